@@ -1,0 +1,624 @@
+//! The one way across cores: a bounded ring with one pusher and one popper.
+//!
+//! [`ring`] makes two ends: things are pushed at the [`Tail`] and popped at the [`Head`], as in
+//! Click's Queue. Each end belongs to one worker at a time and can be moved, never copied or shared.
+//! A burst costs one release store, and reads the other end's index only when the copy kept from the
+//! last reading does not suffice, so that the ends share a cache line once per burst at most.
+//!
+//! # Why this is sound
+//!
+//! `tail` counts what was ever pushed and `head` what was ever popped (both wrap). The slots between
+//! `head` and `tail` are initialised and belong to the popper; all others belong to the pusher.
+//! - The pusher alone stores `tail`, after it has written the slots (release); the popper loads it
+//!   (acquire) before it reads them.
+//! - The popper alone stores `head`, after it has moved the contents out (release); the pusher loads
+//!   it (acquire) before it writes there again.
+//!
+//! An index kept from an earlier reading is never ahead of the true one, so it errs towards "full" or
+//! "empty", never towards a slot of the other side. The limit is advice to the pusher: soundness rests
+//! on the number of slots alone.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
+
+/// What may cross from one core to another through a ring.
+///
+/// Anything `Send` may, wrapped in [`Plain`] or [`Box`]. Packets are not `Send`; they may cross here,
+/// and only here, because a ring hands over the whole of a packet and keeps nothing behind.
+///
+/// # Safety
+///
+/// A value of the type that is moved into a ring on one thread can be used and dropped on another.
+pub unsafe trait Transfer {}
+
+macro_rules! transfer {
+    ($($t:ty),*) => { $(
+        // SAFETY: plain numbers are `Send`.
+        unsafe impl Transfer for $t {}
+    )* };
+}
+transfer!((), bool, u8, u16, u32, u64, u128, usize);
+
+// SAFETY: such a box is `Send`.
+unsafe impl<T: Send + ?Sized> Transfer for Box<T> {}
+// SAFETY: a vector owns its contents, and each of them may cross.
+unsafe impl<T: Transfer> Transfer for Vec<T> {}
+// SAFETY: a pair owns both parts, and both may cross.
+unsafe impl<A: Transfer, B: Transfer> Transfer for (A, B) {}
+
+/// Carries any `Send` value through a ring without a box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plain<T: Send>(pub T);
+
+// SAFETY: the content is `Send`.
+unsafe impl<T: Send> Transfer for Plain<T> {}
+
+/// Makes a ring that holds up to `capacity` items (at least one), all allocated now.
+pub fn ring<T: Transfer>(capacity: usize) -> (Tail<T>, Head<T>) {
+    let capacity = capacity.max(1);
+    let ends = Arc::new(Ends {
+        head: Padded(AtomicUsize::new(0)),
+        tail: Padded(AtomicUsize::new(0)),
+        limit: AtomicUsize::new(capacity),
+        capacity,
+    });
+    let slots = (0..capacity.next_power_of_two()).map(|_| UnsafeCell::new(MaybeUninit::uninit()));
+    let store = Arc::new(Store {
+        slots: slots.collect(),
+        ends: ends.clone(),
+    });
+    let tail = Tail {
+        store: store.clone(),
+        level: Level(ends.clone()),
+        tail: 0,
+        head_seen: 0,
+    };
+    let head = Head {
+        store,
+        level: Level(ends),
+        head: 0,
+        tail_seen: 0,
+    };
+    (tail, head)
+}
+
+/// Two cache lines: processors fetch them in pairs.
+#[repr(align(128))]
+struct Padded<T>(T);
+
+struct Ends {
+    head: Padded<AtomicUsize>,
+    tail: Padded<AtomicUsize>,
+    limit: AtomicUsize,
+    capacity: usize,
+}
+
+struct Store<T> {
+    /// A power of two of them.
+    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+    ends: Arc<Ends>,
+}
+
+impl<T> Store<T> {
+    #[inline]
+    fn slot(&self, index: usize) -> &UnsafeCell<MaybeUninit<T>> {
+        &self.slots[index & (self.slots.len() - 1)]
+    }
+}
+
+impl<T> Drop for Store<T> {
+    fn drop(&mut self) {
+        let mut head = self.ends.head.0.load(Ordering::Acquire);
+        let tail = self.ends.tail.0.load(Ordering::Acquire);
+        while head != tail {
+            // SAFETY: both ends are gone, and slots from head to tail are initialised.
+            self.slot(head)
+                .with_mut(|slot| unsafe { (*slot).assume_init_drop() });
+            head = head.wrapping_add(1);
+        }
+    }
+}
+
+/// How full a ring is, for anyone: a copy may be kept anywhere, and its numbers may be old.
+#[derive(Clone)]
+pub struct Level(Arc<Ends>);
+
+impl Level {
+    /// Items inside, at some recent moment.
+    pub fn len(&self) -> usize {
+        // The order matters: the head never passes a tail that was read after it.
+        let head = self.0.head.0.load(Ordering::Acquire);
+        let tail = self.0.tail.0.load(Ordering::Relaxed);
+        tail.wrapping_sub(head).min(self.0.capacity)
+    }
+
+    /// Whether nothing was inside.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Items that the ring was made for.
+    pub fn capacity(&self) -> usize {
+        self.0.capacity
+    }
+
+    /// Items that the ring takes now.
+    pub fn limit(&self) -> usize {
+        self.0.limit.load(Ordering::Relaxed)
+    }
+
+    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    pub fn set_limit(&self, items: usize) {
+        self.0
+            .limit
+            .store(items.min(self.0.capacity), Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.len(), self.limit())
+    }
+}
+
+/// The end where items are pushed.
+///
+/// It is moved to the worker that pushes, and cannot be copied or shared:
+///
+/// ```compile_fail,E0599
+/// let (tail, _head) = engine::ring::ring::<u64>(8);
+/// let second = tail.clone();
+/// ```
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>(_: T) {}
+/// let (tail, _head) = engine::ring::ring::<u64>(8);
+/// shared(tail);
+/// ```
+pub struct Tail<T: Transfer> {
+    store: Arc<Store<T>>,
+    level: Level,
+    tail: usize,
+    head_seen: usize,
+}
+
+// SAFETY: the items may cross threads (`Transfer`), there is one tail, and its indices move with it.
+unsafe impl<T: Transfer> Send for Tail<T> {}
+
+impl<T: Transfer> Tail<T> {
+    /// How many items fit now; looks at the other end only if fewer than `wanted` seem to.
+    #[inline]
+    fn space(&mut self, wanted: usize) -> usize {
+        let limit = self.level.limit();
+        let space = limit.saturating_sub(self.tail.wrapping_sub(self.head_seen));
+        if space >= wanted {
+            return space;
+        }
+        self.head_seen = self.level.0.head.0.load(Ordering::Acquire);
+        limit.saturating_sub(self.tail.wrapping_sub(self.head_seen))
+    }
+
+    /// Moves items from the front of `items` into the ring, as many as fit; returns how many.
+    #[inline]
+    pub fn push_burst(&mut self, items: &mut Vec<T>) -> usize {
+        let n = self.space(items.len()).min(items.len());
+        self.write(items.drain(..n))
+    }
+
+    /// Moves up to `wanted` items out of `items` into the ring, as many as fit; returns how many.
+    /// Items that do not fit are not taken out.
+    #[inline]
+    pub fn push_from(&mut self, wanted: usize, items: &mut impl Iterator<Item = T>) -> usize {
+        let n = self.space(wanted).min(wanted);
+        self.write(items.take(n))
+    }
+
+    /// Pushes one item, or gives it back if the ring is full.
+    #[inline]
+    pub fn push(&mut self, item: T) -> Result<(), T> {
+        if self.space(1) == 0 {
+            return Err(item);
+        }
+        self.write(std::iter::once(item));
+        Ok(())
+    }
+
+    /// Writes items, no more than `space` allowed, and publishes them.
+    #[inline]
+    fn write(&mut self, items: impl Iterator<Item = T>) -> usize {
+        let mut tail = self.tail;
+        for item in items {
+            // SAFETY: `space` has shown this slot to be ours, and its old content was moved out.
+            self.store
+                .slot(tail)
+                .with_mut(|slot| unsafe { (*slot).write(item) });
+            tail = tail.wrapping_add(1);
+        }
+        let n = tail.wrapping_sub(self.tail);
+        if n != 0 {
+            self.tail = tail;
+            self.level.0.tail.0.store(tail, Ordering::Release);
+        }
+        n
+    }
+
+    /// How full the ring is; see [`Level`].
+    pub fn level(&self) -> &Level {
+        &self.level
+    }
+
+    /// Items inside; the popper may be taking some.
+    pub fn len(&self) -> usize {
+        self.level.len()
+    }
+
+    /// Whether nothing is inside.
+    pub fn is_empty(&self) -> bool {
+        self.level.is_empty()
+    }
+
+    /// Items that the ring was made for.
+    pub fn capacity(&self) -> usize {
+        self.level.capacity()
+    }
+
+    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    pub fn set_limit(&self, items: usize) {
+        self.level.set_limit(items);
+    }
+}
+
+/// The end where items are popped.
+///
+/// It is moved to the worker that pops, and cannot be copied or shared:
+///
+/// ```compile_fail,E0599
+/// let (_tail, head) = engine::ring::ring::<u64>(8);
+/// let second = head.clone();
+/// ```
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>(_: T) {}
+/// let (_tail, head) = engine::ring::ring::<u64>(8);
+/// shared(head);
+/// ```
+/// Only what is made for crossing goes through:
+///
+/// ```compile_fail,E0277
+/// let ring = engine::ring::ring::<std::rc::Rc<u64>>(8);
+/// ```
+pub struct Head<T: Transfer> {
+    store: Arc<Store<T>>,
+    level: Level,
+    head: usize,
+    tail_seen: usize,
+}
+
+// SAFETY: the items may cross threads (`Transfer`), there is one head, and its indices move with it.
+unsafe impl<T: Transfer> Send for Head<T> {}
+
+impl<T: Transfer> Head<T> {
+    /// How many items are there now; looks at the other end only if fewer than `wanted` seem to be.
+    #[inline]
+    fn ready(&mut self, wanted: usize) -> usize {
+        if self.tail_seen.wrapping_sub(self.head) < wanted {
+            self.tail_seen = self.level.0.tail.0.load(Ordering::Acquire);
+        }
+        self.tail_seen.wrapping_sub(self.head)
+    }
+
+    /// Moves up to `max` items to the end of `into`, oldest first; returns how many.
+    #[inline]
+    pub fn pop_burst(&mut self, max: usize, into: &mut Vec<T>) -> usize {
+        let n = self.ready(max).min(max);
+        into.reserve(n);
+        self.pop_each(n, |item| into.push(item))
+    }
+
+    /// Hands up to `max` items to `to`, oldest first; returns how many.
+    #[inline]
+    pub fn pop_each(&mut self, max: usize, mut to: impl FnMut(T)) -> usize {
+        let n = self.ready(max).min(max);
+        if n != 0 {
+            let mut taken = Taken { end: self, n: 0 };
+            while taken.n < n {
+                let slot = taken.end.store.slot(taken.end.head.wrapping_add(taken.n));
+                // SAFETY: `ready` has shown this slot to be ours and initialised; counting it as
+                // taken makes sure that it is read once, even if `to` unwinds.
+                let item = slot.with_mut(|slot| unsafe { (*slot).assume_init_read() });
+                taken.n += 1;
+                to(item);
+            }
+        }
+        n
+    }
+
+    /// The oldest item, if there is one.
+    #[inline]
+    pub fn pop(&mut self) -> Option<T> {
+        let mut item = None;
+        self.pop_each(1, |i| item = Some(i));
+        item
+    }
+
+    /// How full the ring is; see [`Level`].
+    pub fn level(&self) -> &Level {
+        &self.level
+    }
+
+    /// Items inside; the pusher may be adding some.
+    pub fn len(&self) -> usize {
+        self.level.len()
+    }
+
+    /// Whether nothing is inside.
+    pub fn is_empty(&self) -> bool {
+        self.level.is_empty()
+    }
+
+    /// Items that the ring was made for.
+    pub fn capacity(&self) -> usize {
+        self.level.capacity()
+    }
+
+    /// Sets how many items the ring takes, at most its capacity. What is inside stays inside.
+    pub fn set_limit(&self, items: usize) {
+        self.level.set_limit(items);
+    }
+}
+
+/// Gives the slots of a burst back to the pusher when the burst ends, in whatever way.
+struct Taken<'a, T: Transfer> {
+    end: &'a mut Head<T>,
+    n: usize,
+}
+
+impl<T: Transfer> Drop for Taken<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.end.head = self.end.head.wrapping_add(self.n);
+        self.end
+            .level
+            .0
+            .head
+            .0
+            .store(self.end.head, Ordering::Release);
+    }
+}
+
+/// The standard library's types, or loom's when the model checker runs.
+mod sync {
+    #[cfg(loom)]
+    pub(super) use loom::{
+        cell::UnsafeCell,
+        sync::Arc,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+    #[cfg(not(loom))]
+    pub(super) use std::sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    };
+
+    /// A cell with the face of loom's.
+    #[cfg(not(loom))]
+    pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    #[cfg(not(loom))]
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            UnsafeCell(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(super) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn items_leave_in_the_order_in_which_they_came() {
+        let (mut tail, mut head) = ring::<Box<usize>>(5);
+        let (mut next_in, mut next_out) = (0, 0);
+        let mut out = Vec::new();
+        for burst in [1, 5, 3, 7, 2, 4, 9, 1, 6, 5, 5, 3] {
+            let mut items: Vec<_> = (next_in..next_in + burst).map(Box::new).collect();
+            next_in += tail.push_burst(&mut items);
+            assert_eq!(
+                items.first().map(|i| **i),
+                (!items.is_empty()).then_some(next_in)
+            );
+            assert_eq!(tail.len(), next_in - next_out);
+            let n = head.pop_burst(burst.div_ceil(2), &mut out);
+            for item in out.drain(..) {
+                assert_eq!(*item, next_out);
+                next_out += 1;
+            }
+            assert!(n <= burst);
+            assert_eq!(head.len(), next_in - next_out);
+        }
+        assert!(next_out > 15, "{next_out} crossed");
+    }
+
+    #[test]
+    fn a_full_ring_takes_nothing_and_gives_the_item_back() {
+        let (mut tail, mut head) = ring::<u64>(3);
+        assert_eq!((tail.capacity(), head.capacity()), (3, 3));
+        let mut items = vec![1, 2, 3, 4, 5];
+        assert_eq!(tail.push_burst(&mut items), 3);
+        assert_eq!(items, [4, 5]);
+        assert_eq!(tail.push(9), Err(9));
+        assert_eq!(tail.push_from(2, &mut items.drain(..)), 0);
+        assert_eq!(head.pop(), Some(1));
+        assert_eq!(tail.push(9), Ok(()));
+        assert_eq!(
+            [head.pop(), head.pop(), head.pop(), head.pop()],
+            [Some(2), Some(3), Some(9), None]
+        );
+        assert!(head.is_empty() && tail.is_empty());
+    }
+
+    #[test]
+    fn a_source_keeps_what_does_not_fit() {
+        let (mut tail, _head) = ring::<u64>(4);
+        let mut source = 0..10u64;
+        assert_eq!(tail.push_from(3, &mut source), 3);
+        assert_eq!(tail.push_from(3, &mut source), 1);
+        assert_eq!(source.next(), Some(4));
+    }
+
+    #[test]
+    fn the_limit_moves_between_nothing_and_the_capacity() {
+        let (mut tail, mut head) = ring::<u64>(6);
+        tail.push_burst(&mut vec![1, 2, 3, 4]);
+        head.set_limit(2);
+        assert_eq!(tail.push(5), Err(5), "lowered below what is inside");
+        assert_eq!(tail.len(), 4, "nothing was lost by it");
+        let mut out = Vec::new();
+        head.pop_burst(3, &mut out);
+        assert_eq!((tail.push(5), tail.push(6)), (Ok(()), Err(6)));
+        tail.level().set_limit(100);
+        assert_eq!(tail.level().limit(), 6);
+        assert_eq!(tail.push_burst(&mut vec![6, 7, 8, 9, 10]), 4);
+        tail.set_limit(0);
+        head.pop_burst(9, &mut out);
+        assert_eq!(tail.push(11), Err(11));
+        assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn what_is_left_inside_is_freed_once() {
+        let token = std::sync::Arc::new(());
+        let (mut tail, mut head) = ring(8);
+        for _ in 0..7 {
+            assert!(tail.push(Plain(token.clone())).is_ok());
+        }
+        drop(head.pop());
+        assert_eq!(std::sync::Arc::strong_count(&token), 7);
+        drop(tail);
+        assert!(head.pop().is_some(), "what was pushed outlives the pusher");
+        drop(head);
+        assert_eq!(std::sync::Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn an_unwinding_receiver_neither_loses_nor_doubles_other_items() {
+        let token = std::sync::Arc::new(());
+        let (mut tail, mut head) = ring(4);
+        tail.push_burst(&mut vec![
+            Plain(token.clone()),
+            Plain(token.clone()),
+            Plain(token.clone()),
+        ]);
+        let mut seen = 0;
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            head.pop_each(3, |_| {
+                seen += 1;
+                assert!(seen < 2, "second item");
+            })
+        }));
+        assert!(unwound.is_err());
+        assert_eq!(head.len(), 1);
+        drop((head, tail));
+        assert_eq!(std::sync::Arc::strong_count(&token), 1);
+    }
+
+    #[test]
+    fn two_threads_exchange_everything_in_order() {
+        let items: u64 = if cfg!(miri) { 300 } else { 1_000_000 };
+        let (mut tail, mut head) = ring::<Box<u64>>(37);
+        let level = tail.level().clone();
+        let pusher = thread::spawn(move || {
+            let mut source = (0..items).map(Box::new);
+            let (mut sent, mut burst) = (0, 1);
+            while sent < items {
+                let n = tail.push_from(burst, &mut source) as u64;
+                sent += n;
+                burst = burst % 61 + 1;
+                if n == 0 {
+                    thread::yield_now();
+                }
+                if sent % 5 == 0 {
+                    tail.set_limit(1 + sent as usize % 37);
+                }
+            }
+        });
+        let (mut expected, mut max) = (0, 1);
+        while expected < items {
+            let n = head.pop_each(max, |item| {
+                assert_eq!(*item, expected);
+                expected += 1;
+            });
+            assert!(level.len() <= 37);
+            max = max % 29 + 1;
+            if n == 0 {
+                thread::yield_now();
+            }
+        }
+        pusher.join().unwrap();
+        assert!(head.pop().is_none());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::thread;
+
+    /// The slots are loom's cells: a pusher and a popper in one slot at once would fail the test.
+    #[test]
+    fn every_interleaving_keeps_order_and_loses_nothing() {
+        loom::model(|| {
+            let (mut tail, mut head) = ring::<Box<u64>>(2);
+            let pusher = thread::spawn(move || {
+                let mut items: Vec<_> = (0..4).map(Box::new).collect();
+                while !items.is_empty() {
+                    if tail.push_burst(&mut items) == 0 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let mut out = Vec::new();
+            while out.len() < 4 {
+                if head.pop_burst(3, &mut out) == 0 {
+                    thread::yield_now();
+                }
+            }
+            assert!(out.iter().map(|i| **i).eq(0..4));
+            pusher.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn an_end_that_goes_early_leaves_the_rest_to_be_freed() {
+        loom::model(|| {
+            let (mut tail, mut head) = ring::<Box<u64>>(2);
+            let pusher =
+                thread::spawn(move || tail.push_burst(&mut vec![Box::new(1), Box::new(2)]));
+            let first = head.pop();
+            assert!(first.is_none_or(|i| *i == 1));
+            drop(head);
+            assert_eq!(pusher.join().unwrap(), 2);
+        });
+    }
+
+    #[test]
+    fn a_level_never_shows_more_than_the_capacity() {
+        loom::model(|| {
+            let (mut tail, mut head) = ring::<u64>(1);
+            let level = tail.level().clone();
+            let watcher = thread::spawn(move || assert!(level.len() <= 1));
+            let pusher = thread::spawn(move || tail.push(1).and_then(|()| tail.push(2)).is_ok());
+            head.pop();
+            pusher.join().unwrap();
+            watcher.join().unwrap();
+        });
+    }
+}
