@@ -1,0 +1,247 @@
+//! Source text and places in it.
+//!
+//! A [`SourceMap`] owns every text that takes part in one configuration: the file, its libraries, the
+//! command line's definitions. A [`Span`] is a range of bytes in one of them, small enough to copy into
+//! every node of the graph.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Which text of a [`SourceMap`] a place belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(u32);
+
+/// A range of bytes in one text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Span {
+    /// The text.
+    pub file: FileId,
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes `range` of `file`.
+    pub fn new(file: FileId, range: Range<usize>) -> Span {
+        Span {
+            file,
+            start: range.start as u32,
+            end: range.end as u32,
+        }
+    }
+
+    /// From the start of `self` to the end of `last`, where both lie in the same text; else `self`.
+    pub fn to(self, last: Span) -> Span {
+        if self.file != last.file || last.end < self.start {
+            return self;
+        }
+        Span {
+            end: last.end,
+            ..self
+        }
+    }
+
+    /// The empty place before the first byte.
+    pub fn before(self) -> Span {
+        Span {
+            end: self.start,
+            ..self
+        }
+    }
+
+    /// The empty place after the last byte.
+    pub fn after(self) -> Span {
+        Span {
+            start: self.end,
+            ..self
+        }
+    }
+
+    /// The bytes, as a range.
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.end as usize
+    }
+}
+
+/// A place as people count it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Name of the file; a line directive may have changed it.
+    pub file: Arc<str>,
+    /// Line from 1; a line directive may have changed it.
+    pub line: u32,
+    /// Column from 1, in characters, a tab being one of them.
+    pub column: u32,
+}
+
+/// `# 100 "file.click"`: what follows `offset` came from another file.
+#[derive(Clone, Debug)]
+pub(crate) struct LineDirective {
+    /// First byte of the line after the directive.
+    pub(crate) offset: usize,
+    pub(crate) line: u32,
+    pub(crate) name: Option<Arc<str>>,
+}
+
+#[derive(Clone, Debug)]
+struct File {
+    name: Arc<str>,
+    text: Arc<str>,
+    /// Offsets of the first byte of each line.
+    lines: Vec<u32>,
+    directives: Vec<LineDirective>,
+}
+
+/// The texts of one configuration.
+#[derive(Clone, Debug, Default)]
+pub struct SourceMap {
+    files: Vec<File>,
+}
+
+/// Longest text taken, in bytes: places are 32 bits wide.
+pub const TEXT_BYTES_MAX: usize = 64 << 20;
+
+impl SourceMap {
+    /// No texts yet.
+    pub fn new() -> SourceMap {
+        SourceMap::default()
+    }
+
+    /// Adds a text. What goes past [`TEXT_BYTES_MAX`] is cut off.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let (name, mut text): (String, String) = (name.into(), text.into());
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        }
+        let breaks = text.bytes().enumerate().filter(|&(_, b)| b == b'\n');
+        let lines = std::iter::once(0)
+            .chain(breaks.map(|(at, _)| at as u32 + 1))
+            .collect();
+        self.files.push(File {
+            name: name.into(),
+            text: text.into(),
+            lines,
+            directives: Vec::new(),
+        });
+        FileId(self.files.len() as u32 - 1)
+    }
+
+    /// The file's name as given to [`SourceMap::add`].
+    pub fn name(&self, file: FileId) -> &str {
+        self.files.get(file.0 as usize).map_or("", |f| &f.name)
+    }
+
+    /// The whole text of a file.
+    pub fn text(&self, file: FileId) -> &str {
+        self.files.get(file.0 as usize).map_or("", |f| &f.text)
+    }
+
+    pub(crate) fn shared_text(&self, file: FileId) -> Arc<str> {
+        self.files
+            .get(file.0 as usize)
+            .map_or_else(|| "".into(), |f| f.text.clone())
+    }
+
+    pub(crate) fn set_directives(&mut self, file: FileId, directives: Vec<LineDirective>) {
+        if let Some(file) = self.files.get_mut(file.0 as usize) {
+            file.directives = directives;
+        }
+    }
+
+    /// The bytes of a place; empty if the place is not of this map.
+    pub fn slice(&self, span: Span) -> &str {
+        self.text(span.file).get(span.range()).unwrap_or("")
+    }
+
+    /// Where a place starts.
+    pub fn start(&self, span: Span) -> Location {
+        self.locate(span.file, span.start)
+    }
+
+    /// Where a place ends: the character after it.
+    pub fn end(&self, span: Span) -> Location {
+        self.locate(span.file, span.end)
+    }
+
+    fn locate(&self, id: FileId, offset: u32) -> Location {
+        let Some(file) = self.files.get(id.0 as usize) else {
+            return Location {
+                file: "".into(),
+                line: 1,
+                column: 1,
+            };
+        };
+        let index = line_index(file, offset);
+        let start = file.lines[index] as usize;
+        let before = file.text.get(start..offset as usize).unwrap_or("");
+        let mut location = Location {
+            file: file.name.clone(),
+            line: index as u32 + 1,
+            column: before.chars().count() as u32 + 1,
+        };
+        for directive in &file.directives {
+            if directive.offset > offset as usize {
+                break;
+            }
+            let first = line_index(file, directive.offset as u32);
+            location.line = directive.line.saturating_add((index - first) as u32);
+            if let Some(name) = &directive.name {
+                location.file = name.clone();
+            }
+        }
+        location
+    }
+
+    /// The text of the line on which a place starts, without its end of line, and the line's place.
+    pub fn line_of(&self, span: Span) -> (&str, Span) {
+        let Some(file) = self.files.get(span.file.0 as usize) else {
+            return ("", span.before());
+        };
+        let index = line_index(file, span.start);
+        let start = file.lines[index] as usize;
+        let next = file.lines.get(index + 1).map(|&at| at as usize);
+        let line = &file.text[start..next.unwrap_or(file.text.len())];
+        let line = line.trim_end_matches(['\n', '\r']);
+        (line, Span::new(span.file, start..start + line.len()))
+    }
+}
+
+fn line_index(file: &File, offset: u32) -> usize {
+    file.lines.partition_point(|&at| at <= offset).max(1) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one_and_in_characters() {
+        let mut map = SourceMap::new();
+        let file = map.add("a.click", "one\n\tzwö x\r\nthree");
+        let x = map.text(file).find('x').expect("x is there");
+        let place = map.start(Span::new(file, x..x + 1));
+        assert_eq!((place.line, place.column), (2, 6));
+        assert_eq!(map.line_of(Span::new(file, x..x + 1)).0, "\tzwö x");
+        let end = map.text(file).len();
+        assert_eq!(map.start(Span::new(file, end..end)).line, 3);
+    }
+
+    #[test]
+    fn a_line_directive_renames_what_follows_it() {
+        let mut map = SourceMap::new();
+        let file = map.add("a.click", "x\n# 100 \"b\"\ny\nz");
+        map.set_directives(
+            file,
+            vec![LineDirective {
+                offset: 12,
+                line: 100,
+                name: Some("b".into()),
+            }],
+        );
+        assert_eq!(map.start(Span::new(file, 0..1)).line, 1);
+        let z = map.start(Span::new(file, 14..15));
+        assert_eq!((&*z.file, z.line), ("b", 101));
+    }
+}
