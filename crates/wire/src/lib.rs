@@ -1,1 +1,46 @@
-//! Placeholder.
+//! Packet headers as views over bytes, checksums, addresses and flow keys.
+//!
+//! The crate is pure: no allocation, no IO, no clock, no `unsafe`, nothing but `core`.
+//!
+//! # The contract of every view
+//!
+//! A view is a struct around a buffer, `Ipv4<B>`, that reads and writes fields in place.
+//!
+//! * `new_checked(bytes)` proves that the buffer holds the whole header and that the lengths inside it
+//!   stay inside the buffer. After it no getter panics. The reason of a refusal is a [`BadHeader`].
+//! * `new_unchecked(bytes)` trusts the caller, who has checked the same bytes before (an element behind
+//!   `CheckIPHeader`, for example). On a buffer that is too short a getter panics; it never reads astray.
+//! * Getters need `B: AsRef<[u8]>`, setters `B: AsMut<[u8]>` too. A setter of a length field may end what
+//!   `new_checked` promised.
+//! * `set_x` writes the field alone; `patch_x` keeps the header's checksum right as well (RFC 1624).
+//!
+//! Numbers are in host order, lengths and offsets in bytes, whatever the unit on the wire.
+//! Functions named `check` judge a whole header, as a router has to, and give the first fault they meet.
+#![no_std]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod addr;
+pub mod arp;
+mod bytes;
+pub mod checksum;
+mod error;
+pub mod ether;
+pub mod icmp;
+pub mod ipv4;
+pub mod ipv4_options;
+pub mod proto;
+pub mod tcp;
+#[cfg(test)]
+mod testing;
+pub mod udp;
+
+pub use addr::{EtherAddr, Prefix4, Prefix6};
+pub use arp::Arp;
+pub use error::BadHeader;
+pub use ether::Ether;
+pub use icmp::Icmp;
+pub use ipv4::Ipv4;
+pub use tcp::Tcp;
+pub use udp::Udp;

@@ -1,0 +1,175 @@
+//! ARP for IPv4 over Ethernet (RFC 826): 28 bytes.
+
+use core::net::Ipv4Addr;
+
+use crate::bytes::{array, be16, put, put16};
+use crate::{BadHeader, EtherAddr};
+
+/// Length in bytes.
+pub const LEN: usize = 28;
+/// Operation: who has the target address?
+pub const REQUEST: u16 = 1;
+/// Operation: the sender has it.
+pub const REPLY: u16 = 2;
+
+/// Hardware type, protocol type and address lengths of Ethernet and IPv4.
+const PREAMBLE: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
+
+/// An ARP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Arp<B>(B);
+
+impl<B: AsRef<[u8]>> Arp<B> {
+    /// Proves that this is a whole packet for Ethernet and IPv4; other types are `BadField`.
+    #[inline]
+    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
+        let b = bytes.as_ref();
+        if b.len() < LEN {
+            return Err(BadHeader::TooShort);
+        }
+        if b[..6] != PREAMBLE {
+            return Err(BadHeader::BadField);
+        }
+        Ok(Arp(bytes))
+    }
+
+    /// Trusts that [`LEN`] bytes of the right types are there; getters panic on fewer.
+    #[inline]
+    pub fn new_unchecked(bytes: B) -> Self {
+        Arp(bytes)
+    }
+
+    /// [`REQUEST`], [`REPLY`] or something that nobody uses.
+    #[inline]
+    pub fn op(&self) -> u16 {
+        be16(self.0.as_ref(), 6)
+    }
+
+    /// Ethernet address of the sender.
+    #[inline]
+    pub fn sender_ether(&self) -> EtherAddr {
+        EtherAddr(array(self.0.as_ref(), 8))
+    }
+
+    /// IPv4 address of the sender; 0.0.0.0 in a probe (RFC 5227).
+    #[inline]
+    pub fn sender_ip(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array(self.0.as_ref(), 14))
+    }
+
+    /// Ethernet address of the target; without meaning in a request.
+    #[inline]
+    pub fn target_ether(&self) -> EtherAddr {
+        EtherAddr(array(self.0.as_ref(), 18))
+    }
+
+    /// IPv4 address of the target.
+    #[inline]
+    pub fn target_ip(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array(self.0.as_ref(), 24))
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Arp<B> {
+    /// Sets the operation.
+    #[inline]
+    pub fn set_op(&mut self, op: u16) {
+        put16(self.0.as_mut(), 6, op);
+    }
+
+    /// Sets the addresses of the sender.
+    #[inline]
+    pub fn set_sender(&mut self, ether: EtherAddr, ip: Ipv4Addr) {
+        put(self.0.as_mut(), 8, ether.0);
+        put(self.0.as_mut(), 14, ip.octets());
+    }
+
+    /// Sets the addresses of the target.
+    #[inline]
+    pub fn set_target(&mut self, ether: EtherAddr, ip: Ipv4Addr) {
+        put(self.0.as_mut(), 18, ether.0);
+        put(self.0.as_mut(), 24, ip.octets());
+    }
+
+    /// Turns a request into the reply that says `ether` has the asked address (RFC 826, packet reception).
+    #[inline]
+    pub fn answer(&mut self, ether: EtherAddr) {
+        let (asker, asker_ip, ip) = (self.sender_ether(), self.sender_ip(), self.target_ip());
+        self.set_op(REPLY);
+        self.set_sender(ether, ip);
+        self.set_target(asker, asker_ip);
+    }
+}
+
+/// The 28 bytes of a packet.
+pub fn packet(op: u16, sender: (EtherAddr, Ipv4Addr), target: (EtherAddr, Ipv4Addr)) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    put(&mut bytes, 0, PREAMBLE);
+    let mut arp = Arp::new_unchecked(&mut bytes);
+    arp.set_op(op);
+    arp.set_sender(sender.0, sender.1);
+    arp.set_target(target.0, target.1);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hammer;
+
+    const REQUEST_BYTES: [u8; 28] = [
+        0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2,
+    ];
+    const A: (EtherAddr, Ipv4Addr) = (EtherAddr([2, 0, 0, 0, 0, 1]), Ipv4Addr::new(10, 0, 0, 1));
+    const B: (EtherAddr, Ipv4Addr) = (EtherAddr([2, 0, 0, 0, 0, 2]), Ipv4Addr::new(10, 0, 0, 2));
+
+    #[test]
+    fn deconstructs() {
+        let a = Arp::new_checked(&REQUEST_BYTES).unwrap();
+        assert_eq!(a.op(), REQUEST);
+        assert_eq!((a.sender_ether(), a.sender_ip()), A);
+        assert_eq!((a.target_ether(), a.target_ip()), (EtherAddr::ZERO, B.1));
+    }
+
+    #[test]
+    fn constructs() {
+        assert_eq!(packet(REQUEST, A, (EtherAddr::ZERO, B.1)), REQUEST_BYTES);
+    }
+
+    #[test]
+    fn a_request_becomes_its_reply() {
+        let mut bytes = REQUEST_BYTES;
+        Arp::new_checked(&mut bytes).unwrap().answer(B.0);
+        assert_eq!(bytes, packet(REPLY, B, A));
+    }
+
+    #[test]
+    fn short_packets_and_other_types_are_refused() {
+        for len in 0..28 {
+            assert_eq!(
+                Arp::new_checked(&REQUEST_BYTES[..len]).err(),
+                Some(BadHeader::TooShort)
+            );
+        }
+        for at in 0..6 {
+            let mut bytes = REQUEST_BYTES;
+            bytes[at] ^= 0x11;
+            assert_eq!(Arp::new_checked(&bytes).err(), Some(BadHeader::BadField));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        hammer(&REQUEST_BYTES, |bytes| {
+            if let Ok(a) = Arp::new_checked(bytes) {
+                let _ = (
+                    a.op(),
+                    a.sender_ether(),
+                    a.sender_ip(),
+                    a.target_ether(),
+                    a.target_ip(),
+                );
+            }
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Ethernet II frames, and the way from a frame to its network header.
+
+use crate::bytes::{array, be16, put, put16};
+use crate::{BadHeader, EtherAddr};
+
+/// Length of the header in bytes.
+pub const LEN: usize = 14;
+/// Ethertype of IPv4.
+pub const IPV4: u16 = 0x0800;
+/// Ethertype of ARP.
+pub const ARP: u16 = 0x0806;
+/// Ethertype of an IEEE 802.1Q tag.
+pub const VLAN: u16 = 0x8100;
+/// Ethertype of IPv6.
+pub const IPV6: u16 = 0x86dd;
+/// Ethertype of MPLS unicast.
+pub const MPLS: u16 = 0x8847;
+/// Ethertype of MPLS with an upstream-assigned label (multicast).
+pub const MPLS_MULTICAST: u16 = 0x8848;
+/// Ethertype of an IEEE 802.1ad service tag.
+pub const QINQ: u16 = 0x88a8;
+/// Smallest value that is an Ethertype; below stand IEEE 802.3 lengths.
+pub const ETHERTYPE_MIN: u16 = 0x0600;
+
+/// An Ethernet header and what follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Ether<B>(B);
+
+impl<B: AsRef<[u8]>> Ether<B> {
+    /// Proves that the header is there.
+    #[inline]
+    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
+        match bytes.as_ref().len() {
+            0..LEN => Err(BadHeader::TooShort),
+            _ => Ok(Ether(bytes)),
+        }
+    }
+
+    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
+    #[inline]
+    pub fn new_unchecked(bytes: B) -> Self {
+        Ether(bytes)
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst(&self) -> EtherAddr {
+        EtherAddr(array(self.0.as_ref(), 0))
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> EtherAddr {
+        EtherAddr(array(self.0.as_ref(), 6))
+    }
+
+    /// Ethertype, or the IEEE 802.3 length if below [`ETHERTYPE_MIN`].
+    #[inline]
+    pub fn ethertype(&self) -> u16 {
+        be16(self.0.as_ref(), 12)
+    }
+
+    /// What follows the header.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[LEN..]
+    }
+
+    /// The buffer.
+    #[inline]
+    pub fn into_inner(self) -> B {
+        self.0
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ether<B> {
+    /// Sets the destination address.
+    #[inline]
+    pub fn set_dst(&mut self, addr: EtherAddr) {
+        put(self.0.as_mut(), 0, addr.0);
+    }
+
+    /// Sets the source address.
+    #[inline]
+    pub fn set_src(&mut self, addr: EtherAddr) {
+        put(self.0.as_mut(), 6, addr.0);
+    }
+
+    /// Sets the Ethertype.
+    #[inline]
+    pub fn set_ethertype(&mut self, ethertype: u16) {
+        put16(self.0.as_mut(), 12, ethertype);
+    }
+
+    /// What follows the header, to be written.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        &mut self.0.as_mut()[LEN..]
+    }
+}
+
+/// The 14 bytes of a header.
+#[inline]
+pub const fn header(dst: EtherAddr, src: EtherAddr, ethertype: u16) -> [u8; LEN] {
+    let (d, s, t) = (dst.0, src.0, ethertype.to_be_bytes());
+    [
+        d[0], d[1], d[2], d[3], d[4], d[5], s[0], s[1], s[2], s[3], s[4], s[5], t[0], t[1],
+    ]
+}
+
+/// Ethertype and offset of the network header, behind at most two VLAN tags.
+///
+/// `None` if the frame ends before it is known.
+#[inline]
+pub fn network(frame: &[u8]) -> Option<(u16, usize)> {
+    let mut at = LEN;
+    for _ in 0..3 {
+        let ethertype = match frame.get(at - 2..at)? {
+            &[a, b] => u16::from_be_bytes([a, b]),
+            _ => return None,
+        };
+        if at > LEN + 4 || (ethertype != VLAN && ethertype != QINQ) {
+            return Some((ethertype, at));
+        }
+        at += 4;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hammer;
+
+    const FRAME: [u8; 16] = [
+        0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 0x08, 0x06, 0xaa, 0xbb,
+    ];
+
+    #[test]
+    fn deconstructs() {
+        let e = Ether::new_checked(&FRAME).unwrap();
+        assert!(e.dst().is_broadcast());
+        assert_eq!(e.src(), EtherAddr([2, 0, 0, 0, 0, 1]));
+        assert_eq!(e.ethertype(), ARP);
+        assert_eq!(e.payload(), [0xaa, 0xbb]);
+    }
+
+    #[test]
+    fn constructs() {
+        let mut bytes = [0; 16];
+        let mut e = Ether::new_checked(&mut bytes).unwrap();
+        e.set_dst(EtherAddr::BROADCAST);
+        e.set_src(EtherAddr([2, 0, 0, 0, 0, 1]));
+        e.set_ethertype(ARP);
+        e.payload_mut().copy_from_slice(&[0xaa, 0xbb]);
+        assert_eq!(bytes, FRAME);
+        let h = header(EtherAddr::BROADCAST, EtherAddr([2, 0, 0, 0, 0, 1]), ARP);
+        assert_eq!(h, FRAME[..14]);
+    }
+
+    #[test]
+    fn a_frame_below_fourteen_bytes_is_too_short() {
+        for len in 0..14 {
+            assert_eq!(
+                Ether::new_checked(&FRAME[..len]).err(),
+                Some(BadHeader::TooShort)
+            );
+        }
+    }
+
+    #[test]
+    fn the_network_header_is_found_behind_up_to_two_tags() {
+        let mut f = [0u8; 26];
+        f[12..14].copy_from_slice(&IPV4.to_be_bytes());
+        assert_eq!(network(&f), Some((IPV4, 14)));
+        f[12..14].copy_from_slice(&VLAN.to_be_bytes());
+        f[16..18].copy_from_slice(&IPV6.to_be_bytes());
+        assert_eq!(network(&f), Some((IPV6, 18)));
+        f[12..14].copy_from_slice(&QINQ.to_be_bytes());
+        f[16..18].copy_from_slice(&VLAN.to_be_bytes());
+        f[20..22].copy_from_slice(&ARP.to_be_bytes());
+        assert_eq!(network(&f), Some((ARP, 22)));
+        assert_eq!(network(&f[..21]), None);
+        f[20..22].copy_from_slice(&VLAN.to_be_bytes());
+        assert_eq!(network(&f), Some((VLAN, 22)), "a third tag is payload");
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        hammer(&FRAME, |bytes| {
+            network(bytes);
+            if let Ok(e) = Ether::new_checked(bytes) {
+                let _ = (e.dst(), e.src(), e.ethertype(), e.payload());
+            }
+        });
+    }
+}

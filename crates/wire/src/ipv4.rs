@@ -1,0 +1,533 @@
+//! IPv4 headers (RFC 791) and the checks that a router makes on them (RFC 1812, 5.2.2).
+
+use core::net::Ipv4Addr;
+
+use crate::bytes::{array, be16, put, put16};
+use crate::{BadHeader, checksum, ipv4_options};
+
+/// Length of a header without options.
+pub const MIN_LEN: usize = 20;
+/// Length of the longest header.
+pub const MAX_LEN: usize = 60;
+/// The "don't fragment" bit of [`Ipv4::fragment_word`].
+pub const DF: u16 = 0x4000;
+/// The "more fragments" bit of [`Ipv4::fragment_word`].
+pub const MF: u16 = 0x2000;
+/// The offset bits of [`Ipv4::fragment_word`], in units of 8 bytes.
+pub const OFFSET_MASK: u16 = 0x1fff;
+
+/// What [`check`] found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Checked {
+    /// Length of the header, options included: 20 to 60.
+    pub header_len: usize,
+    /// Length of the datagram; bytes behind it are link-layer padding.
+    pub total_len: usize,
+}
+
+/// Judges a header in the order of RFC 1812, 5.2.2; `bytes` is what the link layer delivered.
+///
+/// The checksum comes third, since it needs the header's length. A datagram longer than `bytes` is
+/// [`BadHeader::Truncated`]; the RFC wants a Parameter Problem with pointer 2 for it.
+#[inline]
+pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
+    judge(bytes, true)
+}
+
+/// As [`check`], but believes the checksum (the device has verified it).
+#[inline]
+pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
+    judge(bytes, false)
+}
+
+#[inline(always)]
+fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
+    let Some(fixed) = bytes.first_chunk::<MIN_LEN>() else {
+        return Err(BadHeader::TooShort);
+    };
+    if fixed[0] >> 4 != 4 {
+        return Err(BadHeader::BadVersion);
+    }
+    let header_len = usize::from(fixed[0] & 0xf) * 4;
+    if header_len < MIN_LEN {
+        return Err(BadHeader::BadHeaderLength);
+    }
+    let header = match header_len {
+        MIN_LEN => &fixed[..],
+        _ => bytes.get(..header_len).ok_or(BadHeader::TooShort)?,
+    };
+    if sums && !checksum::verify(header) {
+        return Err(BadHeader::BadChecksum);
+    }
+    let total_len = usize::from(be16(fixed, 2));
+    if total_len < header_len {
+        return Err(BadHeader::BadLength);
+    }
+    if total_len > bytes.len() {
+        return Err(BadHeader::Truncated);
+    }
+    Ok(Ipv4Checked {
+        header_len,
+        total_len,
+    })
+}
+
+/// An IPv4 header and what follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipv4<B>(B);
+
+impl<B: AsRef<[u8]>> Ipv4<B> {
+    /// Proves what [`check_unsummed`] proves; the checksum stays unread.
+    #[inline]
+    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
+        check_unsummed(bytes.as_ref()).map(|_| Ipv4(bytes))
+    }
+
+    /// Trusts that the header is there and checked; getters panic on a short buffer.
+    #[inline]
+    pub fn new_unchecked(bytes: B) -> Self {
+        Ipv4(bytes)
+    }
+
+    /// The version: 4.
+    #[inline]
+    pub fn version(&self) -> u8 {
+        self.0.as_ref()[0] >> 4
+    }
+
+    /// Length of the header, options included.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.0.as_ref()[0] & 0xf) * 4
+    }
+
+    /// The type-of-service byte: DSCP and ECN.
+    #[inline]
+    pub fn tos(&self) -> u8 {
+        self.0.as_ref()[1]
+    }
+
+    /// Differentiated services code point, 0 to 63 (RFC 2474).
+    #[inline]
+    pub fn dscp(&self) -> u8 {
+        self.tos() >> 2
+    }
+
+    /// Explicit congestion notification, 0 to 3 (RFC 3168).
+    #[inline]
+    pub fn ecn(&self) -> u8 {
+        self.tos() & 3
+    }
+
+    /// Length of the datagram, header included.
+    #[inline]
+    pub fn total_len(&self) -> usize {
+        usize::from(be16(self.0.as_ref(), 2))
+    }
+
+    /// Identification.
+    #[inline]
+    pub fn ident(&self) -> u16 {
+        be16(self.0.as_ref(), 4)
+    }
+
+    /// Flags and offset as they stand: see [`DF`], [`MF`], [`OFFSET_MASK`].
+    #[inline]
+    pub fn fragment_word(&self) -> u16 {
+        be16(self.0.as_ref(), 6)
+    }
+
+    /// Whether "don't fragment" is set.
+    #[inline]
+    pub fn dont_fragment(&self) -> bool {
+        self.fragment_word() & DF != 0
+    }
+
+    /// Whether "more fragments" is set.
+    #[inline]
+    pub fn more_fragments(&self) -> bool {
+        self.fragment_word() & MF != 0
+    }
+
+    /// Place of the payload in the whole datagram, in bytes.
+    #[inline]
+    pub fn fragment_offset(&self) -> usize {
+        usize::from(self.fragment_word() & OFFSET_MASK) * 8
+    }
+
+    /// Whether this is a piece of a datagram, the first included.
+    #[inline]
+    pub fn is_fragment(&self) -> bool {
+        self.fragment_word() & (MF | OFFSET_MASK) != 0
+    }
+
+    /// Time to live.
+    #[inline]
+    pub fn ttl(&self) -> u8 {
+        self.0.as_ref()[8]
+    }
+
+    /// Number of the protocol above; see [`crate::proto`].
+    #[inline]
+    pub fn protocol(&self) -> u8 {
+        self.0.as_ref()[9]
+    }
+
+    /// The checksum field.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16(self.0.as_ref(), 10)
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array(self.0.as_ref(), 12))
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst(&self) -> Ipv4Addr {
+        Ipv4Addr::from(array(self.0.as_ref(), 16))
+    }
+
+    /// Whether the header's checksum holds.
+    #[inline]
+    pub fn verify_checksum(&self) -> bool {
+        checksum::verify(self.header())
+    }
+
+    /// The header, options included.
+    #[inline]
+    pub fn header(&self) -> &[u8] {
+        &self.0.as_ref()[..self.header_len()]
+    }
+
+    /// The options, in order; see [`ipv4_options`].
+    #[inline]
+    pub fn options(&self) -> ipv4_options::Options<'_> {
+        ipv4_options::Options::new(self.header())
+    }
+
+    /// What follows the header, without link-layer padding.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[self.header_len()..self.total_len()]
+    }
+
+    /// Sum of the pseudo-header for a transport header and data of `len` bytes.
+    #[inline]
+    pub fn pseudo(&self, len: usize) -> u64 {
+        checksum::pseudo4(self.src(), self.dst(), self.protocol(), len)
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
+    /// Sets version 4 and the header length, a multiple of 4 from 20 to 60.
+    #[inline]
+    pub fn set_header_len(&mut self, len: usize) {
+        self.0.as_mut()[0] = 0x40 | ((len / 4) as u8 & 0xf);
+    }
+
+    /// Sets DSCP and ECN.
+    #[inline]
+    pub fn set_tos(&mut self, tos: u8) {
+        self.0.as_mut()[1] = tos;
+    }
+
+    /// Sets the length of the datagram.
+    #[inline]
+    pub fn set_total_len(&mut self, len: u16) {
+        put16(self.0.as_mut(), 2, len);
+    }
+
+    /// Sets the identification.
+    #[inline]
+    pub fn set_ident(&mut self, ident: u16) {
+        put16(self.0.as_mut(), 4, ident);
+    }
+
+    /// Sets flags and offset together.
+    #[inline]
+    pub fn set_fragment_word(&mut self, word: u16) {
+        put16(self.0.as_mut(), 6, word);
+    }
+
+    /// Sets the time to live.
+    #[inline]
+    pub fn set_ttl(&mut self, ttl: u8) {
+        self.0.as_mut()[8] = ttl;
+    }
+
+    /// Sets the protocol.
+    #[inline]
+    pub fn set_protocol(&mut self, protocol: u8) {
+        self.0.as_mut()[9] = protocol;
+    }
+
+    /// Sets the checksum field.
+    #[inline]
+    pub fn set_checksum(&mut self, check: u16) {
+        put16(self.0.as_mut(), 10, check);
+    }
+
+    /// Sets the source address.
+    #[inline]
+    pub fn set_src(&mut self, addr: Ipv4Addr) {
+        put(self.0.as_mut(), 12, addr.octets());
+    }
+
+    /// Sets the destination address.
+    #[inline]
+    pub fn set_dst(&mut self, addr: Ipv4Addr) {
+        put(self.0.as_mut(), 16, addr.octets());
+    }
+
+    /// Computes the checksum anew.
+    #[inline]
+    pub fn fill_checksum(&mut self) {
+        self.set_checksum(0);
+        let check = checksum::checksum(self.header());
+        self.set_checksum(check);
+    }
+
+    /// Writes a 16-bit word of the header, at an even offset, and keeps the checksum right.
+    #[inline]
+    pub fn patch16(&mut self, at: usize, new: u16) {
+        let old = be16(self.0.as_ref(), at);
+        put16(self.0.as_mut(), at, new);
+        self.set_checksum(checksum::update16(self.checksum(), old, new));
+    }
+
+    /// Sets the time to live and keeps the checksum right.
+    #[inline]
+    pub fn patch_ttl(&mut self, ttl: u8) {
+        self.patch16(8, u16::from_be_bytes([ttl, self.protocol()]));
+    }
+
+    /// Sets DSCP and ECN and keeps the checksum right.
+    #[inline]
+    pub fn patch_tos(&mut self, tos: u8) {
+        self.patch16(0, u16::from_be_bytes([self.0.as_ref()[0], tos]));
+    }
+
+    /// Sets the length of the datagram and keeps the checksum right.
+    #[inline]
+    pub fn patch_total_len(&mut self, len: u16) {
+        self.patch16(2, len);
+    }
+
+    /// Sets flags and offset and keeps the checksum right.
+    #[inline]
+    pub fn patch_fragment_word(&mut self, word: u16) {
+        self.patch16(6, word);
+    }
+
+    /// Sets the source address and keeps the header's checksum right (the transport's is the caller's).
+    #[inline]
+    pub fn patch_src(&mut self, addr: Ipv4Addr) {
+        let check = checksum::update32(self.checksum(), self.src().to_bits(), addr.to_bits());
+        self.set_checksum(check);
+        self.set_src(addr);
+    }
+
+    /// Sets the destination address and keeps the header's checksum right (the transport's is the caller's).
+    #[inline]
+    pub fn patch_dst(&mut self, addr: Ipv4Addr) {
+        let check = checksum::update32(self.checksum(), self.dst().to_bits(), addr.to_bits());
+        self.set_checksum(check);
+        self.set_dst(addr);
+    }
+
+    /// The header, options included, to be written.
+    #[inline]
+    pub fn header_mut(&mut self) -> &mut [u8] {
+        let len = self.header_len();
+        &mut self.0.as_mut()[..len]
+    }
+
+    /// What follows the header, to be written.
+    #[inline]
+    pub fn payload_mut(&mut self) -> &mut [u8] {
+        let (from, to) = (self.header_len(), self.total_len());
+        &mut self.0.as_mut()[from..to]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Rng, hammer};
+    use std::vec::Vec;
+
+    /// UDP from 192.168.0.1 to 10.0.0.2, TTL 64, DF, ident 0x1234, four bytes of payload, two of padding.
+    const BYTES: [u8; 26] = [
+        0x45, 0xb8, 0, 24, 0x12, 0x34, 0x40, 0, 64, 17, 0x5d, 0x3e, 192, 168, 0, 1, 10, 0, 0, 2, 1,
+        2, 3, 4, 0xee, 0xee,
+    ];
+
+    #[test]
+    fn deconstructs() {
+        let ip = Ipv4::new_checked(&BYTES).unwrap();
+        assert_eq!((ip.version(), ip.header_len(), ip.total_len()), (4, 20, 24));
+        assert_eq!((ip.tos(), ip.dscp(), ip.ecn()), (0xb8, 46, 0));
+        assert_eq!((ip.ident(), ip.ttl(), ip.protocol()), (0x1234, 64, 17));
+        assert!(ip.dont_fragment() && !ip.more_fragments() && !ip.is_fragment());
+        assert_eq!(ip.fragment_offset(), 0);
+        assert_eq!(ip.src(), Ipv4Addr::new(192, 168, 0, 1));
+        assert_eq!(ip.dst(), Ipv4Addr::new(10, 0, 0, 2));
+        assert!(ip.verify_checksum());
+        assert_eq!(ip.payload(), [1, 2, 3, 4]);
+        assert_eq!(ip.options().count(), 0);
+    }
+
+    #[test]
+    fn constructs() {
+        let mut bytes = [0xee; 26];
+        let mut ip = Ipv4::new_unchecked(&mut bytes);
+        ip.set_header_len(20);
+        ip.set_tos(0xb8);
+        ip.set_total_len(24);
+        ip.set_ident(0x1234);
+        ip.set_fragment_word(DF);
+        ip.set_ttl(64);
+        ip.set_protocol(17);
+        ip.set_src(Ipv4Addr::new(192, 168, 0, 1));
+        ip.set_dst(Ipv4Addr::new(10, 0, 0, 2));
+        ip.payload_mut().copy_from_slice(&[1, 2, 3, 4]);
+        ip.fill_checksum();
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn each_fault_has_its_reason_in_the_order_of_rfc_1812() {
+        let fault = |edit: &dyn Fn(&mut Vec<u8>)| {
+            let mut b = BYTES.to_vec();
+            edit(&mut b);
+            check(&b).err().map(BadHeader::name)
+        };
+        let sum = |b: &mut Vec<u8>| Ipv4::new_unchecked(b).fill_checksum();
+        assert_eq!(fault(&|_| ()), None);
+        assert_eq!(fault(&|b| b.truncate(19)), Some("too_short"));
+        assert_eq!(fault(&|b| b[0] = 0x65), Some("bad_version"));
+        assert_eq!(fault(&|b| b[0] = 0x44), Some("bad_header_length"));
+        assert_eq!(fault(&|b| b[0] = 0x47), Some("too_short"));
+        assert_eq!(fault(&|b| b[8] = 63), Some("bad_checksum"));
+        assert_eq!(fault(&|b| b[0] = 0x46), Some("bad_checksum"));
+        assert_eq!(
+            fault(&|b| {
+                b[3] = 19;
+                sum(b)
+            }),
+            Some("bad_length")
+        );
+        assert_eq!(
+            fault(&|b| {
+                b[3] = 27;
+                sum(b)
+            }),
+            Some("truncated")
+        );
+        assert_eq!(
+            fault(&|b| {
+                b[3] = 26;
+                sum(b)
+            }),
+            None
+        );
+        assert_eq!(
+            fault(&|b| {
+                b[3] = 20;
+                sum(b)
+            }),
+            None
+        );
+        let mut bad_sum = BYTES;
+        bad_sum[10] ^= 1;
+        assert!(check_unsummed(&bad_sum).is_ok());
+    }
+
+    #[test]
+    fn every_first_byte_is_judged_by_version_then_length() {
+        for first in 0..=255u8 {
+            let mut b = [0u8; 64];
+            b[0] = first;
+            b[3] = 64;
+            let expected = match (first >> 4, first & 0xf) {
+                (4, 0..=4) => Err(BadHeader::BadHeaderLength),
+                (4, words) => Ok(usize::from(words) * 4),
+                _ => Err(BadHeader::BadVersion),
+            };
+            assert_eq!(check_unsummed(&b).map(|c| c.header_len), expected);
+        }
+    }
+
+    #[test]
+    fn patches_leave_the_checksum_that_recomputation_gives() {
+        let mut rng = Rng(11);
+        for round in 0..5_000 {
+            let mut b = BYTES;
+            for at in [1, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 16, 17, 18, 19] {
+                b[at] = [rng.byte(), 0, 0xff][round % 3];
+            }
+            let mut ip = Ipv4::new_unchecked(&mut b);
+            ip.fill_checksum();
+            ip.patch_ttl(rng.byte());
+            ip.patch_tos(rng.byte());
+            ip.patch_total_len(rng.next() as u16);
+            ip.patch_fragment_word([0, 0xffff, rng.next() as u16][rng.below(3)]);
+            ip.patch_src(Ipv4Addr::from_bits(
+                [0, u32::MAX, rng.next() as u32][rng.below(3)],
+            ));
+            ip.patch_dst(Ipv4Addr::from_bits(
+                [0, u32::MAX, rng.next() as u32][rng.below(3)],
+            ));
+            let patched = ip.checksum();
+            ip.fill_checksum();
+            assert_eq!(patched, ip.checksum());
+        }
+    }
+
+    #[test]
+    fn fragments_are_recognised() {
+        let mut b = BYTES;
+        for (word, fragment, offset) in [
+            (0, false, 0),
+            (DF, false, 0),
+            (MF, true, 0),
+            (1, true, 8),
+            (MF | 0x1fff, true, 65528),
+            (0x8000, false, 0),
+        ] {
+            let mut ip = Ipv4::new_unchecked(&mut b);
+            ip.set_fragment_word(word);
+            assert_eq!((ip.is_fragment(), ip.fragment_offset()), (fragment, offset));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut sample = [0u8; 70];
+        sample[..26].copy_from_slice(&BYTES);
+        sample[0] = 0x4f;
+        sample[3] = 70;
+        hammer(&sample, |bytes| {
+            let _ = check(bytes);
+            if let Ok(ip) = Ipv4::new_checked(bytes) {
+                let _ = (
+                    ip.payload(),
+                    ip.header(),
+                    ip.verify_checksum(),
+                    ip.src(),
+                    ip.dst(),
+                );
+                ip.options().for_each(drop);
+                let mut copy = bytes.to_vec();
+                let mut ip = Ipv4::new_unchecked(&mut copy);
+                ip.patch_ttl(1);
+                ip.fill_checksum();
+                ip.payload_mut();
+            }
+        });
+    }
+}

@@ -1,0 +1,42 @@
+//! Numbers of the protocols above IP (IANA "Assigned Internet Protocol Numbers").
+
+/// IPv6 hop-by-hop options (RFC 8200, 4.3).
+pub const HOP_BY_HOP: u8 = 0;
+/// ICMP for IPv4.
+pub const ICMP: u8 = 1;
+/// IGMP.
+pub const IGMP: u8 = 2;
+/// IPv4 inside IP.
+pub const IPIP: u8 = 4;
+/// TCP.
+pub const TCP: u8 = 6;
+/// UDP.
+pub const UDP: u8 = 17;
+/// IPv6 inside IP.
+pub const IPV6: u8 = 41;
+/// IPv6 routing header (RFC 8200, 4.4).
+pub const ROUTING: u8 = 43;
+/// IPv6 fragment header (RFC 8200, 4.5).
+pub const FRAGMENT: u8 = 44;
+/// GRE.
+pub const GRE: u8 = 47;
+/// IPsec encapsulating security payload.
+pub const ESP: u8 = 50;
+/// IPsec authentication header.
+pub const AH: u8 = 51;
+/// ICMP for IPv6.
+pub const ICMP6: u8 = 58;
+/// IPv6: nothing follows (RFC 8200, 4.7).
+pub const NO_NEXT: u8 = 59;
+/// IPv6 destination options (RFC 8200, 4.6).
+pub const DEST_OPTS: u8 = 60;
+/// OSPF.
+pub const OSPF: u8 = 89;
+/// SCTP.
+pub const SCTP: u8 = 132;
+/// Mobility header (RFC 6275).
+pub const MOBILITY: u8 = 135;
+/// Host Identity Protocol (RFC 7401).
+pub const HIP: u8 = 139;
+/// Shim6 (RFC 5533).
+pub const SHIM6: u8 = 140;

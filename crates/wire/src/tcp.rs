@@ -1,0 +1,352 @@
+//! TCP headers (RFC 9293) and the one option that routers touch, MSS.
+
+use crate::bytes::{be16, be32, put16, put32};
+use crate::{BadHeader, checksum};
+
+/// Length of a header without options.
+pub const MIN_LEN: usize = 20;
+
+/// Flag: no more data from the sender.
+pub const FIN: u8 = 0x01;
+/// Flag: synchronise sequence numbers.
+pub const SYN: u8 = 0x02;
+/// Flag: reset.
+pub const RST: u8 = 0x04;
+/// Flag: push.
+pub const PSH: u8 = 0x08;
+/// Flag: the acknowledgement number counts.
+pub const ACK: u8 = 0x10;
+/// Flag: the urgent pointer counts.
+pub const URG: u8 = 0x20;
+/// Flag: ECN echo.
+pub const ECE: u8 = 0x40;
+/// Flag: congestion window reduced.
+pub const CWR: u8 = 0x80;
+
+/// Option: maximum segment size.
+pub const OPT_MSS: u8 = 2;
+
+/// A TCP header and its data.
+#[derive(Clone, Copy, Debug)]
+pub struct Tcp<B>(B);
+
+impl<B: AsRef<[u8]>> Tcp<B> {
+    /// Proves that the header, options included, is there.
+    #[inline]
+    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
+        let b = bytes.as_ref();
+        if b.len() < MIN_LEN {
+            return Err(BadHeader::TooShort);
+        }
+        match usize::from(b[12] >> 4) * 4 {
+            0..MIN_LEN => Err(BadHeader::BadHeaderLength),
+            len if len > b.len() => Err(BadHeader::TooShort),
+            _ => Ok(Tcp(bytes)),
+        }
+    }
+
+    /// Trusts that the header is there; getters panic otherwise.
+    #[inline]
+    pub fn new_unchecked(bytes: B) -> Self {
+        Tcp(bytes)
+    }
+
+    /// Source port.
+    #[inline]
+    pub fn src_port(&self) -> u16 {
+        be16(self.0.as_ref(), 0)
+    }
+
+    /// Destination port.
+    #[inline]
+    pub fn dst_port(&self) -> u16 {
+        be16(self.0.as_ref(), 2)
+    }
+
+    /// Sequence number.
+    #[inline]
+    pub fn seq(&self) -> u32 {
+        be32(self.0.as_ref(), 4)
+    }
+
+    /// Acknowledgement number.
+    #[inline]
+    pub fn ack(&self) -> u32 {
+        be32(self.0.as_ref(), 8)
+    }
+
+    /// Length of the header, options included.
+    #[inline]
+    pub fn header_len(&self) -> usize {
+        usize::from(self.0.as_ref()[12] >> 4) * 4
+    }
+
+    /// The eight flags: [`FIN`] to [`CWR`].
+    #[inline]
+    pub fn flags(&self) -> u8 {
+        self.0.as_ref()[13]
+    }
+
+    /// Window, unscaled.
+    #[inline]
+    pub fn window(&self) -> u16 {
+        be16(self.0.as_ref(), 14)
+    }
+
+    /// The checksum field.
+    #[inline]
+    pub fn checksum(&self) -> u16 {
+        be16(self.0.as_ref(), 16)
+    }
+
+    /// Urgent pointer.
+    #[inline]
+    pub fn urgent(&self) -> u16 {
+        be16(self.0.as_ref(), 18)
+    }
+
+    /// The option bytes.
+    #[inline]
+    pub fn options(&self) -> &[u8] {
+        &self.0.as_ref()[MIN_LEN..self.header_len()]
+    }
+
+    /// The data.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[self.header_len()..]
+    }
+
+    /// Offset of the MSS value in the header; `None` if there is none before the first malformed option.
+    pub fn mss_at(&self) -> Option<usize> {
+        let options = self.options();
+        let mut at = 0;
+        loop {
+            let len = match *options.get(at)? {
+                0 => return None,
+                1 => 1,
+                kind => {
+                    let len = usize::from(*options.get(at + 1)?);
+                    if len < 2 || at + len > options.len() {
+                        return None;
+                    }
+                    if kind == OPT_MSS && len == 4 {
+                        return Some(MIN_LEN + at + 2);
+                    }
+                    len
+                }
+            };
+            at += len;
+        }
+    }
+
+    /// The maximum segment size that the sender offers.
+    pub fn mss(&self) -> Option<u16> {
+        self.mss_at().map(|at| be16(self.0.as_ref(), at))
+    }
+
+    /// Whether the checksum holds; the buffer must end with the data.
+    #[inline]
+    pub fn verify_checksum(&self, pseudo: u64) -> bool {
+        checksum::is_valid(pseudo + checksum::sum(self.0.as_ref()))
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
+    /// Sets the source port.
+    #[inline]
+    pub fn set_src_port(&mut self, port: u16) {
+        put16(self.0.as_mut(), 0, port);
+    }
+
+    /// Sets the destination port.
+    #[inline]
+    pub fn set_dst_port(&mut self, port: u16) {
+        put16(self.0.as_mut(), 2, port);
+    }
+
+    /// Sets the sequence number.
+    #[inline]
+    pub fn set_seq(&mut self, seq: u32) {
+        put32(self.0.as_mut(), 4, seq);
+    }
+
+    /// Sets the acknowledgement number.
+    #[inline]
+    pub fn set_ack(&mut self, ack: u32) {
+        put32(self.0.as_mut(), 8, ack);
+    }
+
+    /// Sets the header length, a multiple of 4 from 20 to 60, and clears the reserved bits.
+    #[inline]
+    pub fn set_header_len(&mut self, len: usize) {
+        self.0.as_mut()[12] = ((len / 4) as u8) << 4;
+    }
+
+    /// Sets the flags.
+    #[inline]
+    pub fn set_flags(&mut self, flags: u8) {
+        self.0.as_mut()[13] = flags;
+    }
+
+    /// Sets the window.
+    #[inline]
+    pub fn set_window(&mut self, window: u16) {
+        put16(self.0.as_mut(), 14, window);
+    }
+
+    /// Sets the checksum field.
+    #[inline]
+    pub fn set_checksum(&mut self, check: u16) {
+        put16(self.0.as_mut(), 16, check);
+    }
+
+    /// Sets the urgent pointer.
+    #[inline]
+    pub fn set_urgent(&mut self, urgent: u16) {
+        put16(self.0.as_mut(), 18, urgent);
+    }
+
+    /// Lowers the offered MSS to at most `max`, checksum included; says whether it did.
+    pub fn clamp_mss(&mut self, max: u16) -> bool {
+        let Some(at) = self.mss_at() else {
+            return false;
+        };
+        let old = be16(self.0.as_ref(), at);
+        if old <= max {
+            return false;
+        }
+        put16(self.0.as_mut(), at, max);
+        // The option may lie at an odd offset, where its bytes count in swapped places.
+        let (old, new) = match at % 2 {
+            0 => (old, max),
+            _ => (old.swap_bytes(), max.swap_bytes()),
+        };
+        self.set_checksum(checksum::update16(self.checksum(), old, new));
+        true
+    }
+
+    /// Computes the checksum; the buffer must end with the data.
+    #[inline]
+    pub fn fill_checksum(&mut self, pseudo: u64) {
+        self.set_checksum(0);
+        let check = checksum::finish(pseudo + checksum::sum(self.0.as_ref()));
+        self.set_checksum(check);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::hammer;
+    use std::vec::Vec;
+
+    const BYTES: [u8; 26] = [
+        0x04, 0xd2, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x60, 0x12, 0xff, 0xff, 0x2a, 0xa2, 0, 5, 2, 4,
+        5, 0xb4, b'h', b'i',
+    ];
+
+    #[test]
+    fn deconstructs() {
+        let t = Tcp::new_checked(&BYTES).unwrap();
+        assert_eq!((t.src_port(), t.dst_port()), (1234, 80));
+        assert_eq!((t.seq(), t.ack(), t.header_len()), (1, 2, 24));
+        assert_eq!((t.flags(), t.window(), t.urgent()), (SYN | ACK, 0xffff, 5));
+        assert_eq!(t.mss(), Some(1460));
+        assert_eq!(t.options(), [2, 4, 5, 0xb4]);
+        assert_eq!(t.payload(), b"hi");
+        assert!(t.verify_checksum(0));
+    }
+
+    #[test]
+    fn constructs() {
+        let mut bytes = BYTES;
+        bytes[..20].fill(0xee);
+        let mut t = Tcp::new_unchecked(&mut bytes);
+        t.set_src_port(1234);
+        t.set_dst_port(80);
+        t.set_seq(1);
+        t.set_ack(2);
+        t.set_header_len(24);
+        t.set_flags(SYN | ACK);
+        t.set_window(0xffff);
+        t.set_urgent(5);
+        t.fill_checksum(0);
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn every_data_offset_is_judged() {
+        for words in 0..16u8 {
+            let mut b = [0; 44];
+            b[12] = words << 4;
+            let expected = match words {
+                0..5 => Some(BadHeader::BadHeaderLength),
+                5..=11 => None,
+                _ => Some(BadHeader::TooShort),
+            };
+            assert_eq!(Tcp::new_checked(&b).err(), expected);
+        }
+        assert_eq!(
+            Tcp::new_checked(&BYTES[..19]).err(),
+            Some(BadHeader::TooShort)
+        );
+        assert_eq!(
+            Tcp::new_checked(&BYTES[..23]).err(),
+            Some(BadHeader::TooShort)
+        );
+    }
+
+    fn with_options(options: &[u8]) -> Vec<u8> {
+        let mut b = BYTES[..20].to_vec();
+        b.extend(options);
+        Tcp::new_unchecked(&mut b).set_header_len(20 + options.len());
+        Tcp::new_unchecked(&mut b).fill_checksum(99);
+        b
+    }
+
+    #[test]
+    fn mss_is_found_behind_other_options_and_not_behind_malformed_ones() {
+        for (options, mss) in [
+            (&[1, 1, 2, 4, 5, 0xb4, 0, 0][..], Some(1460)),
+            (&[3, 3, 7, 2, 4, 5, 0xb4, 0], Some(1460)),
+            (&[1, 2, 4, 5, 0xb4, 0, 0, 0], Some(1460)),
+            (&[0, 2, 4, 5], None),
+            (&[3, 0, 2, 4], None),
+            (&[3, 1, 2, 4], None),
+            (&[1, 1, 2, 4], None),
+            (&[1, 1, 1, 2], None),
+            (&[2, 3, 5, 0], None),
+            (&[8, 200, 0, 0], None),
+        ] {
+            assert_eq!(
+                Tcp::new_checked(with_options(options)).unwrap().mss(),
+                mss,
+                "{options:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn clamping_lowers_the_mss_and_keeps_the_checksum_at_odd_offsets_too() {
+        for options in [&[2, 4, 5, 0xb4][..], &[1, 2, 4, 5, 0xb4, 0, 0, 0]] {
+            let mut b = with_options(options);
+            let mut t = Tcp::new_unchecked(&mut b);
+            assert!(!t.clamp_mss(1460));
+            assert!(t.clamp_mss(1360));
+            assert_eq!(t.mss(), Some(1360));
+            assert!(t.verify_checksum(99));
+        }
+        assert!(!Tcp::new_unchecked(with_options(&[])).clamp_mss(1));
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        hammer(&with_options(&[3, 3, 7, 1, 2, 4, 5, 0xb4]), |bytes| {
+            if let Ok(t) = Tcp::new_checked(bytes) {
+                let _ = (t.mss(), t.options(), t.payload(), t.verify_checksum(0));
+                Tcp::new_unchecked(bytes.to_vec()).clamp_mss(1);
+            }
+        });
+    }
+}
