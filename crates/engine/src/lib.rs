@@ -1,3 +1,44 @@
-//! Placeholder.
+//! The kernel of the router: packets, elements, graphs, and the workers that run them.
+//!
+//! A configuration becomes a [`plan::Plan`] (checked, placed, printable), and each worker builds its
+//! own copy of the graph from it ([`graph::Graph`]). Control reaches workers by messages, between
+//! batches ([`router::Router`]). On the packet path there are no locks, no logs, no allocation per
+//! packet and one reading of the clock per turn.
+//!
+//! `unsafe` is in three files: [`packet`], [`ring`] and [`publish`].
+
+pub mod anno;
+pub mod args;
+pub mod clock;
+mod cx;
+pub mod element;
+pub mod graph;
+pub mod handler;
+pub mod near;
+pub mod packet;
+pub mod placement;
+pub mod plan;
+pub mod pool;
+pub mod port;
 pub mod publish;
 pub mod ring;
+pub mod router;
+pub mod stats;
+pub mod tap;
+pub mod units;
+pub mod wake;
+pub mod worker;
+
+pub use cx::Cx;
+
+/// What an element's file needs.
+pub mod prelude {
+    pub use crate::args::Args;
+    pub use crate::clock::Time;
+    pub use crate::cx::Cx;
+    pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
+    pub use crate::handler::Handler;
+    pub use crate::packet::{Batch, Packet};
+    pub use crate::placement::{Device, Placement};
+    pub use std::sync::Arc;
+}

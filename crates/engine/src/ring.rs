@@ -42,6 +42,9 @@ macro_rules! transfer {
 }
 transfer!((), bool, u8, u16, u32, u64, u128, usize);
 
+// SAFETY: a packet is the only owner of its buffer, and a buffer may be used and freed on any thread;
+// moving the packet moves all of it.
+unsafe impl Transfer for crate::packet::Packet {}
 // SAFETY: such a box is `Send`.
 unsafe impl<T: Send + ?Sized> Transfer for Box<T> {}
 // SAFETY: a vector owns its contents, and each of them may cross.

@@ -1,0 +1,146 @@
+//! Annotations: what elements note on a packet beside its bytes.
+//!
+//! [`Anno`] lies in the mbuf's second cache line and is used by the packet path; [`Cold`] has a
+//! line of its own and costs nothing until it is written. Header places are kept as offsets into
+//! the buffer, so they stay right when bytes are pulled or pushed at the front.
+
+/// Annotations of the packet path: 36 bytes, the mbuf's dynamic fields.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Anno {
+    /// Place of the MAC header in the buffer; 0 = not set.
+    pub mac: u16,
+    /// Place of the network header in the buffer; 0 = not set.
+    pub network: u16,
+    /// Place of the transport header in the buffer; 0 = not set.
+    pub transport: u16,
+    flags: u16,
+    /// Click's PAINT.
+    pub paint: u8,
+    /// Click's packet type: how the link layer addressed the packet.
+    pub packet_type: PacketType,
+    /// Next-hop group id that a route lookup chose; 0 = none.
+    pub group: u16,
+    dst: [u8; 16],
+    /// Number of the device that the packet came from.
+    pub device: u16,
+    /// Identifier of a traced packet; 0 = not traced.
+    pub trace: u16,
+    spare: [u8; 4],
+}
+
+const _: () = assert!(std::mem::size_of::<Anno>() == 36 && std::mem::align_of::<Anno>() <= 4);
+
+/// How the link layer addressed a packet; numbers as in Linux's `PACKET_*`.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketType {
+    /// To this router.
+    Host = 0,
+    /// Link-layer broadcast.
+    Broadcast = 1,
+    /// Link-layer multicast.
+    Multicast = 2,
+    /// To another station; seen because the port is promiscuous.
+    OtherHost = 3,
+    /// Sent by this machine.
+    Outgoing = 4,
+}
+
+const COLD: u16 = 1;
+const FIX_IP_SRC: u16 = 2;
+
+impl Anno {
+    /// No annotation set.
+    pub const EMPTY: Anno = Anno {
+        mac: 0,
+        network: 0,
+        transport: 0,
+        flags: 0,
+        paint: 0,
+        packet_type: PacketType::Host,
+        group: 0,
+        dst: [0; 16],
+        device: 0,
+        trace: 0,
+        spare: [0; 4],
+    };
+
+    /// The IPv4 destination annotation: where the packet is sent next.
+    #[inline]
+    pub fn dst4(&self) -> [u8; 4] {
+        [self.dst[0], self.dst[1], self.dst[2], self.dst[3]]
+    }
+
+    /// Sets the IPv4 destination annotation.
+    #[inline]
+    pub fn set_dst4(&mut self, address: [u8; 4]) {
+        self.dst[..4].copy_from_slice(&address);
+    }
+
+    /// The IPv6 destination annotation.
+    #[inline]
+    pub fn dst6(&self) -> [u8; 16] {
+        self.dst
+    }
+
+    /// Sets the IPv6 destination annotation.
+    #[inline]
+    pub fn set_dst6(&mut self, address: [u8; 16]) {
+        self.dst = address;
+    }
+
+    /// Click's FIX_IP_SRC annotation: the source address is still to be filled in.
+    #[inline]
+    pub fn fix_ip_src(&self) -> bool {
+        self.flags & FIX_IP_SRC != 0
+    }
+
+    /// Sets or clears FIX_IP_SRC.
+    #[inline]
+    pub fn set_fix_ip_src(&mut self, on: bool) {
+        self.flags = self.flags & !FIX_IP_SRC | if on { FIX_IP_SRC } else { 0 };
+    }
+
+    #[inline]
+    pub(crate) fn has_cold(&self) -> bool {
+        self.flags & COLD != 0
+    }
+
+    #[inline]
+    pub(crate) fn set_cold(&mut self) {
+        self.flags |= COLD;
+    }
+
+    /// Moves the header places along with data that moved by `by` bytes.
+    pub(crate) fn shift(&mut self, by: isize) {
+        for place in [&mut self.mac, &mut self.network, &mut self.transport] {
+            if *place != 0 {
+                *place = usize::from(*place).checked_add_signed(by).unwrap_or(0) as u16;
+            }
+        }
+    }
+}
+
+/// Annotations on a cache line of their own.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cold {
+    /// Click's 48 bytes of user annotations.
+    pub user: [u8; 48],
+    /// Time of arrival in nanoseconds since the Unix epoch; 0 = not set.
+    pub timestamp: u64,
+    /// Place in a stream: Click's sequence number or extra length.
+    pub extra: u64,
+}
+
+const _: () = assert!(std::mem::size_of::<Cold>() == 64);
+
+impl Cold {
+    /// No annotation set.
+    pub const EMPTY: Cold = Cold {
+        user: [0; 48],
+        timestamp: 0,
+        extra: 0,
+    };
+}

@@ -1,0 +1,392 @@
+//! An element's configuration: arguments by place or by keyword, parsed once, all mistakes recorded.
+//!
+//! `configure` asks for what it wants and never fails: a missing or wrong argument is recorded with
+//! its place and a stand-in is returned. Run on no arguments at all, the same function describes
+//! itself: names, types, defaults and sentences of the reference come from it.
+//!
+//! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
+//! keyword wherever it stands; the others are taken in order.
+
+use crate::units::FromArg;
+use lang::{Config, Diagnostic, args as text};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    values: HashMap<(String, Kind), String>,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An IPv4 address.
+    Ip,
+    /// An IPv4 prefix.
+    IpNet,
+    /// An IPv6 address.
+    Ip6,
+    /// An IPv6 prefix.
+    Ip6Net,
+    /// An Ethernet address.
+    Ether,
+}
+
+impl Kind {
+    fn suffix(self) -> &'static [&'static str] {
+        match self {
+            Kind::Ip => &["ip", "ip4"],
+            Kind::IpNet => &["ipnet", "ip4net", "net"],
+            Kind::Ip6 => &["ip6"],
+            Kind::Ip6Net => &["ip6net"],
+            Kind::Ether => &["eth", "ether", "ethernet"],
+        }
+    }
+}
+
+impl Names {
+    /// Gives a name a value of some kind, written as an argument would be.
+    pub fn insert(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
+        self.values.insert((name.to_owned(), kind), value.into());
+    }
+
+    /// Adds an AddressInfo entry: a name, then addresses and prefixes of any kind. Words that are
+    /// none are left to AddressInfo itself to complain of.
+    pub fn insert_entry(&mut self, entry: &str) {
+        let words: Vec<&str> = text::words(entry).into_iter().map(|r| &entry[r]).collect();
+        let Some((name, values)) = words.split_first() else {
+            return;
+        };
+        for value in values {
+            for (kind, value) in entries(value) {
+                self.insert(name, kind, value);
+            }
+        }
+    }
+
+    /// The value of `name` or `name:kind`.
+    pub fn get(&self, name: &str, kind: Kind) -> Option<&str> {
+        let bare = kind
+            .suffix()
+            .iter()
+            .find_map(|s| name.strip_suffix(s)?.strip_suffix(':'));
+        self.values
+            .get(&(bare.unwrap_or(name).to_owned(), kind))
+            .map(String::as_str)
+    }
+}
+
+/// What a word of an AddressInfo entry gives: `10.0.0.1/8` is an address and a prefix.
+pub fn entries(value: &str) -> Vec<(Kind, String)> {
+    let address = value.split('/').next().unwrap_or(value);
+    let with_prefix = value.contains('/');
+    let mut found = Vec::new();
+    if address.parse::<std::net::Ipv4Addr>().is_ok() {
+        found.push((Kind::Ip, address.to_owned()));
+        if with_prefix && value.parse::<wire::Prefix4>().is_ok() {
+            found.push((Kind::IpNet, value.to_owned()));
+        }
+    } else if address.parse::<std::net::Ipv6Addr>().is_ok() {
+        found.push((Kind::Ip6, address.to_owned()));
+        if with_prefix && value.parse::<wire::Prefix6>().is_ok() {
+            found.push((Kind::Ip6Net, value.to_owned()));
+        }
+    } else if value.parse::<wire::EtherAddr>().is_ok() {
+        found.push((Kind::Ether, value.to_owned()));
+    }
+    found
+}
+
+/// One argument, still as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arg {
+    /// The argument as written, quotes included, white space trimmed.
+    pub raw: String,
+    range: Range<usize>,
+}
+
+impl Arg {
+    /// The argument without quotes.
+    pub fn unquoted(&self) -> String {
+        text::unquote(&self.raw).into_owned()
+    }
+
+    /// The words of the argument, without quotes.
+    pub fn words(&self) -> Vec<String> {
+        let words = text::words(&self.raw).into_iter();
+        words
+            .map(|r| text::unquote(&self.raw[r]).into_owned())
+            .collect()
+    }
+}
+
+/// What `configure` asked for, for the reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArgInfo {
+    /// The name, in capitals.
+    pub name: &'static str,
+    /// Type in words.
+    pub kind: &'static str,
+    /// Default as text; `None` = required, empty = may be left out.
+    pub default: Option<String>,
+    /// Whether it is given only as a keyword.
+    pub keyword: bool,
+    /// One sentence.
+    pub doc: &'static str,
+}
+
+struct Item {
+    arg: Arg,
+    used: bool,
+}
+
+/// The arguments of one element.
+pub struct Args<'a> {
+    items: Vec<Item>,
+    known: Vec<&'static str>,
+    names: &'a Names,
+    config: &'a Config,
+    /// The element as errors name it: `ttl :: DecIPTTL`.
+    title: String,
+    info: Vec<ArgInfo>,
+    diagnostics: Vec<Diagnostic>,
+    took_rest: bool,
+}
+
+impl<'a> Args<'a> {
+    /// The arguments of a configuration string. `known` are the class's keywords.
+    pub fn new(
+        title: String,
+        config: &'a Config,
+        names: &'a Names,
+        known: Vec<&'static str>,
+    ) -> Args<'a> {
+        let ranges = text::split(&config.text).into_iter();
+        let items = ranges.map(|range| Item {
+            arg: Arg {
+                raw: config.text[range.clone()].to_owned(),
+                range,
+            },
+            used: false,
+        });
+        Args {
+            items: items.collect(),
+            known,
+            names,
+            config,
+            title,
+            info: Vec::new(),
+            diagnostics: Vec::new(),
+            took_rest: false,
+        }
+    }
+
+    /// Names for addresses.
+    pub fn names(&self) -> &Names {
+        self.names
+    }
+
+    /// What was asked for.
+    pub fn into_info(self) -> Vec<ArgInfo> {
+        self.info
+    }
+
+    /// The mistakes, after a last check that nothing is left over.
+    pub fn finish(mut self) -> Vec<Diagnostic> {
+        if !self.took_rest {
+            let extra: Vec<Arg> = self
+                .items
+                .iter()
+                .filter(|i| !i.used)
+                .map(|i| i.arg.clone())
+                .collect();
+            for arg in extra {
+                self.refuse_extra(&arg);
+            }
+        }
+        self.diagnostics
+    }
+
+    fn refuse_extra(&mut self, arg: &Arg) {
+        if let Some((word, _)) = text::keyword(&arg.raw) {
+            let near = crate::near::nearest(word, self.known.iter().copied());
+            let help = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if self.known.is_empty() => "this class has no keywords".to_owned(),
+                None => format!("its keywords are {}", self.known.join(", ")),
+            };
+            self.error_with_help(arg, format!("unknown keyword `{word}`"), help);
+        } else {
+            let positional: Vec<&str> = self
+                .info
+                .iter()
+                .filter(|i| !i.keyword)
+                .map(|i| i.name)
+                .collect();
+            let help = match positional.as_slice() {
+                [] => "it takes no arguments by place".to_owned(),
+                names => format!("it takes {}", names.join(", ")),
+            };
+            self.error_with_help(arg, format!("too many arguments: `{}`", arg.raw), help);
+        }
+    }
+
+    fn note(
+        &mut self,
+        name: &'static str,
+        kind: &'static str,
+        default: Option<String>,
+        keyword: bool,
+        doc: &'static str,
+    ) {
+        self.info.push(ArgInfo {
+            name,
+            kind,
+            default,
+            keyword,
+            doc,
+        });
+    }
+
+    /// Takes `NAME value`, wherever it stands.
+    fn take_keyword(&mut self, name: &str) -> Option<Arg> {
+        let item = self.items.iter_mut().find(|item| {
+            !item.used && text::keyword(&item.arg.raw).is_some_and(|(word, _)| word == name)
+        })?;
+        item.used = true;
+        let (_, value) = text::keyword(&item.arg.raw)?;
+        let value = value.to_owned();
+        let end = item.arg.range.end;
+        let start = end - value.len();
+        Some(Arg {
+            raw: value,
+            range: start..end,
+        })
+    }
+
+    /// Takes the next argument that belongs to no keyword.
+    fn take_next(&mut self) -> Option<Arg> {
+        let known = &self.known;
+        let item = self.items.iter_mut().find(|item| {
+            !item.used
+                && text::keyword(&item.arg.raw).is_none_or(|(word, _)| !known.contains(&word))
+        })?;
+        item.used = true;
+        Some(item.arg.clone())
+    }
+
+    fn parse<T: FromArg>(&mut self, name: &str, arg: &Arg) -> Option<T> {
+        match T::from_arg(&arg.raw, self.names) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                self.error(arg, format!("{name} {wrong}"));
+                None
+            }
+        }
+    }
+
+    /// An argument that must be given, by place or as `NAME value`.
+    pub fn required<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> T {
+        self.note(name, T::KIND, None, false, doc);
+        match self.take_keyword(name).or_else(|| self.take_next()) {
+            Some(arg) => self.parse(name, &arg).unwrap_or_else(T::stand_in),
+            None => {
+                let help = format!("{doc}: {}", T::KIND);
+                let wrong = Diagnostic::error(
+                    "arguments",
+                    format!("in `{}`: required argument {name} is missing", self.title),
+                );
+                self.diagnostics
+                    .push(wrong.at(self.config.span()).help(help));
+                T::stand_in()
+            }
+        }
+    }
+
+    /// An argument that may be left out, by place or as `NAME value`.
+    pub fn optional<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
+        self.note(name, T::KIND, Some(default.show()), false, doc);
+        match self.take_keyword(name).or_else(|| self.take_next()) {
+            Some(arg) => self.parse(name, &arg).unwrap_or(default),
+            None => default,
+        }
+    }
+
+    /// An argument that may be left out and has no default.
+    pub fn maybe<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> Option<T> {
+        self.note(name, T::KIND, Some(String::new()), false, doc);
+        let arg = self.take_keyword(name).or_else(|| self.take_next())?;
+        self.parse(name, &arg)
+    }
+
+    /// A setting given as `NAME value` only.
+    pub fn key<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
+        self.note(name, T::KIND, Some(default.show()), true, doc);
+        match self.take_keyword(name) {
+            Some(arg) => self.parse(name, &arg).unwrap_or(default),
+            None => default,
+        }
+    }
+
+    /// A setting given as `NAME value` only, without a default.
+    pub fn key_maybe<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> Option<T> {
+        self.note(name, T::KIND, Some(String::new()), true, doc);
+        let arg = self.take_keyword(name)?;
+        self.parse(name, &arg)
+    }
+
+    /// All arguments that are left, in order.
+    pub fn rest(&mut self, name: &'static str, kind: &'static str, doc: &'static str) -> Vec<Arg> {
+        self.note(name, kind, Some(String::new()), false, doc);
+        self.took_rest = true;
+        let left = self.items.iter_mut().filter(|i| !i.used);
+        left.map(|item| {
+            item.used = true;
+            item.arg.clone()
+        })
+        .collect()
+    }
+
+    /// Parses a word of an argument that [`rest`](Self::rest) gave; a mistake is recorded.
+    pub fn value<T: FromArg>(&mut self, name: &str, word: &str, arg: &Arg) -> Option<T> {
+        match T::from_arg(word, self.names) {
+            Ok(value) => Some(value),
+            Err(wrong) => {
+                self.error(arg, format!("{name} {wrong}"));
+                None
+            }
+        }
+    }
+
+    /// Records a mistake in an argument.
+    pub fn error(&mut self, arg: &Arg, message: impl AsRef<str>) {
+        let place = self.config.place(arg.range.clone());
+        let message = format!("in `{}`: {}", self.title, message.as_ref());
+        self.diagnostics
+            .push(Diagnostic::error("arguments", message).at(place));
+    }
+
+    /// Records a mistake in an argument, and what to do.
+    pub fn error_with_help(
+        &mut self,
+        arg: &Arg,
+        message: impl AsRef<str>,
+        help: impl Into<String>,
+    ) {
+        self.error(arg, message);
+        if let Some(last) = self.diagnostics.pop() {
+            self.diagnostics.push(last.help(help));
+        }
+    }
+
+    /// Records a mistake of the configuration as a whole.
+    pub fn error_in_whole(&mut self, message: impl AsRef<str>, help: impl Into<String>) {
+        let message = format!("in `{}`: {}", self.title, message.as_ref());
+        self.diagnostics.push(
+            Diagnostic::error("arguments", message)
+                .at(self.config.span())
+                .help(help),
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Time as the engine sees it: nanoseconds on one monotonic scale, read once per turn of a worker.
+//!
+//! Time is an input. A worker reads the real clock; tests and `--simtime` set a virtual one, which
+//! jumps to the next timer when nothing is due.
+
+use std::ops::{Add, Sub};
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// A moment: nanoseconds since the process started (or since 0 on a virtual clock).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// Time that has passed since `earlier`; zero if `earlier` is later.
+    pub fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Time;
+    fn add(self, d: Duration) -> Time {
+        Time(
+            self.0
+                .saturating_add(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+impl Sub for Time {
+    type Output = Duration;
+    fn sub(self, earlier: Time) -> Duration {
+        self.since(earlier)
+    }
+}
+
+/// A source of time.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The machine's monotonic clock (the time-stamp counter where it is reliable).
+    Real(quanta::Clock),
+    /// A clock that only its owner moves.
+    Virtual(Time),
+}
+
+fn origin() -> &'static (quanta::Instant, u64) {
+    static ORIGIN: OnceLock<(quanta::Instant, u64)> = OnceLock::new();
+    ORIGIN.get_or_init(|| {
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        (
+            quanta::Clock::new().now(),
+            u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+        )
+    })
+}
+
+impl Clock {
+    /// The machine's clock.
+    pub fn real() -> Clock {
+        origin();
+        Clock::Real(quanta::Clock::new())
+    }
+
+    /// The time now.
+    #[inline]
+    pub fn now(&self) -> Time {
+        match self {
+            Clock::Real(clock) => {
+                let since = clock.now().duration_since(origin().0);
+                Time(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+            }
+            Clock::Virtual(now) => *now,
+        }
+    }
+
+    /// The cycle counter, for accounting; 0 on a virtual clock.
+    #[inline]
+    pub fn cycles(&self) -> u64 {
+        match self {
+            Clock::Real(clock) => clock.raw(),
+            Clock::Virtual(_) => 0,
+        }
+    }
+}
+
+/// Nanoseconds since the Unix epoch at a moment of the real clock.
+pub fn wall(now: Time) -> u64 {
+    origin().1.saturating_add(now.0)
+}

@@ -1,0 +1,299 @@
+//! What an element can do while it runs: send packets on, pull, drop, set its timer.
+
+use crate::clock::Time;
+use crate::element::Verdict;
+use crate::graph::{Core, Nodes, TaskState, Walker};
+use crate::packet::{Batch, Packet};
+use crate::plan::Plan;
+use crate::publish::Reader;
+
+/// An input that an edge leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    node: u32,
+    inbox: u32,
+    port: u16,
+}
+
+impl Target {
+    pub(crate) fn new(node: usize, port: usize, inbox: usize) -> Target {
+        Target {
+            node: node as u32,
+            inbox: inbox as u32,
+            port: port as u16,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn node(self) -> usize {
+        self.node as usize
+    }
+
+    #[inline]
+    pub(crate) fn port(self) -> usize {
+        usize::from(self.port)
+    }
+
+    #[inline]
+    pub(crate) fn inbox(self) -> usize {
+        self.inbox as usize
+    }
+}
+
+/// The edges of a graph, by node and port.
+pub(crate) struct Edges {
+    /// Where push outputs lead.
+    outputs: Vec<Vec<Option<Target>>>,
+    /// Which output a pull input asks: node and port.
+    inputs: Vec<Vec<Option<(u32, u16)>>>,
+    /// First inbox of a node.
+    first_inbox: Vec<u32>,
+}
+
+impl Edges {
+    pub(crate) fn of(plan: &Plan) -> (Edges, usize) {
+        let mut first_inbox = Vec::new();
+        let mut inboxes = 0;
+        for element in &plan.elements {
+            first_inbox.push(inboxes as u32);
+            inboxes += element.inputs.len();
+        }
+        let mut outputs: Vec<Vec<_>> = plan
+            .elements
+            .iter()
+            .map(|e| vec![None; e.outputs.len().max(1)])
+            .collect();
+        let mut inputs: Vec<Vec<_>> = plan
+            .elements
+            .iter()
+            .map(|e| vec![None; e.inputs.len()])
+            .collect();
+        for edge in &plan.edges {
+            if edge.pull {
+                inputs[edge.to.0][edge.to.1] = Some((edge.from.0 as u32, edge.from.1 as u16));
+            } else {
+                let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
+                outputs[edge.from.0][edge.from.1] = Some(Target::new(edge.to.0, edge.to.1, inbox));
+            }
+        }
+        (
+            Edges {
+                outputs,
+                inputs,
+                first_inbox,
+            },
+            inboxes,
+        )
+    }
+
+    #[inline]
+    pub(crate) fn output(&self, node: usize, port: usize) -> Option<Target> {
+        *self.outputs[node].get(port)?
+    }
+
+    #[inline]
+    pub(crate) fn inbox(&self, node: usize, input: usize) -> usize {
+        self.first_inbox[node] as usize + input
+    }
+}
+
+/// The element's view of the graph around it.
+pub struct Cx<'a> {
+    pub(crate) nodes: &'a mut Nodes,
+    pub(crate) core: &'a mut Core,
+    pub(crate) this: usize,
+}
+
+impl Cx<'_> {
+    /// The time of this turn.
+    #[inline]
+    pub fn now(&self) -> Time {
+        self.core.now
+    }
+
+    /// The worker that runs this copy.
+    #[inline]
+    pub fn worker(&self) -> usize {
+        self.core.worker
+    }
+
+    /// A random number; the sequence follows from the router's seed.
+    pub fn random(&mut self) -> u32 {
+        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
+        let x = &mut self.core.random;
+        *x ^= *x >> 12;
+        *x ^= *x << 25;
+        *x ^= *x >> 27;
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// Whether an output is connected.
+    #[inline]
+    pub fn connected(&self, output: usize) -> bool {
+        self.core.edges.output(self.this, output).is_some()
+    }
+
+    /// Sends a packet where a verdict says.
+    #[inline]
+    pub fn send(&mut self, packet: Packet, verdict: Verdict) {
+        let port = verdict.port();
+        match verdict.reason() {
+            Some(reason) if !self.connected(port) => self.drop(packet, reason),
+            _ => self.emit(port, packet),
+        }
+    }
+
+    /// Sends a packet out by a push output; dropped under the port's name if it is not connected.
+    #[inline]
+    pub fn emit(&mut self, output: usize, mut packet: Packet) {
+        if self.core.taps.marking() {
+            self.core.taps.mark(&mut packet);
+        }
+        let Some(target) = self.core.edges.output(self.this, output) else {
+            let reason = self.core.plan.elements[self.this].class.drops.len() + output;
+            return self.core.drop_one(self.this, reason, packet);
+        };
+        self.core.note_sent(self.this, output, 1);
+        match self.core.walker {
+            Walker::Sweep => {
+                self.core.inboxes[target.inbox()].push(packet);
+                self.core.ready.insert(self.core.plan.rank[target.node()]);
+            }
+            Walker::Strict => self.core.stack.push((target, packet)),
+        }
+    }
+
+    /// Sends a batch out by a push output, leaving `batch` empty.
+    #[inline]
+    pub fn emit_batch(&mut self, output: usize, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        if self.core.taps.marking() {
+            batch.iter_mut().for_each(|p| self.core.taps.mark(p));
+        }
+        let Some(target) = self.core.edges.output(self.this, output) else {
+            return self.core.drop_unconnected(self.this, output, batch);
+        };
+        self.core.note_sent(self.this, output, batch.len());
+        match self.core.walker {
+            Walker::Sweep => self.core.put(target, batch),
+            Walker::Strict => self.core.stack.extend(batch.drain().map(|p| (target, p))),
+        }
+    }
+
+    /// Drops a packet under the `reason`-th name of the class's `DROPS`.
+    pub fn drop(&mut self, packet: Packet, reason: usize) {
+        self.core.drop_one(self.this, reason, packet);
+    }
+
+    /// Drops a batch under the `reason`-th name of the class's `DROPS`.
+    pub fn drop_batch(&mut self, batch: &mut Batch, reason: usize) {
+        self.core.drop_all(self.this, reason, batch);
+    }
+
+    /// Asks upstream of a pull input for up to `max` packets, appended to `into`. Returns how many
+    /// came.
+    pub fn pull(&mut self, input: usize, max: usize, into: &mut Batch) -> usize {
+        let Some(Some((up, port))) = self.core.edges.inputs[self.this].get(input).copied() else {
+            return 0;
+        };
+        let up = up as usize;
+        let Some(mut element) = self.nodes[up].take() else {
+            return 0;
+        };
+        let had = into.len();
+        let before = self.core.clock.cycles();
+        let mut cx = Cx {
+            nodes: self.nodes,
+            core: self.core,
+            this: up,
+        };
+        element.pull(usize::from(port), max, into, &mut cx);
+        self.nodes[up] = Some(element);
+        let came = into.len() - had;
+        if came > 0 {
+            let spent = self.core.clock.cycles().wrapping_sub(before);
+            let stats = &mut self.core.stats[up];
+            stats.cycles += spent;
+            stats.packets += came as u64;
+            stats.batches += 1;
+            stats.sent[usize::from(port)] += came as u64;
+            if self.core.taps.watching() {
+                self.core.taps.pulled(
+                    up,
+                    usize::from(port),
+                    (self.this, input),
+                    into,
+                    had,
+                    self.core.now,
+                );
+            }
+        }
+        came
+    }
+
+    /// An empty batch that keeps its memory between uses; give it back with
+    /// [`keep_spare`](Self::keep_spare).
+    #[inline]
+    pub fn spare(&mut self) -> Batch {
+        self.core.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives a spare batch back; packets still in it are freed.
+    #[inline]
+    pub fn keep_spare(&mut self, mut batch: Batch) {
+        batch.clear();
+        self.core.spare.push(batch);
+    }
+
+    /// Has [`timer`](crate::element::Element::timer) called at `at`, or earlier if an earlier time
+    /// was set.
+    pub fn set_timer(&mut self, at: Time) {
+        self.core.set_timer(self.this, at);
+    }
+
+    /// Forgets the timer.
+    pub fn cancel_timer(&mut self) {
+        self.core.cancel_timer(self.this);
+    }
+
+    /// Notifier: tells tasks that pull from this element that packets wait.
+    pub fn wake_pullers(&mut self) {
+        let Core { plan, tasks, .. } = &mut *self.core;
+        for &puller in &plan.elements[self.this].listeners {
+            wake(tasks, puller);
+        }
+    }
+
+    /// Makes this element's own task ready again.
+    pub fn wake_self(&mut self) {
+        wake(&mut self.core.tasks, self.this);
+    }
+
+    /// Wakes another worker, if it sleeps: packets wait for it in a ring.
+    #[inline]
+    pub fn wake_worker(&self, worker: usize) {
+        self.core.wakers.wake(worker);
+    }
+
+    /// Proof that published values may be read until the element returns.
+    #[inline]
+    pub fn reader(&self) -> &Reader {
+        &self.core.reader
+    }
+
+    /// Asks the router to stop, after this turn.
+    pub fn stop(&mut self) {
+        self.core.stop = true;
+    }
+}
+
+fn wake(tasks: &mut [crate::graph::Task], node: usize) {
+    for task in tasks.iter_mut().filter(|t| t.node == node) {
+        task.stats.woken = true;
+        if task.state == TaskState::Asleep {
+            task.state = TaskState::Ready;
+        }
+    }
+}

@@ -1,0 +1,631 @@
+//! One worker's copy of the running graph, and the two walkers over it.
+//!
+//! Elements lie in an arena and are named by small numbers. The *sweep* walker follows a batch
+//! along output 0 untouched, while packets for other outputs wait in the inbox of the input that
+//! they reach; inboxes are emptied in topological order. The *strict* walker moves one packet at a
+//! time, depth first, as Click does. An element has always returned before its outputs are walked,
+//! so neither walker re-enters one, and cycles are legal.
+
+use crate::clock::{Clock, Time};
+use crate::cx::{Cx, Edges, Target};
+use crate::element::{Did, Init, Node, Runs};
+use crate::packet::{Batch, Packet};
+use crate::plan::Plan;
+use crate::port::PortDirectory;
+use crate::publish::Reader;
+use crate::stats::{NodeStats, TaskStats};
+use crate::tap::Taps;
+use crate::wake::Wakers;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// Packets may take this many backward edges in one sweep before they are dropped as `loop`.
+const LAPS_MAX: u32 = 256;
+
+/// Which walker moves packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walker {
+    /// Batches, for speed.
+    Sweep,
+    /// One packet at a time, depth first, in Click's order.
+    Strict,
+}
+
+/// Elements of one worker; `None` while one is running, or if it has no copy here.
+pub(crate) type Nodes = Vec<Option<Box<dyn Node>>>;
+
+/// What elements work with while they run: everything of the graph but the elements.
+pub(crate) struct Core {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) worker: usize,
+    pub(crate) now: Time,
+    pub(crate) clock: Clock,
+    pub(crate) walker: Walker,
+    pub(crate) edges: Edges,
+    /// Packets that wait before an input, by [`Target::inbox`].
+    pub(crate) inboxes: Vec<Batch>,
+    /// Nodes with a packet in an inbox, by topological rank.
+    pub(crate) ready: Ready,
+    laps: u32,
+    /// The strict walker's packets on their way, the next one last.
+    pub(crate) stack: Vec<(Target, Packet)>,
+    pub(crate) stats: Vec<NodeStats>,
+    pub(crate) spare: Vec<Batch>,
+    timers: BinaryHeap<Reverse<(Time, u32)>>,
+    timer_at: Vec<Option<Time>>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) taps: Taps,
+    pub(crate) random: u64,
+    pub(crate) reader: Reader,
+    pub(crate) wakers: Arc<Wakers>,
+    pub(crate) stop: bool,
+}
+
+/// A task: an element that starts work by itself, scheduled by stride.
+pub(crate) struct Task {
+    pub(crate) node: usize,
+    stride: u64,
+    pass: u64,
+    pub(crate) state: TaskState,
+    pub(crate) stats: TaskStats,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskState {
+    Ready,
+    Asleep,
+    Ended,
+}
+
+/// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
+const STRIDE_ONE: u64 = 1 << 20;
+const TICKETS: u64 = 1024;
+
+/// A set of ranks.
+#[derive(Default)]
+pub(crate) struct Ready(Vec<u64>);
+
+impl Ready {
+    fn with_ranks(n: usize) -> Ready {
+        Ready(vec![0; n.div_ceil(64)])
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, rank: usize) {
+        self.0[rank / 64] |= 1 << (rank % 64);
+    }
+
+    #[inline]
+    fn take_first(&mut self) -> Option<usize> {
+        for (i, word) in self.0.iter_mut().enumerate() {
+            if *word != 0 {
+                let bit = word.trailing_zeros();
+                *word &= *word - 1;
+                return Some(i * 64 + bit as usize);
+            }
+        }
+        None
+    }
+}
+
+/// One worker's copy of a router.
+pub struct Graph {
+    pub(crate) nodes: Nodes,
+    pub(crate) core: Core,
+}
+
+/// What a worker needs to build its graph.
+#[derive(Clone)]
+pub struct Site {
+    /// This worker.
+    pub worker: usize,
+    /// Which walker it uses.
+    pub walker: Walker,
+    /// Its clock.
+    pub clock: Clock,
+    /// Open ports.
+    pub ports: Arc<dyn PortDirectory>,
+    /// How it wakes other workers.
+    pub wakers: Arc<Wakers>,
+    /// Seed of its random numbers.
+    pub seed: u64,
+}
+
+impl Graph {
+    /// Builds a worker's copy of the graph of `plan`. The plan was checked, so this cannot fail.
+    pub fn build(plan: &Arc<Plan>, site: &Site, reader: Reader) -> Graph {
+        let n = plan.elements.len();
+        let mut nodes: Nodes = Vec::with_capacity(n);
+        let mut tasks = Vec::new();
+        for (index, element) in plan.elements.iter().enumerate() {
+            if !element.workers.contains(&site.worker) {
+                nodes.push(None);
+                continue;
+            }
+            let init = Init {
+                name: &element.name,
+                worker: site.worker,
+                workers: plan.workers,
+                inputs: element.inputs.len(),
+                outputs: element.outputs.len(),
+                input_pull: element.input_pull(),
+                notified: element.notified,
+                queues: element.queues_of(site.worker),
+                pushers: &element.pushers,
+                pullers: &element.pullers,
+                ports: &*site.ports,
+            };
+            nodes.push(Some((element.class.build)(&element.config, &init)));
+            if element.runs != Runs::OnPackets {
+                tasks.push(Task {
+                    node: index,
+                    stride: STRIDE_ONE / TICKETS,
+                    pass: 0,
+                    state: TaskState::Ready,
+                    stats: TaskStats::default(),
+                });
+            }
+        }
+        let (edges, inboxes) = Edges::of(plan);
+        let core = Core {
+            worker: site.worker,
+            now: site.clock.now(),
+            clock: site.clock.clone(),
+            walker: site.walker,
+            edges,
+            inboxes: (0..inboxes).map(|_| Batch::new()).collect(),
+            ready: Ready::with_ranks(n),
+            laps: 0,
+            stack: Vec::new(),
+            stats: plan.elements.iter().map(NodeStats::of).collect(),
+            spare: Vec::new(),
+            timers: BinaryHeap::new(),
+            timer_at: vec![None; n],
+            tasks,
+            taps: Taps::default(),
+            random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            reader,
+            wakers: Arc::clone(&site.wakers),
+            stop: false,
+            plan: Arc::clone(plan),
+        };
+        Graph { nodes, core }
+    }
+
+    /// The plan that this graph runs.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.core.plan
+    }
+
+    /// The site of this graph, to build another one in its place.
+    pub fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
+        Site {
+            worker: self.core.worker,
+            walker: self.core.walker,
+            clock: self.core.clock.clone(),
+            ports,
+            wakers: Arc::clone(&self.core.wakers),
+            seed: self.core.random,
+        }
+    }
+
+    /// The time that elements see.
+    pub fn now(&self) -> Time {
+        self.core.now
+    }
+
+    /// Sets the clock of a graph with virtual time.
+    pub fn set_time(&mut self, now: Time) {
+        self.core.clock = Clock::Virtual(now);
+        self.core.now = now;
+    }
+
+    /// Whether an element has asked the router to stop.
+    pub fn stopped(&self) -> bool {
+        self.core.stop
+    }
+
+    /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
+    /// moved.
+    pub fn turn(&mut self) -> bool {
+        self.core.now = self.core.clock.now();
+        let mut worked = self.run_timers();
+        for _ in 0..self.core.tasks.len() {
+            match self.run_next_task() {
+                Some(did) => worked |= did == Did::Work,
+                None => break,
+            }
+        }
+        worked
+    }
+
+    /// Runs the timers that are due. Returns whether there was one.
+    pub fn run_timers(&mut self) -> bool {
+        let mut any = false;
+        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
+            if at > self.core.now {
+                break;
+            }
+            self.core.timers.pop();
+            let node = node as usize;
+            if self.core.timer_at[node] != Some(at) {
+                continue;
+            }
+            self.core.timer_at[node] = None;
+            any = true;
+            self.with_node(node, |element, cx| element.timer(cx));
+            self.walk();
+        }
+        any
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
+            if self.core.timer_at[node as usize] == Some(at) {
+                return Some(at);
+            }
+            self.core.timers.pop();
+        }
+        None
+    }
+
+    /// Runs the ready task with the least pass; `None` if no task is ready.
+    pub fn run_next_task(&mut self) -> Option<Did> {
+        let tasks = self.core.tasks.iter().enumerate();
+        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready);
+        let (index, _) = ready.min_by_key(|(_, t)| t.pass)?;
+        let task = &mut self.core.tasks[index];
+        task.pass += task.stride;
+        let node = task.node;
+        self.core.taps.at_source = true;
+        let before = self.core.clock.cycles();
+        let did = self
+            .with_node(node, |element, cx| element.task(cx))
+            .unwrap_or(Did::End);
+        let own = self.core.clock.cycles().wrapping_sub(before);
+        self.core.taps.at_source = false;
+        self.core.stats[node].cycles += if did == Did::Work { own } else { 0 };
+        self.walk();
+        let spent = self.core.clock.cycles().wrapping_sub(before);
+        let task = &mut self.core.tasks[index];
+        task.stats.note(did, spent);
+        task.state = match did {
+            Did::Work | Did::Nothing => TaskState::Ready,
+            // The walk may have woken the task again: then its pass stands.
+            Did::Sleep if task.stats.woken => TaskState::Ready,
+            Did::Sleep => TaskState::Asleep,
+            Did::End => TaskState::Ended,
+        };
+        task.stats.woken = false;
+        Some(did)
+    }
+
+    /// Whether nothing will ever happen again without packets from outside: every task has ended or
+    /// sleeps, and no timer is set.
+    pub fn finished(&mut self) -> bool {
+        let over = self.core.tasks.iter().all(|t| t.state != TaskState::Ready);
+        over && self.core.tasks.iter().any(|t| t.state == TaskState::Ended)
+            && self.next_timer().is_none()
+    }
+
+    /// Descriptors that tell of work, and whether some task must be polled all the same.
+    pub fn wait_fds(&self) -> (Vec<std::os::fd::RawFd>, bool) {
+        let mut fds = Vec::new();
+        let mut poll = false;
+        for task in self
+            .core
+            .tasks
+            .iter()
+            .filter(|t| t.state == TaskState::Ready)
+        {
+            if let Some(element) = &self.nodes[task.node] {
+                element.wait_fds(&mut fds);
+                poll |= element.must_poll();
+            }
+        }
+        (fds, poll)
+    }
+
+    pub(crate) fn with_node<R>(
+        &mut self,
+        node: usize,
+        run: impl FnOnce(&mut dyn Node, &mut Cx) -> R,
+    ) -> Option<R> {
+        let mut element = self.nodes[node].take()?;
+        let result = run(
+            &mut *element,
+            &mut Cx {
+                nodes: &mut self.nodes,
+                core: &mut self.core,
+                this: node,
+            },
+        );
+        self.nodes[node] = Some(element);
+        Some(result)
+    }
+
+    /// Moves packets on until none is on its way.
+    pub(crate) fn walk(&mut self) {
+        match self.core.walker {
+            Walker::Sweep => self.sweep(),
+            Walker::Strict => self.descend(),
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.core.laps = 0;
+        while let Some(rank) = self.core.ready.take_first() {
+            let node = self.core.plan.order[rank];
+            for input in 0..self.core.plan.elements[node].inputs.len() {
+                let inbox = self.core.edges.inbox(node, input);
+                if self.core.inboxes[inbox].is_empty() {
+                    continue;
+                }
+                let mut batch = self.core.spare.pop().unwrap_or_default();
+                std::mem::swap(&mut batch, &mut self.core.inboxes[inbox]);
+                self.follow(node, input, &mut batch);
+                self.core.spare.push(batch);
+            }
+        }
+    }
+
+    /// Follows a batch along output 0 until it is empty or has to wait.
+    fn follow(&mut self, mut node: usize, mut input: usize, batch: &mut Batch) {
+        loop {
+            self.visit(node, input, batch);
+            if batch.is_empty() {
+                return;
+            }
+            let Some(target) = self.core.edges.output(node, 0) else {
+                return self.core.drop_unconnected(node, 0, batch);
+            };
+            self.core.note_sent(node, 0, batch.len());
+            let backward = self.core.plan.rank[target.node()] <= self.core.plan.rank[node];
+            if backward || !self.core.inboxes[target.inbox()].is_empty() {
+                if backward && self.core.too_many_laps() {
+                    return self.core.drop_looping(node, batch);
+                }
+                return self.core.put(target, batch);
+            }
+            (node, input) = (target.node(), target.port());
+        }
+    }
+
+    fn visit(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        let Some(mut element) = self.nodes[node].take() else {
+            return batch.clear();
+        };
+        self.core.enter(node, input, batch);
+        let before = self.core.clock.cycles();
+        element.process(
+            input,
+            batch,
+            &mut Cx {
+                nodes: &mut self.nodes,
+                core: &mut self.core,
+                this: node,
+            },
+        );
+        let spent = self.core.clock.cycles().wrapping_sub(before);
+        self.core.stats[node].cycles += spent;
+        self.nodes[node] = Some(element);
+    }
+
+    fn descend(&mut self) {
+        let mut batch = self.core.spare.pop().unwrap_or_default();
+        let mut steps = 0u32;
+        while let Some((target, packet)) = self.core.stack.pop() {
+            batch.push(packet);
+            let mark = self.core.stack.len();
+            steps += 1;
+            if steps > 1 << 20 {
+                self.core.drop_looping(target.node(), &mut batch);
+                continue;
+            }
+            self.visit(target.node(), target.port(), &mut batch);
+            match self.core.edges.output(target.node(), 0) {
+                Some(next) => {
+                    self.core.note_sent(target.node(), 0, batch.len());
+                    self.core.stack.extend(batch.drain().map(|p| (next, p)));
+                }
+                None => self.core.drop_unconnected(target.node(), 0, &mut batch),
+            }
+            self.core.stack[mark..].reverse();
+        }
+        self.core.spare.push(batch);
+    }
+
+    /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
+    pub fn inject(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        if batch.is_empty() || self.nodes[node].is_none() {
+            return batch.clear();
+        }
+        let target = Target::new(node, input, self.core.edges.inbox(node, input));
+        match self.core.walker {
+            Walker::Sweep => self.core.put(target, batch),
+            Walker::Strict => {
+                self.core.stack.extend(batch.drain().map(|p| (target, p)));
+                self.core.stack.reverse();
+            }
+        }
+        self.walk();
+    }
+
+    /// Reads a handler of this worker's copy; `None` if there is no copy here.
+    pub fn read(
+        &self,
+        node: usize,
+        handler: usize,
+        argument: &str,
+    ) -> Option<Result<String, String>> {
+        Some(self.nodes[node].as_ref()?.read(handler, argument))
+    }
+
+    /// Writes a handler of this worker's copy; `None` if there is no copy here.
+    pub fn write(
+        &mut self,
+        node: usize,
+        handler: usize,
+        value: &str,
+    ) -> Option<Result<(), String>> {
+        let result = self.with_node(node, |element, cx| element.write(handler, value, cx));
+        self.walk();
+        result
+    }
+
+    /// Changes the share of the worker's time that a task gets; false if the element has no task.
+    pub fn set_tickets(&mut self, node: usize, tickets: u64) -> bool {
+        let task = self.core.tasks.iter_mut().find(|t| t.node == node);
+        task.map(|t| t.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE))
+            .is_some()
+    }
+
+    /// Counts of every element's copy on this worker.
+    pub fn stats(&self) -> &[NodeStats] {
+        &self.core.stats
+    }
+
+    /// Counts of every task on this worker, with its element.
+    pub fn task_stats(&self) -> impl Iterator<Item = (usize, &TaskStats)> {
+        self.core.tasks.iter().map(|t| (t.node, &t.stats))
+    }
+
+    /// The taps, to change.
+    pub fn taps(&mut self) -> &mut Taps {
+        &mut self.core.taps
+    }
+
+    /// Says that this worker holds no reference to a published value.
+    pub fn quiescent(&mut self) {
+        self.core.reader.quiescent();
+    }
+
+    /// The published-table reader, for going off line while asleep.
+    pub fn reader_mut(&mut self) -> &mut Reader {
+        &mut self.core.reader
+    }
+
+    /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
+    /// every element that stays.
+    pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
+        self.walk();
+        let Graph { mut nodes, core } = self;
+        let old_plan = Arc::clone(&core.plan);
+        let mut next = Graph::build(plan, site, core.reader);
+        next.core.taps = core.taps;
+        next.core.random = core.random;
+        for (index, element) in plan.elements.iter().enumerate() {
+            let Some(was) = old_plan.find(&element.name) else {
+                continue;
+            };
+            let before = &old_plan.elements[was];
+            if before.class.name != element.class.name {
+                continue;
+            }
+            next.core.stats[index].take(&core.stats[was]);
+            if next.nodes[index].is_none() {
+                continue;
+            }
+            if let Some(at) = core.timer_at[was] {
+                next.core.set_timer(index, at);
+            }
+            if let Some(old) = core.tasks.iter().find(|t| t.node == was)
+                && let Some(new) = next.core.tasks.iter_mut().find(|t| t.node == index)
+            {
+                new.stats = old.stats;
+                new.stride = old.stride;
+            }
+            let Some(old) = nodes[was].take() else {
+                continue;
+            };
+            if element.same_as(before) {
+                next.nodes[index] = Some(old);
+            } else if let Some(new) = &mut next.nodes[index] {
+                new.take(old.into_any());
+            }
+        }
+        next
+    }
+}
+
+impl Core {
+    pub(crate) fn set_timer(&mut self, node: usize, at: Time) {
+        if self.timer_at[node].is_none_or(|was| at < was) {
+            self.timer_at[node] = Some(at);
+            self.timers.push(Reverse((at, node as u32)));
+        }
+    }
+
+    pub(crate) fn cancel_timer(&mut self, node: usize) {
+        self.timer_at[node] = None;
+    }
+
+    /// Adds packets to an inbox, leaving `batch` empty.
+    #[inline]
+    pub(crate) fn put(&mut self, target: Target, batch: &mut Batch) {
+        let inbox = &mut self.inboxes[target.inbox()];
+        if inbox.is_empty() {
+            std::mem::swap(inbox, batch);
+        } else {
+            inbox.append(batch);
+        }
+        self.ready.insert(self.plan.rank[target.node()]);
+    }
+
+    #[inline]
+    fn enter(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        let stats = &mut self.stats[node];
+        stats.packets += batch.len() as u64;
+        stats.batches += 1;
+        if self.taps.watching() {
+            self.taps.enter(node, input, batch, self.now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_sent(&mut self, node: usize, port: usize, packets: usize) {
+        self.stats[node].sent[port] += packets as u64;
+    }
+
+    fn too_many_laps(&mut self) -> bool {
+        self.laps += 1;
+        self.laps > LAPS_MAX
+    }
+
+    #[cold]
+    fn drop_looping(&mut self, node: usize, batch: &mut Batch) {
+        let reason = self.stats[node].drops.len() - 1;
+        self.drop_all(node, reason, batch);
+    }
+
+    #[cold]
+    pub(crate) fn drop_unconnected(&mut self, node: usize, port: usize, batch: &mut Batch) {
+        let reason = self.plan.elements[node].class.drops.len() + port;
+        self.drop_all(node, reason, batch);
+    }
+
+    pub(crate) fn drop_all(&mut self, node: usize, reason: usize, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        if let Some(count) = self.stats[node].drops.get_mut(reason) {
+            *count += batch.len() as u64;
+        }
+        if self.taps.watching() {
+            self.taps.dropped(node, reason, batch.iter(), self.now);
+        }
+        batch.clear();
+    }
+
+    pub(crate) fn drop_one(&mut self, node: usize, reason: usize, packet: Packet) {
+        if let Some(count) = self.stats[node].drops.get_mut(reason) {
+            *count += 1;
+        }
+        if self.taps.watching() {
+            self.taps
+                .dropped(node, reason, std::iter::once(&packet), self.now);
+        }
+    }
+}

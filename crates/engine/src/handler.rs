@@ -1,0 +1,163 @@
+//! Handlers: how control reads and changes an element, one line each.
+//!
+//! Each core has its own copy of an element. A `sum` is added over the copies, a `text` is asked
+//! of every copy, a `set` reaches every copy through its worker's mailbox, and a `control` handler
+//! runs once, on the control side, against what the copies share.
+
+use crate::cx::Cx;
+use crate::element::Element;
+
+/// How a handler's answers from several cores become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read: numbers, added over cores.
+    Sum,
+    /// Read: text; equal answers are given once, different ones one per line.
+    Text,
+    /// Written on every core.
+    Set,
+    /// Runs once, on control; reads or writes what cores share.
+    Control {
+        /// Whether it may be read.
+        read: bool,
+        /// Whether it may be written.
+        write: bool,
+    },
+}
+
+impl Access {
+    /// Whether `show` may use it.
+    pub fn readable(self) -> bool {
+        !matches!(self, Access::Set | Access::Control { read: false, .. })
+    }
+
+    /// Whether `set` may use it.
+    pub fn writable(self) -> bool {
+        matches!(self, Access::Set | Access::Control { write: true, .. })
+    }
+}
+
+/// What a handler is, for reference pages and tools.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerInfo {
+    /// The name.
+    pub name: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// How it is used.
+    pub access: Access,
+}
+
+type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
+
+enum Act<E: Element> {
+    Sum(fn(&E) -> u64),
+    Text(fn(&E, &str) -> Result<String, String>),
+    Set(Set<E>),
+    Control(fn(&E::Config, &str) -> Result<String, String>),
+}
+
+/// A handler of an element class.
+pub struct Handler<E: Element> {
+    info: HandlerInfo,
+    act: Act<E>,
+}
+
+impl<E: Element> Handler<E> {
+    const fn new(name: &'static str, doc: &'static str, access: Access, act: Act<E>) -> Handler<E> {
+        Handler {
+            info: HandlerInfo { name, doc, access },
+            act,
+        }
+    }
+
+    /// A count, added over cores.
+    pub const fn sum(name: &'static str, doc: &'static str, get: fn(&E) -> u64) -> Handler<E> {
+        Handler::new(name, doc, Access::Sum, Act::Sum(get))
+    }
+
+    /// A text that every core gives; its argument is what follows the name.
+    pub const fn text(
+        name: &'static str,
+        doc: &'static str,
+        get: fn(&E, &str) -> Result<String, String>,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Text, Act::Text(get))
+    }
+
+    /// A setting or action on every core. It must refuse a bad value before it changes anything.
+    pub const fn set(name: &'static str, doc: &'static str, set: Set<E>) -> Handler<E> {
+        Handler::new(name, doc, Access::Set, Act::Set(set))
+    }
+
+    /// A read of what cores share.
+    pub const fn shared(
+        name: &'static str,
+        doc: &'static str,
+        get: fn(&E::Config, &str) -> Result<String, String>,
+    ) -> Handler<E> {
+        Handler::new(
+            name,
+            doc,
+            Access::Control {
+                read: true,
+                write: false,
+            },
+            Act::Control(get),
+        )
+    }
+
+    /// A change of what cores share.
+    pub const fn action(
+        name: &'static str,
+        doc: &'static str,
+        run: fn(&E::Config, &str) -> Result<String, String>,
+    ) -> Handler<E> {
+        Handler::new(
+            name,
+            doc,
+            Access::Control {
+                read: false,
+                write: true,
+            },
+            Act::Control(run),
+        )
+    }
+
+    pub(crate) fn info(&self) -> HandlerInfo {
+        self.info
+    }
+
+    pub(crate) fn run_read(
+        &self,
+        element: &E,
+        config: &E::Config,
+        argument: &str,
+    ) -> Result<String, String> {
+        match self.act {
+            Act::Sum(get) => Ok(get(element).to_string()),
+            Act::Text(get) => get(element, argument),
+            Act::Control(get) => get(config, argument),
+            Act::Set(_) => Err(format!("`{}` cannot be read", self.info.name)),
+        }
+    }
+
+    pub(crate) fn run_write(
+        &self,
+        element: &mut E,
+        value: &str,
+        cx: &mut Cx,
+    ) -> Result<(), String> {
+        match self.act {
+            Act::Set(set) => set(element, value, cx),
+            _ => Err(format!("`{}` cannot be written", self.info.name)),
+        }
+    }
+
+    pub(crate) fn run_control(&self, config: &E::Config, value: &str) -> Result<String, String> {
+        match self.act {
+            Act::Control(run) => run(config, value),
+            _ => Err(format!("`{}` is answered by the workers", self.info.name)),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What an element's configuration asks of placement: cores, and queues of devices.
+
+/// Cores and devices of one element. The default asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// Workers on which the element's task runs; `None` = chosen by the plan.
+    pub workers: Option<Vec<usize>>,
+    /// A device that the element receives from or sends to.
+    pub device: Option<Device>,
+    /// Workers that this element assigns to others, by element name (StaticThreadSched).
+    pub assigns: Vec<(String, Vec<usize>)>,
+}
+
+/// Use of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// The port's name.
+    pub name: String,
+    /// Whether packets come from it (else they go to it).
+    pub receives: bool,
+    /// Queues wanted; `None` = one per worker.
+    pub queues: Option<usize>,
+    /// Descriptors (frames) per queue; 0 = default.
+    pub descriptors: usize,
+    /// Whether frames for other stations are wanted.
+    pub promiscuous: bool,
+}

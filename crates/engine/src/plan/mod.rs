@@ -1,0 +1,460 @@
+//! From the parsed text to something that can run: classes found, configurations parsed, push and
+//! pull resolved, needs proved, every element placed on workers. Pure: nothing is opened.
+//!
+//! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
+
+mod facts;
+mod placement;
+mod processing;
+mod show;
+
+use crate::args::{ArgInfo, Args, Names};
+use crate::element::{AnyConfig, Class, Ports, Runs};
+use crate::near::nearest;
+use crate::port::{PortDirectory, PortRequest};
+use lang::{Config, Diagnostic, Router, Span};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The element classes of a program.
+#[derive(Clone, Default)]
+pub struct Registry(HashMap<&'static str, &'static Class>);
+
+impl Registry {
+    /// The classes of several lists; a later class replaces an earlier one of the same name.
+    pub fn new(lists: &[&'static [Class]]) -> Registry {
+        Registry(
+            lists
+                .iter()
+                .flat_map(|l| l.iter())
+                .map(|c| (c.name, c))
+                .collect(),
+        )
+    }
+
+    /// A class by name.
+    pub fn get(&self, name: &str) -> Option<&'static Class> {
+        self.0.get(name).copied()
+    }
+
+    /// All classes, by name.
+    pub fn classes(&self) -> Vec<&'static Class> {
+        let mut all: Vec<_> = self.0.values().copied().collect();
+        all.sort_by_key(|c| c.name);
+        all
+    }
+}
+
+impl Class {
+    /// What the class's configuration may contain.
+    pub fn arguments(&self) -> Vec<ArgInfo> {
+        let mut map = lang::SourceMap::new();
+        let file = map.add("", "");
+        let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
+        let mut args = Args::new(String::new(), &config, &names, Vec::new());
+        (self.configure)(&mut args);
+        args.into_info()
+    }
+}
+
+/// How a plan is made.
+#[derive(Clone)]
+pub struct Options<'a> {
+    /// Workers that may be used.
+    pub workers: usize,
+    /// Where devices are looked up.
+    pub ports: &'a dyn PortDirectory,
+    /// Whether a device that is not there is an error (to run) or a warning (to check).
+    pub devices_must_exist: bool,
+    /// The plan that runs now: configurations that stay the same are kept, tables with them.
+    pub previous: Option<&'a Plan>,
+}
+
+/// An element, with everything decided.
+pub struct PlanElement {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: &'static Class,
+    /// Configuration as text.
+    pub text: String,
+    /// Configuration, parsed.
+    pub config: AnyConfig,
+    /// Where it is declared.
+    pub span: Span,
+    /// Whether each input is pull.
+    pub inputs: Vec<bool>,
+    /// Whether each output is pull.
+    pub outputs: Vec<bool>,
+    /// Whether it runs as a task here.
+    pub runs: Runs,
+    /// Workers with a copy, ascending.
+    pub workers: Vec<usize>,
+    /// Workers that push into it.
+    pub pushers: Vec<usize>,
+    /// Workers that pull from it, or run it.
+    pub pullers: Vec<usize>,
+    /// Queues of its device, for each of `workers`.
+    pub queues: Vec<Vec<usize>>,
+    /// Whether everything that it pulls from tells it when packets wait.
+    pub notified: bool,
+    /// Tasks that pull from it, by element.
+    pub listeners: Vec<usize>,
+}
+
+impl PlanElement {
+    /// Whether input 0 is pull.
+    pub fn input_pull(&self) -> bool {
+        self.inputs.first().copied().unwrap_or(false)
+    }
+
+    /// Runs a handler that works on what the workers share.
+    pub fn control(&self, handler: usize, value: &str) -> Result<String, String> {
+        (self.class.control)(&self.config, handler, value)
+    }
+
+    /// Device queues of the copy on `worker`.
+    pub fn queues_of(&self, worker: usize) -> &[usize] {
+        let at = self.workers.iter().position(|&w| w == worker);
+        at.and_then(|i| self.queues.get(i))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether hot swap may keep a running copy of `before` as a copy of this element.
+    pub(crate) fn same_as(&self, before: &PlanElement) -> bool {
+        Arc::ptr_eq(&self.config, &before.config)
+            && self.inputs == before.inputs
+            && self.outputs == before.outputs
+            && self.runs == before.runs
+            && self.pushers == before.pushers
+            && self.pullers == before.pullers
+            && self.queues == before.queues
+            && self.notified == before.notified
+    }
+}
+
+/// A connection between two elements, as (element, port).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The output.
+    pub from: (usize, usize),
+    /// The input.
+    pub to: (usize, usize),
+    /// Whether the input asks for packets.
+    pub pull: bool,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// A device and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanDevice {
+    /// The port's name.
+    pub name: String,
+    /// What to open.
+    pub request: PortRequest,
+}
+
+/// A router that can be built.
+pub struct Plan {
+    /// Elements, in the order of declaration.
+    pub elements: Vec<PlanElement>,
+    /// Connections.
+    pub edges: Vec<Edge>,
+    /// Number of workers.
+    pub workers: usize,
+    /// Devices to open.
+    pub devices: Vec<PlanDevice>,
+    /// Elements in topological order of push edges.
+    pub order: Vec<usize>,
+    /// Each element's place in `order`.
+    pub rank: Vec<usize>,
+    by_name: HashMap<String, usize>,
+    names: Names,
+}
+
+impl Plan {
+    /// An element's number.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+}
+
+/// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
+pub fn make(
+    router: &Router,
+    registry: &Registry,
+    options: &Options,
+) -> (Option<Arc<Plan>>, Vec<Diagnostic>) {
+    let mut errors = Vec::new();
+    let classes = resolve(router, registry, &mut errors);
+    let names = names(router, options.ports);
+    let previous = options.previous;
+    let configs = configure(router, &classes, &names, previous, &mut errors);
+    let counts = count_ports(router, &classes, &configs, &mut errors);
+    if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
+        return (None, errors);
+    }
+    let known: Vec<&'static Class> = classes.iter().copied().flatten().collect();
+    if known.len() != router.elements.len() {
+        return (None, errors);
+    }
+    let flows = processing::resolve(router, &known, &counts, &mut errors);
+    let edges = flows.edges(router);
+    let (order, rank) = processing::order(known.len(), &edges);
+    facts::prove(router, &known, &edges, &order, &mut errors);
+    if errors.iter().any(Diagnostic::is_error) {
+        return (None, errors);
+    }
+    let elements = router
+        .elements
+        .iter()
+        .zip(configs)
+        .enumerate()
+        .map(|(i, (element, config))| PlanElement {
+            name: element.name.clone(),
+            class: known[i],
+            text: element.config.text.clone(),
+            config,
+            span: element.span,
+            inputs: flows.inputs[i].clone(),
+            outputs: flows.outputs[i].clone(),
+            runs: known[i].runs,
+            workers: Vec::new(),
+            pushers: Vec::new(),
+            pullers: Vec::new(),
+            queues: Vec::new(),
+            notified: false,
+            listeners: Vec::new(),
+        });
+    let mut plan = Plan {
+        elements: elements.collect(),
+        edges,
+        workers: options.workers.max(1),
+        devices: Vec::new(),
+        order,
+        rank,
+        names,
+        by_name: router
+            .elements
+            .iter()
+            .enumerate()
+            .map(|(i, e)| (e.name.clone(), i))
+            .collect(),
+    };
+    placement::place(&mut plan, router, options, &mut errors);
+    let fine = !errors.iter().any(Diagnostic::is_error);
+    (fine.then(|| Arc::new(plan)), errors)
+}
+
+/// What an element is called in errors: `ttl :: DecIPTTL`.
+fn title(element: &lang::Element) -> String {
+    format!("{} :: {}", element.name, element.class)
+}
+
+fn resolve(
+    router: &Router,
+    registry: &Registry,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Option<&'static Class>> {
+    let names: Vec<&str> = registry.classes().iter().map(|c| c.name).collect();
+    let find = |element: &lang::Element| {
+        let class = registry.get(&element.class);
+        if class.is_none() {
+            let wrong = Diagnostic::error(
+                "unknown-class",
+                format!("there is no element class `{}`", element.class),
+            );
+            let help = match nearest(&element.class, names.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "`ashlar doc` lists the classes; elementclass defines one".to_owned(),
+            };
+            errors.push(wrong.at(element.class_span).help(help));
+        }
+        class
+    };
+    router.elements.iter().map(find).collect()
+}
+
+/// Names for addresses: AddressInfo elements, and devices by their own addresses.
+fn names(router: &Router, ports: &dyn PortDirectory) -> Names {
+    let mut names = Names::default();
+    for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
+        for range in lang::args::split(&element.config.text) {
+            names.insert_entry(&element.config.text[range]);
+        }
+    }
+    let text = router.elements.iter().map(|e| e.config.text.as_str());
+    for word in
+        text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
+    {
+        if let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether"))
+            && names.get(word, crate::args::Kind::Ether).is_none()
+            && let Ok(info) = ports.probe(device)
+        {
+            let [a, b, c, d, e, f] = info.mac;
+            let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+            names.insert(device, crate::args::Kind::Ether, mac);
+        }
+    }
+    names
+}
+
+fn configure(
+    router: &Router,
+    classes: &[Option<&'static Class>],
+    names: &Names,
+    previous: Option<&Plan>,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<AnyConfig> {
+    let same_names = previous.is_some_and(|plan| plan.names == *names);
+    let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();
+    let mut parse = |element: &lang::Element, class: &'static Class| -> AnyConfig {
+        let before = previous.and_then(|plan| {
+            let old = &plan.elements[plan.find(&element.name)?];
+            (old.class.name == class.name).then_some(old)
+        });
+        if let Some(old) = before.filter(|old| old.text == element.config.text && same_names) {
+            return Arc::clone(&old.config);
+        }
+        let known = keywords
+            .entry(class.name)
+            .or_insert_with(|| class.arguments().iter().map(|a| a.name).collect());
+        let mut args = Args::new(title(element), &element.config, names, known.clone());
+        let mut config = (class.configure)(&mut args);
+        let wrong = args.finish();
+        if wrong.is_empty()
+            && let Some(old) = before
+        {
+            config.inherit(&old.config);
+        }
+        errors.extend(wrong);
+        config.share()
+    };
+    let pairs = router.elements.iter().zip(classes);
+    pairs
+        .map(|(element, class)| match class {
+            Some(class) => parse(element, class),
+            None => Arc::new(()) as AnyConfig,
+        })
+        .collect()
+}
+
+/// Numbers of inputs and outputs of every element, checked against its class.
+fn count_ports(
+    router: &Router,
+    classes: &[Option<&'static Class>],
+    configs: &[AnyConfig],
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<(usize, usize)> {
+    let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
+    for connection in &router.connections {
+        mark(&mut used[connection.from.element].1, connection.from.port);
+        mark(&mut used[connection.to.element].0, connection.to.port);
+    }
+    let mut counts = Vec::new();
+    for (i, (inputs, outputs)) in used.iter().enumerate() {
+        let Some(class) = classes[i] else {
+            counts.push((inputs.len(), outputs.len()));
+            continue;
+        };
+        let (least_in, least_out) = (class.port_count)(&configs[i]);
+        let element = &router.elements[i];
+        let n_in = check_side(
+            element,
+            "input",
+            class.ports.inputs,
+            inputs,
+            least_in,
+            errors,
+        );
+        let n_out = check_side(
+            element,
+            "output",
+            class.ports.outputs,
+            outputs,
+            least_out,
+            errors,
+        );
+        counts.push((n_in, n_out));
+    }
+    counts
+}
+
+fn mark(used: &mut Vec<bool>, port: usize) {
+    if used.len() <= port {
+        used.resize(port + 1, false);
+    }
+    used[port] = true;
+}
+
+fn check_side(
+    element: &lang::Element,
+    side: &str,
+    names: &'static [&'static str],
+    used: &[bool],
+    configured: Option<usize>,
+    errors: &mut Vec<Diagnostic>,
+) -> usize {
+    let (least, most) = Ports::range(names);
+    let most = configured.unwrap_or(most);
+    let mut wrong = |message: String, help: String| {
+        errors.push(
+            Diagnostic::error("ports", format!("in `{}`: {message}", title(element)))
+                .at(element.span)
+                .help(help),
+        );
+    };
+    let plural = |n: usize| {
+        if n == 1 {
+            format!("1 {side}")
+        } else {
+            format!("{n} {side}s")
+        }
+    };
+    if used.len() > most {
+        let which = used.len() - 1;
+        wrong(
+            format!(
+                "{side} {which} is connected, but it has {}",
+                if most == 0 {
+                    format!("no {side}")
+                } else {
+                    plural(most)
+                }
+            ),
+            format!(
+                "remove the connection at {side} {which}, or see `ashlar doc {}`",
+                element.class
+            ),
+        );
+    }
+    let count = used
+        .len()
+        .max(configured.unwrap_or(least))
+        .max(names.len().min(if most == usize::MAX {
+            least
+        } else {
+            names.len()
+        }));
+    for port in 0..count.min(most) {
+        let free = Ports::optional(names, port)
+            && (configured.is_none() || names.get(port).is_some_and(|n| n.ends_with('?')));
+        if !used.get(port).copied().unwrap_or(false) && !free {
+            let name = Ports::port_name(names, port);
+            let help = if side == "output" {
+                format!(
+                    "connect it: `{}[{port}] -> Discard` throws the packets away by name",
+                    element.name
+                )
+            } else {
+                format!(
+                    "connect it: `Idle -> [{port}]{}` says that nothing comes there",
+                    element.name
+                )
+            };
+            wrong(format!("{side} {port} ({name}) is not connected"), help);
+        }
+    }
+    count.min(most)
+}

@@ -1,0 +1,465 @@
+//! Which worker runs what. Cores are given to sources and pullers only; everything that packets
+//! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
+
+use super::{Options, Plan, PlanDevice, title};
+use crate::element::{Class, Copies, Runs};
+use crate::placement::{Device, Placement};
+use crate::port::{PortInfo, PortRequest};
+use lang::{Diagnostic, Router};
+use std::collections::{BTreeMap, BTreeSet};
+
+type Workers = BTreeSet<usize>;
+
+pub(super) fn place(
+    plan: &mut Plan,
+    router: &Router,
+    options: &Options,
+    errors: &mut Vec<Diagnostic>,
+) {
+    for element in &mut plan.elements {
+        if element.runs == Runs::AsTaskIfPull {
+            element.runs = if element.input_pull() {
+                Runs::AsTask
+            } else {
+                Runs::OnPackets
+            };
+        }
+    }
+    let asked = asked(plan, router, errors);
+    let infos = probe(&asked, router, options, errors);
+    let mut fixed = fixed(plan, &asked, &infos, router, errors);
+    let leaves: Vec<Vec<usize>> = (0..plan.elements.len())
+        .map(|i| queues_upstream(plan, i))
+        .collect();
+    let mut active = spread(plan, &fixed, &leaves);
+    // A sender with fewer transmit queues than cores that reach it gets one owner instead.
+    for i in pullers(plan) {
+        let room = transmit_room(&asked[i], &infos);
+        if fixed[i].is_none() && (active[i].len() > room || !can_be_cloned(plan, i, &leaves[i])) {
+            fixed[i] = Some(Workers::from([i % plan.workers]));
+        }
+    }
+    active = spread(plan, &fixed, &leaves);
+    store(plan, &active, &leaves);
+    check_copies(plan, router, errors);
+    assign_queues(plan, &asked, &infos, router, errors);
+}
+
+fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Placement> {
+    let mut asked: Vec<Placement> = plan
+        .elements
+        .iter()
+        .map(|e| (e.class.placement)(&e.config))
+        .collect();
+    let assigned: Vec<(usize, String, Vec<usize>)> = asked
+        .iter()
+        .enumerate()
+        .flat_map(|(i, p)| {
+            p.assigns
+                .iter()
+                .map(move |(n, w)| (i, n.clone(), w.clone()))
+        })
+        .collect();
+    for (by, name, workers) in assigned {
+        match plan.find(&name) {
+            Some(i) => asked[i].workers = Some(workers),
+            None => {
+                let message = format!(
+                    "in `{}`: there is no element `{name}`",
+                    title(&router.elements[by])
+                );
+                errors.push(
+                    Diagnostic::error("placement", message)
+                        .at(router.elements[by].span)
+                        .help("name an element of this configuration"),
+                );
+            }
+        }
+    }
+    for (i, placement) in asked.iter().enumerate() {
+        let beyond = placement
+            .workers
+            .iter()
+            .flatten()
+            .find(|&&w| w >= plan.workers);
+        if let Some(worker) = beyond {
+            let message = format!(
+                "in `{}`: worker {worker} is asked for, but there are {}",
+                title(&router.elements[i]),
+                plan.workers
+            );
+            let help = format!(
+                "run with --workers {} or more, or name workers from 0 to {}",
+                worker + 1,
+                plan.workers - 1
+            );
+            errors.push(
+                Diagnostic::error("placement", message)
+                    .at(router.elements[i].span)
+                    .help(help),
+            );
+        }
+    }
+    asked
+}
+
+fn probe(
+    asked: &[Placement],
+    router: &Router,
+    options: &Options,
+    errors: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, PortInfo> {
+    let mut infos = BTreeMap::new();
+    for (i, device) in asked
+        .iter()
+        .enumerate()
+        .filter_map(|(i, p)| Some((i, p.device.as_ref()?)))
+    {
+        if infos.contains_key(&device.name) {
+            continue;
+        }
+        match options.ports.probe(&device.name) {
+            Ok(info) => {
+                infos.insert(device.name.clone(), info);
+            }
+            Err(why) => {
+                let make = if options.devices_must_exist {
+                    Diagnostic::error
+                } else {
+                    Diagnostic::warning
+                };
+                let message = format!("in `{}`: {why}", title(&router.elements[i]));
+                errors.push(make("device", message).at(router.elements[i].span));
+            }
+        }
+    }
+    infos
+}
+
+/// Workers of sources, and of pullers that say where they run.
+fn fixed(
+    plan: &Plan,
+    asked: &[Placement],
+    infos: &BTreeMap<String, PortInfo>,
+    router: &Router,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Option<Workers>> {
+    let mut next_single = 0;
+    let mut place = |i: usize| -> Option<Workers> {
+        let element = &plan.elements[i];
+        let wish = asked[i].workers.as_ref().map(|w| {
+            w.iter()
+                .copied()
+                .filter(|&w| w < plan.workers)
+                .collect::<Workers>()
+        });
+        if element.runs != Runs::AsTask {
+            return None;
+        }
+        if element.inputs.iter().any(|&pull| pull) {
+            return wish;
+        }
+        let Some(device) = asked[i].device.as_ref().filter(|d| d.receives) else {
+            return Some(wish.unwrap_or_else(|| Workers::from([0])));
+        };
+        let offers = infos
+            .get(&device.name)
+            .map_or(usize::MAX, |info| info.max_rx_queues);
+        if let Some(wish) = wish {
+            if wish.len() > offers {
+                let message = format!(
+                    "in `{}`: {} offers {offers} receive queues, but {} workers are asked for",
+                    title(&router.elements[i]),
+                    device.name,
+                    wish.len()
+                );
+                errors.push(
+                    Diagnostic::error("placement", message)
+                        .at(router.elements[i].span)
+                        .help("name fewer CORES, or give the device more queues"),
+                );
+            }
+            return Some(wish);
+        }
+        let n = device
+            .queues
+            .unwrap_or(usize::MAX)
+            .min(offers)
+            .min(plan.workers)
+            .max(1);
+        if n == plan.workers {
+            return Some((0..n).collect());
+        }
+        // Devices with fewer queues than workers are dealt out in turn.
+        let workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
+        next_single += n;
+        Some(workers)
+    };
+    (0..plan.elements.len()).map(&mut place).collect()
+}
+
+fn pullers(plan: &Plan) -> Vec<usize> {
+    let pulls = |i: &usize| {
+        plan.elements[*i].runs == Runs::AsTask && plan.elements[*i].inputs.iter().any(|&p| p)
+    };
+    (0..plan.elements.len()).filter(pulls).collect()
+}
+
+/// Elements with packets to pull that a puller reaches through pull connections.
+fn queues_upstream(plan: &Plan, puller: usize) -> Vec<usize> {
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::from([puller]);
+    let mut to_do = vec![puller];
+    while let Some(element) = to_do.pop() {
+        for edge in plan.edges.iter().filter(|e| e.pull && e.to.0 == element) {
+            let up = edge.from.0;
+            if seen.insert(up) {
+                let inputs = &plan.elements[up].inputs;
+                if inputs.is_empty() || inputs.iter().any(|&pull| !pull) {
+                    found.insert(up);
+                }
+                to_do.push(up);
+            }
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// Whether each core may have its own copy of a puller and its queue: there is one queue, and
+/// nothing in between keeps an order over several cores.
+fn can_be_cloned(plan: &Plan, puller: usize, leaves: &[usize]) -> bool {
+    leaves.len() == 1
+        && plan.elements[puller].class.copies == Copies::PerCore
+        && plan.elements[leaves[0]].class.copies == Copies::PerCore
+        && plan
+            .edges
+            .iter()
+            .filter(|e| e.pull && e.from.0 == leaves[0])
+            .count()
+            == 1
+}
+
+fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> usize {
+    let device = placement.device.as_ref().filter(|d| !d.receives);
+    device
+        .and_then(|d| infos.get(&d.name))
+        .map_or(usize::MAX, |info| info.max_tx_queues)
+}
+
+/// Workers on which every element is active: along push connections from where packets start, and
+/// up pull connections from where they are asked for.
+fn spread(plan: &Plan, fixed: &[Option<Workers>], leaves: &[Vec<usize>]) -> Vec<Workers> {
+    let n = plan.elements.len();
+    let mut active: Vec<Workers> = fixed
+        .iter()
+        .map(|f| f.clone().unwrap_or_default())
+        .collect();
+    let mut pushers: Vec<Workers> = vec![Workers::new(); n];
+    let reached: BTreeSet<usize> = plan
+        .edges
+        .iter()
+        .map(|e| if e.pull { e.from.0 } else { e.to.0 })
+        .collect();
+    for i in (0..n).filter(|i| !reached.contains(i) && plan.elements[*i].runs != Runs::AsTask) {
+        active[i].insert(0);
+    }
+    let cloned = pullers(plan);
+    loop {
+        let before = active.clone();
+        for edge in &plan.edges {
+            let (from, to) = (edge.from.0, edge.to.0);
+            if edge.pull {
+                let more: Vec<usize> = active[to].iter().copied().collect();
+                active[from].extend(more);
+            } else {
+                let more: Vec<usize> = active[from].iter().copied().collect();
+                pushers[to].extend(&more);
+                active[to].extend(more);
+            }
+        }
+        for &puller in cloned.iter().filter(|&&p| fixed[p].is_none()) {
+            let more: Vec<usize> = leaves[puller]
+                .iter()
+                .flat_map(|&q| pushers[q].iter().copied())
+                .collect();
+            active[puller].extend(more);
+            if active[puller].is_empty() {
+                active[puller].insert(0);
+            }
+        }
+        if active == before {
+            return active;
+        }
+    }
+}
+
+fn store(plan: &mut Plan, active: &[Workers], leaves: &[Vec<usize>]) {
+    let mut pushers = vec![Workers::new(); plan.elements.len()];
+    let mut pullers_of = vec![Workers::new(); plan.elements.len()];
+    for edge in &plan.edges {
+        if edge.pull {
+            pullers_of[edge.from.0].extend(&active[edge.to.0]);
+        } else {
+            pushers[edge.to.0].extend(&active[edge.from.0]);
+        }
+    }
+    for (i, element) in plan.elements.iter_mut().enumerate() {
+        element.workers = active[i].iter().copied().collect();
+        element.pushers = pushers[i].iter().copied().collect();
+        let pulls = if pullers_of[i].is_empty() {
+            &active[i]
+        } else {
+            &pullers_of[i]
+        };
+        element.pullers = pulls.iter().copied().collect();
+    }
+    for puller in pullers(plan) {
+        let local = |&q: &usize| {
+            let queue = &plan.elements[q];
+            queue.class.notifies
+                && queue
+                    .pushers
+                    .iter()
+                    .all(|w| plan.elements[puller].workers.contains(w))
+                && (queue.pullers.len() > 1
+                    || queue.pushers.iter().all(|w| queue.pullers.contains(w)))
+        };
+        let notified = !leaves[puller].is_empty() && leaves[puller].iter().all(local);
+        plan.elements[puller].notified = notified;
+        for &queue in &leaves[puller] {
+            plan.elements[queue].listeners.push(puller);
+        }
+    }
+}
+
+fn check_copies(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) {
+    let list = |w: &[usize]| {
+        w.iter()
+            .map(usize::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    for (i, element) in plan.elements.iter().enumerate() {
+        let class: &Class = element.class;
+        if class.copies == Copies::One && element.workers.len() > 1 {
+            let message = format!(
+                "`{}` has state for one worker, but is reached from workers {}",
+                title(&router.elements[i]),
+                list(&element.workers)
+            );
+            let help =
+                "put a Queue and an Unqueue before it, or give its sources CORES with one worker";
+            errors.push(
+                Diagnostic::error("placement", message)
+                    .at(element.span)
+                    .help(help),
+            );
+        }
+        if element.pullers.len() > 1
+            && element.pushers.iter().any(|w| !element.pullers.contains(w))
+            && element.outputs.contains(&true)
+        {
+            let message = format!(
+                "`{}` is filled by workers {} and emptied by workers {}",
+                title(&router.elements[i]),
+                list(&element.pushers),
+                list(&element.pullers)
+            );
+            errors.push(
+                Diagnostic::error("placement", message)
+                    .at(element.span)
+                    .help("let one worker empty it: CORES with one worker behind it"),
+            );
+        }
+    }
+}
+
+/// Deals the queues of every device to the copies of the elements that use it.
+fn assign_queues(
+    plan: &mut Plan,
+    asked: &[Placement],
+    infos: &BTreeMap<String, PortInfo>,
+    router: &Router,
+    errors: &mut Vec<Diagnostic>,
+) {
+    let mut requests: BTreeMap<String, PortRequest> = BTreeMap::new();
+    let mut receiver: BTreeMap<String, usize> = BTreeMap::new();
+    for (i, placement) in asked.iter().enumerate() {
+        let Some(device) = &placement.device else {
+            continue;
+        };
+        let request = requests.entry(device.name.clone()).or_insert(PortRequest {
+            rx_queues: 0,
+            tx_queues: 0,
+            descriptors: 0,
+            promiscuous: false,
+        });
+        request.descriptors = request.descriptors.max(device.descriptors);
+        let copies = plan.elements[i].workers.len();
+        if device.receives {
+            request.promiscuous |= device.promiscuous;
+            let offers = infos
+                .get(&device.name)
+                .map_or(usize::MAX, |p| p.max_rx_queues);
+            let queues = device
+                .queues
+                .unwrap_or(copies)
+                .max(copies)
+                .min(offers.max(copies));
+            if let Some(&first) = receiver.get(&device.name) {
+                let message = format!(
+                    "`{}` receives from {} too",
+                    title(&router.elements[i]),
+                    device.name
+                );
+                let first = router.elements[first].span;
+                errors.push(
+                    Diagnostic::error("placement", message)
+                        .at(router.elements[i].span)
+                        .note_at(first, "the first one is here")
+                        .help("let one element receive, and split its packets"),
+                );
+                continue;
+            }
+            receiver.insert(device.name.clone(), i);
+            plan.elements[i].queues = (0..copies)
+                .map(|c| (c..queues).step_by(copies.max(1)).collect())
+                .collect();
+            request.rx_queues += queues;
+        } else {
+            let base = request.tx_queues;
+            plan.elements[i].queues = (0..copies).map(|c| vec![base + c]).collect();
+            request.tx_queues += copies;
+            let offers = infos
+                .get(&device.name)
+                .map_or(usize::MAX, |p| p.max_tx_queues);
+            if request.tx_queues > offers {
+                refuse_queues(i, device, offers, request.tx_queues, router, errors);
+            }
+        }
+    }
+    plan.devices = requests
+        .into_iter()
+        .map(|(name, request)| PlanDevice { name, request })
+        .collect();
+}
+
+fn refuse_queues(
+    i: usize,
+    device: &Device,
+    offers: usize,
+    wanted: usize,
+    router: &Router,
+    errors: &mut Vec<Diagnostic>,
+) {
+    let message = format!(
+        "in `{}`: {} offers {offers} transmit queues, but {wanted} are needed, one per worker and sender",
+        title(&router.elements[i]),
+        device.name
+    );
+    errors.push(
+        Diagnostic::error("placement", message)
+            .at(router.elements[i].span)
+            .help("put a Queue before it, so that one worker sends"),
+    );
+}

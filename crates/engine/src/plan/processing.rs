@@ -1,0 +1,234 @@
+//! Push and pull: each port's own processing, spread over connections and through agnostic
+//! elements, as Click does it.
+
+use super::{Edge, title};
+use crate::element::{Class, Flow};
+use lang::{Diagnostic, Router};
+
+/// Whether each port is pull.
+pub(super) struct Flows {
+    pub(super) inputs: Vec<Vec<bool>>,
+    pub(super) outputs: Vec<Vec<bool>>,
+}
+
+impl Flows {
+    pub(super) fn edges(&self, router: &Router) -> Vec<Edge> {
+        let edge = |c: &lang::Connection| Edge {
+            from: (c.from.element, c.from.port),
+            to: (c.to.element, c.to.port),
+            pull: self.inputs[c.to.element]
+                .get(c.to.port)
+                .copied()
+                .unwrap_or(false),
+            span: c.span,
+        };
+        router.connections.iter().map(edge).collect()
+    }
+}
+
+/// All ports of the graph in one numbering: inputs of an element, then its outputs.
+struct Numbering {
+    first: Vec<usize>,
+    counts: Vec<(usize, usize)>,
+}
+
+impl Numbering {
+    fn new(counts: &[(usize, usize)]) -> (Numbering, usize) {
+        let mut total = 0;
+        let first = counts.iter().map(|&(i, o)| {
+            total += i + o;
+            total - i - o
+        });
+        (
+            Numbering {
+                first: first.collect(),
+                counts: counts.to_vec(),
+            },
+            total,
+        )
+    }
+
+    fn input(&self, element: usize, port: usize) -> usize {
+        self.first[element] + port
+    }
+
+    fn output(&self, element: usize, port: usize) -> usize {
+        self.first[element] + self.counts[element].0 + port
+    }
+}
+
+pub(super) fn resolve(
+    router: &Router,
+    classes: &[&'static Class],
+    counts: &[(usize, usize)],
+    errors: &mut Vec<Diagnostic>,
+) -> Flows {
+    let (numbers, total) = Numbering::new(counts);
+    let mut flow = vec![Flow::Agnostic; total];
+    for (i, class) in classes.iter().enumerate() {
+        for port in 0..counts[i].0 {
+            flow[numbers.input(i, port)] = class.ports.input_flow(port);
+        }
+        for port in 0..counts[i].1 {
+            flow[numbers.output(i, port)] = class.ports.output_flow(port);
+        }
+    }
+    spread(router, classes, &numbers, &mut flow);
+    check(router, &numbers, &flow, errors);
+    let is_pull = |at: usize| flow[at] == Flow::Pull;
+    let each = |side: fn(&Numbering, usize, usize) -> usize,
+                count: fn(&(usize, usize)) -> usize|
+     -> Vec<Vec<bool>> {
+        let ports = |i: usize| {
+            (0..count(&counts[i]))
+                .map(|p| is_pull(side(&numbers, i, p)))
+                .collect()
+        };
+        (0..classes.len()).map(ports).collect()
+    };
+    Flows {
+        inputs: each(Numbering::input, |c| c.0),
+        outputs: each(Numbering::output, |c| c.1),
+    }
+}
+
+/// Gives agnostic ports their neighbours' flow until nothing changes; what is left is push.
+fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow: &mut [Flow]) {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        let mut join = |flow: &mut [Flow], a: usize, b: usize| {
+            if flow[a] == Flow::Agnostic && flow[b] != Flow::Agnostic {
+                flow[a] = flow[b];
+                changed = true;
+            }
+        };
+        for c in &router.connections {
+            let from = numbers.output(c.from.element, c.from.port);
+            let to = numbers.input(c.to.element, c.to.port);
+            join(flow, from, to);
+            join(flow, to, from);
+        }
+        for (i, class) in classes.iter().enumerate() {
+            let (inputs, outputs) = numbers.counts[i];
+            let inner: Vec<usize> = (0..inputs)
+                .filter(|&p| class.ports.input_flow(p) == Flow::Agnostic)
+                .map(|p| numbers.input(i, p))
+                .chain(
+                    (0..outputs)
+                        .filter(|&p| class.ports.output_flow(p) == Flow::Agnostic)
+                        .map(|p| numbers.output(i, p)),
+                )
+                .collect();
+            let known = inner.iter().copied().find(|&at| flow[at] != Flow::Agnostic);
+            if let Some(known) = known {
+                for at in inner {
+                    join(flow, at, known);
+                }
+            }
+        }
+    }
+    flow.iter_mut()
+        .filter(|f| **f == Flow::Agnostic)
+        .for_each(|f| *f = Flow::Push);
+}
+
+fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<Diagnostic>) {
+    let word = |f: Flow| if f == Flow::Pull { "pull" } else { "push" };
+    let mut users: Vec<Option<&lang::Connection>> = vec![None; flow.len()];
+    for c in &router.connections {
+        let (from, to) = (
+            &router.elements[c.from.element],
+            &router.elements[c.to.element],
+        );
+        let out = numbers.output(c.from.element, c.from.port);
+        let inp = numbers.input(c.to.element, c.to.port);
+        if flow[out] != flow[inp] {
+            let message = format!(
+                "`{}` output {} is {}, but `{}` input {} is {}",
+                title(from),
+                c.from.port,
+                word(flow[out]),
+                title(to),
+                c.to.port,
+                word(flow[inp])
+            );
+            let help = if flow[out] == Flow::Pull {
+                "put Unqueue between them"
+            } else {
+                "put a Queue between them"
+            };
+            errors.push(
+                Diagnostic::error("processing", message)
+                    .at(c.span)
+                    .help(help),
+            );
+            continue;
+        }
+        let single = if flow[inp] == Flow::Pull { inp } else { out };
+        if let Some(first) = users[single].replace(c) {
+            let (name, side, port, help) = if flow[inp] == Flow::Pull {
+                (
+                    title(to),
+                    "pull input",
+                    c.to.port,
+                    "put a scheduler such as RoundRobinSched before it",
+                )
+            } else {
+                (
+                    title(from),
+                    "push output",
+                    c.from.port,
+                    "put Tee behind it to copy packets",
+                )
+            };
+            let message = format!("`{name}` {side} {port} is connected more than once");
+            errors.push(
+                Diagnostic::error("processing", message)
+                    .at(c.span)
+                    .note_at(first.span, "first connected here")
+                    .help(help),
+            );
+        }
+    }
+}
+
+/// Elements in topological order of push edges; where there are cycles, in order of first visit.
+/// Returns the order and each element's rank.
+pub(super) fn order(elements: usize, edges: &[Edge]) -> (Vec<usize>, Vec<usize>) {
+    let mut next = vec![Vec::new(); elements];
+    let mut has_before = vec![false; elements];
+    for edge in edges.iter().filter(|e| !e.pull) {
+        next[edge.from.0].push(edge.to.0);
+        has_before[edge.to.0] = true;
+    }
+    let mut seen = vec![false; elements];
+    let mut finished = Vec::with_capacity(elements);
+    let roots = (0..elements).filter(|&e| !has_before[e]).chain(0..elements);
+    for root in roots {
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        let mut path = vec![(root, 0)];
+        while let Some((node, child)) = path.last_mut() {
+            match next[*node].get(*child) {
+                Some(&to) => {
+                    *child += 1;
+                    if !std::mem::replace(&mut seen[to], true) {
+                        path.push((to, 0));
+                    }
+                }
+                None => {
+                    finished.push(*node);
+                    path.pop();
+                }
+            }
+        }
+    }
+    finished.reverse();
+    let mut rank = vec![0; elements];
+    for (at, &element) in finished.iter().enumerate() {
+        rank[element] = at;
+    }
+    (finished, rank)
+}

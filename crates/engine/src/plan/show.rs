@@ -1,0 +1,68 @@
+//! A plan as text: what `ashlar plan` prints.
+
+use super::Plan;
+use crate::element::Runs;
+use std::fmt;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for device in &self.devices {
+            let r = &device.request;
+            writeln!(
+                f,
+                "device {}: {} receive and {} transmit queues",
+                device.name, r.rx_queues, r.tx_queues
+            )?;
+        }
+        for worker in 0..self.workers {
+            let here = self.elements.iter().filter(|e| e.workers.contains(&worker));
+            writeln!(f, "worker {worker}: {} elements", here.clone().count())?;
+            for element in
+                here.filter(|e| e.runs == Runs::AsTask || !e.queues_of(worker).is_empty())
+            {
+                let queues = element.queues_of(worker);
+                write!(f, "  {} :: {}", element.name, element.class.name)?;
+                if !queues.is_empty() {
+                    let list: Vec<String> = queues.iter().map(usize::to_string).collect();
+                    write!(f, ", queue {}", list.join(", "))?;
+                }
+                writeln!(
+                    f,
+                    "{}",
+                    if element.runs == Runs::AsTask {
+                        ", task"
+                    } else {
+                        ""
+                    }
+                )?;
+            }
+        }
+        for (name, from, to) in self.crossings() {
+            writeln!(f, "packets change worker in {name}: from {from:?} to {to}")?;
+        }
+        let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();
+        writeln!(
+            f,
+            "{} elements, {} connections; {copied} elements have a copy on more than one worker",
+            self.elements.len(),
+            self.edges.len()
+        )
+    }
+}
+
+impl Plan {
+    /// Queues in which packets change worker: name, workers that fill it, worker that empties it.
+    pub fn crossings(&self) -> Vec<(&str, Vec<usize>, usize)> {
+        let crosses = self
+            .elements
+            .iter()
+            .filter(|e| e.outputs.contains(&true) && e.pullers.len() == 1);
+        crosses
+            .filter_map(|e| {
+                let to = e.pullers[0];
+                let from: Vec<usize> = e.pushers.iter().copied().filter(|&w| w != to).collect();
+                (!from.is_empty()).then_some((e.name.as_str(), from, to))
+            })
+            .collect()
+    }
+}

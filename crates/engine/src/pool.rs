@@ -1,0 +1,145 @@
+//! Where packet buffers come from: the heap, or a pool outside (DPDK's mempool). One kind per
+//! process, chosen before the first packet.
+//!
+//! The heap pool keeps a cache of free buffers per thread and trades with a common list in chunks,
+//! so a packet freed on another core finds its way back. Memory is taken from the allocator as
+//! packets need it, up to a limit, and kept.
+
+use crate::packet::{Buffer, HEADER, HEADROOM, Line};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A pool outside this crate.
+pub struct External {
+    /// Takes one buffer; `None` if the pool has run dry.
+    pub alloc: fn() -> Option<Buffer>,
+    /// Gives one buffer back.
+    pub free: fn(Buffer),
+    /// Buffers in use now.
+    pub in_use: fn() -> usize,
+}
+
+static EXTERNAL: OnceLock<External> = OnceLock::new();
+
+/// Makes an outside pool the process's pool. Call it before the first packet is made; false if
+/// there is one already.
+pub fn use_external(pool: External) -> bool {
+    EXTERNAL.set(pool).is_ok()
+}
+
+/// Bytes of data area, headroom included, in a heap buffer.
+static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(HEADROOM + 2048);
+/// Heap buffers that may exist.
+static LIMIT: AtomicUsize = AtomicUsize::new(256 * 1024);
+/// Heap buffers that exist.
+static MADE: AtomicUsize = AtomicUsize::new(0);
+/// Free heap buffers, in the common list and in all caches.
+static FREE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
+
+const CHUNK: usize = 64;
+
+/// Sets size and number of heap buffers: `data` bytes of packet beside the headroom, at most
+/// `count` of them. Buffers made before keep their size.
+pub fn configure(data: usize, count: usize) {
+    BUFFER_BYTES.store((HEADROOM + data).min(65_000), Relaxed);
+    LIMIT.store(count, Relaxed);
+}
+
+/// Longest packet that a new buffer holds with full headroom.
+pub fn data_bytes() -> usize {
+    BUFFER_BYTES.load(Relaxed) - HEADROOM
+}
+
+struct Cache {
+    free: Vec<Buffer>,
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        lock().append(&mut self.free);
+    }
+}
+
+thread_local! {
+    static CACHE: RefCell<Cache> = const { RefCell::new(Cache { free: Vec::new() }) };
+    /// Buffers taken minus buffers given back by this thread.
+    static BALANCE: Cell<isize> = const { Cell::new(0) };
+}
+
+fn lock() -> std::sync::MutexGuard<'static, Vec<Buffer>> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[inline]
+pub(crate) fn alloc() -> Option<Buffer> {
+    let buffer = match EXTERNAL.get() {
+        Some(pool) => (pool.alloc)(),
+        None => CACHE.with_borrow_mut(|cache| {
+            if cache.free.is_empty() {
+                refill(&mut cache.free);
+            }
+            cache.free.pop()
+        }),
+    };
+    if buffer.is_some() {
+        BALANCE.set(BALANCE.get() + 1);
+    }
+    buffer
+}
+
+#[inline]
+pub(crate) fn free(buffer: Buffer) {
+    // While a thread ends its caches are gone already: such a buffer goes to the common list.
+    let _ = BALANCE.try_with(|balance| balance.set(balance.get() - 1));
+    if let Some(pool) = EXTERNAL.get() {
+        return (pool.free)(buffer);
+    }
+    let mut buffer = Some(buffer);
+    let _ = CACHE.try_with(|cache| {
+        let free = &mut cache.borrow_mut().free;
+        free.extend(buffer.take());
+        if free.len() >= 4 * CHUNK {
+            let spill = free.len() - CHUNK;
+            lock().extend(free.drain(spill..));
+        }
+    });
+    if let Some(buffer) = buffer {
+        lock().push(buffer);
+    }
+}
+
+#[cold]
+fn refill(free: &mut Vec<Buffer>) {
+    let mut common = lock();
+    let keep = common.len().saturating_sub(CHUNK);
+    free.extend(common.drain(keep..));
+    if !free.is_empty() {
+        return;
+    }
+    let made = MADE.load(Relaxed);
+    let more = CHUNK.min(LIMIT.load(Relaxed).saturating_sub(made));
+    let lines = (HEADER + BUFFER_BYTES.load(Relaxed)).div_ceil(64);
+    for _ in 0..more {
+        free.push(Buffer::format(Vec::leak(vec![Line([0; 64]); lines])));
+    }
+    MADE.store(made + more, Relaxed);
+}
+
+/// Buffers that this thread has taken and not given back: 0 when it holds no packet and has passed
+/// none to another thread.
+pub fn balance() -> isize {
+    BALANCE.get()
+}
+
+/// Heap buffers made so far and the limit, or the buffers in use of an outside pool.
+pub fn made() -> usize {
+    EXTERNAL
+        .get()
+        .map_or_else(|| MADE.load(Relaxed), |pool| (pool.in_use)())
+}
+
+/// Bytes that the heap pool holds.
+pub fn memory_bytes() -> usize {
+    MADE.load(Relaxed) * (HEADER + BUFFER_BYTES.load(Relaxed)).next_multiple_of(64)
+}

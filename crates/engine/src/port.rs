@@ -1,0 +1,170 @@
+//! What the engine expects of a port: queues that are moved to the worker that owns them.
+//!
+//! A queue belongs to one core (RouteBricks, RB1): [`RxQueue`] and [`TxQueue`] are `Send`, are not
+//! `Clone` and work through `&mut self`. A [`Slot`] holds a queue while no worker owns it; a worker
+//! takes it when its graph is built and puts it back when the graph is taken down, so that a
+//! reload or a rebalancing hands queues over between batches.
+
+use crate::packet::Batch;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A receive queue.
+pub trait RxQueue: Send {
+    /// Appends up to `max` received packets to `into`, in order of arrival; returns how many.
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize;
+
+    /// A descriptor that becomes readable when packets wait; `None` if the port must be polled.
+    fn wait_fd(&self) -> Option<RawFd> {
+        None
+    }
+
+    /// Whether no further packet will ever come (a file has ended).
+    fn ended(&self) -> bool {
+        false
+    }
+}
+
+/// A transmit queue.
+pub trait TxQueue: Send {
+    /// Sends packets from the front of `batch` and takes them out; what the queue has no room for
+    /// stays. Returns how many packets were taken.
+    fn transmit(&mut self, batch: &mut Batch) -> usize;
+}
+
+/// What a port is and offers, as known before it is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// The driver in words: `af_packet`, `dpdk net_null`, `pcap` ...
+    pub driver: String,
+    /// Receive queues that can be opened.
+    pub max_rx_queues: usize,
+    /// Transmit queues that can be opened.
+    pub max_tx_queues: usize,
+    /// MAC address; zeros if the port has none.
+    pub mac: [u8; 6],
+    /// Largest network-layer packet, in bytes.
+    pub mtu: usize,
+    /// NUMA node, if known.
+    pub node: Option<u32>,
+    /// Things the user should know: a fallback taken, a kernel that routes the same packets.
+    pub remarks: Vec<String>,
+}
+
+/// What a plan asks a port for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRequest {
+    /// Receive queues to open.
+    pub rx_queues: usize,
+    /// Transmit queues to open.
+    pub tx_queues: usize,
+    /// Descriptors (frames) per queue; 0 = the driver's default.
+    pub descriptors: usize,
+    /// Whether frames for other stations are wanted too.
+    pub promiscuous: bool,
+}
+
+/// A counter of a port: name, queue (`None` = whole port), value.
+pub type PortCounter = (&'static str, Option<usize>, u64);
+
+/// The part of an open port that control sees.
+pub trait Port: Send + Sync {
+    /// State now: MAC and MTU can change while the port is open.
+    fn info(&self) -> PortInfo;
+
+    /// Whether the link is up.
+    fn link_up(&self) -> bool;
+
+    /// Counters that only the port knows: `kernel_drops`, `rx_no_buffer`, `tx_errors` ...
+    fn counters(&self) -> Vec<PortCounter>;
+}
+
+/// An open port: its queues wait in slots for their workers.
+#[derive(Clone)]
+pub struct OpenPort {
+    /// The name that configurations use.
+    pub name: String,
+    /// The control side.
+    pub port: Arc<dyn Port>,
+    /// One slot per receive queue.
+    pub rx: Vec<Slot<Box<dyn RxQueue>>>,
+    /// One slot per transmit queue.
+    pub tx: Vec<Slot<Box<dyn TxQueue>>>,
+}
+
+/// Finds and opens ports by name. `ports` implements it; tests use in-memory ports.
+pub trait PortDirectory: Send + Sync {
+    /// What the port offers, without opening it. The error is a sentence with cause and remedy.
+    fn probe(&self, name: &str) -> Result<PortInfo, String>;
+
+    /// Opens a port, or returns it if it is open already. The error is a sentence with cause and
+    /// remedy.
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String>;
+
+    /// An open port.
+    fn get(&self, name: &str) -> Option<OpenPort>;
+
+    /// Names of open ports.
+    fn names(&self) -> Vec<String>;
+
+    /// Closes a port that no configuration names any more, once its queues are back in their slots.
+    fn close(&self, name: &str);
+}
+
+/// A place where a thing waits while no worker owns it.
+pub struct Slot<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Clone for Slot<T> {
+    fn clone(&self) -> Slot<T> {
+        Slot(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Slot<T> {
+    /// A slot that holds `thing`.
+    pub fn new(thing: T) -> Slot<T> {
+        Slot(Arc::new(Mutex::new(Some(thing))))
+    }
+
+    /// Takes the thing, if it is there. Not for the packet path: workers call it when they build a
+    /// graph, and once per poll while a queue that they wait for is still with another worker.
+    pub fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Puts the thing back for the next owner.
+    pub fn give(&self, thing: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(thing);
+    }
+
+    /// Whether the thing is here, not with a worker.
+    pub fn is_home(&self) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+    }
+}
+
+/// A directory without ports, for configurations and tests that need none.
+pub struct NoPorts;
+
+impl PortDirectory for NoPorts {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        Err(format!("there is no device `{name}`"))
+    }
+
+    fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
+        Err(format!("there is no device `{name}`"))
+    }
+
+    fn get(&self, _: &str) -> Option<OpenPort> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn close(&self, _: &str) {}
+}

@@ -1,0 +1,373 @@
+//! A running router, as control sees it: workers, handlers, counts, hot swap.
+
+use crate::clock::Clock;
+use crate::graph::{Graph, Site, Walker};
+use crate::handler::{Access, HandlerInfo};
+use crate::plan::Plan;
+use crate::port::PortDirectory;
+use crate::publish::{self, Reader};
+use crate::stats::{NodeStats, TaskStats};
+use crate::wake::{WakeFn, Wakers};
+use crate::worker::{Inside, Mailbox, Pulse, Waiter, Worker};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long control waits for a worker's answer before it says so.
+const ANSWER_TIME: Duration = Duration::from_secs(10);
+
+/// Makes a thread's waiter and the function that wakes it.
+pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
+
+struct Handle {
+    mailbox: Mailbox,
+    pulse: Arc<Pulse>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A running router.
+pub struct Router {
+    workers: Vec<Handle>,
+    wakers: Arc<Wakers>,
+    plan: Mutex<Arc<Plan>>,
+    ports: Arc<dyn PortDirectory>,
+}
+
+/// What can go wrong when control asks the workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskError {
+    /// There is no such element.
+    NoElement(String),
+    /// The element has no such handler.
+    NoHandler(String),
+    /// The handler refused, or has no such use.
+    Refused(String),
+    /// A worker did not answer in time, or has ended.
+    NoAnswer(usize),
+}
+
+impl std::fmt::Display for AskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AskError::NoElement(text) | AskError::NoHandler(text) | AskError::Refused(text) => {
+                f.write_str(text)
+            }
+            AskError::NoAnswer(worker) => write!(f, "worker {worker} does not answer"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+impl Router {
+    /// Opens the plan's devices and starts its workers. The error is a sentence for people.
+    pub fn start(
+        plan: &Arc<Plan>,
+        ports: Arc<dyn PortDirectory>,
+        make_waiter: &MakeWaiter,
+        seed: u64,
+    ) -> Result<Router, String> {
+        for device in &plan.devices {
+            ports.open(&device.name, &device.request)?;
+        }
+        let mut waiters = Vec::new();
+        let mut wakes = Vec::new();
+        for _ in 0..plan.workers {
+            let (waiter, wake) =
+                make_waiter().map_err(|e| format!("cannot make what a worker sleeps on: {e}"))?;
+            waiters.push(waiter);
+            wakes.push(wake);
+        }
+        let wakers = Arc::new(Wakers::new(wakes));
+        let clock = Clock::real();
+        let mut workers = Vec::new();
+        for (worker, waiter) in waiters.into_iter().enumerate() {
+            let site = Site {
+                worker,
+                walker: Walker::Sweep,
+                clock: clock.clone(),
+                ports: Arc::clone(&ports),
+                wakers: Arc::clone(&wakers),
+                seed,
+            };
+            let reader = register()?;
+            let (inner, mailbox, pulse) = Worker::new(Arc::clone(plan), site, waiter);
+            let thread = std::thread::Builder::new()
+                .name(format!("worker{worker}"))
+                .spawn(move || inner.run(reader));
+            let thread = thread.map_err(|e| format!("cannot start worker {worker}: {e}"))?;
+            workers.push(Handle {
+                mailbox,
+                pulse,
+                thread: Some(thread),
+            });
+        }
+        Ok(Router {
+            workers,
+            wakers,
+            plan: Mutex::new(Arc::clone(plan)),
+            ports,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Plan>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan that runs.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.lock())
+    }
+
+    /// The ports.
+    pub fn ports(&self) -> &Arc<dyn PortDirectory> {
+        &self.ports
+    }
+
+    /// Number of workers.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// A worker's pulse.
+    pub fn pulse(&self, worker: usize) -> &Pulse {
+        &self.workers[worker].pulse
+    }
+
+    /// Whether every worker has ended.
+    pub fn ended(&self) -> bool {
+        self.workers
+            .iter()
+            .all(|w| w.pulse.ended.load(Ordering::Acquire))
+    }
+
+    /// Runs `ask` on a worker between batches and returns its answer.
+    pub fn ask<R: Send + 'static>(
+        &self,
+        worker: usize,
+        ask: impl FnOnce(&mut Inside) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let answer = self.post(worker, ask)?;
+        answer
+            .recv_timeout(ANSWER_TIME)
+            .map_err(|_| AskError::NoAnswer(worker))
+    }
+
+    fn post<R: Send + 'static>(
+        &self,
+        worker: usize,
+        ask: impl FnOnce(&mut Inside) -> R + Send + 'static,
+    ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
+        let (to, answer) = sync_channel(1);
+        let message = Box::new(move |inside: &mut Inside| {
+            // Whoever asked may have given up.
+            let _ = to.send(ask(inside));
+        });
+        if !self.workers[worker].mailbox.post(message) {
+            return Err(AskError::NoAnswer(worker));
+        }
+        self.wakers.wake(worker);
+        Ok(answer)
+    }
+
+    /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.
+    pub fn ask_all<R: Send + 'static>(
+        &self,
+        ask: impl Fn(&mut Inside) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let ask = Arc::new(ask);
+        let posted: Result<Vec<_>, AskError> = (0..self.workers.len())
+            .map(|worker| {
+                let ask = Arc::clone(&ask);
+                self.post(worker, move |inside| ask(inside))
+            })
+            .collect();
+        let answers = posted?.into_iter().enumerate();
+        answers
+            .map(|(w, answer)| {
+                answer
+                    .recv_timeout(ANSWER_TIME)
+                    .map_err(|_| AskError::NoAnswer(w))
+            })
+            .collect()
+    }
+
+    /// An element and one of its handlers, from `element.handler`.
+    pub fn find_handler(plan: &Plan, path: &str) -> Result<(usize, usize, HandlerInfo), AskError> {
+        let (element, handler) = path.rsplit_once('.').unwrap_or(("", path));
+        let Some(node) = plan.find(element) else {
+            let names = plan.elements.iter().map(|e| e.name.as_str());
+            let near =
+                crate::near::nearest(element, names).map(|n| format!("; did you mean `{n}`?"));
+            return Err(AskError::NoElement(format!(
+                "there is no element `{element}`{}",
+                near.unwrap_or_default()
+            )));
+        };
+        let class = plan.elements[node].class;
+        let handlers = (class.handlers)();
+        match handlers.iter().position(|h| h.name == handler) {
+            Some(at) => Ok((node, at, handlers[at])),
+            None => {
+                let names: Vec<&str> = handlers.iter().map(|h| h.name).collect();
+                let text = format!(
+                    "`{element}` ({}) has no handler `{handler}`; it has {}",
+                    class.name,
+                    names.join(", ")
+                );
+                Err(AskError::NoHandler(text))
+            }
+        }
+    }
+
+    /// Reads `element.handler`, with what follows the name as its argument.
+    pub fn read(&self, path: &str, argument: &str) -> Result<String, AskError> {
+        let plan = self.plan();
+        let (node, handler, info) = Router::find_handler(&plan, path)?;
+        if !info.access.readable() {
+            return Err(AskError::Refused(format!("`{path}` can only be written")));
+        }
+        if let Access::Control { .. } = info.access {
+            let element = &plan.elements[node];
+            return element
+                .control(handler, argument)
+                .map_err(AskError::Refused);
+        }
+        let argument = argument.to_owned();
+        let answers = self.ask_all(move |inside| inside.graph().read(node, handler, &argument))?;
+        let answers: Result<Vec<String>, String> = answers.into_iter().flatten().collect();
+        Ok(merge(info.access, answers.map_err(AskError::Refused)?))
+    }
+
+    /// Writes `element.handler` on every worker that has a copy, or once where it is shared.
+    pub fn write(&self, path: &str, value: &str) -> Result<String, AskError> {
+        let plan = self.plan();
+        let (node, handler, info) = Router::find_handler(&plan, path)?;
+        if !info.access.writable() {
+            return Err(AskError::Refused(format!("`{path}` can only be read")));
+        }
+        if let Access::Control { .. } = info.access {
+            let element = &plan.elements[node];
+            return element.control(handler, value).map_err(AskError::Refused);
+        }
+        let value = value.to_owned();
+        let answers = self.ask_all(move |inside| inside.graph().write(node, handler, &value))?;
+        let wrong = answers.into_iter().flatten().find_map(Result::err);
+        wrong.map_or(Ok(String::new()), |w| Err(AskError::Refused(w)))
+    }
+
+    /// Counts of every element, by worker.
+    pub fn stats(&self) -> Result<Vec<Vec<NodeStats>>, AskError> {
+        self.ask_all(|inside| inside.graph().stats().to_vec())
+    }
+
+    /// Counts of every task, by worker: element and counts.
+    pub fn task_stats(&self) -> Result<Vec<Vec<(usize, TaskStats)>>, AskError> {
+        self.ask_all(|inside| inside.graph().task_stats().map(|(n, s)| (n, *s)).collect())
+    }
+
+    /// Hot swap: each worker takes the new plan up between batches. Devices are opened before, and
+    /// those that nobody names any more closed after. The error is a sentence for people; then
+    /// nothing has changed.
+    pub fn reload(&self, plan: &Arc<Plan>) -> Result<(), String> {
+        let mut current = self.lock();
+        if plan.workers != current.workers {
+            return Err(format!(
+                "the number of workers cannot change by reload: {} run",
+                current.workers
+            ));
+        }
+        for device in &plan.devices {
+            let fits = self.ports.get(&device.name).is_none_or(|open| {
+                device.request.rx_queues <= open.rx.len()
+                    && device.request.tx_queues <= open.tx.len()
+            });
+            if !fits {
+                return Err(format!(
+                    "{} is open with fewer queues than the new configuration needs; it must be stopped for that",
+                    device.name
+                ));
+            }
+            self.ports.open(&device.name, &device.request)?;
+        }
+        let next = Arc::clone(plan);
+        self.ask_all(move |inside| inside.swap(&next))
+            .map_err(|e| e.to_string())?;
+        *current = Arc::clone(plan);
+        for name in self.ports.names() {
+            if !plan.devices.iter().any(|d| d.name == name) {
+                self.ports.close(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells all workers to end and waits for them.
+    pub fn stop(&mut self) {
+        for worker in 0..self.workers.len() {
+            let _ = self.post(worker, Inside::quit);
+        }
+        self.join();
+    }
+
+    /// Waits until all workers have ended.
+    pub fn join(&mut self) {
+        for worker in &mut self.workers {
+            if let Some(thread) = worker.thread.take() {
+                // A worker that panicked has said so on standard error already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Drop for Router {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn register() -> Result<Reader, String> {
+    publish::domain()
+        .register()
+        .ok_or_else(|| "too many workers: no reader is left for published tables".to_owned())
+}
+
+/// One answer of several cores.
+fn merge(access: Access, answers: Vec<String>) -> String {
+    if access == Access::Sum {
+        let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());
+        return numbers.sum::<u64>().to_string();
+    }
+    let mut different: Vec<String> = Vec::new();
+    for answer in answers {
+        if !different.contains(&answer) {
+            different.push(answer);
+        }
+    }
+    different.join("\n")
+}
+
+/// A graph on the calling thread, for tests, scripts and `ashlar click`: one worker, any walker.
+pub fn single(
+    plan: &Arc<Plan>,
+    ports: Arc<dyn PortDirectory>,
+    walker: Walker,
+    clock: Clock,
+    seed: u64,
+) -> Result<Graph, String> {
+    for device in &plan.devices {
+        ports.open(&device.name, &device.request)?;
+    }
+    let site = Site {
+        worker: 0,
+        walker,
+        clock,
+        ports,
+        wakers: Arc::new(Wakers::none(plan.workers)),
+        seed,
+    };
+    Ok(Graph::build(plan, &site, register()?))
+}

@@ -1,0 +1,92 @@
+//! What is counted: one writer per counter, the worker; control reads sums over workers.
+
+use crate::element::{Did, Ports};
+use crate::plan::PlanElement;
+
+/// Counts of one element on one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeStats {
+    /// Packets that came in (or were pulled from it).
+    pub packets: u64,
+    /// Batches in which they came.
+    pub batches: u64,
+    /// Cycles spent in the element itself (with what it pulls from).
+    pub cycles: u64,
+    /// Packets that left, by output.
+    pub sent: Vec<u64>,
+    /// Packets dropped: the class's reasons, then one per output (unconnected), then `loop`.
+    pub drops: Vec<u64>,
+}
+
+impl NodeStats {
+    pub(crate) fn of(element: &PlanElement) -> NodeStats {
+        NodeStats {
+            sent: vec![0; element.outputs.len().max(1)],
+            drops: vec![0; drop_names(element).len()],
+            ..NodeStats::default()
+        }
+    }
+
+    /// Hot swap: goes on counting where `old` stopped.
+    pub(crate) fn take(&mut self, old: &NodeStats) {
+        let mut old = old.clone();
+        old.sent.resize(self.sent.len(), 0);
+        if old.drops.len() != self.drops.len() {
+            let reasons = old.drops.len().min(self.drops.len());
+            let looped = old.drops.pop().unwrap_or(0);
+            old.drops.truncate(reasons.saturating_sub(1));
+            old.drops.resize(self.drops.len() - 1, 0);
+            old.drops.push(looped);
+        }
+        *self = old;
+    }
+
+    /// Adds the counts of another worker's copy.
+    pub fn add(&mut self, other: &NodeStats) {
+        self.packets += other.packets;
+        self.batches += other.batches;
+        self.cycles += other.cycles;
+        add(&mut self.sent, &other.sent);
+        add(&mut self.drops, &other.drops);
+    }
+}
+
+fn add(to: &mut Vec<u64>, from: &[u64]) {
+    to.resize(to.len().max(from.len()), 0);
+    to.iter_mut().zip(from).for_each(|(a, b)| *a += b);
+}
+
+/// Names of an element's drop counters, in the order of [`NodeStats::drops`].
+pub fn drop_names(element: &PlanElement) -> Vec<String> {
+    let outputs = 0..element.outputs.len().max(1);
+    let ports = outputs.map(|p| Ports::port_name(element.class.ports.outputs, p));
+    let reasons = element.class.drops.iter().map(|&d| d.to_owned());
+    reasons.chain(ports).chain(["loop".to_owned()]).collect()
+}
+
+/// Counts of one task on one worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskStats {
+    /// Times that it ran.
+    pub runs: u64,
+    /// Times that it found nothing: empty polls.
+    pub empty: u64,
+    /// Cycles of runs that moved packets, with everything the packets passed.
+    pub cycles: u64,
+    /// Cycles of empty polls.
+    pub empty_cycles: u64,
+    pub(crate) woken: bool,
+}
+
+impl TaskStats {
+    #[inline]
+    pub(crate) fn note(&mut self, did: Did, cycles: u64) {
+        self.runs += 1;
+        if did == Did::Work {
+            self.cycles += cycles;
+        } else {
+            self.empty += 1;
+            self.empty_cycles += cycles;
+        }
+    }
+}

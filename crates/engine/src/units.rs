@@ -1,0 +1,406 @@
+//! Values of arguments: how each type is written, and what is said when it is written wrong.
+
+use crate::args::{Kind, Names};
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+use wire::{EtherAddr, Prefix4, Prefix6};
+
+/// A type that an argument can have.
+pub trait FromArg: Sized {
+    /// The type in words: `true or false`.
+    const KIND: &'static str;
+
+    /// Parses an argument as written. The error completes a sentence that starts with the
+    /// argument's name: `must be true or false`.
+    fn from_arg(raw: &str, names: &Names) -> Result<Self, String>;
+
+    /// What is used in place of a wrong value; the configuration is refused anyway.
+    fn stand_in() -> Self;
+
+    /// The value as an argument, for the reference.
+    fn show(&self) -> String;
+}
+
+/// Parses the value of a handler. The error is a sentence.
+pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
+    T::from_arg(value.trim(), &Names::default()).map_err(|wrong| format!("the value {wrong}"))
+}
+
+/// Parses the value of a handler that must lie in a range.
+pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
+    value: &str,
+    range: std::ops::RangeInclusive<T>,
+) -> Result<T, String> {
+    let parsed = parse::<T>(value)?;
+    if range.contains(&parsed) {
+        return Ok(parsed);
+    }
+    Err(format!(
+        "the value must lie between {} and {}, not be {parsed}",
+        range.start(),
+        range.end()
+    ))
+}
+
+fn must_be<T>(kind: &str, raw: &str) -> Result<T, String> {
+    let shown: String = raw.chars().take(40).collect();
+    Err(if raw.is_empty() {
+        format!("must be {kind}, and is empty")
+    } else {
+        format!("must be {kind}, not `{shown}`")
+    })
+}
+
+impl FromArg for bool {
+    const KIND: &'static str = "true or false";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<bool, String> {
+        match raw.to_ascii_lowercase().as_str() {
+            "true" | "yes" | "1" | "on" | "t" | "y" => Ok(true),
+            "false" | "no" | "0" | "off" | "f" | "n" => Ok(false),
+            _ => must_be(Self::KIND, raw),
+        }
+    }
+
+    fn stand_in() -> bool {
+        false
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Parses a decimal, `0x` or octal (`0` first) number, as Click does.
+fn integer(raw: &str) -> Option<i128> {
+    let (negative, digits) = match raw.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, raw.strip_prefix('+').unwrap_or(raw)),
+    };
+    let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        Some(hex) => i128::from_str_radix(hex, 16).ok()?,
+        None if digits.len() > 1 && digits.starts_with('0') => {
+            i128::from_str_radix(digits, 8).ok()?
+        }
+        None if digits.starts_with(|c: char| c.is_ascii_digit()) => digits.parse().ok()?,
+        None => return None,
+    };
+    Some(if negative { -value } else { value })
+}
+
+macro_rules! integers {
+    ($($t:ty, $kind:literal;)*) => {$(
+        impl FromArg for $t {
+            const KIND: &'static str = $kind;
+
+            fn from_arg(raw: &str, _: &Names) -> Result<$t, String> {
+                match integer(raw) {
+                    Some(value) => <$t>::try_from(value).map_err(|_| {
+                        format!("must lie between {} and {}, not be {value}", <$t>::MIN, <$t>::MAX)
+                    }),
+                    None => must_be(Self::KIND, raw),
+                }
+            }
+
+            fn stand_in() -> $t {
+                0
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8, "a number from 0 to 255";
+    u16, "a number from 0 to 65535";
+    u32, "a number";
+    u64, "a number";
+    usize, "a number";
+    i32, "a number";
+    i64, "a number";
+}
+
+impl FromArg for f64 {
+    const KIND: &'static str = "a number";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<f64, String> {
+        raw.parse()
+            .ok()
+            .filter(|v: &f64| v.is_finite())
+            .map_or_else(|| must_be(Self::KIND, raw), Ok)
+    }
+
+    fn stand_in() -> f64 {
+        0.0
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl FromArg for String {
+    const KIND: &'static str = "text";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<String, String> {
+        Ok(lang::args::unquote(raw).into_owned())
+    }
+
+    fn stand_in() -> String {
+        String::new()
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+/// Bytes, which quotes and `\<..>` can write.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl FromArg for Bytes {
+    const KIND: &'static str = "text or bytes such as \\<00 ff>";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Bytes, String> {
+        Ok(Bytes(lang::args::unquote_bytes(raw).into_owned()))
+    }
+
+    fn stand_in() -> Bytes {
+        Bytes::default()
+    }
+
+    fn show(&self) -> String {
+        lang::args::quote(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+macro_rules! addresses {
+    ($($t:ty, $kind:literal, $name:expr, $stand_in:expr;)*) => {$(
+        impl FromArg for $t {
+            const KIND: &'static str = $kind;
+
+            fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
+                let text = names.get(raw, $name).unwrap_or(raw);
+                text.parse().map_or_else(|_| must_be(Self::KIND, raw), Ok)
+            }
+
+            fn stand_in() -> $t {
+                $stand_in
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+addresses! {
+    Ipv4Addr, "an IPv4 address such as 192.0.2.1", Kind::Ip, Ipv4Addr::UNSPECIFIED;
+    Ipv6Addr, "an IPv6 address such as 2001:db8::1", Kind::Ip6, Ipv6Addr::UNSPECIFIED;
+    EtherAddr, "an Ethernet address such as 02:00:00:00:00:01", Kind::Ether, EtherAddr::ZERO;
+}
+
+macro_rules! prefixes {
+    ($($t:ty, $kind:literal, $name:expr;)*) => {$(
+        impl FromArg for $t {
+            const KIND: &'static str = $kind;
+
+            /// Bits behind the prefix length may be set, as in Click: they do not count.
+            fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
+                let text = names.get(raw, $name).unwrap_or(raw);
+                match <$t>::parse_host(text) {
+                    Ok((address, len)) => Ok(<$t>::new(address, len)),
+                    Err(_) => must_be(Self::KIND, raw),
+                }
+            }
+
+            fn stand_in() -> $t {
+                <$t>::ALL
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+        }
+    )*};
+}
+
+prefixes! {
+    Prefix4, "an IPv4 prefix such as 192.0.2.0/24", Kind::IpNet;
+    Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net;
+}
+
+/// Splits a number from the unit behind it.
+fn number_and_unit(raw: &str) -> Option<(f64, &str)> {
+    let end = raw
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(raw.len());
+    let value = raw[..end].parse::<f64>().ok().filter(|v| v.is_finite())?;
+    Some((value, raw[end..].trim()))
+}
+
+impl FromArg for Duration {
+    const KIND: &'static str = "a time such as 10, 1.5s, 20ms or 100us";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Duration, String> {
+        let seconds = number_and_unit(raw).and_then(|(value, unit)| {
+            let scale = match unit.to_ascii_lowercase().as_str() {
+                "" | "s" | "sec" => 1.0,
+                "ms" | "msec" => 1e-3,
+                "us" | "usec" => 1e-6,
+                "ns" | "nsec" => 1e-9,
+                "m" | "min" => 60.0,
+                "h" | "hr" => 3600.0,
+                _ => return None,
+            };
+            Some(value * scale)
+        });
+        seconds
+            .and_then(|s| Duration::try_from_secs_f64(s).ok())
+            .map_or_else(|| must_be(Self::KIND, raw), Ok)
+    }
+
+    fn stand_in() -> Duration {
+        Duration::ZERO
+    }
+
+    fn show(&self) -> String {
+        match self.as_nanos() {
+            0 => "0".to_owned(),
+            n if n % 1_000_000_000 == 0 => format!("{}s", n / 1_000_000_000),
+            n if n % 1_000_000 == 0 => format!("{}ms", n / 1_000_000),
+            n if n % 1000 == 0 => format!("{}us", n / 1000),
+            n => format!("{n}ns"),
+        }
+    }
+}
+
+/// A bandwidth, in bytes per second as in Click; written `10Mbps` or `1.25MBps`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bandwidth(pub u64);
+
+impl FromArg for Bandwidth {
+    const KIND: &'static str = "a bandwidth such as 10Mbps or 125kBps";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Bandwidth, String> {
+        let rate = number_and_unit(raw).and_then(|(value, unit)| {
+            let (unit, bytes) = match unit {
+                "" => ("", 1.0),
+                u => match u.strip_suffix("bps").or(u.strip_suffix("b/s")) {
+                    Some(prefix) => (prefix, 0.125),
+                    None => (u.strip_suffix("Bps").or(u.strip_suffix("B/s"))?, 1.0),
+                },
+            };
+            let scale = match unit {
+                "" => 1.0,
+                "k" | "K" => 1e3,
+                "M" => 1e6,
+                "G" => 1e9,
+                _ => return None,
+            };
+            Some(value * bytes * scale)
+        });
+        rate.filter(|r| *r < 1e18)
+            .map_or_else(|| must_be(Self::KIND, raw), |r| Ok(Bandwidth(r as u64)))
+    }
+
+    fn stand_in() -> Bandwidth {
+        Bandwidth::default()
+    }
+
+    fn show(&self) -> String {
+        format!("{}Bps", self.0)
+    }
+}
+
+/// Cores of the router, by worker number: `0`, `0-3`, `0 2 4`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cores(pub Vec<usize>);
+
+impl FromArg for Cores {
+    const KIND: &'static str = "workers such as 0, 0-3 or \"0 2\"";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Cores, String> {
+        let mut cores = Vec::new();
+        for word in raw.split([' ', ':', ',']).filter(|w| !w.is_empty()) {
+            let (first, last) = word.split_once('-').unwrap_or((word, word));
+            match (first.parse::<usize>(), last.parse::<usize>()) {
+                (Ok(first), Ok(last)) if first <= last && last < 1024 => cores.extend(first..=last),
+                _ => return must_be(Self::KIND, raw),
+            }
+        }
+        cores.sort_unstable();
+        cores.dedup();
+        if cores.is_empty() {
+            must_be(Self::KIND, raw)
+        } else {
+            Ok(Cores(cores))
+        }
+    }
+
+    fn stand_in() -> Cores {
+        Cores(vec![0])
+    }
+
+    fn show(&self) -> String {
+        let words: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        words.join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse<T: FromArg>(raw: &str) -> Result<T, String> {
+        T::from_arg(raw, &Names::default())
+    }
+
+    #[test]
+    fn numbers_are_decimal_hex_or_octal_and_stay_in_range() {
+        assert_eq!(parse::<u16>("0x800"), Ok(2048));
+        assert_eq!(parse::<u16>("010"), Ok(8));
+        assert_eq!(parse::<i32>("-5"), Ok(-5));
+        assert!(
+            parse::<u8>("256")
+                .unwrap_err()
+                .contains("between 0 and 255")
+        );
+        assert!(parse::<u8>("twelve").unwrap_err().contains("not `twelve`"));
+    }
+
+    #[test]
+    fn times_and_rates_have_units() {
+        assert_eq!(parse::<Duration>("20ms"), Ok(Duration::from_millis(20)));
+        assert_eq!(parse::<Duration>("1.5"), Ok(Duration::from_millis(1500)));
+        assert_eq!(parse::<Bandwidth>("10Mbps"), Ok(Bandwidth(1_250_000)));
+        assert_eq!(parse::<Bandwidth>("2kBps"), Ok(Bandwidth(2000)));
+        assert!(parse::<Duration>("3 parsecs").is_err());
+        assert_eq!(Duration::from_micros(100).show(), "100us");
+    }
+
+    #[test]
+    fn names_stand_for_addresses() {
+        let mut names = Names::default();
+        names.insert("eth0", Kind::Ether, "02:00:00:00:00:07");
+        names.insert("gw", Kind::Ip, "192.0.2.9");
+        let ether = EtherAddr::from_arg("eth0:eth", &names).unwrap();
+        assert_eq!(ether.to_string().to_lowercase(), "02:00:00:00:00:07");
+        assert_eq!(
+            Ipv4Addr::from_arg("gw", &names),
+            Ok(Ipv4Addr::new(192, 0, 2, 9))
+        );
+        assert!(Ipv4Addr::from_arg("gw2", &names).is_err());
+    }
+
+    #[test]
+    fn cores_are_lists_and_ranges() {
+        assert_eq!(parse::<Cores>("0-2 5"), Ok(Cores(vec![0, 1, 2, 5])));
+        assert!(parse::<Cores>("3-1").is_err());
+    }
+}

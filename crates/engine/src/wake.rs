@@ -1,0 +1,61 @@
+//! How workers wake each other without a system call while everybody is awake.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
+
+/// Wakes one worker: for instance by writing to an eventfd.
+pub type WakeFn = Box<dyn Fn() + Send + Sync>;
+
+struct Sleeper {
+    asleep: AtomicBool,
+    wake: WakeFn,
+}
+
+/// The sleep state of all workers.
+///
+/// A worker says [`going_to_sleep`](Wakers::going_to_sleep), looks once more for work, and only
+/// then waits. Who gives it work looks at the flag afterwards. With a full fence on both sides one
+/// of the two sees the other, so no packet waits for a worker that sleeps.
+pub struct Wakers(Vec<Sleeper>);
+
+impl Wakers {
+    /// One wake function per worker.
+    pub fn new(wakes: Vec<WakeFn>) -> Wakers {
+        Wakers(
+            wakes
+                .into_iter()
+                .map(|wake| Sleeper {
+                    asleep: AtomicBool::new(false),
+                    wake,
+                })
+                .collect(),
+        )
+    }
+
+    /// For workers that never sleep.
+    pub fn none(workers: usize) -> Wakers {
+        Wakers::new((0..workers).map(|_| Box::new(|| ()) as WakeFn).collect())
+    }
+
+    /// The worker is about to wait; it must look for work once more.
+    pub fn going_to_sleep(&self, worker: usize) {
+        self.0[worker].asleep.store(true, SeqCst);
+        fence(SeqCst);
+    }
+
+    /// The worker is awake.
+    pub fn awake(&self, worker: usize) {
+        self.0[worker].asleep.store(false, SeqCst);
+    }
+
+    /// Wakes a worker that sleeps or is about to; costs a fence and a load otherwise.
+    #[inline]
+    pub fn wake(&self, worker: usize) {
+        fence(SeqCst);
+        if let Some(sleeper) = self.0.get(worker)
+            && sleeper.asleep.load(SeqCst)
+            && sleeper.asleep.swap(false, SeqCst)
+        {
+            (sleeper.wake)();
+        }
+    }
+}

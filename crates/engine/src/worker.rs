@@ -1,0 +1,268 @@
+//! A worker: one thread that runs one copy of the graph, reads its mail between batches, and sleeps
+//! when nothing happens.
+//!
+//! Idle, it polls for a while, then sleeps in steps that grow. Where every source has a descriptor
+//! that tells of packets it may sleep long; a source that must be polled bounds the step, so that
+//! the first packet after a pause does not wait.
+
+use crate::graph::{Graph, Site};
+use crate::plan::Plan;
+use crate::publish::Reader;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::time::Duration;
+
+/// Something that control asks of a worker; it runs between batches.
+pub type Message = Box<dyn FnOnce(&mut Inside) + Send>;
+
+/// What a sleeping worker waits on. `ports` implements it with epoll.
+pub trait Waiter: Send {
+    /// Sleeps until a descriptor is readable, somebody wakes the worker, or the time is over.
+    fn wait(&mut self, fds: &[RawFd], at_most: Duration);
+}
+
+/// A waiter that only sleeps, for ports without descriptors.
+pub struct PlainWaiter;
+
+impl Waiter for PlainWaiter {
+    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
+        std::thread::park_timeout(at_most);
+    }
+}
+
+/// How a worker sleeps; settable at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// Empty turns before the first sleep.
+    pub spins: u32,
+    /// First sleep; each further one is twice as long.
+    pub first: Duration,
+    /// Longest sleep while a source has to be polled.
+    pub polled: Duration,
+    /// Longest sleep otherwise.
+    pub longest: Duration,
+}
+
+impl Default for Idle {
+    fn default() -> Idle {
+        Idle {
+            spins: 64,
+            first: Duration::from_micros(10),
+            polled: Duration::from_micros(100),
+            longest: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Times that control reads without asking: nanoseconds since the worker started.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    /// Turns taken.
+    pub turns: AtomicU64,
+    /// Turns in which nothing moved.
+    pub empty: AtomicU64,
+    /// Nanoseconds asleep.
+    pub asleep: AtomicU64,
+    /// Sleeps.
+    pub sleeps: AtomicU64,
+    /// Longest time between two looks into the mailbox while awake, in nanoseconds.
+    pub longest_turn: AtomicU64,
+    /// The worker has ended.
+    pub ended: AtomicBool,
+}
+
+/// What a message may touch: everything that the worker owns.
+pub struct Inside {
+    /// The graph; `None` only while it is being swapped.
+    graph: Option<Graph>,
+    site: Site,
+    idle: Idle,
+    quit: bool,
+}
+
+impl Inside {
+    /// The running graph.
+    pub fn graph(&mut self) -> &mut Graph {
+        self.graph
+            .as_mut()
+            .unwrap_or_else(|| unreachable!("a graph is taken out only within swap"))
+    }
+
+    /// Hot swap to another plan.
+    pub fn swap(&mut self, plan: &Arc<Plan>) {
+        if let Some(old) = self.graph.take() {
+            self.graph = Some(old.swap(plan, &self.site));
+        }
+    }
+
+    /// Changes how the worker sleeps.
+    pub fn set_idle(&mut self, idle: Idle) {
+        self.idle = idle;
+    }
+
+    /// Ends the worker after this turn.
+    pub fn quit(&mut self) {
+        self.quit = true;
+    }
+}
+
+/// The control side of a worker's mailbox.
+#[derive(Clone)]
+pub struct Mailbox {
+    messages: Sender<Message>,
+    waiting: Arc<AtomicBool>,
+}
+
+impl Mailbox {
+    /// Leaves a message; false if the worker has ended. The sender wakes the worker.
+    pub fn post(&self, message: Message) -> bool {
+        match self.messages.send(message) {
+            Ok(()) => {
+                self.waiting.store(true, Ordering::Release);
+                true
+            }
+            Err(SendError(_)) => false,
+        }
+    }
+}
+
+/// A worker before it runs: what its thread is given.
+pub struct Worker {
+    site: Site,
+    plan: Arc<Plan>,
+    waiter: Box<dyn Waiter>,
+    mail: Receiver<Message>,
+    waiting: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
+}
+
+impl Worker {
+    /// A worker for `plan`, its mailbox and its pulse.
+    pub fn new(
+        plan: Arc<Plan>,
+        site: Site,
+        waiter: Box<dyn Waiter>,
+    ) -> (Worker, Mailbox, Arc<Pulse>) {
+        let (messages, mail) = channel();
+        let waiting = Arc::new(AtomicBool::new(false));
+        let pulse = Arc::new(Pulse::default());
+        let mailbox = Mailbox {
+            messages,
+            waiting: Arc::clone(&waiting),
+        };
+        (
+            Worker {
+                site,
+                plan,
+                waiter,
+                mail,
+                waiting,
+                pulse: Arc::clone(&pulse),
+            },
+            mailbox,
+            pulse,
+        )
+    }
+
+    /// Runs until it is told to quit, an element stops the router, or everything has ended.
+    pub fn run(self, reader: Reader) {
+        let Worker {
+            site,
+            plan,
+            mut waiter,
+            mail,
+            waiting,
+            pulse,
+        } = self;
+        let clock = site.clock.clone();
+        let graph = Graph::build(&plan, &site, reader);
+        let mut inside = Inside {
+            graph: Some(graph),
+            site,
+            idle: Idle::default(),
+            quit: false,
+        };
+        let mut empty = 0u32;
+        let mut last = clock.now();
+        while !inside.quit {
+            if waiting.load(Ordering::Relaxed) && waiting.swap(false, Ordering::Acquire) {
+                while let Ok(message) = mail.try_recv() {
+                    message(&mut inside);
+                }
+            }
+            let worked = inside.graph().turn();
+            inside.graph().quiescent();
+            add(&pulse.turns, 1);
+            let now = inside.graph().now();
+            let turn = u64::try_from(now.since(last).as_nanos()).unwrap_or(u64::MAX);
+            if turn > pulse.longest_turn.load(Ordering::Relaxed) {
+                pulse.longest_turn.store(turn, Ordering::Relaxed);
+            }
+            last = now;
+            if inside.graph().stopped() || (!worked && inside.graph().finished()) {
+                break;
+            }
+            empty = if worked { 0 } else { empty.saturating_add(1) };
+            if worked {
+                continue;
+            }
+            add(&pulse.empty, 1);
+            if empty > inside.idle.spins {
+                sleep(&mut inside, &mut *waiter, &waiting, &pulse, empty);
+                last = clock.now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+        // Queues go home and packets to the pool before anybody is told.
+        inside.graph = None;
+        pulse.ended.store(true, Ordering::Release);
+    }
+}
+
+/// One writer, so a load and a store do.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+}
+
+fn sleep(
+    inside: &mut Inside,
+    waiter: &mut dyn Waiter,
+    waiting: &AtomicBool,
+    pulse: &Pulse,
+    empty: u32,
+) {
+    let idle = inside.idle;
+    let worker = inside.site.worker;
+    let wakers = Arc::clone(&inside.site.wakers);
+    wakers.going_to_sleep(worker);
+    // Whoever gave us work before this point may not have seen us going: look once more.
+    if waiting.load(Ordering::Acquire) || inside.graph().turn() {
+        return wakers.awake(worker);
+    }
+    let graph = inside.graph();
+    let (fds, must_poll) = graph.wait_fds();
+    let steps = (empty - idle.spins).min(20);
+    let mut time = idle.first.saturating_mul(1 << steps).min(if must_poll {
+        idle.polled
+    } else {
+        idle.longest
+    });
+    if let Some(at) = graph.next_timer() {
+        time = time.min(at.since(graph.now()));
+    }
+    let before = graph.now();
+    if !time.is_zero() {
+        let reader = graph.reader_mut();
+        reader.offline(|| waiter.wait(&fds, time));
+    }
+    wakers.awake(worker);
+    let after = inside.site.clock.now();
+    add(
+        &pulse.asleep,
+        u64::try_from(after.since(before).as_nanos()).unwrap_or(0),
+    );
+    add(&pulse.sleeps, 1);
+}
