@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The element classes: one file each, in folders by topic, all listed here.
+//!
+//! A class's file holds its manual page, ports, state, configuration, packet step, handlers and
+//! tests, in this order. To add one, write the file, then its line in the folder's list.
+
+/// Classes that move, count and copy packets.
+pub mod basic;
+/// Classes that receive from and send to ports.
+pub mod device;
+/// Classes that hold information and no packets.
+pub mod info;
+/// Classes that hold packets, and that take them out again.
+pub mod queue;
+/// Classes that make packets.
+pub mod source;
+
+use engine::element::Class;
+use engine::plan::Registry;
+
+/// Every class, by folder.
+pub const CLASSES: &[&[Class]] = &[
+    basic::CLASSES,
+    device::CLASSES,
+    info::CLASSES,
+    queue::CLASSES,
+    source::CLASSES,
+];
+
+/// All of Ashlar's classes.
+pub fn registry() -> Registry {
+    Registry::new(CLASSES)
+}
+
+pub(crate) mod prelude {
+    pub(crate) use engine::manual;
+    pub(crate) use engine::prelude::*;
+}

@@ -1,0 +1,103 @@
+//! Throws packets away, on purpose: they count as delivered, not as dropped by mistake.
+//!
+//! With a pull input, Discard asks for packets as fast as it can, `BURST` at a time.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Discard;
+//! ```
+//!
+//! Keyword arguments:
+//!
+//! - `ACTIVE`: if false, a pull Discard asks for nothing. Default true.
+//! - `BURST`: packets asked for at a time. Default 32.
+
+use crate::prelude::*;
+
+pub(super) struct Discard {
+    active: bool,
+    burst: usize,
+    count: u64,
+}
+
+pub(super) struct Config {
+    active: bool,
+    burst: usize,
+}
+
+impl Element for Discard {
+    const CLASS: &'static str = "Discard";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const RUNS: Runs = Runs::AsTaskIfPull;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            active: args.key("ACTIVE", true, "if false, asks for nothing"),
+            burst: args.key("BURST", 32, "packets asked for at a time"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> Discard {
+        Discard {
+            active: config.active,
+            burst: config.burst,
+            count: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
+        self.count += batch.len() as u64;
+        batch.clear();
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if !self.active {
+            return Did::Sleep;
+        }
+        let mut batch = cx.spare();
+        let n = cx.pull(0, self.burst, &mut batch);
+        self.count += n as u64;
+        cx.keep_spare(batch);
+        if n > 0 { Did::Work } else { Did::Nothing }
+    }
+
+    fn take(&mut self, old: Discard) {
+        self.count = old.count;
+    }
+
+    const HANDLERS: &'static [Handler<Discard>] = &[
+        Handler::sum("count", "packets thrown away", |e| e.count),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            e.count = 0;
+            Ok(())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            e.active = engine::units::parse(value)?;
+            cx.wake_self();
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn pushed_packets_are_counted_and_gone() {
+        let mut bench = Bench::new(crate::CLASSES, "d :: Discard");
+        bench.push("d", &[b"a", b"b"]);
+        assert_eq!(bench.read("d.count"), "2");
+    }
+
+    #[test]
+    fn a_pull_discard_empties_its_queue() {
+        let mut bench = Bench::new(crate::CLASSES, "q :: Queue(10) -> d :: Discard");
+        bench.push("q", &[b"a", b"b", b"c"]);
+        bench.run();
+        assert_eq!(bench.read("d.count"), "3");
+        assert_eq!(bench.read("q.length"), "0");
+    }
+}

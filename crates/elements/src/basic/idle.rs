@@ -1,0 +1,44 @@
+//! Never emits a packet, and drops what it is given.
+//!
+//! Idle fills ports that must be connected and that nothing uses.
+//!
+//! ```click
+//! Idle -> Discard;
+//! ```
+
+use crate::prelude::*;
+
+pub(super) struct Idle;
+
+impl Element for Idle {
+    const CLASS: &'static str = "Idle";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in*"], &["out*"]);
+    const DROPS: &'static [&'static str] = &["idle"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> Idle {
+        Idle
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        cx.drop_batch(batch, 0);
+    }
+
+    fn pull(&mut self, _: usize, _: usize, _: &mut Batch, _: &mut Cx) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn what_reaches_idle_is_dropped_by_name() {
+        let mut bench = Bench::new(crate::CLASSES, "n :: Null -> i :: Idle");
+        bench.push("n", &[b"lost"]);
+        assert_eq!(bench.drops("i", "idle"), 1);
+    }
+}

@@ -1,0 +1,217 @@
+//! Sends packets to a port.
+//!
+//! ```click
+//! FromDevice(null:64) -> ToDevice(null:, BURST 16, TIMEOUT 50us);
+//! ```
+//!
+//! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not
+//! full goes when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT`:
+//! the bound that RouteBricks left open. Every worker that reaches ToDevice has a transmit queue of
+//! its own. With a pull input, ToDevice asks for packets as the port takes them.
+//!
+//! Arguments:
+//!
+//! - `DEVICE`: the port; see FromDevice.
+//!
+//! Keyword arguments:
+//!
+//! - `BURST`: packets handed to the port at a time. Default 32.
+//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: not beyond the turn.
+//! - `QUEUE`: packets that may wait, in push mode, for a port that is busy. Default 1024; what comes
+//!   beyond is dropped (`full`).
+//! - `CORES`: in pull mode, the workers that send.
+//! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
+
+use crate::prelude::*;
+use engine::port::{Slot, TxQueue};
+use engine::units::Cores;
+use std::time::Duration;
+
+const FULL: usize = 0;
+/// How soon a port that was busy is tried again.
+const AGAIN: Duration = Duration::from_micros(20);
+
+pub(super) struct Config {
+    device: String,
+    cores: Option<Cores>,
+    burst: usize,
+    timeout: Duration,
+    room: usize,
+    descriptors: usize,
+}
+
+pub(super) struct ToDevice {
+    slot: Option<Slot<Box<dyn TxQueue>>>,
+    queue: Option<Box<dyn TxQueue>>,
+    burst: usize,
+    timeout: Duration,
+    room: usize,
+    notified: bool,
+    waiting: Batch,
+    count: u64,
+    bytes: u64,
+    busy: u64,
+}
+
+impl Drop for ToDevice {
+    fn drop(&mut self) {
+        self.flush();
+        if let (Some(slot), Some(queue)) = (&self.slot, self.queue.take()) {
+            slot.give(queue);
+        }
+    }
+}
+
+impl ToDevice {
+    /// Hands waiting packets to the port. False if it did not take all of them.
+    fn flush(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        if self.queue.is_none() {
+            self.queue = self.slot.as_ref().and_then(Slot::take);
+        }
+        let Some(queue) = &mut self.queue else {
+            return false;
+        };
+        let bytes = self.waiting.bytes();
+        self.count += queue.transmit(&mut self.waiting) as u64;
+        self.bytes += bytes - self.waiting.bytes();
+        self.busy += u64::from(!self.waiting.is_empty());
+        self.waiting.is_empty()
+    }
+}
+
+impl Element for ToDevice {
+    const CLASS: &'static str = "ToDevice";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["full"];
+    const RUNS: Runs = Runs::AsTaskIfPull;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            device: args.required("DEVICE", "the port"),
+            cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
+            burst: args.key("BURST", 32, "packets handed to the port at a time"),
+            timeout: args.key(
+                "TIMEOUT",
+                Duration::ZERO,
+                "longest time that a packet waits for a burst to fill",
+            ),
+            room: args.key("QUEUE", 1024, "packets that may wait for a busy port"),
+            descriptors: args.key(
+                "DESCRIPTORS",
+                0,
+                "frames that each queue holds; 0 = the port's default",
+            ),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ToDevice {
+        let port = init.ports.get(&config.device);
+        ToDevice {
+            slot: port.and_then(|p| p.tx.get(*init.queues.first()?).cloned()),
+            queue: None,
+            burst: config.burst.max(1),
+            timeout: config.timeout,
+            room: config.room,
+            notified: init.notified,
+            waiting: Batch::new(),
+            count: 0,
+            bytes: 0,
+            busy: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.waiting.append(batch);
+        if self.waiting.len() >= self.burst || self.timeout.is_zero() {
+            if !self.flush() {
+                cx.set_timer(cx.now() + AGAIN);
+            }
+        } else {
+            cx.set_timer(cx.now() + self.timeout);
+        }
+        if self.waiting.len() > self.room {
+            let mut late = self.waiting.split_off(self.room);
+            cx.drop_batch(&mut late, FULL);
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if self.waiting.len() < self.burst {
+            cx.pull(0, self.burst - self.waiting.len(), &mut self.waiting);
+        }
+        if self.waiting.is_empty() {
+            return if self.notified {
+                Did::Sleep
+            } else {
+                Did::Nothing
+            };
+        }
+        let before = self.waiting.len();
+        self.flush();
+        if self.waiting.len() < before {
+            Did::Work
+        } else {
+            Did::Nothing
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        if !self.flush() {
+            cx.set_timer(cx.now() + AGAIN);
+        }
+    }
+
+    fn must_poll(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn take(&mut self, mut old: ToDevice) {
+        self.waiting.append(&mut old.waiting);
+        (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
+    }
+
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            device: Some(Device {
+                name: config.device.clone(),
+                receives: false,
+                queues: None,
+                descriptors: config.descriptors,
+                promiscuous: false,
+            }),
+            assigns: Vec::new(),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ToDevice>] = &[
+        Handler::sum("count", "packets sent", |e| e.count),
+        Handler::sum("byte_count", "bytes sent", |e| e.bytes),
+        Handler::sum(
+            "busy",
+            "times that the port did not take all packets",
+            |e| e.busy,
+        ),
+        Handler::sum("waiting", "packets that wait for the port", |e| {
+            e.waiting.len() as u64
+        }),
+        Handler::text("burst", "packets handed to the port at a time", |e, _| {
+            Ok(e.burst.to_string())
+        }),
+        Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
+            e.burst = engine::units::parse_in(value, 1..=1024)?;
+            Ok(())
+        }),
+        Handler::set("set_timeout", "changes TIMEOUT", |e, value, _| {
+            e.timeout = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}

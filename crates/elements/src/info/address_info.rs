@@ -1,0 +1,59 @@
+//! Gives addresses names that other elements may use.
+//!
+//! ```click
+//! AddressInfo(me 10.0.0.1/24 02:00:00:00:00:01, gw 10.0.0.254);
+//! Idle -> EtherEncap(0x0800, me:eth, me) -> Discard;
+//! ```
+//!
+//! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and
+//! Ethernet addresses. Where an element expects an address, `me` or `me:ip`, `me:ipnet`, `me:ip6`,
+//! `me:ip6net` and `me:eth` stand for it. Names hold for the whole file.
+
+use crate::prelude::*;
+
+pub(super) struct AddressInfo;
+
+impl Element for AddressInfo {
+    const CLASS: &'static str = "AddressInfo";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        for entry in args.rest("NAME", "a name and its addresses", "an entry") {
+            let words = entry.words();
+            if words.len() < 2 {
+                args.error_with_help(
+                    &entry,
+                    format!("`{}` has no address", entry.raw),
+                    "write a name, then its addresses",
+                );
+            }
+            for word in words.iter().skip(1) {
+                if engine::args::entries(word).is_empty() {
+                    args.error(
+                        &entry,
+                        format!("`{word}` is no IP or Ethernet address or prefix"),
+                    );
+                }
+            }
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> AddressInfo {
+        AddressInfo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_entry_without_a_valid_address_is_refused() {
+        let errors = testkit::errors(crate::CLASSES, "AddressInfo(a 1.2.3.4, b, c 1.2.3)");
+        assert!(
+            errors.contains("`b` has no address") && errors.contains("`1.2.3` is no IP"),
+            "{errors}"
+        );
+    }
+}

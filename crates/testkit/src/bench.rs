@@ -1,0 +1,292 @@
+//! A router on the test's own thread, with virtual time: from text to packets in a line.
+
+use engine::anno::Anno;
+use engine::clock::{Clock, Time};
+use engine::element::Class;
+use engine::graph::{Graph, Walker};
+use engine::handler::Access;
+use engine::packet::Packet;
+use engine::plan::{self, Options, Plan, Registry};
+use engine::port::{NoPorts, PortDirectory};
+use engine::prelude::{Args, Batch, Cx, Element, Init, Ports};
+use engine::router::{Router, single};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A packet that reached a `Collect` element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its annotations.
+    pub anno: Anno,
+    /// Distance of the network header from the start.
+    pub network_offset: usize,
+}
+
+/// Keeps what reaches it, for the test to look at.
+struct Collect(Arc<Kept>);
+
+type Kept = Mutex<Vec<Collected>>;
+
+impl Element for Collect {
+    const CLASS: &'static str = "Collect";
+    const MANUAL: &'static str = "//! Keeps what reaches it, for a test to look at.\n";
+    const PORTS: Ports = Ports::coded(&["in"], &[], "h");
+
+    type Config = Kept;
+
+    fn configure(_: &mut Args) -> Kept {
+        Mutex::new(Vec::new())
+    }
+
+    fn new(kept: &Arc<Kept>, _: &Init) -> Collect {
+        Collect(Arc::clone(kept))
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(batch.drain().map(|packet| Collected {
+            bytes: packet.data().to_vec(),
+            anno: *packet.anno(),
+            network_offset: packet.network_offset(),
+        }));
+    }
+}
+
+/// Classes that only tests have.
+pub const TEST_CLASSES: &[Class] = &[Class::of::<Collect>()];
+
+fn registry(lists: &[&'static [Class]]) -> Registry {
+    let mut all = lists.to_vec();
+    all.push(TEST_CLASSES);
+    Registry::new(&all)
+}
+
+/// Makes a plan from text; the error is what `ashlar check` would print.
+pub fn plan(
+    lists: &[&'static [Class]],
+    text: &str,
+    workers: usize,
+    ports: &dyn PortDirectory,
+    previous: Option<&Plan>,
+) -> Result<Arc<Plan>, String> {
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let (router, mut errors) = lang::parse(&mut map, file, &[]);
+    let options = Options {
+        workers,
+        ports,
+        devices_must_exist: true,
+        previous,
+    };
+    let (plan, more) = plan::make(&router, &registry(lists), &options);
+    errors.extend(more);
+    lang::sort(&mut errors);
+    match plan {
+        Some(plan) if !errors.iter().any(lang::Diagnostic::is_error) => Ok(plan),
+        _ => Err(lang::render_all(&errors, &map)),
+    }
+}
+
+/// What is said of a configuration that should be refused. Panics if it is not.
+pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
+    match plan(lists, text, 1, &NoPorts, None) {
+        Ok(_) => panic!("this configuration should be refused:\n{text}"),
+        Err(errors) => errors,
+    }
+}
+
+/// A router on the calling thread with virtual time.
+pub struct Bench {
+    graph: Graph,
+    lists: Vec<&'static [Class]>,
+    ports: Arc<dyn PortDirectory>,
+}
+
+impl Bench {
+    /// Builds a router that moves batches. Panics with the rendered errors if the text is refused.
+    pub fn new(lists: &[&'static [Class]], text: &str) -> Bench {
+        Bench::with(lists, text, Walker::Sweep, Arc::new(NoPorts))
+    }
+
+    /// Builds a router that moves one packet at a time, as Click does.
+    pub fn strict(lists: &[&'static [Class]], text: &str) -> Bench {
+        Bench::with(lists, text, Walker::Strict, Arc::new(NoPorts))
+    }
+
+    /// Builds a router with a walker and ports.
+    pub fn with(
+        lists: &[&'static [Class]],
+        text: &str,
+        walker: Walker,
+        ports: Arc<dyn PortDirectory>,
+    ) -> Bench {
+        let plan = plan(lists, text, 1, &*ports, None).unwrap_or_else(|e| panic!("{e}"));
+        let graph = single(
+            &plan,
+            Arc::clone(&ports),
+            walker,
+            Clock::Virtual(Time(1_000_000_000)),
+            7,
+        );
+        Bench {
+            graph: graph.unwrap_or_else(|e| panic!("{e}")),
+            lists: lists.to_vec(),
+            ports,
+        }
+    }
+
+    /// The graph.
+    pub fn graph(&mut self) -> &mut Graph {
+        &mut self.graph
+    }
+
+    fn node(&self, name: &str) -> usize {
+        self.graph
+            .plan()
+            .find(name)
+            .unwrap_or_else(|| panic!("there is no element `{name}`"))
+    }
+
+    /// Lets packets in at input 0 of an element, as one batch.
+    pub fn push<B: AsRef<[u8]>>(&mut self, element: &str, packets: &[B]) {
+        self.push_at(element, 0, packets);
+    }
+
+    /// Lets packets in at an input of an element, as one batch.
+    pub fn push_at<B: AsRef<[u8]>>(&mut self, element: &str, input: usize, packets: &[B]) {
+        let made = packets
+            .iter()
+            .map(|p| Packet::from_bytes(p.as_ref()).expect("a test's packet fits the pool"));
+        self.push_packets(element, input, made.collect());
+    }
+
+    /// Lets prepared packets in.
+    pub fn push_packets(&mut self, element: &str, input: usize, mut batch: Batch) {
+        let node = self.node(element);
+        self.graph.inject(node, input, &mut batch);
+    }
+
+    /// Takes turns until nothing moves at this time.
+    pub fn run(&mut self) {
+        for _ in 0..1_000_000 {
+            if !self.graph.turn() || self.graph.stopped() {
+                return;
+            }
+        }
+        panic!("the router does not come to rest");
+    }
+
+    /// Lets time pass, stopping at every timer on the way.
+    pub fn advance(&mut self, by: Duration) {
+        let end = self.graph.now() + by;
+        loop {
+            let next = self
+                .graph
+                .next_timer()
+                .filter(|&at| at <= end)
+                .unwrap_or(end);
+            self.graph.set_time(next.max(self.graph.now()));
+            self.run();
+            if next >= end {
+                return;
+            }
+        }
+    }
+
+    /// Packets that reached a `Collect` element since the last look, in order.
+    pub fn take_packets(&mut self, element: &str) -> Vec<Collected> {
+        let config = Arc::clone(&self.graph.plan().elements[self.node(element)].config);
+        let kept = config
+            .downcast::<Kept>()
+            .unwrap_or_else(|_| panic!("`{element}` is not a Collect"));
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *kept)
+    }
+
+    /// Bytes of the packets that reached a `Collect` element since the last look, in order.
+    pub fn take(&mut self, element: &str) -> Vec<Vec<u8>> {
+        self.take_packets(element)
+            .into_iter()
+            .map(|c| c.bytes)
+            .collect()
+    }
+
+    /// Reads `element.handler`; panics with the error.
+    pub fn read(&mut self, path: &str) -> String {
+        self.try_read(path, "")
+            .unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    /// Reads `element.handler` with an argument.
+    pub fn try_read(&mut self, path: &str, argument: &str) -> Result<String, String> {
+        let plan = Arc::clone(self.graph.plan());
+        let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
+        match info.access {
+            Access::Control { .. } => plan.elements[node].control(handler, argument),
+            _ => self
+                .graph
+                .read(node, handler, argument)
+                .unwrap_or(Err("not on this worker".to_owned())),
+        }
+    }
+
+    /// Writes `element.handler`; panics with the error.
+    pub fn write(&mut self, path: &str, value: &str) {
+        self.try_write(path, value)
+            .unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+
+    /// Writes `element.handler`.
+    pub fn try_write(&mut self, path: &str, value: &str) -> Result<String, String> {
+        let plan = Arc::clone(self.graph.plan());
+        let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
+        match info.access {
+            Access::Control { .. } => plan.elements[node].control(handler, value),
+            _ => self
+                .graph
+                .write(node, handler, value)
+                .unwrap_or(Err("not on this worker".to_owned()))
+                .map(|()| String::new()),
+        }
+    }
+
+    /// Packets that an element dropped under a name.
+    pub fn drops(&self, element: &str, name: &str) -> u64 {
+        let node = self.node(element);
+        let names = engine::stats::drop_names(&self.graph.plan().elements[node]);
+        let at = names
+            .iter()
+            .position(|n| n == name)
+            .unwrap_or_else(|| panic!("`{element}` drops under {names:?}"));
+        self.graph.stats()[node].drops[at]
+    }
+
+    /// Packets dropped by all elements, by element and name, without the zeros.
+    pub fn all_drops(&self) -> Vec<(String, String, u64)> {
+        let plan = self.graph.plan();
+        let each = plan
+            .elements
+            .iter()
+            .zip(self.graph.stats())
+            .flat_map(|(element, stats)| {
+                let names = engine::stats::drop_names(element).into_iter();
+                names
+                    .zip(stats.drops.clone())
+                    .map(|(name, count)| (element.name.clone(), name, count))
+            });
+        each.filter(|d| d.2 > 0).collect()
+    }
+
+    /// Hot swap to another configuration; the error is what `ashlar reload` would print.
+    pub fn reload(mut self, text: &str) -> Result<Bench, (Bench, String)> {
+        let next = match plan(&self.lists, text, 1, &*self.ports, Some(self.graph.plan())) {
+            Ok(next) => next,
+            Err(errors) => return Err((self, errors)),
+        };
+        let site = self.graph.site(Arc::clone(&self.ports));
+        self.graph = self.graph.swap(&next, &site);
+        Ok(self)
+    }
+}
