@@ -1,1 +1,9 @@
-//! Placeholder.
+//! Tables of a router: routes, next hops, neighbours, rate limits, timers.
+//!
+//! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe`.
+//! What several workers read is made of atomics ([`fib`], [`neighbours`], [`bucket`]) or is an
+//! immutable value that the engine publishes ([`groups`]).
+
+pub mod fib;
+pub mod groups;
+pub mod sample;

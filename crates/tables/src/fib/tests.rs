@@ -1,0 +1,386 @@
+//! The tables against the model, against real tables, and under threads.
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::num::NonZeroU16;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::model::Model;
+use super::*;
+use crate::sample::{Random, routes4, routes6};
+
+fn id(n: u16) -> NonZeroU16 {
+    NonZeroU16::new(n).unwrap()
+}
+
+/// One face for both families.
+trait Lookup<const N: usize> {
+    fn one(&self, address: [u8; N]) -> u16;
+    fn bulk(&self, addresses: &[[u8; N]]) -> Vec<u16>;
+}
+
+impl Lookup<4> for Fib<4> {
+    fn one(&self, address: [u8; 4]) -> u16 {
+        self.lookup(u32::from_be_bytes(address))
+    }
+    fn bulk(&self, addresses: &[[u8; 4]]) -> Vec<u16> {
+        let addresses: Vec<_> = addresses.iter().map(|a| u32::from_be_bytes(*a)).collect();
+        let mut ids = vec![u16::MAX; addresses.len()];
+        self.lookup_bulk(&addresses, &mut ids);
+        ids
+    }
+}
+
+impl Lookup<16> for Fib<16> {
+    fn one(&self, address: [u8; 16]) -> u16 {
+        self.lookup(&address)
+    }
+    fn bulk(&self, addresses: &[[u8; 16]]) -> Vec<u16> {
+        let mut ids = vec![u16::MAX; addresses.len()];
+        self.lookup_bulk(addresses, &mut ids);
+        ids
+    }
+}
+
+/// First and last addresses of a prefix, and those just outside.
+fn edges<const N: usize>(prefix: &Prefix<N>) -> [[u8; N]; 4] {
+    let first = prefix.address();
+    let mut last = first;
+    for bit in usize::from(prefix.length())..8 * N {
+        last[bit / 8] |= 0x80 >> (bit % 8);
+    }
+    let (mut before, mut after) = (first, last);
+    for byte in before.iter_mut().rev() {
+        *byte = byte.wrapping_sub(1);
+        if *byte != 0xff {
+            break;
+        }
+    }
+    for byte in after.iter_mut().rev() {
+        *byte = byte.wrapping_add(1);
+        if *byte != 0 {
+            break;
+        }
+    }
+    [before, first, last, after]
+}
+
+/// Random changes in a corner of the address space where everything overlaps, compared after each.
+fn follows_the_model<const N: usize>(seed: u64, base: [u8; N], steps: usize)
+where
+    Fib<N>: Lookup<N>,
+{
+    let mut random = Random::new(seed);
+    let (mut rib, mut model) = (Rib::<N>::new(), Model::<N>::default());
+    let bits = u64::from(Prefix::<N>::BITS);
+    for step in 0..steps {
+        let mut address = base;
+        for _ in 0..random.below(6) {
+            let bit = match random.below(3) {
+                0 => 16 + random.below(9),
+                1 => bits - 1 - random.below(9),
+                _ => 14 + random.below(bits - 14),
+            };
+            address[bit as usize / 8] ^= 0x80 >> (bit % 8);
+        }
+        let length = match random.below(20) {
+            0 => 0,
+            1 => 14 + random.below(3),
+            2..8 => 20 + random.below(8),
+            8..12 => bits - random.below(10),
+            _ => 16 + random.below(bits - 15),
+        };
+        let mut prefix = Prefix::new(address, length as u8).unwrap();
+        if random.below(100) < 45 {
+            if !model.0.is_empty() && random.below(8) > 0 {
+                prefix = model.0[random.below(model.0.len() as u64) as usize].0;
+            }
+            assert_eq!(rib.remove(prefix), model.remove(prefix));
+        } else {
+            let id = id(1 + random.below(5) as u16);
+            assert_eq!(rib.insert(prefix, id), Ok(model.insert(prefix, id)));
+        }
+        if random.below(10) == 0 {
+            let limbo = rib.take_limbo();
+            rib.release(limbo);
+        }
+        let mut probes = edges(&prefix).to_vec();
+        probes.push(random.address_in(&prefix));
+        for (p, _) in &model.0 {
+            if random.below(4) == 0 {
+                probes.extend(edges(p));
+            }
+        }
+        let expected: Vec<_> = probes.iter().map(|a| model.lookup(*a)).collect();
+        assert_eq!(
+            rib.fib().bulk(&probes),
+            expected,
+            "seed {seed} step {step} {prefix}: {probes:?}"
+        );
+        let alone: Vec<_> = probes.iter().map(|a| rib.fib().one(*a)).collect();
+        assert_eq!(alone, expected);
+        let longest = model
+            .0
+            .iter()
+            .filter(|(p, _)| p.covers(&prefix) && *p != prefix);
+        assert_eq!(
+            rib.covering(&prefix),
+            longest.max_by_key(|(p, _)| p.length()).copied()
+        );
+    }
+    model.0.sort();
+    assert!(
+        rib.iter().eq(model.0.iter().copied()),
+        "in order of address, then length"
+    );
+    for (prefix, _) in model.0 {
+        assert!(rib.remove(prefix).is_some());
+    }
+    let leftovers = rib
+        .fib()
+        .root_slots()
+        .iter()
+        .filter(|s| s.load(Ordering::Relaxed) != 0);
+    assert_eq!(
+        (leftovers.count(), rib.len()),
+        (0, 0),
+        "an emptied table is empty"
+    );
+}
+
+#[test]
+fn ipv4_routes_follow_the_model() {
+    for seed in 0..6 {
+        follows_the_model(seed, [10, 1, 255, 128], 1500);
+    }
+}
+
+#[test]
+fn ipv6_routes_follow_the_model() {
+    let base = [0x20, 1, 0xd, 0xb8, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
+    for seed in 10..16 {
+        follows_the_model(seed, base, 1500);
+    }
+}
+
+#[test]
+fn every_address_near_nested_prefixes_is_right() {
+    let mut rib = Rib4::new();
+    let mut model = Model::<4>::default();
+    for length in 14..=32 {
+        for flip in [None, Some(length - 1)] {
+            let mut address = 0x0a01_8000u32 | 0x5a;
+            if let Some(bit) = flip {
+                address ^= 0x8000_0000 >> bit;
+            }
+            let prefix = Prefix::new(address.to_be_bytes(), length).unwrap();
+            let id = id(u16::from(length) * 2 + u16::from(flip.is_some()));
+            rib.insert(prefix, id).unwrap();
+            model.insert(prefix, id);
+        }
+    }
+    let check = |rib: &Rib4, model: &Model<4>| {
+        for address in (0x0a01_7f00u32..=0x0a01_8200).chain((0x09ff_0000..0x0a05_0000).step_by(37))
+        {
+            assert_eq!(
+                rib.fib().lookup(address),
+                model.lookup(address.to_be_bytes()),
+                "{address:x}"
+            );
+        }
+    };
+    check(&rib, &model);
+    while let Some((prefix, _)) = model.0.get(model.0.len() / 2).copied() {
+        rib.remove(prefix);
+        model.remove(prefix);
+        if model.0.len() % 6 == 0 {
+            check(&rib, &model);
+        }
+    }
+    check(&rib, &model);
+}
+
+#[test]
+fn a_default_route_does_not_fill_the_root() {
+    let mut rib = Rib4::new();
+    rib.insert(Prefix::ALL, id(9)).unwrap();
+    assert!(
+        rib.fib()
+            .root_slots()
+            .iter()
+            .all(|s| s.load(Ordering::Relaxed) == 0)
+    );
+    assert_eq!((rib.fib().lookup(0), rib.fib().lookup(u32::MAX)), (9, 9));
+    assert_eq!(rib.remove(Prefix::ALL), Some(id(9)));
+    assert_eq!(rib.fib().lookup(77), 0);
+}
+
+#[test]
+fn memory_of_long_prefixes_comes_back_after_limbo() {
+    let mut rib = Rib6::new();
+    let prefix = "2001:db8::1/128".parse().unwrap();
+    for _ in 0..1000 {
+        rib.insert(prefix, id(1)).unwrap();
+        rib.remove(prefix);
+        let limbo = rib.take_limbo();
+        assert!(!limbo.is_empty());
+        rib.release(limbo);
+    }
+    let once = rib.memory_bytes();
+    for _ in 0..5000 {
+        rib.insert(prefix, id(1)).unwrap();
+        rib.remove(prefix);
+    }
+    assert!(
+        rib.memory_bytes() > once + (60 << 20),
+        "what is not released is not used again"
+    );
+}
+
+#[test]
+fn a_reader_sees_the_old_route_or_the_new_one() {
+    let mut rib = Rib4::new();
+    let p = |t: &str| t.parse::<Prefix4>().unwrap();
+    rib.insert(p("10.0.0.0/8"), id(1)).unwrap();
+    rib.insert(Prefix::ALL, id(8)).unwrap();
+    let address = u32::from_be_bytes([10, 1, 2, 3]);
+    let outside = u32::from_be_bytes([11, 1, 2, 3]);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for bulk in [false, true] {
+            let (fib, done) = (rib.fib().clone(), &done);
+            scope.spawn(move || {
+                let mut seen = BTreeSet::new();
+                let mut ids = [0; 20];
+                while !done.load(Ordering::Relaxed) {
+                    if bulk {
+                        fib.lookup_bulk(&[address; 20], &mut ids);
+                        seen.extend(ids);
+                    } else {
+                        seen.insert(fib.lookup(address));
+                    }
+                    // Either a route of its own or, before and after, the default of that time: 8.
+                    let other = fib.lookup(outside);
+                    assert!(other == 8 || other == 5, "{other}");
+                }
+                assert!(seen.iter().all(|id| (1..=3).contains(id)), "{seen:?}");
+            });
+        }
+        for _ in 0..5_000 {
+            rib.insert(p("10.1.2.0/26"), id(2)).unwrap();
+            rib.insert(p("10.1.2.3/32"), id(3)).unwrap();
+            rib.remove(p("10.1.2.0/26"));
+            rib.insert(p("10.1.0.0/16"), id(2)).unwrap();
+            rib.remove(p("10.1.2.3/32")); // limbo is not released: readers never stop
+            rib.remove(p("10.1.0.0/16"));
+            rib.insert(p("11.0.0.0/20"), id(4)).unwrap();
+            // The default changes only while the address has a route of its own.
+            rib.insert(p("11.1.0.0/20"), id(5)).unwrap();
+            rib.insert(Prefix::ALL, id(7)).unwrap();
+            rib.insert(Prefix::ALL, id(8)).unwrap();
+            rib.remove(p("11.1.0.0/20"));
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+/// The lines of a real table, or `None`, said by name, where it is missing.
+fn real(name: &str) -> Option<String> {
+    let shared = std::env::var_os("ASHLAR_SHARED").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
+    let Ok(file) = std::fs::File::open(shared.join("data/rib").join(name)) else {
+        println!("skipped: {name} needs ../shared/data/rib");
+        return None;
+    };
+    let mut text = String::new();
+    let mut decoder = ruzstd::decoding::StreamingDecoder::new(file).unwrap();
+    decoder.read_to_string(&mut text).unwrap();
+    Some(text)
+}
+
+fn parse<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> Vec<(T, u16)> {
+    let pair = |line: &str| {
+        let (what, id) = line.split_once(' ').unwrap();
+        (what.parse().unwrap(), id.parse().unwrap_or(0))
+    };
+    text.lines().map(pair).collect()
+}
+
+fn real_table<const N: usize>(name: &str, address: fn(Prefix<N>) -> [u8; N])
+where
+    Prefix<N>: std::str::FromStr<Err = BadPrefix>,
+    Fib<N>: Lookup<N>,
+{
+    let (Some(routes), Some(lookups)) = (
+        real(&format!("{name}.txt.zst")),
+        real(&format!("{name}.lookups.txt.zst")),
+    ) else {
+        return;
+    };
+    let mut rib = Rib::<N>::new();
+    let routes = parse::<Prefix<N>>(&routes);
+    for (prefix, n) in &routes {
+        rib.insert(*prefix, id(*n)).unwrap();
+    }
+    assert_eq!(rib.len(), routes.len());
+    let (addresses, expected): (Vec<_>, Vec<_>) = parse::<Prefix<N>>(&lookups)
+        .into_iter()
+        .map(|(p, id)| (address(p), id))
+        .unzip();
+    assert_eq!(rib.fib().bulk(&addresses), expected);
+    // Take a third away and put it back: the same answers.
+    for (prefix, _) in routes.iter().step_by(3) {
+        rib.remove(*prefix);
+    }
+    assert_ne!(rib.fib().bulk(&addresses), expected);
+    let limbo = rib.take_limbo();
+    rib.release(limbo);
+    for (prefix, n) in routes.iter().step_by(3) {
+        rib.insert(*prefix, id(*n)).unwrap();
+    }
+    assert_eq!(rib.fib().bulk(&addresses), expected);
+}
+
+#[test]
+fn the_real_ipv4_table_gives_the_expected_answers() {
+    real_table::<4>("ipv4-20240128-bart", |p| p.address());
+}
+
+#[test]
+fn the_real_ipv6_table_gives_the_expected_answers() {
+    real_table::<16>("ipv6-20240128-bart", |p| p.address());
+}
+
+/// The same without the real tables: a made one, its longest matches found by walking up the lengths.
+fn made_table<const N: usize>(routes: Vec<(Prefix<N>, NonZeroU16)>)
+where
+    Fib<N>: Lookup<N>,
+{
+    let mut rib = Rib::<N>::new();
+    for (prefix, id) in &routes {
+        rib.insert(*prefix, *id).unwrap();
+    }
+    let mut random = Random::new(99);
+    let mut addresses: Vec<_> = routes.iter().flat_map(|(p, _)| edges(p)).collect();
+    addresses.extend(routes.iter().map(|(p, _)| random.address_in(p)));
+    for (address, found) in addresses.iter().zip(rib.fib().bulk(&addresses)) {
+        let lengths = (0..=Prefix::<N>::BITS).rev();
+        let expected = lengths
+            .filter_map(|l| rib.get(&Prefix::new(*address, l).unwrap()))
+            .next();
+        assert_eq!(found, expected.map_or(0, NonZeroU16::get), "{address:?}");
+    }
+}
+
+#[test]
+fn a_made_ipv4_table_gives_the_longest_matches() {
+    made_table(routes4(1, 30_000, 255));
+}
+
+#[test]
+fn a_made_ipv6_table_gives_the_longest_matches() {
+    made_table(routes6(2, 10_000, 255));
+}

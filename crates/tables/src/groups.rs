@@ -1,0 +1,514 @@
+//! Next-hop groups: where packets of a route go, apart from the routes.
+//!
+//! A route holds the id of a group; thousands of routes share one. When a next hop is lost, the groups
+//! that contain it change, not the routes. [`Groups`] is what workers read: immutable, published as a
+//! whole. [`GroupTable`] belongs to the writer, gives equal groups one id and counts their users.
+//!
+//! # How a member is chosen
+//!
+//! A group has some buckets; a flow's hash names a bucket, the bucket its member. Each member has as
+//! many buckets as its weight deserves, exact to one bucket. When a member goes down, its buckets alone
+//! are given to the others, and when it returns it takes only its share back: no other flow moves.
+//! (This is resilient hashing, as switches do it. Rendezvous hashing needs no memory of the buckets, but
+//! its shares are off by a tenth with 4 members and 256 buckets.) The bucket comes from the upper bits of
+//! the hash: the lower ones have already chosen the receive queue.
+//!
+//! # Order of changes
+//!
+//! Publish the groups before routes use a new id. An id that lost its last user must not be given to
+//! another group while a worker may still carry it from a lookup: [`GroupTable::take_limbo`].
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+/// Members that a group may have.
+pub const MEMBERS_MAX: usize = 256;
+
+/// Names a group; also what routes hold.
+pub type GroupId = NonZeroU16;
+
+/// One next hop of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The router to send to; none if the destination itself is on the link.
+    pub gateway: Option<IpAddr>,
+    /// The output that leads there.
+    pub port: u16,
+    /// Its share of the flows, relative to the others' weights; not 0.
+    pub weight: u16,
+}
+
+/// Why a group cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupError {
+    /// It has no members.
+    Empty,
+    /// It has more than [`MEMBERS_MAX`] members.
+    TooMany,
+    /// A member's weight is 0.
+    NoWeight,
+    /// All 65,535 ids are used, or wait in limbo to be released.
+    NoIds,
+}
+
+impl fmt::Display for GroupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GroupError::Empty => "a next-hop group needs a member",
+            GroupError::TooMany => "a next-hop group takes at most 256 members",
+            GroupError::NoWeight => "a next hop's weight must not be 0",
+            GroupError::NoIds => "all ids of next-hop groups are in use",
+        })
+    }
+}
+
+impl std::error::Error for GroupError {}
+
+/// A group of several live members.
+#[derive(Debug, PartialEq, Eq)]
+struct Group {
+    members: Box<[Member]>,
+    /// A power of two of them; indices of members.
+    buckets: Box<[u8]>,
+}
+
+/// What a group comes to at the moment.
+#[derive(Debug, Clone, Default)]
+enum Choice {
+    /// Unused id, or every member is down.
+    #[default]
+    Nothing,
+    /// One live member: no buckets to look into.
+    One(Member),
+    Several(Arc<Group>),
+}
+
+/// All groups as workers see them. A copy costs a word or three per group.
+#[derive(Debug, Clone, Default)]
+pub struct Groups(Vec<Choice>);
+
+impl Groups {
+    /// The next hop for a flow in the group `id` (as [`crate::fib::Fib`] gives it), by all 32 bits of
+    /// the flow's hash; none if `id` is 0, unknown, or all members are down.
+    #[inline]
+    pub fn next_hop(&self, id: u16, flow_hash: u32) -> Option<&Member> {
+        match self.0.get(usize::from(id).wrapping_sub(1))? {
+            Choice::Nothing => None,
+            Choice::One(member) => Some(member),
+            Choice::Several(group) => {
+                let bucket = (u64::from(flow_hash) * group.buckets.len() as u64) >> 32;
+                group
+                    .members
+                    .get(usize::from(group.buckets[bucket as usize]))
+            }
+        }
+    }
+}
+
+/// What the writer knows of a group.
+#[derive(Debug)]
+struct Record {
+    /// As configured, up or down; sorted.
+    members: Arc<[Member]>,
+    up: Vec<bool>,
+    users: usize,
+}
+
+/// Ids that workers may still carry. Give them back with [`GroupTable::release_limbo`] when every
+/// worker has passed a quiescent point since they were taken.
+#[derive(Debug, Default)]
+#[must_use = "ids that are not released are lost"]
+pub struct LimboIds(Vec<GroupId>);
+
+/// The writer's side: groups by content, their users and their members' state.
+#[derive(Debug, Default)]
+pub struct GroupTable {
+    records: Vec<Option<Record>>,
+    by_members: HashMap<Arc<[Member]>, GroupId>,
+    free: Vec<GroupId>,
+    limbo: LimboIds,
+    groups: Groups,
+}
+
+impl GroupTable {
+    /// No groups.
+    pub fn new() -> Self {
+        GroupTable::default()
+    }
+
+    /// The id of the group of these members, in any order, with one user more. Members that differ in
+    /// weight alone become one with the weights' sum. New members are up.
+    pub fn intern(&mut self, members: &[Member]) -> Result<GroupId, GroupError> {
+        let members = normal_form(members)?;
+        if let Some(&id) = self.by_members.get(&members) {
+            if let Some(record) = &mut self.records[index(id)] {
+                record.users += 1;
+            }
+            return Ok(id);
+        }
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                let next = u16::try_from(self.records.len() + 1)
+                    .ok()
+                    .and_then(NonZeroU16::new);
+                self.records.push(None);
+                self.groups.0.push(Choice::Nothing);
+                next.ok_or(GroupError::NoIds).inspect_err(|_| {
+                    self.records.pop();
+                    self.groups.0.pop();
+                })?
+            }
+        };
+        let up = vec![true; members.len()];
+        self.by_members.insert(members.clone(), id);
+        self.records[index(id)] = Some(Record {
+            members,
+            up,
+            users: 1,
+        });
+        self.choose(id);
+        Ok(id)
+    }
+
+    /// One user more of a group that is in use.
+    pub fn retain(&mut self, id: GroupId) {
+        if let Some(Some(record)) = self.records.get_mut(index(id)) {
+            record.users += 1;
+        }
+    }
+
+    /// One user less; the last one's leaving ends the group, and its id goes to limbo.
+    pub fn release(&mut self, id: GroupId) {
+        let Some(slot) = self.records.get_mut(index(id)) else {
+            return;
+        };
+        let Some(record) = slot else { return };
+        record.users -= 1;
+        if record.users == 0 {
+            self.by_members.remove(&record.members);
+            *slot = None;
+            self.groups.0[index(id)] = Choice::Nothing;
+            self.limbo.0.push(id);
+        }
+    }
+
+    /// Takes the ids that must wait until workers have passed a quiescent point from now on.
+    pub fn take_limbo(&mut self) -> LimboIds {
+        std::mem::take(&mut self.limbo)
+    }
+
+    /// Gives back ids that no worker can carry any more.
+    pub fn release_limbo(&mut self, limbo: LimboIds) {
+        self.free.extend(limbo.0);
+    }
+
+    /// Says that the next hops for which `which` holds are up or down; returns how many groups changed.
+    pub fn set_up(&mut self, up: bool, which: impl Fn(&Member) -> bool) -> usize {
+        let mut changed = Vec::new();
+        for (i, record) in self.records.iter_mut().enumerate() {
+            let Some(record) = record else { continue };
+            let mut any = false;
+            for (state, member) in record.up.iter_mut().zip(&*record.members) {
+                any |= *state != up && which(member);
+                if which(member) {
+                    *state = up;
+                }
+            }
+            if any {
+                changed.extend(u16::try_from(i + 1).ok().and_then(NonZeroU16::new));
+            }
+        }
+        for id in &changed {
+            self.choose(*id);
+        }
+        changed.len()
+    }
+
+    /// The members of a group, as configured, and whether they are up.
+    pub fn members(&self, id: GroupId) -> impl Iterator<Item = (Member, bool)> {
+        let record = self.records.get(index(id)).and_then(Option::as_ref);
+        record
+            .into_iter()
+            .flat_map(|r| r.members.iter().copied().zip(r.up.iter().copied()))
+    }
+
+    /// Groups in use.
+    pub fn len(&self) -> usize {
+        self.by_members.len()
+    }
+
+    /// Whether no group is in use.
+    pub fn is_empty(&self) -> bool {
+        self.by_members.is_empty()
+    }
+
+    /// What to publish after changes.
+    pub fn groups(&self) -> Groups {
+        self.groups.clone()
+    }
+
+    /// Computes what a group comes to, near what it was.
+    fn choose(&mut self, id: GroupId) {
+        let Some(Some(record)) = self.records.get(index(id)) else {
+            return;
+        };
+        let live = record.members.iter().zip(&record.up).filter(|(_, up)| **up);
+        let live: Vec<Member> = live.map(|(m, _)| *m).collect();
+        let slot = &mut self.groups.0[index(id)];
+        *slot = match &live[..] {
+            [] => Choice::Nothing,
+            [only] => Choice::One(*only),
+            _ => {
+                let buckets = (16 * record.members.len()).next_power_of_two().max(64);
+                Choice::Several(Arc::new(spread(live, buckets, slot)))
+            }
+        };
+    }
+}
+
+fn index(id: GroupId) -> usize {
+    usize::from(id.get()) - 1
+}
+
+fn normal_form(members: &[Member]) -> Result<Arc<[Member]>, GroupError> {
+    if members.iter().any(|m| m.weight == 0) {
+        return Err(GroupError::NoWeight);
+    }
+    let mut sorted = members.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup_by(|b, a| {
+        let same = (a.gateway, a.port) == (b.gateway, b.port);
+        if same {
+            a.weight = a.weight.saturating_add(b.weight);
+        }
+        same
+    });
+    match sorted.len() {
+        0 => Err(GroupError::Empty),
+        1..=MEMBERS_MAX => Ok(sorted.into()),
+        _ => Err(GroupError::TooMany),
+    }
+}
+
+/// How many of `buckets` each member deserves: by weight, at least one, exactly all together.
+fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
+    let total: usize = members.iter().map(|m| usize::from(m.weight)).sum();
+    let share = |m: &Member| usize::from(m.weight) * buckets;
+    let mut quotas: Vec<usize> = members.iter().map(|m| (share(m) / total).max(1)).collect();
+    // Where the rounding went against a member most, a bucket is added; where least, taken.
+    loop {
+        let sum: usize = quotas.iter().sum();
+        let owed = |i: &usize| share(&members[*i]) as isize - (quotas[*i] * total) as isize;
+        let all = 0..members.len();
+        let (i, more) = match sum.cmp(&buckets) {
+            std::cmp::Ordering::Equal => return quotas,
+            std::cmp::Ordering::Less => (all.max_by_key(owed), true),
+            std::cmp::Ordering::Greater => (all.filter(|i| quotas[*i] > 1).min_by_key(owed), false),
+        };
+        match (i, more) {
+            (Some(i), true) => quotas[i] += 1,
+            (Some(i), false) => quotas[i] -= 1,
+            (None, _) => return quotas,
+        }
+    }
+}
+
+/// Gives the buckets to `members`, each to the one that has it already wherever its quota allows.
+fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Group {
+    let owner_before = |bucket: usize| match before {
+        Choice::Nothing => None,
+        Choice::One(member) => Some(member),
+        Choice::Several(group) => group.members.get(usize::from(*group.buckets.get(bucket)?)),
+    };
+    let mut left = quotas(&members, buckets);
+    let mut owners: Vec<Option<usize>> = vec![None; buckets];
+    for (bucket, owner) in owners.iter_mut().enumerate() {
+        let same = owner_before(bucket).and_then(|m| members.iter().position(|n| n == m));
+        if let Some(i) = same.filter(|i| left[*i] > 0) {
+            left[i] -= 1;
+            *owner = Some(i);
+        }
+    }
+    // The rest goes round the members that have quota left, so that neighbours differ.
+    let mut next = 0;
+    for owner in owners.iter_mut().filter(|o| o.is_none()) {
+        for _ in 0..members.len() {
+            next = (next + 1) % members.len();
+            if left[next] > 0 {
+                left[next] -= 1;
+                *owner = Some(next);
+                break;
+            }
+        }
+    }
+    let buckets = owners.into_iter().map(|o| o.unwrap_or(0) as u8).collect();
+    Group {
+        members: members.into(),
+        buckets,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Random;
+
+    fn hop(n: u8, weight: u16) -> Member {
+        Member {
+            gateway: Some(IpAddr::from([10, 0, 0, n])),
+            port: u16::from(n),
+            weight,
+        }
+    }
+
+    /// The port for each of many hashes.
+    fn map(table: &GroupTable, id: GroupId) -> Vec<Option<u16>> {
+        let groups = table.groups();
+        let hashes = (0..4096u32).map(|i| i << 20 | 0x777);
+        hashes
+            .map(|h| groups.next_hop(id.get(), h).map(|m| m.port))
+            .collect()
+    }
+
+    fn share(map: &[Option<u16>], port: u16) -> f64 {
+        map.iter().filter(|p| **p == Some(port)).count() as f64 / map.len() as f64
+    }
+
+    #[test]
+    fn flows_are_shared_by_weight() {
+        let mut table = GroupTable::new();
+        let id = table.intern(&[hop(1, 1), hop(2, 2), hop(3, 5)]).unwrap();
+        let map = map(&table, id);
+        for (port, expected) in [(1, 0.125), (2, 0.25), (3, 0.625)] {
+            assert!((share(&map, port) - expected).abs() < 1.0 / 64.0, "{port}");
+        }
+    }
+
+    #[test]
+    fn a_feather_next_to_a_rock_still_gets_a_bucket() {
+        let members: Vec<_> = (0..=255)
+            .map(|n| hop(n, if n == 0 { 65535 } else { 1 }))
+            .collect();
+        assert_eq!(quotas(&members, 4096).iter().sum::<usize>(), 4096);
+        assert!(quotas(&members, 4096).iter().all(|q| *q > 0));
+        assert_eq!(quotas(&members[..64], 64), [1; 64]);
+    }
+
+    #[test]
+    fn only_the_flows_of_a_lost_member_move_and_it_takes_back_no_more_than_its_share() {
+        let mut random = Random::new(5);
+        for members in [2, 3, 5, 8, 40] {
+            let mut table = GroupTable::new();
+            let hops: Vec<_> = (1..=members)
+                .map(|n| hop(n, 1 + random.below(4) as u16))
+                .collect();
+            let id = table.intern(&hops).unwrap();
+            for _ in 0..20 {
+                let lost = hops[random.below(u64::from(members)) as usize].port;
+                let before = map(&table, id);
+                assert_eq!(table.set_up(false, |m| m.port == lost), 1);
+                let without = map(&table, id);
+                for (b, w) in before.iter().zip(&without) {
+                    assert!(b == w || *b == Some(lost), "moved without need");
+                    assert_ne!(*w, Some(lost));
+                }
+                assert_eq!(table.set_up(true, |m| m.port == lost), 1);
+                assert_eq!(table.set_up(true, |m| m.port == lost), 0, "it was up");
+                let after = map(&table, id);
+                for (w, a) in without.iter().zip(&after) {
+                    assert!(w == a || *a == Some(lost), "moved without need");
+                }
+                assert_eq!(share(&after, lost), share(&before, lost));
+            }
+        }
+    }
+
+    #[test]
+    fn equal_groups_share_an_id_until_the_last_user_leaves() {
+        let mut table = GroupTable::new();
+        let a = table.intern(&[hop(1, 1), hop(2, 1)]).unwrap();
+        assert_eq!(table.intern(&[hop(2, 1), hop(1, 1)]), Ok(a));
+        let b = table.intern(&[hop(1, 1), hop(1, 1), hop(2, 1)]).unwrap();
+        assert_ne!(a, b);
+        assert!(table.members(b).eq([(hop(1, 2), true), (hop(2, 1), true)]));
+        table.release(a);
+        assert!(table.groups().next_hop(a.get(), 0).is_some());
+        table.release(a);
+        assert_eq!(
+            (table.groups().next_hop(a.get(), 0), table.len()),
+            (None, 1)
+        );
+        let c = table.intern(&[hop(3, 1)]).unwrap();
+        assert_ne!(c, a, "its id may still be on the way");
+        let limbo = table.take_limbo();
+        table.release_limbo(limbo);
+        assert_eq!(table.intern(&[hop(4, 1)]), Ok(a));
+    }
+
+    #[test]
+    fn a_group_without_live_members_leads_nowhere() {
+        let mut table = GroupTable::new();
+        let (a, b) = (
+            table.intern(&[hop(1, 1)]).unwrap(),
+            table.intern(&[hop(1, 1), hop(2, 7)]).unwrap(),
+        );
+        assert_eq!(table.set_up(false, |m| m.port == 1), 2);
+        let groups = table.groups();
+        assert_eq!(groups.next_hop(a.get(), 9), None);
+        assert_eq!(groups.next_hop(b.get(), 9).map(|m| m.port), Some(2));
+        assert_eq!(
+            (groups.next_hop(0, 9), groups.next_hop(77, 9)),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn mistakes_are_refused_and_ids_run_out_politely() {
+        let mut table = GroupTable::new();
+        assert_eq!(table.intern(&[]), Err(GroupError::Empty));
+        assert_eq!(table.intern(&[hop(1, 0)]), Err(GroupError::NoWeight));
+        let many: Vec<_> = (0..300)
+            .map(|port| Member {
+                gateway: None,
+                port,
+                weight: 1,
+            })
+            .collect();
+        assert_eq!(table.intern(&many), Err(GroupError::TooMany));
+        assert!(table.intern(&many[..256]).is_ok());
+        for port in 0..65534 {
+            assert!(
+                table
+                    .intern(&[Member {
+                        gateway: None,
+                        port,
+                        weight: 3
+                    }])
+                    .is_ok()
+            );
+        }
+        assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::NoIds));
+        assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::NoIds));
+        let known = table
+            .intern(&[Member {
+                gateway: None,
+                port: 7,
+                weight: 3,
+            }])
+            .unwrap();
+        table.release(known);
+        table.release(known);
+        assert_eq!(
+            table.intern(&[hop(1, 1)]),
+            Err(GroupError::NoIds),
+            "still in limbo"
+        );
+        let limbo = table.take_limbo();
+        table.release_limbo(limbo);
+        assert_eq!(table.intern(&[hop(1, 1)]), Ok(known));
+    }
+}
