@@ -9,16 +9,18 @@ use std::num::NonZeroU16;
 use std::str::FromStr;
 use std::time::Instant;
 
-use tables::fib::{Fib4, Fib6, Prefix, Prefix4, Prefix6, Rib};
+use tables::fib::{Fib4, Fib6, Prefix, Rib};
 use tables::sample::{Random, routes4, routes6};
 
 const LOOKUPS: usize = 4 << 20;
 
-fn read<P: FromStr>(file: Option<String>) -> Option<Vec<(P, NonZeroU16)>> {
+fn read<T: FromStr + Into<Prefix<N>>, const N: usize>(
+    file: Option<String>,
+) -> Option<Vec<(Prefix<N>, NonZeroU16)>> {
     let text = std::fs::read_to_string(file?).expect("a readable file");
     let parse = |line: &str| {
         let (prefix, id) = line.split_once(' ')?;
-        Some((prefix.parse().ok()?, id.parse().ok()?))
+        Some((prefix.parse::<T>().ok()?.into(), id.parse().ok()?))
     };
     Some(text.lines().filter_map(parse).collect())
 }
@@ -94,8 +96,8 @@ fn measure<const N: usize, A: Copy>(
 
 fn main() {
     let mut files = std::env::args().skip(1);
-    let v4: Vec<(Prefix4, _)> = read(files.next()).unwrap_or_else(|| routes4(1, 900_000, 255));
-    let v6: Vec<(Prefix6, _)> = read(files.next()).unwrap_or_else(|| routes6(1, 160_000, 255));
+    let v4 = read::<wire::Prefix4, 4>(files.next()).unwrap_or_else(|| routes4(1, 900_000, 255));
+    let v6 = read::<wire::Prefix6, 16>(files.next()).unwrap_or_else(|| routes6(1, 160_000, 255));
     measure(
         "IPv4",
         &v4,

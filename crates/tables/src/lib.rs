@@ -6,4 +6,5 @@
 
 pub mod fib;
 pub mod groups;
+pub mod neighbours;
 pub mod sample;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 
-use crate::fib::{Prefix, Prefix4, Prefix6};
+use crate::fib::Prefix;
 
 /// A small random generator (SplitMix64): repeatable, not for secrets.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ const LENGTHS6: &[(u8, u32)] = &[
 
 /// `count` routes (or as many as can be found) of distinct IPv4 prefixes with ids from 1 to `ids`.
 /// Like the Internet's, they crowd: most lie near another one.
-pub fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix4, NonZeroU16)> {
+pub fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS4, |random| {
         let [_, b, c, d] = random.bytes();
         [1 + random.below(222) as u8, b, c, d]
@@ -95,7 +95,7 @@ pub fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix4, NonZeroU16)> 
 }
 
 /// `count` routes (or as many as can be found) of distinct IPv6 prefixes with ids from 1 to `ids`.
-pub fn routes6(seed: u64, count: usize, ids: u16) -> Vec<(Prefix6, NonZeroU16)> {
+pub fn routes6(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<16>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS6, |random| {
         let mut address = random.bytes::<16>();
         // The first bytes of what the five registries give out.
@@ -144,15 +144,13 @@ fn routes<const N: usize>(
                     .length()
                     .min(length)
                     .saturating_sub(random.below(8) as u8);
-                match Prefix::new(near.address(), shared) {
-                    Ok(around) => random.address_in(&around),
-                    Err(_) => fresh(&mut random),
-                }
+                random.address_in(&Prefix::new(near.address(), shared))
             }
             None => fresh(&mut random),
         };
         let id = NonZeroU16::new(1 + random.below(u64::from(ids.max(1))) as u16);
-        if let (Ok(prefix), Some(id)) = (Prefix::new(address, length), id)
+        let prefix = Prefix::new(address, length);
+        if let Some(id) = id
             && seen.insert(prefix)
         {
             routes.push((prefix, id));

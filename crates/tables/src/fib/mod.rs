@@ -8,8 +8,8 @@
 //! use tables::fib::{Prefix, Rib4};
 //! let mut rib = Rib4::new();
 //! let id = |n| std::num::NonZeroU16::new(n).unwrap();
-//! rib.insert("10.0.0.0/8".parse().unwrap(), id(1)).unwrap();
-//! rib.insert(Prefix::new([10, 1, 2, 0], 23).unwrap(), id(2)).unwrap();
+//! rib.insert("10.0.0.0/8".parse::<wire::Prefix4>().unwrap(), id(1)).unwrap();
+//! rib.insert(Prefix::new([10, 1, 2, 0], 23), id(2)).unwrap();
 //! let fib = rib.fib().clone(); // for the workers
 //! assert_eq!(fib.lookup(u32::from_be_bytes([10, 1, 3, 9])), 2);
 //! assert_eq!(fib.lookup(u32::from_be_bytes([10, 1, 4, 9])), 1);
@@ -25,7 +25,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
-pub use prefix::{BadPrefix, Prefix};
+pub use prefix::Prefix;
 pub use rib::{Full, Limbo, Rib};
 pub use trie::Fib;
 
@@ -37,7 +37,3 @@ pub type Rib6 = Rib<16>;
 pub type Fib4 = Fib<4>;
 /// Routes of IPv6, for the readers.
 pub type Fib6 = Fib<16>;
-/// A prefix of IPv4.
-pub type Prefix4 = Prefix<4>;
-/// A prefix of IPv6.
-pub type Prefix6 = Prefix<16>;

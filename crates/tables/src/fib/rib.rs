@@ -73,9 +73,10 @@ impl<const N: usize> Rib<N> {
     /// Adds a route or changes the one of this prefix; returns the id that it had.
     pub fn insert(
         &mut self,
-        prefix: Prefix<N>,
+        prefix: impl Into<Prefix<N>>,
         id: NonZeroU16,
     ) -> Result<Option<NonZeroU16>, Full> {
+        let prefix = prefix.into();
         let old = self.routes.get(&prefix).copied();
         if old.is_none() && self.groups_missing(&prefix) > self.groups_left() {
             return Err(Full);
@@ -95,7 +96,8 @@ impl<const N: usize> Rib<N> {
     }
 
     /// Removes the route of this very prefix; returns the id that it had.
-    pub fn remove(&mut self, prefix: Prefix<N>) -> Option<NonZeroU16> {
+    pub fn remove(&mut self, prefix: impl Into<Prefix<N>>) -> Option<NonZeroU16> {
+        let prefix = prefix.into();
         let old = self.routes.remove(&prefix)?;
         if prefix.length() == 0 {
             self.fib.set_default(0);

@@ -1,0 +1,491 @@
+//! Who is where on a link: the neighbours of ARP (RFC 826) and Neighbour Discovery (RFC 4861), in one
+//! bounded table that all workers read and write without locks.
+//!
+//! An entry begins [`State::Incomplete`], is [`State::Reachable`] when an answer comes, turns
+//! [`State::Stale`] with time, and is asked again ([`State::Probe`]) when a packet uses it then (RFC 4861,
+//! 7.3.2, without the Delay state: a router has no hints from above to wait for). The same serves ARP,
+//! where RFC 1122, 2.3.2.1 asks for a time-out and for at most one request per second and destination.
+//!
+//! The table sends nothing: [`Neighbours::ask`] says what to send, to one caller at a time.
+//! [`Neighbours::generation`] changes whenever an address becomes known or another one: who holds
+//! packets that wait looks again then.
+//!
+//! A key can be in either of two buckets of eight, so a lookup reads 16 slots at most, and with
+//! twice the wanted capacity of slots a place is all but always free. When it is not, an unanswered entry
+//! makes room, the oldest first, then a stale one; reachable and permanent ones never do.
+
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use slots::{Bucket, Locked, WAYS, Words};
+pub use wire::EtherAddr;
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Asked for; the address is not known.
+    Incomplete = 1,
+    /// Confirmed a short time ago.
+    Reachable,
+    /// Known, but not confirmed lately.
+    Stale,
+    /// Known, used since it was stale, and asked for again.
+    Probe,
+    /// Configured.
+    Permanent,
+}
+
+impl State {
+    fn from_byte(byte: u8) -> Option<State> {
+        use State::*;
+        [Incomplete, Reachable, Stale, Probe, Permanent]
+            .into_iter()
+            .find(|s| *s as u8 == byte)
+    }
+}
+
+/// An entry. Times are nanoseconds on the clock that the callers use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The address on the link; zeros while incomplete.
+    pub mac: EtherAddr,
+    /// Where the entry stands.
+    pub state: State,
+    /// Probes sent since it was last confirmed. Incomplete with 0: the neighbour has not answered, and
+    /// is not asked again before `probe_at`.
+    pub tries: u8,
+    /// When it was last confirmed, or else made.
+    pub confirmed: u64,
+    /// When the next probe may be sent.
+    pub probe_at: u64,
+}
+
+impl Neighbour {
+    /// The address to send to, if it is known.
+    #[inline]
+    pub fn known(&self) -> Option<EtherAddr> {
+        (self.state != State::Incomplete).then_some(self.mac)
+    }
+
+    fn confirmed(mac: EtherAddr, state: State, now: u64) -> Neighbour {
+        Neighbour {
+            mac,
+            state,
+            tries: 0,
+            confirmed: now,
+            probe_at: now,
+        }
+    }
+}
+
+/// Times (in nanoseconds) and counts that rule the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long an answer holds (RFC 4861: ReachableTime).
+    pub reachable: u64,
+    /// Between probes, and before a neighbour that did not answer is asked anew (RetransTimer).
+    pub retry: u64,
+    /// How long a stale entry is kept, unused, since it was confirmed.
+    pub idle: u64,
+    /// Probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
+    pub tries: u8,
+}
+
+impl Default for Timing {
+    /// RFC 4861's values, and the 20 minutes of most ARP tables.
+    fn default() -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        Timing {
+            reachable: 30 * SECOND,
+            retry: SECOND,
+            idle: 1200 * SECOND,
+            tries: 3,
+        }
+    }
+}
+
+/// What one who has a packet for a neighbour should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// No more than before: the address is known, or was asked for.
+    Nothing,
+    /// Send a request to all (ARP broadcast, solicitation to the multicast group).
+    All,
+    /// Send a request to this address.
+    One(EtherAddr),
+    /// Give up: it has not answered.
+    Unreachable,
+}
+
+/// Why the table did not take a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// Both places are full of entries that must stay.
+    Full,
+    /// Other workers kept writing there; try again later.
+    Busy,
+}
+
+/// What [`Neighbours::expire`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It was reachable, and now is stale.
+    Aged,
+    /// It is time to [`Neighbours::ask`] again.
+    Due,
+    /// It never answered and is gone.
+    Failed,
+    /// It was stale for long and is gone.
+    Forgotten,
+}
+
+/// Protocol addresses: `u32` (IPv4, host order) or `[u8; 16]` (IPv6).
+pub trait Key: Copy + Eq {
+    /// As two words.
+    fn words(self) -> [u64; 2];
+    /// From two words.
+    fn from_words(words: [u64; 2]) -> Self;
+}
+
+impl Key for u32 {
+    #[inline]
+    fn words(self) -> [u64; 2] {
+        [u64::from(self), 0]
+    }
+    fn from_words(words: [u64; 2]) -> Self {
+        words[0] as u32
+    }
+}
+
+impl Key for [u8; 16] {
+    #[inline]
+    fn words(self) -> [u64; 2] {
+        let all = u128::from_be_bytes(self);
+        [all as u64, (all >> 64) as u64]
+    }
+    fn from_words(words: [u64; 2]) -> Self {
+        (u128::from(words[0]) | u128::from(words[1]) << 64).to_be_bytes()
+    }
+}
+
+/// What becomes of an entry.
+enum Change {
+    Keep,
+    Put(Neighbour),
+    Remove,
+}
+
+/// The table. Everything takes `&self`; any thread may call anything at any time.
+pub struct Neighbours<K> {
+    buckets: Box<[Bucket]>,
+    seed: u64,
+    capacity: usize,
+    timing: Timing,
+    len: AtomicUsize,
+    generation: AtomicU64,
+    key: PhantomData<fn(K)>,
+}
+
+impl<K: Key> Neighbours<K> {
+    /// A table for up to `capacity` entries (80 bytes each). The seed should be secret, so that nobody
+    /// can aim at one bucket.
+    pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
+        let buckets = (2 * capacity).div_ceil(WAYS).max(2);
+        Neighbours {
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            seed,
+            capacity,
+            timing,
+            len: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
+            key: PhantomData,
+        }
+    }
+
+    /// The two buckets, never the same, in which a key can be.
+    #[inline]
+    fn homes(&self, key: Words) -> [&Bucket; 2] {
+        let mix = |word: u64, by: u64| {
+            let product = u128::from(word ^ self.seed) * u128::from(by);
+            product as u64 ^ (product >> 64) as u64
+        };
+        let hash = mix(key[0], 0x9e37_79b9_7f4a_7c15);
+        let hash = mix(key[1] ^ hash, 0xd6e8_feb8_6659_fd93);
+        let n = self.buckets.len() as u64;
+        let first = ((hash >> 32) * n) >> 32;
+        let apart = 1 + (((hash & 0xffff_ffff) * (n - 1)) >> 32);
+        [first, (first + apart) % n].map(|i| &self.buckets[i as usize])
+    }
+
+    /// The entry of `key`.
+    #[inline]
+    pub fn get(&self, key: K) -> Option<Neighbour> {
+        let key = key.words();
+        let [first, second] = self.homes(key);
+        first.find(key).or_else(|| second.find(key))
+    }
+
+    /// For a packet to `key` whose entry is not [`State::Reachable`] or [`State::Permanent`]: what to send
+    /// now. Of all that ask at a time, one is told to send. Makes an entry where there is none.
+    pub fn ask(&self, key: K, now: u64) -> Result<Ask, Refused> {
+        let before = self.get(key);
+        let (change, answer) = self.next_probe(before, now);
+        if matches!(change, Change::Keep) {
+            return Ok(answer);
+        }
+        // The rest as one writer at a time, on what the entry is then.
+        let mut answer = Ask::Nothing;
+        self.change(key.words(), |entry| {
+            let (change, a) = self.next_probe(entry, now);
+            answer = a;
+            change
+        })?;
+        Ok(answer)
+    }
+
+    fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
+        let t = &self.timing;
+        let incomplete = |tries, confirmed| Neighbour {
+            mac: EtherAddr::ZERO,
+            state: State::Incomplete,
+            tries,
+            confirmed,
+            probe_at: now.saturating_add(t.retry),
+        };
+        let Some(entry) = entry else {
+            return (Change::Put(incomplete(1, now)), Ask::All);
+        };
+        let due = now >= entry.probe_at;
+        let probe = |tries| Neighbour {
+            state: State::Probe,
+            tries,
+            probe_at: now.saturating_add(t.retry),
+            ..entry
+        };
+        match entry.state {
+            State::Permanent => (Change::Keep, Ask::Nothing),
+            State::Reachable if now < entry.confirmed.saturating_add(t.reachable) => {
+                (Change::Keep, Ask::Nothing)
+            }
+            State::Reachable | State::Stale => (Change::Put(probe(1)), Ask::One(entry.mac)),
+            State::Probe if !due => (Change::Keep, Ask::Nothing),
+            State::Probe if entry.tries < t.tries => {
+                (Change::Put(probe(entry.tries + 1)), Ask::One(entry.mac))
+            }
+            State::Probe => (Change::Put(incomplete(1, entry.confirmed)), Ask::All),
+            State::Incomplete if !due && entry.tries == 0 => (Change::Keep, Ask::Unreachable),
+            State::Incomplete if !due => (Change::Keep, Ask::Nothing),
+            State::Incomplete if entry.tries < t.tries => (
+                Change::Put(incomplete(entry.tries + 1, entry.confirmed)),
+                Ask::All,
+            ),
+            State::Incomplete => (
+                Change::Put(incomplete(0, entry.confirmed)),
+                Ask::Unreachable,
+            ),
+        }
+    }
+
+    /// An answer came to what was asked: the entry, if there is one, becomes reachable. Returns whether
+    /// packets have a new address to go to.
+    pub fn confirm(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
+        self.resolve(key, |entry| match entry {
+            None => Change::Keep, // RFC 4861, 7.2.5: nobody asked
+            Some(e) if e.state == State::Permanent => Change::Keep,
+            Some(_) => Change::Put(Neighbour::confirmed(mac, State::Reachable, now)),
+        })
+    }
+
+    /// A neighbour spoke of itself unasked (a request from it, an announcement): a new or changed address
+    /// is taken as stale (RFC 4861, 7.2.3). Returns whether packets have a new address to go to.
+    pub fn learn(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
+        self.resolve(key, |entry| match entry {
+            Some(e) if e.state == State::Permanent || e.known() == Some(mac) => Change::Keep,
+            _ => Change::Put(Neighbour::confirmed(mac, State::Stale, now)),
+        })
+    }
+
+    /// Configures an address for good. Returns whether packets have a new address to go to.
+    pub fn set_permanent(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
+        self.resolve(key, |_| {
+            Change::Put(Neighbour::confirmed(mac, State::Permanent, now))
+        })
+    }
+
+    /// Removes an entry of any state; returns whether there was one.
+    pub fn remove(&self, key: K) -> Result<bool, Refused> {
+        let mut was = false;
+        self.change(key.words(), |entry| {
+            was = entry.is_some();
+            Change::Remove
+        })?;
+        Ok(was)
+    }
+
+    fn resolve(
+        &self,
+        key: K,
+        change: impl FnOnce(Option<Neighbour>) -> Change,
+    ) -> Result<bool, Refused> {
+        let mut news = false;
+        self.change(key.words(), |entry| {
+            let change = change(entry);
+            if let Change::Put(new) = &change {
+                news = entry.and_then(|e| e.known()) != Some(new.mac);
+            }
+            change
+        })?;
+        if news {
+            self.generation.fetch_add(1, Ordering::Release);
+        }
+        Ok(news)
+    }
+
+    /// Changes the entry of a key, alone: all who write a new key hold both its buckets.
+    fn change(
+        &self,
+        key: Words,
+        change: impl FnOnce(Option<Neighbour>) -> Change,
+    ) -> Result<(), Refused> {
+        let [first, second] = self.homes(key);
+        let mut locked = [
+            first.lock().ok_or(Refused::Busy)?,
+            second.lock().ok_or(Refused::Busy)?,
+        ];
+        let positions = [locked[0].position(key), locked[1].position(key)];
+        let at = (0..2).find_map(|b| positions[b].map(|slot| (b, slot)));
+        let entry = at.and_then(|(b, slot)| locked[b].get(slot)).map(|(_, n)| n);
+        match (change(entry), at) {
+            (Change::Keep, _) | (Change::Remove, None) => {}
+            (Change::Remove, Some((b, slot))) => {
+                locked[b].clear(slot);
+                self.len.fetch_sub(1, Ordering::Relaxed);
+            }
+            (Change::Put(new), Some((b, slot))) => {
+                locked[b].put(slot, key, &new);
+            }
+            (Change::Put(new), None) => {
+                let (b, slot) = self.place(&locked).ok_or(Refused::Full)?;
+                if locked[b].put(slot, key, &new) {
+                    self.len.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a new entry goes: the emptier bucket, or in place of an entry that can be spared.
+    fn place(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
+        let emptier = usize::from(locked[1].used() < locked[0].used());
+        if let Some(slot) = locked[emptier].vacant()
+            && self.len.load(Ordering::Relaxed) < self.capacity
+        {
+            return Some((emptier, slot));
+        }
+        let all = (0..2).flat_map(|b| (0..WAYS).map(move |slot| (b, slot)));
+        let spare = all.filter_map(|(b, slot)| {
+            let (_, neighbour) = locked[b].get(slot)?;
+            let rank = match neighbour.state {
+                State::Incomplete => 0,
+                State::Stale => 1,
+                State::Probe => 2,
+                State::Reachable | State::Permanent => return None,
+            };
+            Some(((rank, neighbour.confirmed), (b, slot)))
+        });
+        spare.min().map(|(_, place)| place)
+    }
+
+    /// Ages the entries of some of the buckets (`0..self.buckets()` are all), and tells what happened.
+    /// Call it for a few buckets at a time; together they should take less than `retry`.
+    pub fn expire(&self, now: u64, buckets: Range<usize>, mut tell: impl FnMut(K, Event)) {
+        let end = buckets.end.min(self.buckets.len());
+        for bucket in &self.buckets[buckets.start.min(end)..end] {
+            for (slot, entry) in bucket.entries().into_iter().enumerate() {
+                let Some((key, before)) = entry else { continue };
+                let Some((event, change)) = self.aged(&before, now) else {
+                    continue;
+                };
+                if !matches!(change, Change::Keep) {
+                    // Whoever changed it meanwhile knows better; the next round sees.
+                    let Some(mut locked) = bucket.lock() else {
+                        continue;
+                    };
+                    if locked.get(slot) != Some((key, before)) {
+                        continue;
+                    }
+                    match change {
+                        Change::Put(new) => drop(locked.put(slot, key, &new)),
+                        _ => {
+                            locked.clear(slot);
+                            self.len.fetch_sub(1, Ordering::Relaxed);
+                        }
+                    }
+                }
+                tell(K::from_words(key), event);
+            }
+        }
+    }
+
+    fn aged(&self, entry: &Neighbour, now: u64) -> Option<(Event, Change)> {
+        let t = &self.timing;
+        let older = |age: u64| now >= entry.confirmed.saturating_add(age);
+        let due = now >= entry.probe_at;
+        let waiting = entry.tries > 0 && entry.tries < t.tries;
+        match entry.state {
+            State::Reachable if older(t.reachable) => Some((
+                Event::Aged,
+                Change::Put(Neighbour {
+                    state: State::Stale,
+                    ..*entry
+                }),
+            )),
+            State::Stale if older(t.idle) => Some((Event::Forgotten, Change::Remove)),
+            State::Probe if due => Some((Event::Due, Change::Keep)),
+            State::Incomplete if due && waiting => Some((Event::Due, Change::Keep)),
+            State::Incomplete if due => Some((Event::Failed, Change::Remove)),
+            _ => None,
+        }
+    }
+
+    /// Changes whenever an address becomes known or another one.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// How many buckets [`Neighbours::expire`] can go through.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// Entries, at some recent moment.
+    pub fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Entries that the table was made for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// All entries, in no order; those that change meanwhile may be missed.
+    pub fn iter(&self) -> impl Iterator<Item = (K, Neighbour)> {
+        let entries = self
+            .buckets
+            .iter()
+            .flat_map(|b| b.entries().into_iter().flatten());
+        entries.map(|(key, neighbour)| (K::from_words(key), neighbour))
+    }
+}
