@@ -1,6 +1,4 @@
-//! Ethernet addresses, IP prefixes, and what kinds of address there are.
-//!
-//! IP addresses are `core::net`'s. A prefix has no bits set below its length, so equal prefixes compare equal.
+//! Ethernet addresses, and what kinds of IP address there are. IP addresses are `core::net`'s.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -150,227 +148,6 @@ impl FromStr for EtherAddr {
     }
 }
 
-/// The netmask of an IPv4 prefix length; lengths above 32 count as 32.
-#[inline]
-pub const fn mask4(len: u8) -> u32 {
-    match len {
-        0 => 0,
-        1..=31 => u32::MAX << (32 - len),
-        _ => u32::MAX,
-    }
-}
-
-/// The netmask of an IPv6 prefix length; lengths above 128 count as 128.
-#[inline]
-pub const fn mask6(len: u8) -> u128 {
-    match len {
-        0 => 0,
-        1..=127 => u128::MAX << (128 - len),
-        _ => u128::MAX,
-    }
-}
-
-/// An IPv4 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix4 {
-    addr: u32,
-    len: u8,
-}
-
-/// An IPv6 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix6 {
-    addr: u128,
-    len: u8,
-}
-
-impl Prefix4 {
-    /// Every address.
-    pub const ALL: Prefix4 = Prefix4 { addr: 0, len: 0 };
-
-    /// The prefix of `len` bits that holds `addr`; lengths above 32 count as 32.
-    #[inline]
-    pub const fn new(addr: Ipv4Addr, len: u8) -> Prefix4 {
-        let len = if len > 32 { 32 } else { len };
-        Prefix4 {
-            addr: addr.to_bits() & mask4(len),
-            len,
-        }
-    }
-
-    /// The lowest address.
-    #[inline]
-    pub const fn addr(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.addr)
-    }
-
-    /// The length in bits.
-    #[inline]
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a length in bits, not of a container"
-    )]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// The netmask.
-    #[inline]
-    pub const fn mask(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(mask4(self.len))
-    }
-
-    /// Whether `addr` lies inside.
-    #[inline]
-    pub const fn contains(self, addr: Ipv4Addr) -> bool {
-        addr.to_bits() & mask4(self.len) == self.addr
-    }
-
-    /// Whether all of `other` lies inside.
-    #[inline]
-    pub const fn covers(self, other: Prefix4) -> bool {
-        self.len <= other.len && self.contains(other.addr())
-    }
-
-    /// The directed broadcast address; none for /31 and /32 (RFC 3021).
-    #[inline]
-    pub const fn broadcast(self) -> Option<Ipv4Addr> {
-        match self.len {
-            0..=30 => Some(Ipv4Addr::from_bits(self.addr | !mask4(self.len))),
-            _ => None,
-        }
-    }
-
-    /// The address and prefix length of `10.0.0.1/24`, host bits kept, as interfaces are configured.
-    ///
-    /// After the slash stands a length or a netmask; without one the length is 32.
-    pub fn parse_host(text: &str) -> Result<(Ipv4Addr, u8), AddrError> {
-        let (addr, len) = split_slash(text);
-        let addr: Ipv4Addr = addr.parse().map_err(|_| AddrError::V4)?;
-        let len = match len {
-            None => 32,
-            Some(mask) if mask.contains('.') => {
-                let mask: Ipv4Addr = mask.parse().map_err(|_| AddrError::Len4)?;
-                let ones = mask.to_bits().leading_ones() as u8;
-                if mask4(ones) != mask.to_bits() {
-                    return Err(AddrError::Mask);
-                }
-                ones
-            }
-            Some(len) => parse_len(len, 32).ok_or(AddrError::Len4)?,
-        };
-        Ok((addr, len))
-    }
-}
-
-impl Prefix6 {
-    /// Every address.
-    pub const ALL: Prefix6 = Prefix6 { addr: 0, len: 0 };
-
-    /// The prefix of `len` bits that holds `addr`; lengths above 128 count as 128.
-    #[inline]
-    pub const fn new(addr: Ipv6Addr, len: u8) -> Prefix6 {
-        let len = if len > 128 { 128 } else { len };
-        Prefix6 {
-            addr: addr.to_bits() & mask6(len),
-            len,
-        }
-    }
-
-    /// The lowest address; it is also the subnet-router anycast address (RFC 4291, 2.6.1).
-    #[inline]
-    pub const fn addr(self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self.addr)
-    }
-
-    /// The length in bits.
-    #[inline]
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a length in bits, not of a container"
-    )]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether `addr` lies inside.
-    #[inline]
-    pub const fn contains(self, addr: Ipv6Addr) -> bool {
-        addr.to_bits() & mask6(self.len) == self.addr
-    }
-
-    /// Whether all of `other` lies inside.
-    #[inline]
-    pub const fn covers(self, other: Prefix6) -> bool {
-        self.len <= other.len && self.contains(other.addr())
-    }
-
-    /// The address and prefix length of `2001:db8::1/64`, host bits kept; without a slash the length is 128.
-    pub fn parse_host(text: &str) -> Result<(Ipv6Addr, u8), AddrError> {
-        let (addr, len) = split_slash(text);
-        let addr = addr.parse().map_err(|_| AddrError::V6)?;
-        let len = match len {
-            None => 128,
-            Some(len) => parse_len(len, 128).ok_or(AddrError::Len6)?,
-        };
-        Ok((addr, len))
-    }
-}
-
-fn split_slash(text: &str) -> (&str, Option<&str>) {
-    match text.split_once('/') {
-        None => (text, None),
-        Some((addr, len)) => (addr, Some(len)),
-    }
-}
-
-fn parse_len(text: &str, max: u8) -> Option<u8> {
-    let digits = text.bytes().all(|c| c.is_ascii_digit());
-    text.parse().ok().filter(|&n| digits && n <= max)
-}
-
-impl FromStr for Prefix4 {
-    type Err = AddrError;
-
-    /// As [`Prefix4::parse_host`]; bits below the length are cleared.
-    fn from_str(text: &str) -> Result<Self, AddrError> {
-        Prefix4::parse_host(text).map(|(addr, len)| Prefix4::new(addr, len))
-    }
-}
-
-impl FromStr for Prefix6 {
-    type Err = AddrError;
-
-    /// As [`Prefix6::parse_host`]; bits below the length are cleared.
-    fn from_str(text: &str) -> Result<Self, AddrError> {
-        Prefix6::parse_host(text).map(|(addr, len)| Prefix6::new(addr, len))
-    }
-}
-
-impl fmt::Display for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr(), self.len)
-    }
-}
-
-impl fmt::Display for Prefix6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr(), self.len)
-    }
-}
-
-impl fmt::Debug for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Debug for Prefix6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// 127.0.0.0/8.
 #[inline]
 pub const fn is_loopback4(a: Ipv4Addr) -> bool {
@@ -479,4 +256,136 @@ pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    fn v4(text: &str) -> Ipv4Addr {
+        text.parse().unwrap()
+    }
+
+    fn v6(text: &str) -> Ipv6Addr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn ether_addresses_parse_in_every_usual_form_and_print_in_one() {
+        let a = EtherAddr([0, 0x1b, 0x21, 0x0a, 0x0b, 0x0c]);
+        for text in ["00:1b:21:0a:0b:0c", "0:1b:21:a:b:c", "00-1B-21-0A-0B-0C"] {
+            assert_eq!(text.parse(), Ok(a));
+        }
+        assert_eq!(a.to_string(), "00:1b:21:0a:0b:0c");
+        assert_eq!(a.dashed().to_string(), "00-1B-21-0A-0B-0C");
+        assert_eq!(EtherAddr::from_u64(a.to_u64()), a);
+    }
+
+    #[test]
+    fn what_is_not_an_ether_address_is_refused() {
+        for text in [
+            "",
+            ":",
+            "1:2:3:4:5",
+            "1:2:3:4:5:6:7",
+            "1:2:3:4:5:g",
+            "1:2:3:4:5:",
+            "001:2:3:4:5:6",
+            "1:2:3-4:5:6",
+            "+1:2:3:4:5:6",
+            "1:2:3:4:5:-6",
+            "1 :2:3:4:5:6",
+            "é:2:3:4:5:6",
+        ] {
+            assert_eq!(text.parse::<EtherAddr>(), Err(AddrError::Ether), "{text}");
+        }
+        assert!(AddrError::Ether.to_string().contains("00:1b"));
+    }
+
+    #[test]
+    fn group_broadcast_and_unicast_are_told_apart() {
+        assert!(EtherAddr::BROADCAST.is_broadcast() && EtherAddr::BROADCAST.is_group());
+        assert!(!EtherAddr::ZERO.is_unicast() && !EtherAddr::ZERO.is_group());
+        assert!(EtherAddr([2, 0, 0, 0, 0, 1]).is_unicast());
+        assert!(EtherAddr([1, 0, 0x5e, 0, 0, 1]).is_group());
+    }
+
+    #[test]
+    fn multicast_groups_map_to_their_ether_addresses() {
+        // 239.255.0.1 and 239.127.0.1 share one: the 24th bit is not carried.
+        for group in ["239.255.0.1", "239.127.0.1"] {
+            assert_eq!(
+                EtherAddr::multicast4(v4(group)).to_string(),
+                "01:00:5e:7f:00:01"
+            );
+        }
+        assert_eq!(
+            EtherAddr::multicast6(solicited_node(v6("fe80::2aa:ff:fe28:9c5a"))).to_string(),
+            "33:33:ff:28:9c:5a"
+        );
+    }
+
+    #[test]
+    fn martians_are_those_of_rfc_1812() {
+        for (addr, source, destination) in [
+            ("0.0.0.0", true, true),
+            ("0.1.2.3", true, true),
+            ("1.0.0.0", false, false),
+            ("126.255.255.255", false, false),
+            ("127.0.0.1", true, true),
+            ("128.0.0.0", false, false),
+            ("223.255.255.255", false, false),
+            ("224.0.0.1", true, false),
+            ("239.255.255.255", true, false),
+            ("240.0.0.1", true, true),
+            ("255.255.255.254", true, true),
+            ("255.255.255.255", true, false),
+            ("192.168.1.1", false, false),
+            ("169.254.1.1", false, false),
+        ] {
+            assert_eq!(is_martian_source4(v4(addr)), source, "{addr}");
+            assert_eq!(is_martian_destination4(v4(addr)), destination, "{addr}");
+        }
+        for (addr, source, destination) in [
+            ("::", true, true),
+            ("::1", true, true),
+            ("::2", false, false),
+            ("::ffff:10.0.0.1", true, true),
+            ("2001:db8::1", false, false),
+            ("fe80::1", false, false),
+            ("ff01::1", true, true),
+            ("ff02::1", true, false),
+            ("ff0e::1", true, false),
+        ] {
+            assert_eq!(is_martian_source6(v6(addr)), source, "{addr}");
+            assert_eq!(is_martian_destination6(v6(addr)), destination, "{addr}");
+        }
+    }
+
+    #[test]
+    fn classes_agree_with_the_standard_library_on_every_slash_16() {
+        for high in 0..=0xffffu32 {
+            for low in [0, 1, 0xffff] {
+                let a = Ipv4Addr::from_bits(high << 16 | low);
+                assert_eq!(is_loopback4(a), a.is_loopback());
+                assert_eq!(is_multicast4(a), a.is_multicast());
+                assert_eq!(is_link_local4(a), a.is_link_local());
+                assert_eq!(is_limited_broadcast(a), a.is_broadcast());
+                assert_eq!(is_class_e(a), a.octets()[0] >= 240);
+            }
+            let a = Ipv6Addr::from_bits(u128::from(high) << 112 | 1);
+            assert_eq!(is_link_local6(a), a.is_unicast_link_local());
+            assert_eq!(is_multicast6(a), a.is_multicast());
+        }
+    }
+
+    #[test]
+    fn solicited_node_and_link_local_follow_rfc_4291() {
+        assert_eq!(
+            solicited_node(v6("4037::1:800:200e:8c6c")),
+            v6("ff02::1:ff0e:8c6c")
+        );
+        assert_eq!(
+            link_local_from("34:56:78:9a:bc:de".parse().unwrap()),
+            v6("fe80::3656:78ff:fe9a:bcde")
+        );
+    }
+}

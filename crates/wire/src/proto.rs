@@ -14,6 +14,8 @@ pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
 /// IPv6 inside IP.
 pub const IPV6: u8 = 41;
+/// DCCP (RFC 4340).
+pub const DCCP: u8 = 33;
 /// IPv6 routing header (RFC 8200, 4.4).
 pub const ROUTING: u8 = 43;
 /// IPv6 fragment header (RFC 8200, 4.5).
@@ -36,7 +38,5 @@ pub const OSPF: u8 = 89;
 pub const SCTP: u8 = 132;
 /// Mobility header (RFC 6275).
 pub const MOBILITY: u8 = 135;
-/// Host Identity Protocol (RFC 7401).
-pub const HIP: u8 = 139;
-/// Shim6 (RFC 5533).
-pub const SHIM6: u8 = 140;
+/// UDP-Lite (RFC 3828).
+pub const UDP_LITE: u8 = 136;

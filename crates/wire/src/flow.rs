@@ -1,0 +1,211 @@
+//! The five-tuple of a packet, and a fast seeded hash of it for ECMP and queues.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::bytes::be32;
+use crate::{Ipv4, Ipv6, ext, ipv4, proto};
+
+/// Addresses, ports and protocol of a packet.
+///
+/// Ports are zero where the protocol has none and in every fragment, the first included, so that all pieces
+/// of a datagram share a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FlowKey {
+    /// Over IPv4.
+    V4(Flow<Ipv4Addr>),
+    /// Over IPv6.
+    V6(Flow<Ipv6Addr>),
+}
+
+/// The five-tuple for one kind of address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Flow<A> {
+    /// Source address.
+    pub src: A,
+    /// Destination address.
+    pub dst: A,
+    /// Source port or 0.
+    pub src_port: u16,
+    /// Destination port or 0.
+    pub dst_port: u16,
+    /// Number of the upper layer.
+    pub protocol: u8,
+}
+
+impl<A> Flow<A> {
+    /// The same flow seen from the other side.
+    #[inline]
+    pub fn reversed(self) -> Flow<A> {
+        Flow {
+            src: self.dst,
+            dst: self.src,
+            src_port: self.dst_port,
+            dst_port: self.src_port,
+            protocol: self.protocol,
+        }
+    }
+
+    /// Ports and protocol in one word.
+    #[inline]
+    fn tail(&self) -> u64 {
+        u64::from(self.src_port) << 32 | u64::from(self.dst_port) << 16 | u64::from(self.protocol)
+    }
+}
+
+/// Whether a protocol starts with two ports.
+#[inline]
+const fn has_ports(protocol: u8) -> bool {
+    matches!(
+        protocol,
+        proto::TCP | proto::UDP | proto::SCTP | proto::DCCP | proto::UDP_LITE
+    )
+}
+
+/// The ports at `at`, or zeros.
+#[inline]
+fn ports(packet: &[u8], at: usize) -> (u16, u16) {
+    match packet.get(at..at + 4) {
+        Some(b) => {
+            let both = be32(b, 0);
+            ((both >> 16) as u16, both as u16)
+        }
+        None => (0, 0),
+    }
+}
+
+impl FlowKey {
+    /// The flow of an IP packet of either version; `None` if its headers are not sound enough to tell.
+    #[inline]
+    pub fn of_ip(packet: &[u8]) -> Option<FlowKey> {
+        match packet.first()? >> 4 {
+            4 => FlowKey::of_ip4(packet).map(FlowKey::V4),
+            6 => FlowKey::of_ip6(packet).map(FlowKey::V6),
+            _ => None,
+        }
+    }
+
+    /// The flow of an IPv4 packet; the caller has seen the version.
+    #[inline]
+    pub fn of_ip4(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {
+        let ip = Ipv4::new_unchecked(packet.first_chunk::<{ ipv4::MIN_LEN }>()?);
+        let (src_port, dst_port) = match has_ports(ip.protocol()) && !ip.is_fragment() {
+            true => ports(packet, ip.header_len()),
+            false => (0, 0),
+        };
+        Some(Flow {
+            src: ip.src(),
+            dst: ip.dst(),
+            src_port,
+            dst_port,
+            protocol: ip.protocol(),
+        })
+    }
+
+    /// The flow of an IPv6 packet, looked for behind extension headers; the caller has seen the version.
+    #[inline]
+    pub fn of_ip6(packet: &[u8]) -> Option<Flow<Ipv6Addr>> {
+        let ip = Ipv6::new_unchecked(packet.first_chunk::<{ crate::ipv6::LEN }>()?);
+        let next = ip.next_header();
+        let (protocol, at) = match has_ports(next) {
+            true => (next, Some(crate::ipv6::LEN)),
+            false => match ext::walk(packet) {
+                Ok(w) if w.fragment.is_some_and(|f| !f.is_atomic()) => (proto::FRAGMENT, None),
+                Ok(w) => (w.protocol, has_ports(w.protocol).then_some(w.offset)),
+                Err(_) => (next, None),
+            },
+        };
+        let (src_port, dst_port) = at.map_or((0, 0), |at| ports(packet, at));
+        Some(Flow {
+            src: ip.src(),
+            dst: ip.dst(),
+            src_port,
+            dst_port,
+            protocol,
+        })
+    }
+
+    /// The same flow seen from the other side.
+    #[inline]
+    pub fn reversed(self) -> FlowKey {
+        match self {
+            FlowKey::V4(f) => FlowKey::V4(f.reversed()),
+            FlowKey::V6(f) => FlowKey::V6(f.reversed()),
+        }
+    }
+
+    /// Source address.
+    #[inline]
+    pub fn src(&self) -> IpAddr {
+        match self {
+            FlowKey::V4(f) => f.src.into(),
+            FlowKey::V6(f) => f.src.into(),
+        }
+    }
+
+    /// Destination address.
+    #[inline]
+    pub fn dst(&self) -> IpAddr {
+        match self {
+            FlowKey::V4(f) => f.dst.into(),
+            FlowKey::V6(f) => f.dst.into(),
+        }
+    }
+
+    /// 32 well-mixed bits. Routers that hash one after the other need different seeds, else they polarise.
+    #[inline]
+    pub fn hash(&self, seed: u32) -> u32 {
+        match self {
+            FlowKey::V4(f) => f.hash(seed),
+            FlowKey::V6(f) => f.hash(seed),
+        }
+    }
+}
+
+impl Flow<Ipv4Addr> {
+    /// See [`FlowKey::hash`].
+    #[inline]
+    pub fn hash(&self, seed: u32) -> u32 {
+        let addrs = u64::from(self.src.to_bits()) << 32 | u64::from(self.dst.to_bits());
+        finish(absorb(absorb(start(seed), addrs), self.tail()))
+    }
+}
+
+impl Flow<Ipv6Addr> {
+    /// See [`FlowKey::hash`].
+    #[inline]
+    pub fn hash(&self, seed: u32) -> u32 {
+        let mut state = start(seed);
+        for addr in [self.src.to_bits(), self.dst.to_bits()] {
+            state = absorb(state, (addr >> 64) as u64);
+            state = absorb(state, addr as u64);
+        }
+        finish(absorb(state, self.tail()))
+    }
+}
+
+// Odd multipliers with no structure: the fractional bits of the square roots of 2, 3 and 5. Each step is a
+// bijection of the state, so no key is a trap that swallows the bits which follow.
+const ROOT2: u64 = 0x6a09_e667_f3bc_c909;
+const ROOT3: u64 = 0xbb67_ae85_84ca_a73b;
+const ROOT5: u64 = 0x3c6e_f372_fe94_f82b;
+
+#[inline(always)]
+fn start(seed: u32) -> u64 {
+    u64::from(seed).wrapping_mul(ROOT3) ^ ROOT5
+}
+
+#[inline(always)]
+fn absorb(state: u64, word: u64) -> u64 {
+    let x = (state ^ word).wrapping_mul(ROOT2);
+    x ^ (x >> 32)
+}
+
+#[inline(always)]
+fn finish(state: u64) -> u32 {
+    let x = state.wrapping_mul(ROOT3);
+    let x = (x ^ (x >> 29)).wrapping_mul(ROOT5);
+    (x >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests;

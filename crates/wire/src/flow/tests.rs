@@ -1,0 +1,199 @@
+//! Tests of flow keys and their hash.
+
+use super::*;
+use crate::testing::{Rng, hammer};
+use std::vec;
+use std::vec::Vec;
+
+fn packet4(protocol: u8, fragment_word: u16, options: usize) -> Vec<u8> {
+    let mut b = vec![0; 20 + options];
+    b.extend([0x04, 0xd2, 0, 80, 9, 9, 9, 9]);
+    let mut ip = Ipv4::new_unchecked(&mut b);
+    ip.set_header_len(20 + options);
+    ip.set_protocol(protocol);
+    ip.set_fragment_word(fragment_word);
+    ip.set_src(Ipv4Addr::new(10, 0, 0, 1));
+    ip.set_dst(Ipv4Addr::new(10, 0, 0, 2));
+    b
+}
+
+fn packet6(next: u8, rest: &[&[u8]]) -> Vec<u8> {
+    let mut b = vec![0; 40];
+    let mut ip = Ipv6::new_unchecked(&mut b);
+    ip.set_first_word(0, 0);
+    ip.set_next_header(next);
+    ip.set_src(Ipv6Addr::LOCALHOST);
+    rest.iter().for_each(|r| b.extend(*r));
+    b
+}
+
+fn summary(packet: &[u8]) -> (u16, u16, u8) {
+    match FlowKey::of_ip(packet).unwrap() {
+        FlowKey::V4(f) => (f.src_port, f.dst_port, f.protocol),
+        FlowKey::V6(f) => (f.src_port, f.dst_port, f.protocol),
+    }
+}
+
+#[test]
+fn ports_are_read_where_the_protocol_has_them() {
+    for protocol in 0..=255 {
+        let expected = match protocol {
+            6 | 17 | 33 | 132 | 136 => (1234, 80, protocol),
+            _ => (0, 0, protocol),
+        };
+        assert_eq!(summary(&packet4(protocol, 0, 0)), expected);
+        assert_eq!(summary(&packet4(protocol, ipv4::DF, 40)), expected);
+    }
+    let key = FlowKey::of_ip(&packet4(6, 0, 0)).unwrap();
+    assert_eq!(key.src(), IpAddr::from([10, 0, 0, 1]));
+    assert_eq!(key.reversed().src(), key.dst());
+    assert_eq!(key.reversed().reversed(), key);
+}
+
+#[test]
+fn all_fragments_of_a_datagram_share_a_key() {
+    let first = FlowKey::of_ip(&packet4(17, ipv4::MF, 0)).unwrap();
+    let last = FlowKey::of_ip(&packet4(17, 185, 0)).unwrap();
+    assert_eq!(first, last);
+    assert_eq!(summary(&packet4(17, 185, 0)), (0, 0, 17));
+
+    let upper = [0x04, 0xd2, 0, 80, 9, 9, 9, 9];
+    let pad = [17, 0, 1, 4, 0, 0, 0, 0];
+    let first = packet6(44, &[&ext::fragment_header(60, 0, true, 1), &pad, &upper]);
+    let later = packet6(44, &[&ext::fragment_header(60, 800, false, 1), &upper]);
+    assert_eq!(FlowKey::of_ip(&first), FlowKey::of_ip(&later));
+    let atomic = packet6(44, &[&ext::fragment_header(60, 0, false, 1), &pad, &upper]);
+    assert_eq!(summary(&atomic), (1234, 80, 17));
+}
+
+#[test]
+fn ports_are_found_behind_extension_headers() {
+    let upper = [0x04, 0xd2, 0, 80];
+    let pad = |next| [next, 0, 1, 4, 0, 0, 0, 0];
+    assert_eq!(summary(&packet6(6, &[&upper])), (1234, 80, 6));
+    assert_eq!(
+        summary(&packet6(0, &[&pad(60), &pad(6), &upper])),
+        (1234, 80, 6)
+    );
+    assert_eq!(summary(&packet6(58, &[&upper])), (0, 0, 58));
+    assert_eq!(
+        summary(&packet6(0, &[&pad(60)])),
+        (0, 0, 0),
+        "a broken chain"
+    );
+    assert_eq!(summary(&packet6(6, &[&upper[..3]])), (0, 0, 6));
+}
+
+/// Largest deviation of `buckets` counts from their mean, in standard deviations.
+fn unevenness(hashes: impl Iterator<Item = u32>, buckets: usize) -> f64 {
+    let mut counts = vec![0f64; buckets];
+    let mut n = 0f64;
+    for h in hashes {
+        counts[h as usize % buckets] += 1.0;
+        n += 1.0;
+    }
+    let mean = n / buckets as f64;
+    counts
+        .iter()
+        .fold(0f64, |m, c| m.max((c - mean).abs() / mean.sqrt()))
+}
+
+#[test]
+fn flows_that_differ_in_one_field_spread_evenly() {
+    let base = Flow {
+        src: Ipv4Addr::new(10, 0, 0, 1),
+        dst: Ipv4Addr::new(192, 0, 2, 1),
+        src_port: 1024,
+        dst_port: 80,
+        protocol: 6,
+    };
+    let vary: [fn(&mut Flow<Ipv4Addr>, u32); 4] = [
+        |f, i| f.src = Ipv4Addr::from_bits(f.src.to_bits() + i),
+        |f, i| f.dst = Ipv4Addr::from_bits(f.dst.to_bits() + (i << 8)),
+        |f, i| f.src_port += i as u16,
+        |f, i| f.dst_port += i as u16,
+    ];
+    for (which, vary) in vary.iter().enumerate() {
+        for seed in [0, 1, 0xdead_beef] {
+            for buckets in [2, 3, 4, 7, 16, 128] {
+                let hashes = (0..20_000).map(|i| {
+                    let mut f = base;
+                    vary(&mut f, i);
+                    f.hash(seed)
+                });
+                let worst = unevenness(hashes, buckets);
+                assert!(
+                    worst < 5.0,
+                    "field {which}, seed {seed}, {buckets} buckets: {worst}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn one_flipped_bit_flips_half_of_the_hash() {
+    let mut rng = Rng(5);
+    let mut flips = [[0u32; 32]; 128 + 32];
+    const ROUNDS: u32 = 2_000;
+    for _ in 0..ROUNDS {
+        let f = Flow {
+            src: Ipv6Addr::from_bits(u128::from(rng.next()) << 64 | u128::from(rng.next())),
+            dst: Ipv6Addr::from_bits(u128::from(rng.next())),
+            src_port: rng.next() as u16,
+            dst_port: rng.next() as u16,
+            protocol: rng.byte(),
+        };
+        let h = f.hash(1);
+        for (bit, row) in flips.iter_mut().enumerate() {
+            let mut g = f;
+            match bit {
+                0..128 => g.src = Ipv6Addr::from_bits(f.src.to_bits() ^ 1 << bit),
+                128..144 => g.src_port ^= 1 << (bit - 128),
+                _ => g.dst_port ^= 1 << (bit - 144),
+            }
+            let change = h ^ g.hash(1);
+            row.iter_mut()
+                .enumerate()
+                .for_each(|(i, n)| *n += change >> i & 1);
+        }
+    }
+    for (bit, row) in flips.iter().enumerate() {
+        for (out, &n) in row.iter().enumerate() {
+            let share = f64::from(n) / f64::from(ROUNDS);
+            assert!(
+                (0.4..0.6).contains(&share),
+                "input {bit}, output {out}: {share}"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_seeds_choose_independently() {
+    // Flows that one router sends to next hop 0 of 4 must spread over all four at the next router.
+    let chosen = (0..80_000u32).filter_map(|i| {
+        let f = Flow {
+            src: Ipv4Addr::from_bits(0x0a00_0000 + i),
+            dst: Ipv4Addr::new(192, 0, 2, 1),
+            src_port: 5000,
+            dst_port: 53,
+            protocol: 17,
+        };
+        (f.hash(1) % 4 == 0).then(|| f.hash(2))
+    });
+    assert!(unevenness(chosen, 4) < 5.0);
+}
+
+#[test]
+fn no_bytes_make_it_panic() {
+    let pad = |next| [next, 0, 1, 4, 0, 0, 0, 0];
+    hammer(&packet6(0, &[&pad(60), &pad(6), &[1; 8]]), |b| {
+        FlowKey::of_ip(b);
+        FlowKey::of_ip4(b);
+        FlowKey::of_ip6(b);
+    });
+    hammer(&packet4(17, 0, 8), |b| {
+        FlowKey::of_ip(b).map(|k| k.hash(0));
+    });
+}

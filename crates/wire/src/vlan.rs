@@ -1,0 +1,182 @@
+//! IEEE 802.1Q tags: the four bytes behind the tag's Ethertype, and tagging in place.
+
+use crate::BadHeader;
+use crate::bytes::{be16, put16};
+
+/// Length of a tag.
+pub const LEN: usize = 4;
+/// Highest VLAN identifier that may be used; 0 says "priority only", 4095 is reserved.
+pub const MAX_ID: u16 = 4094;
+
+/// Tag control information and the Ethertype behind it, as they follow the tag's own Ethertype.
+#[derive(Clone, Copy, Debug)]
+pub struct Vlan<B>(B);
+
+impl<B: AsRef<[u8]>> Vlan<B> {
+    /// Proves that the four bytes are there.
+    #[inline]
+    pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
+        match bytes.as_ref().len() {
+            0..LEN => Err(BadHeader::TooShort),
+            _ => Ok(Vlan(bytes)),
+        }
+    }
+
+    /// Trusts that [`LEN`] bytes are there; getters panic otherwise.
+    #[inline]
+    pub fn new_unchecked(bytes: B) -> Self {
+        Vlan(bytes)
+    }
+
+    /// Priority, drop eligibility and identifier as they stand.
+    #[inline]
+    pub fn tci(&self) -> u16 {
+        be16(self.0.as_ref(), 0)
+    }
+
+    /// VLAN identifier, 12 bits.
+    #[inline]
+    pub fn id(&self) -> u16 {
+        self.tci() & 0xfff
+    }
+
+    /// Priority code point, 0 to 7.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        (self.tci() >> 13) as u8
+    }
+
+    /// Whether the frame may be dropped first.
+    #[inline]
+    pub fn drop_eligible(&self) -> bool {
+        self.tci() & 0x1000 != 0
+    }
+
+    /// Ethertype of what follows.
+    #[inline]
+    pub fn ethertype(&self) -> u16 {
+        be16(self.0.as_ref(), 2)
+    }
+
+    /// What follows the tag.
+    #[inline]
+    pub fn payload(&self) -> &[u8] {
+        &self.0.as_ref()[LEN..]
+    }
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Vlan<B> {
+    /// Sets priority, drop eligibility and identifier together.
+    #[inline]
+    pub fn set_tci(&mut self, tci: u16) {
+        put16(self.0.as_mut(), 0, tci);
+    }
+
+    /// Sets the identifier alone.
+    #[inline]
+    pub fn set_id(&mut self, id: u16) {
+        let tci = self.tci() & 0xf000 | id & 0xfff;
+        self.set_tci(tci);
+    }
+
+    /// Sets the Ethertype of what follows.
+    #[inline]
+    pub fn set_ethertype(&mut self, ethertype: u16) {
+        put16(self.0.as_mut(), 2, ethertype);
+    }
+}
+
+/// Tag control information from its parts.
+#[inline]
+pub const fn tci(priority: u8, drop_eligible: bool, id: u16) -> u16 {
+    (priority as u16 & 7) << 13 | (drop_eligible as u16) << 12 | (id & 0xfff)
+}
+
+/// Tags a frame that starts at byte 4 of `frame`, whose first four bytes are free; says whether it fitted.
+#[inline]
+pub fn push(frame: &mut [u8], ethertype: u16, tci: u16) -> bool {
+    let Some(head) = frame.first_chunk_mut::<16>() else {
+        return false;
+    };
+    head.copy_within(4..16, 0);
+    put16(head, 12, ethertype);
+    put16(head, 14, tci);
+    true
+}
+
+/// Removes the outer tag of `frame` and gives its TCI; the frame then starts at byte 4.
+///
+/// The caller has seen that the Ethertype is a tag's. `None` if the frame is too short to hold one.
+#[inline]
+pub fn pop(frame: &mut [u8]) -> Option<u16> {
+    let head = frame.first_chunk_mut::<18>()?;
+    let tci = be16(head, 14);
+    head.copy_within(0..12, 4);
+    Some(tci)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ether::{self, Ether};
+    use crate::testing::hammer;
+
+    const BYTES: [u8; 5] = [0xb0, 0x64, 0x08, 0x00, 0xaa];
+
+    #[test]
+    fn deconstructs() {
+        let v = Vlan::new_checked(&BYTES).unwrap();
+        assert_eq!((v.tci(), v.id(), v.priority()), (0xb064, 100, 5));
+        assert!(v.drop_eligible());
+        assert_eq!((v.ethertype(), v.payload()), (ether::IPV4, &[0xaa][..]));
+    }
+
+    #[test]
+    fn constructs() {
+        let mut bytes = [0xaa; 5];
+        let mut v = Vlan::new_unchecked(&mut bytes);
+        v.set_tci(tci(5, true, 7));
+        v.set_id(100);
+        v.set_ethertype(ether::IPV4);
+        assert_eq!(bytes, BYTES);
+    }
+
+    #[test]
+    fn a_tag_pushed_is_the_tag_popped() {
+        let mut frame = [0u8; 20];
+        for (i, b) in frame.iter_mut().enumerate() {
+            *b = i as u8;
+        }
+        let before = frame;
+        assert!(push(&mut frame, ether::VLAN, 0x2064));
+        assert_eq!(Ether::new_checked(&frame).unwrap().ethertype(), ether::VLAN);
+        assert_eq!(frame[..12], before[4..16]);
+        assert_eq!(frame[16..], before[16..]);
+        assert_eq!(pop(&mut frame), Some(0x2064));
+        assert_eq!(frame[4..], before[4..]);
+    }
+
+    #[test]
+    fn short_frames_are_refused() {
+        for len in 0..4 {
+            assert_eq!(
+                Vlan::new_checked(&BYTES[..len]).err(),
+                Some(BadHeader::TooShort)
+            );
+        }
+        assert!(!push(&mut [0; 15], ether::VLAN, 0));
+        assert_eq!(pop(&mut [0; 17]), None);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        hammer(&BYTES, |bytes| {
+            if let Ok(v) = Vlan::new_checked(bytes) {
+                let _ = (v.id(), v.ethertype(), v.payload());
+            }
+            let mut copy = bytes.to_vec();
+            push(&mut copy, 0, 0);
+            pop(&mut copy);
+        });
+    }
+}
