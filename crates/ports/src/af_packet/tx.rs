@@ -1,0 +1,72 @@
+//! The sending side of a Linux interface.
+
+use super::sys::{BURST, Outlet};
+use super::{Shared, Socket};
+use crate::counts::Counts;
+use engine::packet::Batch;
+use engine::port::TxQueue;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+/// Names of the counters of a transmit queue.
+pub(super) const NAMES: [&str; 3] = ["tx_too_long", "tx_link_down", "tx_errors"];
+const TOO_LONG: usize = 0;
+const LINK_DOWN: usize = 1;
+const ERRORS: usize = 2;
+
+pub(super) struct Tx {
+    socket: Arc<Socket>,
+    shared: Arc<Shared>,
+    outlet: Outlet,
+    counts: Arc<Counts<3>>,
+}
+
+impl Tx {
+    pub(super) fn new(socket: Arc<Socket>, shared: Arc<Shared>, counts: Arc<Counts<3>>) -> Tx {
+        Tx {
+            socket,
+            shared,
+            outlet: Outlet::new(),
+            counts,
+        }
+    }
+
+    /// Which counter a frame is dropped under after this error; `None` if it is to be tried again.
+    fn fate(&self, code: Option<i32>) -> Option<usize> {
+        match code {
+            // No room now. While the link is down there never will be, and old frames must not
+            // wait for it.
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
+                (!self.shared.link_up()).then_some(LINK_DOWN)
+            }
+            Some(libc::ENETDOWN | libc::ENXIO | libc::ENODEV) => Some(LINK_DOWN),
+            Some(libc::EMSGSIZE) => Some(TOO_LONG),
+            _ => Some(ERRORS),
+        }
+    }
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut done = 0;
+        while done < batch.len() {
+            let asked = (batch.len() - done).min(BURST);
+            match self
+                .outlet
+                .send(self.socket.fd.as_raw_fd(), batch.iter().skip(done))
+            {
+                // Fewer than asked: the next one met an error, which the next call will tell.
+                Ok(n) => done += n.min(asked),
+                Err(e) => match self.fate(e.raw_os_error()) {
+                    Some(counter) => {
+                        self.counts.at(counter).add(1);
+                        done += 1;
+                    }
+                    None => break,
+                },
+            }
+        }
+        drop(batch.drain_front(done));
+        done
+    }
+}

@@ -1,0 +1,144 @@
+//! Ports by name: which driver a name means, and which ports are open.
+
+use crate::memory::{self, Memory};
+use crate::{af_packet, null, pcap};
+use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Things that happened to ports and that somebody should read: a link that went down, a file that
+/// cannot be written. Oldest first.
+#[derive(Clone, Default)]
+pub(crate) struct Events(Arc<Mutex<Vec<String>>>);
+
+/// Events kept while nobody collects them.
+const MAX_EVENTS: usize = 1000;
+
+impl Events {
+    pub(crate) fn say(&self, text: String) {
+        let mut list = lock(&self.0);
+        if list.len() < MAX_EVENTS {
+            list.push(text);
+        }
+    }
+}
+
+/// What a driver makes of a port.
+pub(crate) struct Parts {
+    pub(crate) port: Arc<dyn Port>,
+    pub(crate) rx: Vec<Box<dyn RxQueue>>,
+    pub(crate) tx: Vec<Box<dyn TxQueue>>,
+}
+
+/// All ports of a process, by name. See the crate's page for the names.
+#[derive(Default)]
+pub struct Directory {
+    open: Mutex<BTreeMap<String, OpenPort>>,
+    memory: Mutex<BTreeMap<String, Memory>>,
+    events: Events,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Directory {
+    /// A directory with no port open.
+    pub fn new() -> Directory {
+        Directory::default()
+    }
+
+    /// What has happened to ports since the last call, one sentence each, oldest first.
+    pub fn events(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.events.0))
+    }
+
+    /// The far end of the in-memory port `mem:NAME`; the port need not be open yet.
+    pub fn memory(&self, name: &str) -> Memory {
+        lock(&self.memory)
+            .entry(name.to_string())
+            .or_default()
+            .clone()
+    }
+
+    fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
+        match name.split_once(':') {
+            Some(("af_packet", interface)) => af_packet::probe(interface),
+            Some(("mem", rest)) => Ok(memory::probe(&self.memory(rest))),
+            Some(("null", rest)) => null::probe(rest),
+            Some(("pcap", rest)) => pcap::probe(rest),
+            _ => af_packet::probe(name),
+        }
+    }
+
+    fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        match name.split_once(':') {
+            Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),
+            Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
+            Some(("null", rest)) => null::open(rest, request),
+            Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
+            _ => af_packet::open(name, request, &self.events),
+        }
+    }
+}
+
+impl PortDirectory for Directory {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        match self.get(name) {
+            Some(open) => Ok(open.port.info()),
+            None => self.probe_driver(name),
+        }
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
+        let mut ports = lock(&self.open);
+        if let Some(open) = ports.get(name) {
+            return enough(name, "open with", (open.rx.len(), open.tx.len()), request)
+                .map(|()| open.clone());
+        }
+        let info = self.probe_driver(name)?;
+        enough(
+            name,
+            "made for",
+            (info.max_rx_queues, info.max_tx_queues),
+            request,
+        )?;
+        let parts = self.open_driver(name, request)?;
+        let open = OpenPort {
+            name: name.to_string(),
+            port: parts.port,
+            rx: parts.rx.into_iter().map(Slot::new).collect(),
+            tx: parts.tx.into_iter().map(Slot::new).collect(),
+        };
+        ports.insert(name.to_string(), open.clone());
+        Ok(open)
+    }
+
+    fn get(&self, name: &str) -> Option<OpenPort> {
+        lock(&self.open).get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        lock(&self.open).keys().cloned().collect()
+    }
+
+    fn close(&self, name: &str) {
+        lock(&self.open).remove(name);
+    }
+}
+
+/// Whether a port with queues `has` can serve a request.
+fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result<(), String> {
+    for (kind, has, asked) in [
+        ("receive", has.0, r.rx_queues),
+        ("transmit", has.1, r.tx_queues),
+    ] {
+        if asked > has {
+            return Err(format!(
+                "{name} is {how} {has} {kind} queues, {asked} are asked: use fewer cores (CORES) or \
+                 queues (QUEUES) for it"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,313 @@
+//! `mem:NAME`: a port whose other end is in the hands of a test.
+//!
+//! Frames cross as bytes and under a lock, since the far end may live on any thread: made for tests
+//! and demonstrations, not for speed. Sleeping workers wake as they would for a real port.
+
+use crate::directory::Parts;
+use crate::sys;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Queues that a memory port can have, each way.
+const MAX_QUEUES: usize = 64;
+
+/// A frame that the router sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The transmit queue that it left by.
+    pub queue: usize,
+    /// Its bytes.
+    pub frame: Vec<u8>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Frames under way to each receive queue; it grows with the queues used.
+    rx: Vec<VecDeque<Vec<u8>>>,
+    bells: Vec<Arc<OwnedFd>>,
+    sent: VecDeque<Sent>,
+    rx_limit: usize,
+    tx_limit: usize,
+    up: bool,
+    ended: bool,
+    too_long: u64,
+    rx_full: u64,
+    link_down: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The far end of a memory port: what it injects, the router receives; what the router sends, it
+/// collects. Clones are handles to the same port.
+#[derive(Clone)]
+pub struct Memory(Arc<Shared>);
+
+impl Default for Memory {
+    /// A port with its link up, 8192 frames of room in every receive queue and no limit for sent
+    /// frames.
+    fn default() -> Memory {
+        let state = State {
+            rx_limit: 8192,
+            tx_limit: usize::MAX,
+            up: true,
+            ..State::default()
+        };
+        Memory(Arc::new(Shared {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        }))
+    }
+}
+
+impl Memory {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Limits the frames that wait in each receive queue, and those sent and not collected yet.
+    pub fn limit(&self, rx: usize, tx: usize) {
+        let mut state = self.lock();
+        (state.rx_limit, state.tx_limit) = (rx, tx);
+    }
+
+    /// Sends a frame to a receive queue of the router. False if the queue is full (counted as
+    /// `rx_full`) or the link is down (`link_down`).
+    pub fn inject(&self, queue: usize, frame: &[u8]) -> bool {
+        self.inject_all(queue, [frame]) == 1
+    }
+
+    /// As [`inject`](Self::inject) for several frames, at once; returns how many were taken.
+    pub fn inject_all<'a>(
+        &self,
+        queue: usize,
+        frames: impl IntoIterator<Item = &'a [u8]>,
+    ) -> usize {
+        let mut state = self.lock();
+        state.grow(queue + 1);
+        let mut taken = 0;
+        for frame in frames {
+            if !state.up {
+                state.link_down += 1;
+            } else if state.rx[queue].len() >= state.rx_limit {
+                state.rx_full += 1;
+            } else {
+                state.rx[queue].push_back(frame.to_vec());
+                taken += 1;
+            }
+        }
+        if taken > 0
+            && let Some(bell) = state.bells.get(queue)
+        {
+            sys::signal(bell);
+        }
+        taken
+    }
+
+    /// Frames that wait in a receive queue.
+    pub fn waiting(&self, queue: usize) -> usize {
+        self.lock().rx.get(queue).map_or(0, VecDeque::len)
+    }
+
+    /// Takes all frames that the router has sent, in order.
+    pub fn collect(&self) -> Vec<Sent> {
+        let sent = self.lock().sent.drain(..).collect();
+        self.0.changed.notify_all();
+        sent
+    }
+
+    /// Waits until `frames` have been sent and not collected, or the time is over; then collects.
+    pub fn collect_at_least(&self, frames: usize, limit: Duration) -> Vec<Sent> {
+        self.wait(limit, |state| state.sent.len() >= frames);
+        self.collect()
+    }
+
+    /// Waits until no injected frame waits any more; false if the time is over.
+    pub fn wait_received(&self, limit: Duration) -> bool {
+        self.wait(limit, |state| state.rx.iter().all(VecDeque::is_empty))
+    }
+
+    fn wait(&self, limit: Duration, ready: impl Fn(&State) -> bool) -> bool {
+        let end = Instant::now() + limit;
+        let mut state = self.lock();
+        while !ready(&state) {
+            let Some(left) = end.checked_duration_since(Instant::now()) else {
+                return false;
+            };
+            let waited = self.0.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Takes the link up or down. While it is down frames are lost, both ways.
+    pub fn set_link(&self, up: bool) {
+        self.lock().up = up;
+    }
+
+    /// Says that no frame will be injected any more.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        for bell in &state.bells {
+            sys::signal(bell);
+        }
+    }
+}
+
+impl State {
+    fn grow(&mut self, queues: usize) {
+        if self.rx.len() < queues {
+            self.rx.resize_with(queues, VecDeque::new);
+        }
+    }
+}
+
+impl Port for Memory {
+    fn info(&self) -> PortInfo {
+        probe(self)
+    }
+
+    fn link_up(&self) -> bool {
+        self.lock().up
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        let state = self.lock();
+        vec![
+            ("too_long", None, state.too_long),
+            ("rx_full", None, state.rx_full),
+            ("link_down", None, state.link_down),
+        ]
+    }
+}
+
+struct Rx {
+    memory: Memory,
+    queue: usize,
+    bell: Option<Arc<OwnedFd>>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let mut state = self.memory.lock();
+        let mut n = 0;
+        while n < max
+            && let Some(frame) = state.rx[self.queue].pop_front()
+        {
+            if frame.len() > engine::pool::data_bytes() {
+                state.too_long += 1;
+                continue;
+            }
+            let Some(mut packet) = Packet::from_bytes(&frame) else {
+                // The pool has run dry: the frame waits, as it would in a device.
+                state.rx[self.queue].push_front(frame);
+                break;
+            };
+            packet.set_mac_here();
+            packet.anno_mut().packet_type = crate::link_type(&frame);
+            into.push(packet);
+            n += 1;
+        }
+        if state.rx[self.queue].is_empty() {
+            if let Some(bell) = self.bell.as_ref().filter(|_| !state.ended) {
+                sys::clear(bell);
+            }
+            if n > 0 {
+                self.memory.0.changed.notify_all();
+            }
+        }
+        n
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.bell.as_ref().map(|bell| bell.as_raw_fd())
+    }
+
+    fn ended(&self) -> bool {
+        let state = self.memory.lock();
+        state.ended && state.rx[self.queue].is_empty()
+    }
+}
+
+struct Tx {
+    memory: Memory,
+    queue: usize,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut state = self.memory.lock();
+        if !state.up {
+            let n = batch.len();
+            state.link_down += n as u64;
+            batch.clear();
+            return n;
+        }
+        let n = batch
+            .len()
+            .min(state.tx_limit.saturating_sub(state.sent.len()));
+        let queue = self.queue;
+        let frames = batch.drain_front(n);
+        state.sent.extend(frames.map(|packet| Sent {
+            queue,
+            frame: packet.data().to_vec(),
+        }));
+        if n > 0 {
+            self.memory.0.changed.notify_all();
+        }
+        n
+    }
+}
+
+/// What a memory port offers.
+pub(crate) fn probe(_memory: &Memory) -> PortInfo {
+    PortInfo {
+        driver: "memory".into(),
+        max_rx_queues: MAX_QUEUES,
+        max_tx_queues: MAX_QUEUES,
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+        node: None,
+        remarks: Vec::new(),
+    }
+}
+
+/// Opens the router's end.
+pub(crate) fn open(memory: &Memory, request: &PortRequest) -> Parts {
+    let mut state = memory.lock();
+    state.grow(request.rx_queues);
+    // Frames may wait already, so the bells start rung. Without a descriptor the port is polled.
+    let bells = (0..state.rx.len()).map(|_| sys::eventfd().map(Arc::new));
+    state.bells = bells.collect::<Result<_, _>>().unwrap_or_default();
+    state.bells.iter().for_each(|bell| sys::signal(bell));
+    let rx = (0..request.rx_queues).map(|queue| {
+        let bell = state.bells.get(queue).cloned();
+        Box::new(Rx {
+            memory: memory.clone(),
+            queue,
+            bell,
+        }) as Box<dyn RxQueue>
+    });
+    let rx = rx.collect();
+    let tx = (0..request.tx_queues)
+        .map(|queue| {
+            Box::new(Tx {
+                memory: memory.clone(),
+                queue,
+            }) as Box<dyn TxQueue>
+        })
+        .collect();
+    drop(state);
+    Parts {
+        port: Arc::new(memory.clone()),
+        rx,
+        tx,
+    }
+}

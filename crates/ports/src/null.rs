@@ -1,0 +1,120 @@
+//! `null:` discards what it is sent and receives nothing; `null:LENGTH` receives, without end, UDP
+//! frames of that many bytes. For measuring what a router costs without a device.
+
+use crate::directory::Parts;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use std::sync::Arc;
+
+const MAX_QUEUES: usize = 64;
+
+struct Null(PortInfo);
+
+impl Port for Null {
+    fn info(&self) -> PortInfo {
+        self.0.clone()
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        Vec::new()
+    }
+}
+
+/// Receives copies of one frame, or nothing.
+struct Rx(Option<Vec<u8>>);
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let Some(frame) = &self.0 else {
+            return 0;
+        };
+        for n in 0..max {
+            let Some(mut packet) = Packet::from_bytes(frame) else {
+                return n;
+            };
+            packet.set_mac_here();
+            into.push(packet);
+        }
+        max
+    }
+
+    fn ended(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+struct Tx;
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let n = batch.len();
+        batch.clear();
+        n
+    }
+}
+
+/// A UDP frame of `len` bytes (42 at least) from 10.0.0.1 to 10.0.1.1.
+fn frame(len: usize, queue: usize) -> Vec<u8> {
+    let mut f = vec![0; len];
+    f[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+    f[12..14].copy_from_slice(&[8, 0]);
+    f[14..24].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17]);
+    f[16..18].copy_from_slice(&((len - 14) as u16).to_be_bytes());
+    f[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 1, 1]);
+    let check = wire::checksum::checksum(&f[14..34]);
+    f[24..26].copy_from_slice(&check.to_be_bytes());
+    // Checksum 0: none (RFC 768).
+    f[34..38].copy_from_slice(&[0x10, queue as u8, 0, 9]);
+    f[38..40].copy_from_slice(&((len - 34) as u16).to_be_bytes());
+    f
+}
+
+fn length(rest: &str) -> Result<Option<usize>, String> {
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let max = engine::pool::data_bytes();
+    match rest.parse() {
+        Ok(len) if (42..=max).contains(&len) => Ok(Some(len)),
+        _ => Err(format!(
+            "null:{rest} must say a frame length from 42 to {max} bytes, or none"
+        )),
+    }
+}
+
+/// What the port offers.
+///
+/// # Errors
+/// The text behind `null:` is not a frame length.
+pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
+    length(rest)?;
+    Ok(PortInfo {
+        driver: "null".into(),
+        max_rx_queues: MAX_QUEUES,
+        max_tx_queues: MAX_QUEUES,
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: 1500,
+        node: None,
+        remarks: Vec::new(),
+    })
+}
+
+/// Opens the port.
+///
+/// # Errors
+/// As [`probe`].
+pub(crate) fn open(rest: &str, request: &PortRequest) -> Result<Parts, String> {
+    let (info, len) = (probe(rest)?, length(rest)?);
+    let rx = (0..request.rx_queues)
+        .map(|queue| Box::new(Rx(len.map(|len| frame(len, queue)))) as Box<dyn RxQueue>);
+    let tx = (0..request.tx_queues).map(|_| Box::new(Tx) as Box<dyn TxQueue>);
+    Ok(Parts {
+        port: Arc::new(Null(info)),
+        rx: rx.collect(),
+        tx: tx.collect(),
+    })
+}

@@ -1,0 +1,248 @@
+//! Work that Linux leaves to the device and that a router must do itself: unfinished checksums and
+//! segmentation of super-frames (GSO), as a virtio-net header announces them (virtio 1.2, 5.1.6).
+//!
+//! A frame between two Linux network namespaces, or from a TAP, may carry a checksum field that
+//! holds only the pseudo-header's sum, and may be 64 KiB of TCP that nobody has cut yet. Frames must
+//! not leave for a real wire like this.
+
+use engine::packet::Packet;
+use wire::checksum;
+
+const NEEDS_CSUM: u8 = 1;
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+const GSO_UDP_L4: u8 = 5;
+/// Set beside the kind when the segment carries CWR; segments keep to RFC 3168 either way.
+const GSO_ECN: u8 = 0x80;
+
+/// The virtio-net header before a frame, in the machine's byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct VnetHeader {
+    flags: u8,
+    kind: u8,
+    segment: u16,
+    csum_start: u16,
+    csum_offset: u16,
+}
+
+/// Bytes of a virtio-net header.
+pub(crate) const VNET_LEN: usize = 10;
+
+impl VnetHeader {
+    /// Reads a header.
+    pub(crate) fn parse(b: &[u8; VNET_LEN]) -> VnetHeader {
+        let word = |at: usize| u16::from_ne_bytes([b[at], b[at + 1]]);
+        VnetHeader {
+            flags: b[0],
+            kind: b[1] & !GSO_ECN,
+            segment: word(4),
+            csum_start: word(6),
+            csum_offset: word(8),
+        }
+    }
+
+    /// Whether the frame must be cut.
+    pub(crate) fn is_gso(&self) -> bool {
+        self.kind != GSO_NONE
+    }
+
+    /// Finishes the checksum of a whole frame, if it is unfinished. False if the header points
+    /// outside the frame.
+    pub(crate) fn complete(&self, frame: &mut [u8]) -> bool {
+        if self.flags & NEEDS_CSUM == 0 {
+            return true;
+        }
+        let (start, offset) = (usize::from(self.csum_start), usize::from(self.csum_offset));
+        let Some(covered) = frame.get_mut(start..) else {
+            return false;
+        };
+        if offset + 2 > covered.len() {
+            return false;
+        }
+        // The field holds the pseudo-header's sum, so it takes part in the sum as it is.
+        let sum = checksum::sum(covered);
+        let udp = offset == UDP_CSUM;
+        let check = if udp {
+            checksum::finish_udp(sum)
+        } else {
+            checksum::finish(sum)
+        };
+        covered[offset..offset + 2].copy_from_slice(&check.to_be_bytes());
+        true
+    }
+}
+
+const UDP_CSUM: usize = 6;
+const TCP_CSUM: usize = 16;
+const TCP_FLAGS: usize = 13;
+
+/// Why a super-frame could not be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CutError {
+    /// A kind of offload that is not known here, or headers that do not fit it.
+    Unknown,
+    /// The pool has run dry; what came before was delivered.
+    NoBuffer,
+    /// A segment is longer than a packet buffer.
+    TooLong,
+}
+
+/// Where the headers of a super-frame lie.
+struct Shape {
+    network: usize,
+    transport: usize,
+    payload: usize,
+    v6: bool,
+    tcp: bool,
+}
+
+impl Shape {
+    fn of(vnet: &VnetHeader, head: &[u8]) -> Option<Shape> {
+        let mut at = 12;
+        while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
+            at += 4;
+        }
+        let v6 = head[at..at + 2] == [0x86, 0xdd];
+        let network = at + 2;
+        let tcp = vnet.kind != GSO_UDP_L4;
+        let known = match vnet.kind {
+            GSO_TCPV4 => !v6,
+            GSO_TCPV6 => v6,
+            GSO_UDP_L4 => true,
+            _ => false,
+        };
+        let ip_len = if v6 {
+            40
+        } else {
+            usize::from(head.get(network)? & 0xf) * 4
+        };
+        // With an unfinished checksum, which GSO frames have, its start is the transport header,
+        // behind IPv6 extension headers too.
+        let transport = if vnet.flags & NEEDS_CSUM != 0 {
+            usize::from(vnet.csum_start)
+        } else {
+            network + ip_len
+        };
+        if !known || transport < network + ip_len.max(20) {
+            return None;
+        }
+        let payload = if tcp {
+            let len = usize::from(head.get(transport + 12)? >> 4) * 4;
+            (len >= 20).then_some(transport + len)?
+        } else {
+            transport + 8
+        };
+        (payload <= head.len() && vnet.segment > 0).then_some(Shape {
+            network,
+            transport,
+            payload,
+            v6,
+            tcp,
+        })
+    }
+
+    /// Rewrites the headers of the segment in `frame`, the `index`th with `start` payload bytes
+    /// before it.
+    fn finish(&self, frame: &mut [u8], index: usize, start: usize, last: bool) {
+        let (headers, transport) = frame.split_at_mut(self.transport);
+        let ip = &mut headers[self.network..];
+        let ip_len = ip.len() + transport.len();
+        let pseudo = if self.v6 {
+            ip[4..6].copy_from_slice(&((ip_len - 40) as u16).to_be_bytes());
+            checksum::sum(&ip[8..40])
+        } else {
+            let id = u16::from_be_bytes([ip[4], ip[5]]).wrapping_add(index as u16);
+            ip[2..4].copy_from_slice(&(ip_len as u16).to_be_bytes());
+            ip[4..6].copy_from_slice(&id.to_be_bytes());
+            ip[10..12].fill(0);
+            let check = checksum::checksum(ip);
+            ip[10..12].copy_from_slice(&check.to_be_bytes());
+            checksum::sum(&ip[12..20])
+        };
+        let pseudo = pseudo + transport.len() as u64;
+        if self.tcp {
+            finish_tcp(transport, pseudo + 6, index, start, last);
+        } else {
+            let len = transport.len() as u16;
+            transport[4..6].copy_from_slice(&len.to_be_bytes());
+            transport[UDP_CSUM..UDP_CSUM + 2].fill(0);
+            let check = checksum::finish_udp(pseudo + 17 + checksum::sum(transport));
+            transport[UDP_CSUM..UDP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
+        }
+    }
+}
+
+fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: bool) {
+    use wire::tcp::{CWR, FIN, PSH};
+    let seq = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]).wrapping_add(start as u32);
+    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
+    if !last {
+        tcp[TCP_FLAGS] &= !(FIN | PSH);
+    }
+    if index > 0 {
+        tcp[TCP_FLAGS] &= !CWR;
+    }
+    tcp[TCP_CSUM..TCP_CSUM + 2].fill(0);
+    let check = checksum::finish(pseudo + checksum::sum(tcp));
+    tcp[TCP_CSUM..TCP_CSUM + 2].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Cuts the super-frame that lies in `head` and then `tail` into packets, in order. All headers must
+/// lie in `head`.
+///
+/// # Errors
+/// See [`CutError`]. Segments made before the error have been delivered.
+pub(crate) fn cut(
+    vnet: &VnetHeader,
+    head: &[u8],
+    tail: &[u8],
+    mut deliver: impl FnMut(Packet),
+) -> Result<(), CutError> {
+    let shape = Shape::of(vnet, head).ok_or(CutError::Unknown)?;
+    let size = usize::from(vnet.segment);
+    let total = head.len() - shape.payload + tail.len();
+    let (mut start, mut index) = (0, 0);
+    loop {
+        let len = size.min(total - start);
+        let mut packet = Packet::new().ok_or(CutError::NoBuffer)?;
+        let room = packet.put(shape.payload + len).ok_or(CutError::TooLong)?;
+        let (headers, payload) = room.split_at_mut(shape.payload);
+        headers.copy_from_slice(&head[..shape.payload]);
+        gather(&head[shape.payload..], tail, start, payload);
+        let last = start + len == total;
+        shape.finish(room, index, start, last);
+        deliver(packet);
+        if last {
+            return Ok(());
+        }
+        start += len;
+        index += 1;
+    }
+}
+
+/// Copies bytes from `from` on out of two adjacent pieces.
+fn gather(first: &[u8], second: &[u8], from: usize, to: &mut [u8]) {
+    let part = first.get(from..).unwrap_or(&[]);
+    let n = part.len().min(to.len());
+    to[..n].copy_from_slice(&part[..n]);
+    let behind = (from + n).saturating_sub(first.len());
+    let rest = &mut to[n..];
+    rest.copy_from_slice(&second[behind..behind + rest.len()]);
+}
+
+/// Puts a VLAN tag that the kernel had taken out back into an Ethernet frame. False if the frame is
+/// too short or has no headroom.
+pub(crate) fn insert_tag(packet: &mut Packet, tpid: u16, tci: u16) -> bool {
+    if packet.len() < 14 || packet.push(4).is_none() {
+        return false;
+    }
+    let data = packet.data_mut();
+    data.copy_within(4..16, 0);
+    data[12..14].copy_from_slice(&tpid.to_be_bytes());
+    data[14..16].copy_from_slice(&tci.to_be_bytes());
+    true
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use super::*;
+use wire::checksum::{is_valid, sum};
+
+/// An Ethernet/IPv4|IPv6/TCP|UDP super-frame with a checksum field as Linux leaves it.
+fn frame(v6: bool, tcp: bool, flags: u8, payload: usize) -> (Vec<u8>, usize) {
+    let mut f = vec![0u8; 12];
+    f.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+    let proto = if tcp { 6 } else { 17 };
+    if v6 {
+        f.extend([0x60, 0, 0, 0, 0, 0, proto, 64]);
+        f.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        f.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    } else {
+        f.extend([
+            0x45, 0, 0, 0, 0xff, 0xff, 0x40, 0, 64, proto, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ]);
+    }
+    let transport = f.len();
+    if tcp {
+        f.extend([
+            0, 80, 0, 81, 0xff, 0xff, 0xff, 0, 0, 0, 0, 9, 0x80, flags, 1, 0, 0, 0, 0, 0,
+        ]);
+        f.extend([1, 1, 8, 10, 1, 2, 3, 4, 5, 6, 7, 8]);
+    } else {
+        f.extend([0, 80, 0, 81, 0, 0, 0, 0]);
+    }
+    f.extend((0..payload).map(|i| (i * 7 + i / 251) as u8));
+    (f, transport)
+}
+
+fn vnet(kind: u8, segment: u16, transport: usize, offset: usize) -> VnetHeader {
+    VnetHeader {
+        flags: NEEDS_CSUM,
+        kind,
+        segment,
+        csum_start: transport as u16,
+        csum_offset: offset as u16,
+    }
+}
+
+fn transport_is_valid(data: &[u8], v6: bool, transport: usize, proto: u64) -> bool {
+    let addresses = if v6 { &data[22..54] } else { &data[26..34] };
+    let t = &data[transport..];
+    is_valid(sum(addresses) + proto + t.len() as u64 + sum(t))
+}
+
+/// Cuts at a head of every given length and checks every segment against the definition.
+fn check_cut(v6: bool, tcp: bool, payload: usize, size: u16, head_len: usize) {
+    let (f, transport) = frame(v6, tcp, 0x99, payload);
+    let offset = if tcp { TCP_CSUM } else { UDP_CSUM };
+    let kind = match (tcp, v6) {
+        (true, false) => GSO_TCPV4,
+        (true, true) => GSO_TCPV6,
+        (false, _) => GSO_UDP_L4,
+    };
+    let (head, tail) = f.split_at(head_len.min(f.len()));
+    let mut out = Vec::new();
+    cut(&vnet(kind, size, transport, offset), head, tail, |p| {
+        out.push(p.data().to_vec())
+    })
+    .unwrap();
+    let headers = f.len() - payload;
+    let mut bytes: Vec<u8> = Vec::new();
+    for (i, d) in out.iter().enumerate() {
+        assert!(d.len() - headers <= usize::from(size));
+        assert!(transport_is_valid(
+            d,
+            v6,
+            transport,
+            if tcp { 6 } else { 17 }
+        ));
+        if v6 {
+            assert_eq!(
+                usize::from(u16::from_be_bytes([d[18], d[19]])),
+                d.len() - 54
+            );
+        } else {
+            assert!(wire::checksum::verify(&d[14..34]));
+            assert_eq!(
+                usize::from(u16::from_be_bytes([d[16], d[17]])),
+                d.len() - 14
+            );
+            assert_eq!(
+                u16::from_be_bytes([d[18], d[19]]),
+                0xffffu16.wrapping_add(i as u16)
+            );
+        }
+        let t = &d[transport..];
+        if tcp {
+            let seq = u32::from_be_bytes([t[4], t[5], t[6], t[7]]);
+            assert_eq!(seq, 0xffff_ff00u32.wrapping_add(bytes.len() as u32));
+            let expected =
+                0x10 | if i == 0 { 0x80 } else { 0 } | if i + 1 == out.len() { 0x09 } else { 0 };
+            assert_eq!(t[13], expected, "flags of segment {i}");
+        } else {
+            assert_eq!(usize::from(u16::from_be_bytes([t[4], t[5]])), t.len());
+        }
+        bytes.extend(&d[headers..]);
+    }
+    assert_eq!(bytes, &f[headers..]);
+    assert_eq!(out.len(), payload.div_ceil(usize::from(size)).max(1));
+}
+
+#[test]
+fn a_super_frame_is_cut_into_segments_that_stand_alone() {
+    for v6 in [false, true] {
+        for tcp in [false, true] {
+            for payload in [0, 1, 1447, 1448, 1449, 30_001, 64_000] {
+                for head in [120, 2048, 4000] {
+                    check_cut(v6, tcp, payload, 1448, head);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_unfinished_checksum_is_completed_and_others_are_left_alone() {
+    let (mut f, transport) = frame(false, true, 0x18, 333);
+    let len = (f.len() - transport) as u64;
+    let pseudo = wire::checksum::fold(sum(&f[26..34]) + 6 + len);
+    f[transport + 16..transport + 18].copy_from_slice(&pseudo.to_be_bytes());
+    let before = f.clone();
+    assert!(VnetHeader::default().complete(&mut f));
+    assert_eq!(f, before);
+    assert!(vnet(GSO_NONE, 0, transport, TCP_CSUM).complete(&mut f));
+    assert!(transport_is_valid(&f, false, transport, 6));
+}
+
+#[test]
+fn headers_that_lie_outside_the_frame_are_refused() {
+    let (f, transport) = frame(false, true, 0, 100);
+    for len in 0..transport + 32 {
+        let r = cut(
+            &vnet(GSO_TCPV4, 50, transport, TCP_CSUM),
+            &f[..len],
+            &[0; 99],
+            |_| (),
+        );
+        assert_eq!(r, Err(CutError::Unknown), "head of {len} bytes");
+    }
+    for kind in [GSO_TCPV6, 3, 99] {
+        let r = cut(&vnet(kind, 50, transport, TCP_CSUM), &f, &[], |_| ());
+        assert_eq!(r, Err(CutError::Unknown));
+    }
+    assert!(cut(&vnet(GSO_TCPV4, 0, transport, TCP_CSUM), &f, &[], |_| ()).is_err());
+    for start in 80..200 {
+        let h = vnet(GSO_NONE, 0, start, 16);
+        assert_eq!(h.complete(&mut f.clone()), start + 18 <= f.len());
+    }
+}
+
+#[test]
+fn a_tag_goes_behind_the_addresses() {
+    let mut p = Packet::from_bytes(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 8, 0, 9, 9]).unwrap();
+    assert!(insert_tag(&mut p, 0x8100, 0x2064));
+    assert_eq!(
+        p.data(),
+        [
+            1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x81, 0, 0x20, 0x64, 8, 0, 9, 9
+        ]
+    );
+    assert!(!insert_tag(
+        &mut Packet::from_bytes(&[0; 13]).unwrap(),
+        0x8100,
+        1
+    ));
+}

@@ -1,0 +1,413 @@
+//! Capture files: pcap (microseconds or nanoseconds, either byte order) and pcapng are read, pcap
+//! with nanoseconds is written. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+
+use std::io::{self, BufRead, ErrorKind, Write};
+
+/// Link type of Ethernet frames.
+pub const ETHERNET: u16 = 1;
+/// Longest record that is believed; capture programs write no longer ones.
+const MAX_RECORD: usize = 262_144;
+/// Longest pcapng block that is believed: a record with its comments.
+const MAX_BLOCK: usize = 16 << 20;
+
+const MICROS: u32 = 0xa1b2_c3d4;
+const NANOS: u32 = 0xa1b2_3c4d;
+const SECTION: u32 = 0x0a0d_0d0a;
+const SECTION_ORDER: u32 = 0x1a2b_3c4d;
+const INTERFACE: u32 = 1;
+const SIMPLE: u32 = 3;
+const ENHANCED: u32 = 6;
+
+/// What a file tells about a frame, beside its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Time of capture in nanoseconds since the Unix epoch; 0 = not in the file.
+    pub timestamp: u64,
+    /// Length of the frame on its wire, in bytes; it may be longer than what was captured.
+    pub original: usize,
+    /// Link type of the interface that the frame was captured on; 1 = Ethernet.
+    pub link: u16,
+}
+
+/// An interface of a pcapng section.
+#[derive(Clone, Copy)]
+struct Interface {
+    link: u16,
+    snap: usize,
+    ticks: Ticks,
+}
+
+/// Units of a timestamp.
+#[derive(Clone, Copy)]
+enum Ticks {
+    /// 10^-n seconds.
+    Decimal(u32),
+    /// 2^-n seconds.
+    Binary(u32),
+}
+
+impl Ticks {
+    fn nanos(self, units: u64) -> u64 {
+        match self {
+            Ticks::Decimal(n @ 0..=9) => units.saturating_mul(10u64.pow(9 - n)),
+            Ticks::Decimal(n) => 10u64.checked_pow(n - 9).map_or(0, |by| units / by),
+            Ticks::Binary(n) => {
+                let nanos = (u128::from(units) * 1_000_000_000)
+                    .checked_shr(n)
+                    .unwrap_or(0);
+                u64::try_from(nanos).unwrap_or(u64::MAX)
+            }
+        }
+    }
+}
+
+enum Kind {
+    Pcap { link: u16, nanos: bool },
+    Pcapng { interfaces: Vec<Interface> },
+}
+
+/// Reads frames from a capture file.
+pub struct Reader<R> {
+    file: R,
+    kind: Kind,
+    /// Whether numbers are big-endian.
+    big: bool,
+    /// Bytes read so far, for messages.
+    at: u64,
+    block: Vec<u8>,
+}
+
+impl<R: BufRead> Reader<R> {
+    /// Reads the file's header.
+    ///
+    /// # Errors
+    /// The file cannot be read or is no capture file; a sentence.
+    pub fn new(file: R) -> Result<Reader<R>, String> {
+        let kind = Kind::Pcapng {
+            interfaces: Vec::new(),
+        };
+        let mut reader = Reader {
+            file,
+            kind,
+            big: false,
+            at: 0,
+            block: Vec::new(),
+        };
+        let mut magic = [0; 4];
+        if !reader.fill(&mut magic)? {
+            return Err("the file is empty".into());
+        }
+        let little = u32::from_le_bytes(magic);
+        reader.big = matches!(little.swap_bytes(), MICROS | NANOS);
+        match if reader.big {
+            little.swap_bytes()
+        } else {
+            little
+        } {
+            SECTION => reader.section()?,
+            number @ (MICROS | NANOS) => {
+                let mut header = [0; 20];
+                reader.must_fill(&mut header)?;
+                // The upper bits tell of a frame check sequence, which Ethernet files do not have.
+                let link = reader.number(&header[16..20]) as u16;
+                reader.kind = Kind::Pcap {
+                    link,
+                    nanos: number == NANOS,
+                };
+            }
+            _ => return Err("it is neither a pcap nor a pcapng file".into()),
+        }
+        Ok(reader)
+    }
+
+    /// Link type of the whole file; `None` for pcapng, where each record has its own.
+    pub fn link(&self) -> Option<u16> {
+        match self.kind {
+            Kind::Pcap { link, .. } => Some(link),
+            Kind::Pcapng { .. } => None,
+        }
+    }
+
+    /// Reads the next frame; its bytes replace those in `frame`. `None` at the end of the file.
+    ///
+    /// # Errors
+    /// The file is damaged or cannot be read; a sentence. Nothing can be read after it.
+    pub fn next(&mut self, frame: &mut Vec<u8>) -> Result<Option<Record>, String> {
+        match self.kind {
+            Kind::Pcap { link, nanos } => self.pcap_record(frame, link, nanos),
+            Kind::Pcapng { .. } => self.pcapng_record(frame),
+        }
+    }
+
+    fn pcap_record(
+        &mut self,
+        frame: &mut Vec<u8>,
+        link: u16,
+        nanos: bool,
+    ) -> Result<Option<Record>, String> {
+        let mut header = [0; 16];
+        if !self.fill(&mut header)? {
+            return Ok(None);
+        }
+        let [seconds, fraction, captured, original] =
+            std::array::from_fn(|i| self.number(&header[i * 4..i * 4 + 4]));
+        let captured = captured as usize;
+        if captured > MAX_RECORD {
+            return Err(format!(
+                "damaged: a record of {captured} bytes {}",
+                self.place()
+            ));
+        }
+        frame.resize(captured, 0);
+        self.must_fill(frame)?;
+        let fraction = u64::from(fraction) * if nanos { 1 } else { 1000 };
+        let timestamp = u64::from(seconds) * 1_000_000_000 + fraction;
+        Ok(Some(Record {
+            timestamp,
+            original: original as usize,
+            link,
+        }))
+    }
+
+    fn pcapng_record(&mut self, frame: &mut Vec<u8>) -> Result<Option<Record>, String> {
+        loop {
+            let mut head = [0; 4];
+            if !self.fill(&mut head)? {
+                return Ok(None);
+            }
+            let kind = self.number(&head);
+            if kind == SECTION {
+                self.section()?;
+                continue;
+            }
+            self.body()?;
+            match kind {
+                INTERFACE => self.interface()?,
+                SIMPLE | ENHANCED => {
+                    let record = self.packet(kind == ENHANCED, frame);
+                    return match record {
+                        Some(record) => Ok(Some(record)),
+                        None => Err(format!("damaged: a packet block {}", self.place())),
+                    };
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Reads a section header behind its type.
+    fn section(&mut self) -> Result<(), String> {
+        let mut head = [0; 8];
+        self.must_fill(&mut head)?;
+        self.big = match u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
+            SECTION_ORDER => false,
+            order if order.swap_bytes() == SECTION_ORDER => true,
+            _ => return Err(format!("damaged: a section header {}", self.place())),
+        };
+        let total = self.number(&head[..4]) as usize;
+        self.rest(total, 12)?;
+        self.kind = Kind::Pcapng {
+            interfaces: Vec::new(),
+        };
+        Ok(())
+    }
+
+    /// Reads length and body of another block; the body is in `block` then.
+    fn body(&mut self) -> Result<(), String> {
+        let mut len = [0; 4];
+        self.must_fill(&mut len)?;
+        let total = self.number(&len) as usize;
+        self.rest(total, 8)
+    }
+
+    /// Reads what is left of a block of `total` bytes after `read` of them.
+    fn rest(&mut self, total: usize, read: usize) -> Result<(), String> {
+        if total < read + 4 || total > MAX_BLOCK || !total.is_multiple_of(4) {
+            return Err(format!(
+                "damaged: a block of {total} bytes {}",
+                self.place()
+            ));
+        }
+        let mut block = std::mem::take(&mut self.block);
+        block.resize(total - read, 0);
+        let result = self.must_fill(&mut block);
+        block.truncate(total - read - 4);
+        self.block = block;
+        result
+    }
+
+    fn interface(&mut self) -> Result<(), String> {
+        let damaged = format!("damaged: an interface block {}", self.place());
+        let block = std::mem::take(&mut self.block);
+        if block.len() < 8 {
+            return Err(damaged);
+        }
+        let link = self.short(&block[..2]);
+        let snap = match self.number(&block[4..8]) as usize {
+            0 => MAX_RECORD,
+            snap => snap,
+        };
+        let mut interface = Interface {
+            link,
+            snap,
+            ticks: Ticks::Decimal(6),
+        };
+        let mut options = &block[8..];
+        while options.len() >= 4 {
+            let code = self.short(&options[..2]);
+            let len = usize::from(self.short(&options[2..4]));
+            let Some(value) = options.get(4..4 + len).filter(|_| code != 0) else {
+                break;
+            };
+            if let (9, [n]) = (code, value) {
+                let exponent = u32::from(n & 0x7f);
+                let binary = n & 0x80 != 0;
+                interface.ticks = if binary {
+                    Ticks::Binary(exponent)
+                } else {
+                    Ticks::Decimal(exponent)
+                };
+            }
+            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or(&[]);
+        }
+        if let Kind::Pcapng { interfaces } = &mut self.kind {
+            interfaces.push(interface);
+        }
+        self.block = block;
+        Ok(())
+    }
+
+    /// Reads a packet from `block`.
+    fn packet(&self, enhanced: bool, frame: &mut Vec<u8>) -> Option<Record> {
+        let Kind::Pcapng { interfaces } = &self.kind else {
+            return None;
+        };
+        let b = &self.block;
+        let word = |i: usize| b.get(i * 4..i * 4 + 4).map(|bytes| self.number(bytes));
+        let (timestamp, interface, captured, original, data) = if enhanced {
+            let interface = interfaces.get(word(0)? as usize)?;
+            let units = u64::from(word(1)?) << 32 | u64::from(word(2)?);
+            let timestamp = interface.ticks.nanos(units);
+            (
+                timestamp,
+                interface,
+                word(3)? as usize,
+                word(4)? as usize,
+                b.get(20..)?,
+            )
+        } else {
+            let interface = interfaces.first()?;
+            let original = word(0)? as usize;
+            let data = b.get(4..)?;
+            (
+                0,
+                interface,
+                original.min(interface.snap).min(data.len()),
+                original,
+                data,
+            )
+        };
+        frame.clear();
+        frame.extend_from_slice(data.get(..captured)?);
+        Some(Record {
+            timestamp,
+            original,
+            link: interface.link,
+        })
+    }
+
+    fn number(&self, b: &[u8]) -> u32 {
+        let bytes = [b[0], b[1], b[2], b[3]];
+        if self.big {
+            u32::from_be_bytes(bytes)
+        } else {
+            u32::from_le_bytes(bytes)
+        }
+    }
+
+    fn short(&self, b: &[u8]) -> u16 {
+        let bytes = [b[0], b[1]];
+        if self.big {
+            u16::from_be_bytes(bytes)
+        } else {
+            u16::from_le_bytes(bytes)
+        }
+    }
+
+    fn place(&self) -> String {
+        format!("before byte {}", self.at)
+    }
+
+    /// Fills `into`; false if the file ends right here.
+    fn fill(&mut self, into: &mut [u8]) -> Result<bool, String> {
+        match self.file.fill_buf() {
+            Ok([]) => return Ok(false),
+            Ok(_) => (),
+            Err(e) if e.kind() == ErrorKind::Interrupted => (),
+            Err(e) => return Err(format!("cannot be read {}: {e}", self.place())),
+        }
+        self.must_fill(into).map(|()| true)
+    }
+
+    fn must_fill(&mut self, into: &mut [u8]) -> Result<(), String> {
+        self.at += into.len() as u64;
+        self.file.read_exact(into).map_err(|e| match e.kind() {
+            ErrorKind::UnexpectedEof => {
+                format!("the file ends in the middle of a record, {}", self.place())
+            }
+            _ => format!("cannot be read {}: {e}", self.place()),
+        })
+    }
+}
+
+/// Writes Ethernet frames to a pcap file with nanoseconds.
+pub struct Writer<W: Write>(W);
+
+impl<W: Write> Writer<W> {
+    /// Writes the file's header.
+    ///
+    /// # Errors
+    /// As the file's.
+    pub fn new(mut file: W) -> io::Result<Writer<W>> {
+        let words = [
+            NANOS,
+            2 | 4 << 16,
+            0,
+            0,
+            MAX_RECORD as u32,
+            u32::from(ETHERNET),
+        ];
+        file.write_all(words.map(u32::to_le_bytes).as_flattened())?;
+        Ok(Writer(file))
+    }
+
+    /// Writes a frame with its time in nanoseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// As the file's.
+    pub fn write(&mut self, timestamp: u64, frame: &[u8]) -> io::Result<()> {
+        let (seconds, nanos) = (timestamp / 1_000_000_000, timestamp % 1_000_000_000);
+        let len = frame.len() as u32;
+        let header = [seconds as u32, nanos as u32, len, len];
+        self.0
+            .write_all(header.map(u32::to_le_bytes).as_flattened())?;
+        self.0.write_all(frame)
+    }
+
+    /// The file, with what may still be buffered in it.
+    pub fn into_inner(self) -> W {
+        self.0
+    }
+
+    /// Hands everything to the operating system.
+    ///
+    /// # Errors
+    /// As the file's.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;

@@ -1,0 +1,280 @@
+//! The system calls that several ports share: interface ioctls, link events, eventfd, epoll.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Turns the result of a system call into a `Result`.
+pub(crate) fn check(result: c_int) -> io::Result<c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Takes ownership of a descriptor that a system call has just made.
+pub(crate) fn owned(result: c_int) -> io::Result<OwnedFd> {
+    let fd = check(result)?;
+    // SAFETY: the kernel has just returned this descriptor, nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Whether this process runs with the super-user's rights.
+pub fn is_root() -> bool {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::geteuid() == 0 }
+}
+
+/// Sets an option of a socket to a plain value.
+pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    // SAFETY: pointer and length describe `value`, which outlives the call.
+    check(unsafe {
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// An interface request that carries `name`; `None` if the name is too long.
+fn request(name: &str) -> Option<libc::ifreq> {
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return None;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Some(request)
+}
+
+/// An interface as the kernel describes it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    pub(crate) index: c_int,
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: usize,
+    /// Administratively up.
+    pub(crate) up: bool,
+    /// Up and with a carrier.
+    pub(crate) running: bool,
+    /// Whether its frames are Ethernet frames.
+    pub(crate) ethernet: bool,
+}
+
+/// A socket for interface ioctls.
+pub(crate) fn control_socket() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call.
+    owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })
+}
+
+/// Looks an interface up by name.
+pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
+    let no_device = || io::Error::from_raw_os_error(libc::ENODEV);
+    let mut r = request(name).ok_or_else(no_device)?;
+    let fd = socket.as_raw_fd();
+    // SAFETY: `r` is a valid ifreq with a terminated name; each ioctl fills the union member that
+    // is read right after it.
+    unsafe {
+        check(libc::ioctl(fd, libc::SIOCGIFINDEX, &mut r))?;
+        let index = r.ifr_ifru.ifru_ifindex;
+        check(libc::ioctl(fd, libc::SIOCGIFFLAGS, &mut r))?;
+        let flags = c_int::from(r.ifr_ifru.ifru_flags);
+        check(libc::ioctl(fd, libc::SIOCGIFMTU, &mut r))?;
+        let mtu = r.ifr_ifru.ifru_mtu.max(0) as usize;
+        check(libc::ioctl(fd, libc::SIOCGIFHWADDR, &mut r))?;
+        let hardware = r.ifr_ifru.ifru_hwaddr;
+        let mac = std::array::from_fn(|i| hardware.sa_data[i] as u8);
+        let family = hardware.sa_family;
+        Ok(Interface {
+            index,
+            mac,
+            mtu,
+            up: flags & libc::IFF_UP != 0,
+            running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
+            ethernet: family == libc::ARPHRD_ETHER || family == libc::ARPHRD_LOOPBACK,
+        })
+    }
+}
+
+/// `struct ethtool_drvinfo` of linux/ethtool.h.
+#[repr(C)]
+struct DriverInfo {
+    cmd: u32,
+    driver: [u8; 32],
+    rest: [u8; 32 + 32 + 32 + 32 + 12 + 5 * 4],
+}
+
+/// The kernel driver behind an interface (`veth`, `ixgbe` ...), if it tells.
+pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
+    const GET_DRIVER_INFO: u32 = 3;
+    const SIOCETHTOOL: libc::c_ulong = 0x8946;
+    let mut info = DriverInfo {
+        cmd: GET_DRIVER_INFO,
+        driver: [0; 32],
+        rest: [0; 160],
+    };
+    let mut r = request(name)?;
+    r.ifr_ifru.ifru_data = std::ptr::from_mut(&mut info).cast();
+    // SAFETY: `r` points to an ethtool_drvinfo that outlives the call.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) }).ok()?;
+    let text = CStr::from_bytes_until_nul(&info.driver).ok()?;
+    Some(text.to_string_lossy().into_owned())
+}
+
+/// Interfaces and whether each has an IP address that others can reach (not a link-local one).
+pub(crate) fn interfaces() -> Vec<(String, bool)> {
+    let mut found: Vec<(String, bool)> = Vec::new();
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated,
+    // addresses of family AF_INET6 are sockaddr_in6.
+    unsafe {
+        if libc::getifaddrs(&mut list) != 0 {
+            return found;
+        }
+        let mut entry = list;
+        while let Some(e) = entry.as_ref() {
+            let name = CStr::from_ptr(e.ifa_name).to_string_lossy().into_owned();
+            let addressed = match e.ifa_addr.as_ref().map(|a| c_int::from(a.sa_family)) {
+                Some(libc::AF_INET) => true,
+                Some(libc::AF_INET6) => {
+                    let v6 = &*e.ifa_addr.cast::<libc::sockaddr_in6>();
+                    v6.sin6_addr.s6_addr[..2] != [0xfe, 0x80]
+                }
+                _ => false,
+            };
+            match found.iter_mut().find(|(n, _)| *n == name) {
+                Some(known) => known.1 |= addressed,
+                None => found.push((name, addressed)),
+            }
+            entry = e.ifa_next;
+        }
+        libc::freeifaddrs(list);
+    }
+    found
+}
+
+/// A netlink socket that becomes readable when any link changes.
+pub(crate) fn link_events() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: plain system call; then the address is a valid sockaddr_nl that outlives `bind`.
+    unsafe {
+        let socket = owned(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE))?;
+        let mut address: libc::sockaddr_nl = std::mem::zeroed();
+        address.nl_family = libc::AF_NETLINK as _;
+        address.nl_groups = libc::RTMGRP_LINK as u32;
+        check(libc::bind(
+            socket.as_raw_fd(),
+            std::ptr::from_ref(&address).cast(),
+            size_of::<libc::sockaddr_nl>() as _,
+        ))?;
+        Ok(socket)
+    }
+}
+
+/// Reads from a non-blocking descriptor; 0 if nothing waits or it failed.
+pub(crate) fn read(fd: RawFd, into: &mut [u8]) -> usize {
+    // SAFETY: pointer and length describe `into`.
+    let n = unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) };
+    n.max(0) as usize
+}
+
+/// An event counter, non-blocking.
+pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call.
+    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
+}
+
+/// Makes an event counter readable.
+pub(crate) fn signal(fd: &OwnedFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight bytes, as eventfd wants them. A full counter is readable already.
+    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+}
+
+/// Makes an event counter unreadable; true if it was readable.
+pub(crate) fn clear(fd: &OwnedFd) -> bool {
+    read(fd.as_raw_fd(), &mut [0; 8]) == 8
+}
+
+/// Waits until one of the descriptors is readable or the time is over; says which are.
+pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Duration) -> [bool; N] {
+    let mut list = fds.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let millis = limit.as_millis().min(i32::MAX as u128) as c_int;
+    // SAFETY: pointer and length describe `list`.
+    unsafe { libc::poll(list.as_mut_ptr(), N as _, millis) };
+    list.map(|entry| entry.revents != 0)
+}
+
+/// An empty epoll set.
+pub(crate) fn epoll() -> io::Result<OwnedFd> {
+    // SAFETY: plain system call.
+    owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
+}
+
+/// Adds a descriptor to an epoll set (readable, level-triggered).
+pub(crate) fn epoll_add(set: &OwnedFd, fd: RawFd) -> io::Result<()> {
+    let mut event = libc::epoll_event {
+        events: libc::EPOLLIN as u32,
+        u64: fd as u64,
+    };
+    // SAFETY: `event` outlives the call.
+    check(unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) })
+        .map(drop)
+}
+
+/// Takes a descriptor out of an epoll set; it need not be in it.
+pub(crate) fn epoll_remove(set: &OwnedFd, fd: RawFd) {
+    // SAFETY: the event argument is ignored for this operation.
+    unsafe {
+        libc::epoll_ctl(
+            set.as_raw_fd(),
+            libc::EPOLL_CTL_DEL,
+            fd,
+            std::ptr::null_mut(),
+        );
+    }
+}
+
+/// Waits for an event in the set, at most `limit`; true if there is one. Precise to nanoseconds
+/// where the kernel has epoll_pwait2 (5.11), to milliseconds, rounded up, elsewhere.
+pub(crate) fn epoll_wait(set: &OwnedFd, limit: Duration) -> bool {
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    let time = libc::timespec {
+        tv_sec: limit.as_secs().min(i64::MAX as u64) as i64,
+        tv_nsec: i64::from(limit.subsec_nanos()),
+    };
+    // SAFETY: one event of room, a valid timespec, no signal mask.
+    unsafe {
+        let mut n = libc::epoll_pwait2(set.as_raw_fd(), &mut event, 1, &time, std::ptr::null());
+        if n < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+            let millis = limit.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128);
+            n = libc::epoll_wait(set.as_raw_fd(), &mut event, 1, millis as c_int);
+        }
+        n > 0
+    }
+}
+
+/// Asks the kernel to end this thread's timed waits within a microsecond, not 50.
+pub(crate) fn precise_sleep() {
+    // SAFETY: sets a property of the calling thread; failure leaves the default.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000 as libc::c_ulong) };
+}
+
+/// Puts descriptor `new` in the place of `old`, atomically; the number stays.
+pub(crate) fn replace(old: &OwnedFd, new: OwnedFd) -> io::Result<()> {
+    // SAFETY: both are open; `old` keeps owning its number, `new` is closed on return.
+    check(unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
+}

@@ -1,0 +1,168 @@
+use crate::Directory;
+use engine::packet::{Batch, Packet};
+use engine::port::{OpenPort, PortDirectory, PortRequest};
+use std::time::Duration;
+
+fn request(rx_queues: usize, tx_queues: usize) -> PortRequest {
+    PortRequest {
+        rx_queues,
+        tx_queues,
+        descriptors: 0,
+        promiscuous: false,
+    }
+}
+
+fn receive_all(port: &OpenPort) -> Vec<Vec<u8>> {
+    let mut rx = port.rx[0].take().unwrap();
+    let mut frames = Vec::new();
+    let mut batch = Batch::new();
+    while !rx.ended() {
+        rx.receive(&mut batch, 7);
+        assert!(batch.len() <= 7);
+        frames.extend(batch.drain().map(|p| p.data().to_vec()));
+    }
+    port.rx[0].give(rx);
+    frames
+}
+
+#[test]
+fn a_memory_port_carries_frames_both_ways_by_queue() {
+    let directory = Directory::new();
+    let far = directory.memory("x");
+    assert!(far.inject(1, b"before it was opened"));
+    let port = directory.open("mem:x", &request(2, 2)).unwrap();
+    let (mut waiter, _waker) = crate::waiter::Waiter::new().unwrap();
+    let mut rx = port.rx[1].take().unwrap();
+    waiter.add(rx.wait_fd().unwrap()).unwrap();
+    assert_eq!(
+        waiter.wait(Duration::from_secs(60)),
+        crate::waiter::Woken::Ready
+    );
+    let mut batch = Batch::new();
+    assert_eq!(rx.receive(&mut batch, 32), 1);
+    assert_eq!(waiter.wait(Duration::ZERO), crate::waiter::Woken::Timeout);
+    let mut tx = port.tx[1].take().unwrap();
+    assert_eq!(tx.transmit(&mut batch), 1);
+    let sent = far.collect();
+    assert_eq!(
+        (sent[0].queue, sent[0].frame.as_slice()),
+        (1, &b"before it was opened"[..])
+    );
+    assert_eq!(rx.receive(&mut batch, 32), 0);
+    assert!(!rx.ended());
+    far.end();
+    assert!(rx.ended());
+}
+
+#[test]
+fn a_memory_port_is_bounded_and_its_link_can_fail() {
+    let directory = Directory::new();
+    let far = directory.memory("x");
+    far.limit(2, 1);
+    let port = directory.open("mem:x", &request(1, 1)).unwrap();
+    assert_eq!(far.inject_all(0, [&b"1"[..], b"2", b"3"]), 2);
+    let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
+    let mut batch = Batch::new();
+    rx.receive(&mut batch, 32);
+    assert_eq!(tx.transmit(&mut batch), 1);
+    assert_eq!((batch.len(), tx.transmit(&mut batch)), (1, 0));
+    far.set_link(false);
+    assert!(!port.port.link_up());
+    assert_eq!(tx.transmit(&mut batch), 1);
+    assert!(!far.inject(0, b"lost"));
+    assert!(port.port.counters().contains(&("link_down", None, 2)));
+    assert!(port.port.counters().contains(&("rx_full", None, 1)));
+}
+
+#[test]
+fn frames_written_to_a_capture_file_are_read_back_with_their_times() {
+    let path = std::env::temp_dir().join(format!("ashlar-ports-{}.pcap", std::process::id()));
+    let name = format!("pcap:{}", path.display());
+    let directory = Directory::new();
+    let port = directory.open(&name, &request(0, 1)).unwrap();
+    let mut tx = port.tx[0].take().unwrap();
+    let mut batch = Batch::new();
+    for i in 0..100u8 {
+        let mut packet = Packet::from_bytes(&[i; 60]).unwrap();
+        packet.cold_mut().timestamp = 5_000_000_000 + u64::from(i);
+        batch.push(packet);
+    }
+    assert_eq!(tx.transmit(&mut batch), 100);
+    drop((tx, port));
+    directory.close(&name);
+    let port = directory.open(&name, &request(1, 0)).unwrap();
+    let mut rx = port.rx[0].take().unwrap();
+    assert_eq!(rx.receive(&mut batch, 1000), 100);
+    assert_eq!(rx.receive(&mut batch, 1000), 0);
+    assert!(rx.ended());
+    for (i, packet) in batch.iter().enumerate() {
+        assert_eq!(packet.data(), [i as u8; 60]);
+        assert_eq!(packet.cold().timestamp, 5_000_000_000 + i as u64);
+    }
+    assert_eq!(directory.events(), Vec::<String>::new());
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_damaged_capture_ends_with_a_sentence() {
+    let path = std::env::temp_dir().join(format!("ashlar-bad-{}.pcap", std::process::id()));
+    let mut writer = crate::pcap::format::Writer::new(Vec::new()).unwrap();
+    writer.write(1, &[9; 60]).unwrap();
+    let mut bytes = writer.into_inner();
+    bytes.extend([0; 7]);
+    std::fs::write(&path, bytes).unwrap();
+    let directory = Directory::new();
+    let port = directory
+        .open(&format!("pcap:{}", path.display()), &request(1, 0))
+        .unwrap();
+    assert_eq!(receive_all(&port), [[9; 60]]);
+    let events = directory.events();
+    assert!(events[0].contains("middle of a record"), "{events:?}");
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn a_port_is_opened_once_and_never_with_more_queues_than_it_has() {
+    let directory = Directory::new();
+    let first = directory.open("null:64", &request(2, 1)).unwrap();
+    let again = directory.open("null:64", &request(1, 1)).unwrap();
+    let mut rx = first.rx[0].take().unwrap();
+    assert!(again.rx[0].take().is_none());
+    let mut batch = Batch::new();
+    assert_eq!(rx.receive(&mut batch, 32), 32);
+    assert_eq!(batch.bytes(), 64 * 32);
+    let error = directory.open("null:64", &request(3, 1)).err().unwrap();
+    assert!(error.contains("2 receive queues, 3 are asked"), "{error}");
+    assert_eq!(directory.names(), ["null:64"]);
+    directory.close("null:64");
+    assert!(directory.get("null:64").is_none());
+}
+
+#[test]
+fn wrong_names_are_refused_with_a_reason() {
+    let directory = Directory::new();
+    for (name, r, reason) in [
+        ("null:7", request(1, 1), "frame length from 42"),
+        ("pcap:", request(1, 0), "needs a file"),
+        (
+            "pcap:/nowhere/x.pcap",
+            request(1, 0),
+            "cannot read /nowhere/x.pcap",
+        ),
+        (
+            "pcap:/nowhere/x.pcap",
+            request(0, 1),
+            "cannot write /nowhere/x.pcap",
+        ),
+        ("pcap:/tmp/x.pcap", request(1, 1), "pcap:IN,OUT"),
+        (
+            "pcap:/tmp/x.pcap",
+            request(2, 0),
+            "1 receive queues, 2 are asked",
+        ),
+        ("no-such-interface", request(1, 1), "there is no interface"),
+    ] {
+        let error = directory.open(name, &r).err().unwrap();
+        assert!(error.contains(reason), "{name}: {error}");
+    }
+}

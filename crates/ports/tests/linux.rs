@@ -1,0 +1,338 @@
+//! Linux interfaces on real traffic: two hosts in network namespaces with all offloads on, and the
+//! `bridge` example between them. Skipped by name where namespaces cannot be made.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+fn ip(args: &str) {
+    let out = Command::new("ip")
+        .args(args.split_whitespace())
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "ip {args}: {}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+}
+
+/// Host `a` and host `b`, one subnet, and a namespace with the ends `r0` and `r1` between them.
+struct Net {
+    tag: String,
+}
+
+impl Net {
+    /// `None` (said by name) without the rights for it.
+    fn new(test: &str) -> Option<Net> {
+        if !ports::is_root() {
+            eprintln!("skipped: {test} needs root for network namespaces");
+            return None;
+        }
+        let tag = format!("ash{}x{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
+        let net = Net { tag };
+        for ns in ["a", "r", "b"] {
+            ip(&format!("netns add {}{ns}", net.tag));
+        }
+        net.wire("a", 1, "r0");
+        net.wire("b", 2, "r1");
+        Some(net)
+    }
+
+    /// Makes the link between a host and the middle.
+    fn wire(&self, host: &str, number: u32, end: &str) {
+        let tag = &self.tag;
+        ip(&format!(
+            "-n {tag}{host} link add eth0 numtxqueues 2 numrxqueues 2 type veth peer name {end} \
+             netns {tag}r numtxqueues 2 numrxqueues 2"
+        ));
+        ip(&format!(
+            "-n {tag}{host} addr add 10.99.0.{number}/24 dev eth0"
+        ));
+        ip(&format!(
+            "-n {tag}{host} addr add fd99::{number}/64 dev eth0 nodad"
+        ));
+        ip(&format!(
+            "-n {tag}{host} link set eth0 address 02:99:00:00:00:0{number}"
+        ));
+        ip(&format!("-n {tag}{host} link set eth0 up"));
+        ip(&format!("-n {tag}r link set {end} up"));
+    }
+
+    fn command(&self, ns: &str, program: &str) -> Command {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &format!("{}{ns}", self.tag), program]);
+        command
+    }
+
+    fn python(&self, ns: &str, script: &str) -> Child {
+        let mut command = self.command(ns, "python3");
+        command
+            .args(["-c", script])
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn bridge(&self, a: &str, b: &str, queues: usize) -> Bridge {
+        let exe = std::env::current_exe().unwrap();
+        let program = exe
+            .parent()
+            .unwrap()
+            .parent()
+            .unwrap()
+            .join("examples/bridge");
+        let mut command = self.command("r", program.to_str().unwrap());
+        command.args([a, b, &queues.to_string()]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Bridge { child, output }
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        for ns in ["a", "r", "b"] {
+            let name = format!("{}{ns}", self.tag);
+            let _ = Command::new("ip").args(["netns", "del", &name]).status();
+        }
+    }
+}
+
+struct Bridge {
+    child: Child,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+impl Bridge {
+    /// Ends the bridge; gives what it printed.
+    fn end(mut self) -> Vec<String> {
+        drop(self.child.stdin.take());
+        let lines = (&mut self.output).lines().map(Result::unwrap).collect();
+        assert!(self.child.wait().unwrap().success());
+        lines
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sum of a counter over ports and queues.
+fn counter(lines: &[String], name: &str) -> u64 {
+    lines
+        .iter()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .filter(|words| words.get(1) == Some(&name))
+        .map(|words| words.last().unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
+/// Receives one TCP connection's bytes and prints length and digest.
+fn server(family: &str, bind: &str) -> String {
+    format!(
+        "import socket,hashlib\n\
+         s=socket.socket(socket.{family});s.setsockopt(1,2,1);s.bind(('{bind}',9000));s.listen()\n\
+         print('listening',flush=True)\n\
+         c,_=s.accept();h=hashlib.sha256();n=0\n\
+         while True:\n  d=c.recv(1<<20)\n  if not d: break\n  h.update(d);n+=len(d)\n\
+         print(n,h.hexdigest(),flush=True)"
+    )
+}
+
+fn client(family: &str, to: &str, bytes: usize) -> String {
+    format!(
+        "import socket,hashlib,random\n\
+         d=random.Random(7).randbytes({bytes})\n\
+         s=socket.socket(socket.{family});s.settimeout(60);s.connect(('{to}',9000));s.sendall(d)\n\
+         s.close();print(len(d),hashlib.sha256(d).hexdigest())"
+    )
+}
+
+fn last_line(child: Child) -> String {
+    let out = child.wait_with_output().unwrap();
+    assert!(out.status.success());
+    String::from_utf8(out.stdout)
+        .unwrap()
+        .lines()
+        .last()
+        .unwrap()
+        .to_string()
+}
+
+fn transfer(net: &Net, family: &str, from: &str, to: (&str, &str), bytes: usize) {
+    let mut server = net.python(to.0, &server(family, to.1));
+    let mut line = String::new();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
+    let sent = last_line(net.python(from, &client(family, to.1, bytes)));
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert_eq!(line.trim(), sent);
+}
+
+#[test]
+fn tcp_crosses_with_offloads_on_byte_for_byte() {
+    let Some(net) = Net::new("tcp_crosses_with_offloads_on_byte_for_byte") else {
+        return;
+    };
+    let bridge = net.bridge("r0", "r1", 2);
+    transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 20_000_000);
+    transfer(&net, "AF_INET", "b", ("a", "10.99.0.1"), 5_000_000);
+    transfer(&net, "AF_INET6", "a", ("b", "fd99::2"), 20_000_000);
+    let lines = bridge.end();
+    for name in [
+        "gso_unknown",
+        "bad_offload",
+        "too_long",
+        "tx_too_long",
+        "tx_errors",
+    ] {
+        assert_eq!(counter(&lines, name), 0, "{name}: {lines:?}");
+    }
+    // The peer's own counters tell of broken checksums, which retransmissions would hide.
+    let mut snmp = net.command("b", "cat");
+    let out = snmp.arg("/proc/net/snmp").output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|l| l.starts_with("Tcp:"))
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    let column = rows[0]
+        .iter()
+        .position(|name| *name == "InCsumErrors")
+        .unwrap();
+    assert_eq!(rows[1][column], "0");
+}
+
+#[test]
+fn udp_gso_is_cut_into_the_datagrams_that_were_sent() {
+    let Some(net) = Net::new("udp_gso_is_cut_into_the_datagrams_that_were_sent") else {
+        return;
+    };
+    let bridge = net.bridge("r0", "r1", 1);
+    let receiver = "import socket\n\
+        s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.bind(('10.99.0.2',9000));s.settimeout(20)\n\
+        print('listening',flush=True)\n\
+        got=[s.recv(9000) for _ in range(11)]\n\
+        print([len(g) for g in got], b''.join(got)==bytes(i%251 for i in range(10500)))";
+    let mut server = net.python("b", receiver);
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let sender = "import socket\n\
+        s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.setsockopt(17,103,1000)\n\
+        s.sendto(bytes(i%251 for i in range(10500)),('10.99.0.2',9000));print()";
+    last_line(net.python("a", sender));
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert_eq!(line.trim(), format!("[{}500] True", "1000, ".repeat(10)));
+    bridge.end();
+}
+
+#[test]
+fn vlan_tags_cross() {
+    let Some(net) = Net::new("vlan_tags_cross") else {
+        return;
+    };
+    let bridge = net.bridge("r0", "r1", 1);
+    // The kernel takes tags out on both hops; the far end finds them in the auxiliary data, the
+    // sender sees a frame of its own ethertype 0x88b5 in priority 5 of VLAN 100.
+    let receiver = "import socket,struct\n\
+        s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW,socket.htons(3))\n\
+        s.bind(('eth0',3));s.setsockopt(263,8,1);s.settimeout(20)\n\
+        print('listening',flush=True)\n\
+        d=b''\n\
+        while d[12:14]!=b'\\x88\\xb5': d,aux,_,_=s.recvmsg(2000,200)\n\
+        tci,tpid=struct.unpack('HH',aux[0][2][16:20])\n\
+        print(hex(tci),hex(tpid),len(d),d[12:14].hex(),d[14:16])";
+    let mut server = net.python("b", receiver);
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    let sender = "import socket\n\
+        s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW,0);s.bind(('eth0',0))\n\
+        f=bytes.fromhex('029900000002029900000001'+'8100a064'+'88b5')+b'hi'*30\n\
+        s.send(f);print()";
+    last_line(net.python("a", sender));
+    line.clear();
+    output.read_line(&mut line).unwrap();
+    assert!(server.wait().unwrap().success());
+    assert_eq!(line.trim(), "0xa064 0x8100 74 88b5 b'hi'");
+    bridge.end();
+}
+
+#[test]
+fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
+    let Some(net) = Net::new("an_interface_that_goes_and_comes_back_is_taken_up_again") else {
+        return;
+    };
+    let bridge = net.bridge("r0", "r1", 2);
+    transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
+    ip(&format!("-n {}r link set r1 down", net.tag));
+    ip(&format!("-n {}r link set r1 up", net.tag));
+    transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
+    ip(&format!("-n {}r link del r1", net.tag));
+    net.wire("b", 2, "r1");
+    transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
+    let lines = bridge.end();
+    assert!(
+        lines
+            .iter()
+            .any(|l| l.starts_with("event r1: the interface is gone")),
+        "{lines:?}"
+    );
+    assert!(
+        lines
+            .iter()
+            .any(|l| l.starts_with("event r1: the link is down")),
+        "{lines:?}"
+    );
+    assert!(counter(&lines, "link_changes") >= 3);
+}
+
+#[test]
+fn errors_name_the_cause_and_the_remedy() {
+    use engine::port::PortDirectory;
+    let directory = ports::Directory::new();
+    let error = directory.probe("no-such-if0").unwrap_err();
+    assert!(
+        error.contains("there is no interface no-such-if0"),
+        "{error}"
+    );
+    assert!(error.contains("lo"), "{error}");
+}
+
+#[test]
+fn frames_that_the_router_sends_do_not_come_back_to_it() {
+    for queues in [1, 2] {
+        let Some(net) = Net::new("frames_that_the_router_sends_do_not_come_back_to_it") else {
+            return;
+        };
+        let bridge = net.bridge("r0", "r1", queues);
+        let ping = ["-c", "5", "-i", "0.01", "-q", "10.99.0.2"];
+        let out = net.command("a", "ping").args(ping).output().unwrap();
+        let text = String::from_utf8(out.stdout).unwrap();
+        assert!(
+            text.contains("5 received, 0% packet loss"),
+            "{queues} queues: {text}"
+        );
+        bridge.end();
+    }
+}
