@@ -240,6 +240,11 @@ impl<'a> Pieces<'a> {
     pub(crate) fn new(text: &'a str) -> Pieces<'a> {
         Pieces { text, at: 0 }
     }
+
+    /// Goes on at a boundary of characters.
+    pub(crate) fn seek(&mut self, at: usize) {
+        self.at = at;
+    }
 }
 
 impl Iterator for Pieces<'_> {

@@ -1,11 +1,43 @@
 //! The Click language: text to a flattened, checked graph, with places.
+//!
+//! Layers, each knowing only those above it:
+//!
+//! 1. `source`, `diagnostic`: texts, places in them, and mistakes as values. Everything further down
+//!    carries places, so a mistake found much later by an element still points into the file.
+//! 2. `lexer`, `parser` (with `items`), `ast`: text to a tree. Reading never fails: after a mistake it
+//!    goes on at the next statement, so all mistakes of a file are told at once.
+//! 3. `scope`, `chain`, `directives`, `template`: a tree to templates, one for the file and one for each
+//!    definition of a compound element. Names, classes and ports are resolved and checked here, once
+//!    each, however often a compound element is used.
+//! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth
+//!    first, as Click orders them; variables are replaced; connections through ports of compound
+//!    elements are joined. What can blow up is bounded.
+//! 5. `graph`, `print`: the result, and its canonical text. `args` and `config` are for those who read
+//!    configuration strings.
+//!
+//! The crate does no IO and knows no element: that a class exists, how many ports it has, and what its
+//! configuration means is for the engine to check. The language is that of Click's manual, click(5).
 
 pub mod args;
+mod ast;
+mod chain;
 mod config;
 mod diagnostic;
+mod directives;
+mod expand;
+mod formals;
 mod graph;
+mod items;
+mod lexer;
+mod parser;
 mod print;
+mod scope;
 mod source;
+mod template;
+#[cfg(test)]
+mod tests;
+mod tunnel;
+mod vars;
 
 pub use config::Config;
 pub use diagnostic::{Diagnostic, Severity, render, render_all, sort, to_json};
@@ -13,11 +45,79 @@ pub use graph::{Connection, Element, Port, Requirement, Router};
 pub use print::print;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
 
-/// Reads a configuration: the graph as far as it can be understood, and all mistakes.
+/// Reads a configuration: the graph as far as it can be understood, and all mistakes, by place.
+///
+/// `definitions` are names (with or without dollar) and values from the command line; they go before
+/// those of the file. Libraries that the file requires stay in [`Router::requirements`].
 pub fn parse(
-    _map: &mut SourceMap,
-    _file: FileId,
-    _definitions: &[(String, String)],
+    map: &mut SourceMap,
+    file: FileId,
+    definitions: &[(String, String)],
 ) -> (Router, Vec<Diagnostic>) {
-    (Router::default(), Vec::new())
+    read(map, file, definitions, None)
+}
+
+/// Like [`parse`]; `library` finds the text of each library by the name that the file requires.
+pub fn parse_with_libraries(
+    map: &mut SourceMap,
+    file: FileId,
+    definitions: &[(String, String)],
+    library: &mut dyn FnMut(&str) -> Option<String>,
+) -> (Router, Vec<Diagnostic>) {
+    read(map, file, definitions, Some(library))
+}
+
+fn read(
+    map: &mut SourceMap,
+    file: FileId,
+    definitions: &[(String, String)],
+    loader: Option<scope::Loader<'_>>,
+) -> (Router, Vec<Diagnostic>) {
+    let mut builder = scope::Builder::new(map, loader);
+    let statements = builder.read(file);
+    builder.file(&statements);
+    let (program, mut diagnostics) = (builder.program, builder.diagnostics);
+    let definitions = command_line(map, definitions, &mut diagnostics);
+    let variables = vars::Variables::new(map);
+    let (router, more) = expand::expand(&program, variables, &definitions);
+    diagnostics.extend(more);
+    sort(&mut diagnostics);
+    (router, diagnostics)
+}
+
+/// Makes a text of the command line's definitions, so that their values have places.
+fn command_line(
+    map: &mut SourceMap,
+    definitions: &[(String, String)],
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Vec<(String, Span)> {
+    if definitions.is_empty() {
+        return Vec::new();
+    }
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for (name, value) in definitions {
+        let name = name.strip_prefix('$').unwrap_or(name);
+        let start = text.len();
+        text.push_str(name);
+        text.push('=');
+        let from = text.len();
+        text.push_str(value);
+        values.push((name.to_owned(), start..from - 1, from..text.len()));
+        text.push('\n');
+    }
+    let file = map.add("command line", text);
+    let mut known = Vec::new();
+    for (name, at, value) in values {
+        let value = Span::new(file, value);
+        if directives::is_variable(&name) {
+            known.push((name, value));
+        } else {
+            diagnostics.push(
+                Diagnostic::error("bad-definition", format!("`{name}` is not a variable"))
+                    .at(Span::new(file, at))
+                    .help("names of variables have letters, digits and `_`"),
+            );
+        }
+    }
+    known
 }

@@ -1,0 +1,112 @@
+//! The text as a tree: what is written, not yet what it means.
+
+use crate::source::Span;
+
+/// A name and where it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Ident {
+    pub(crate) name: String,
+    pub(crate) span: Span,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(crate) enum Statement {
+    Chain(Chain),
+    ElementClass {
+        name: Ident,
+        class: ClassExpr,
+    },
+    /// The place of the configuration string, without its parentheses.
+    Define(Span),
+    Require(Span),
+}
+
+/// `a, b -> c => d`; a declaration is a chain without arrows.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    pub(crate) first: Vec<Item>,
+    pub(crate) rest: Vec<(Arrow, Vec<Item>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrow {
+    /// `=>`
+    pub(crate) many: bool,
+    pub(crate) span: Span,
+}
+
+/// `[1] element [2]`
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) inputs: Option<Ports>,
+    pub(crate) what: What,
+    pub(crate) outputs: Option<Ports>,
+    /// Without the ports.
+    pub(crate) span: Span,
+}
+
+/// `[0, 2-4]`; none of them in `[]`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ports {
+    pub(crate) ports: Vec<u32>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    /// An element declared elsewhere, or an anonymous one of this class.
+    Name(Ident),
+    Declaration {
+        name: Ident,
+        class: ClassExpr,
+        config: Option<Span>,
+    },
+    Anonymous {
+        class: ClassExpr,
+        config: Option<Span>,
+    },
+    Group(Vec<Statement>),
+    /// `input` at the start or `output` at the end of a chain, left out.
+    Implicit,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ClassExpr {
+    Named(Ident),
+    Compound(Compound),
+}
+
+/// `{ $a | ... || ... || ... }`
+#[derive(Clone, Debug)]
+pub(crate) struct Compound {
+    pub(crate) definitions: Vec<Definition>,
+    /// `|| ...` at its end: whatever the class meant before.
+    pub(crate) extends: Option<Span>,
+    pub(crate) span: Span,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub(crate) formals: Vec<Formal>,
+    pub(crate) body: Vec<Statement>,
+    pub(crate) span: Span,
+}
+
+/// `$a`, `KEYWORD $a` or `__REST__ $a`
+#[derive(Clone, Debug)]
+pub(crate) struct Formal {
+    pub(crate) keyword: Option<String>,
+    /// Without the dollar.
+    pub(crate) variable: String,
+    pub(crate) span: Span,
+}
+
+/// Takes arguments that no other formal takes.
+pub(crate) const REST: &str = "__REST__";
+
+impl Formal {
+    pub(crate) fn is_rest(&self) -> bool {
+        self.keyword.as_deref() == Some(REST)
+    }
+}

@@ -1,0 +1,394 @@
+//! Chains of connections: which port goes to which.
+
+use crate::ast::{Arrow, Chain, Item, Ports, What};
+use crate::diagnostic::Diagnostic;
+use crate::scope::Builder;
+use crate::source::Span;
+use crate::template::{NodeId, NodeKind};
+use std::collections::HashSet;
+
+/// An item with its element found.
+struct Place {
+    /// The element to which connections lead, and the one from which they come: two for a group.
+    enter: NodeId,
+    leave: NodeId,
+    group: Option<(usize, usize)>,
+    inputs: Option<Ports>,
+    outputs: Option<Ports>,
+    span: Span,
+}
+
+/// The ports at one side of an arrow.
+struct Side {
+    ends: Vec<(NodeId, u32)>,
+    /// `a` alone or `a[]`: takes as many ports as the other side has. Its position in `ends`.
+    open: Option<Open>,
+    span: Span,
+}
+
+struct Open {
+    position: usize,
+    node: NodeId,
+    /// Written as `[]`.
+    explicit: bool,
+}
+
+impl Builder<'_, '_> {
+    pub(crate) fn chain(&mut self, chain: &Chain) {
+        if chain.rest.is_empty() {
+            self.declarations(&chain.first);
+            return;
+        }
+        let mut left = self.places(&chain.first, true);
+        for place in &left {
+            self.dangling(place.inputs.as_ref(), "input", "before");
+        }
+        let last = chain.rest.len() - 1;
+        for (i, (arrow, items)) in chain.rest.iter().enumerate() {
+            let right = self.places(items, false);
+            if i < last {
+                for item in items {
+                    self.not_implicit(item);
+                }
+            } else {
+                for place in &right {
+                    self.dangling(place.outputs.as_ref(), "output", "after");
+                }
+            }
+            self.connect(*arrow, &left, &right);
+            left = right;
+        }
+    }
+
+    /// `a, b :: Class` declares both; what has no class is an anonymous element.
+    fn declarations(&mut self, items: &[Item]) {
+        let mut names = Vec::new();
+        for item in items {
+            self.dangling(item.inputs.as_ref(), "input", "before");
+            self.dangling(item.outputs.as_ref(), "output", "after");
+            match &item.what {
+                What::Name(name) => names.push(name),
+                What::Declaration {
+                    name,
+                    class,
+                    config,
+                } => {
+                    for name in names.drain(..) {
+                        self.declare(name, class, *config);
+                    }
+                    self.declare(name, class, *config);
+                }
+                _ => {
+                    self.place(item, true);
+                }
+            }
+        }
+        for name in names {
+            let before = self.template().nodes.len();
+            let node = self.named(name);
+            let broken = matches!(self.template().nodes[node].what, NodeKind::Broken);
+            if node < before && !broken {
+                let text = format!("this statement about `{}` does nothing", name.name);
+                self.report(
+                    Diagnostic::warning("no-effect", text)
+                        .at(name.span)
+                        .help("connect the element, or remove the statement"),
+                );
+            }
+        }
+    }
+
+    fn dangling(&mut self, ports: Option<&Ports>, side: &str, place: &str) {
+        let Some(ports) = ports else { return };
+        self.report(
+            Diagnostic::error(
+                "dangling-port",
+                format!("an {side} port is given, but no arrow"),
+            )
+            .at(ports.span)
+            .help(format!("put `->` {place} it, or remove it")),
+        );
+    }
+
+    fn not_implicit(&mut self, item: &Item) {
+        if matches!(item.what, What::Implicit) {
+            self.report(
+                Diagnostic::error("syntax", "an element is missing between two arrows")
+                    .at(item.span)
+                    .help("put an element's name or class there"),
+            );
+        }
+    }
+
+    fn places(&mut self, items: &[Item], first: bool) -> Vec<Place> {
+        items.iter().map(|item| self.place(item, first)).collect()
+    }
+
+    fn place(&mut self, item: &Item, first: bool) -> Place {
+        let mut group = None;
+        let (enter, leave) = match &item.what {
+            What::Name(name) => {
+                let node = self.named(name);
+                (node, node)
+            }
+            What::Declaration {
+                name,
+                class,
+                config,
+            } => {
+                let node = self.declare(name, class, *config);
+                (node, node)
+            }
+            What::Anonymous { class, config } => {
+                let node = self.anonymous(class, *config);
+                (node, node)
+            }
+            What::Implicit => {
+                let node = self.implicit(item, first);
+                (node, node)
+            }
+            What::Group(statements) => {
+                let input = self.tunnel("input", item.span);
+                let output = self.tunnel("output", item.span);
+                self.scope().tunnels.push((input, output));
+                let since = self.template().links.len();
+                self.statements(statements);
+                self.scope().tunnels.pop();
+                let inputs = self.tunnel_ports(input, true, since, "this group");
+                let outputs = self.tunnel_ports(output, false, since, "this group");
+                group = Some((inputs, outputs));
+                (input, output)
+            }
+        };
+        Place {
+            enter,
+            leave,
+            group,
+            inputs: item.inputs.clone(),
+            outputs: item.outputs.clone(),
+            span: item.span,
+        }
+    }
+
+    fn implicit(&mut self, item: &Item, first: bool) -> NodeId {
+        if let Some(&(input, output)) = self.scope().tunnels.last() {
+            return if first { input } else { output };
+        }
+        let (what, place) = match first {
+            true => ("starts", "before"),
+            false => ("ends", "after"),
+        };
+        self.report(
+            Diagnostic::error("missing-element", format!("a connection {what} without an element"))
+                .at(item.span)
+                .help(format!("put an element {place} the arrow; only inside `{{ ... }}` and `( ... )` it may be left out")),
+        );
+        let node = self.tunnel("", item.span);
+        self.template().nodes[node].what = NodeKind::Broken;
+        node
+    }
+
+    fn connect(&mut self, arrow: Arrow, left: &[Place], right: &[Place]) {
+        let sides = (self.side(arrow, left, true), self.side(arrow, right, false));
+        let (Some(mut left), Some(mut right)) = sides else {
+            return;
+        };
+        let span = left.span.to(right.span);
+        if !arrow.many {
+            self.connect_one(arrow, &left, &right, span);
+            return;
+        }
+        match (left.open.take(), right.open.take()) {
+            (Some(a), Some(b)) if a.explicit || b.explicit => {
+                self.report(
+                    Diagnostic::error(
+                        "ambiguous-ports",
+                        "both sides of `=>` leave their ports open",
+                    )
+                    .at(span)
+                    .help("list the ports of one side: `a[0-2] => b`"),
+                );
+                return;
+            }
+            (Some(a), Some(b)) => {
+                left.ends.insert(a.position, (a.node, 0));
+                right.ends.insert(b.position, (b.node, 0));
+            }
+            (Some(open), None) => fill(&mut left, &open, right.ends.len()),
+            (None, Some(open)) => fill(&mut right, &open, left.ends.len()),
+            (None, None) => {}
+        }
+        let (outputs, inputs) = (left.ends.len(), right.ends.len());
+        if outputs != inputs {
+            let text = format!("{outputs} outputs cannot go to {inputs} inputs one to one");
+            self.report(
+                Diagnostic::error("port-mismatch", text)
+                    .at(span)
+                    .help("`=>` needs as many ports on the left as on the right; `->` joins one port with many"),
+            );
+            return;
+        }
+        for (from, to) in left.ends.into_iter().zip(right.ends) {
+            self.link(from, to, span);
+        }
+    }
+
+    fn connect_one(&mut self, arrow: Arrow, left: &Side, right: &Side, span: Span) {
+        let (outputs, inputs) = (left.ends.len(), right.ends.len());
+        if outputs > 1 && inputs > 1 {
+            let text = format!("`->` cannot join {outputs} outputs with {inputs} inputs");
+            self.report(
+                Diagnostic::error("port-mismatch", text)
+                    .at(arrow.span)
+                    .help("`=>` joins them one to one"),
+            );
+            return;
+        }
+        if outputs == 0 || inputs == 0 {
+            let (side, place) = match outputs {
+                0 => ("output", left.span),
+                _ => ("input", right.span),
+            };
+            self.report(
+                Diagnostic::error("port-mismatch", format!("there is no {side} to connect"))
+                    .at(place)
+                    .help(format!("connect something to `{side}` inside the group")),
+            );
+            return;
+        }
+        for &from in &left.ends {
+            for &to in &right.ends {
+                self.link(from, to, span);
+            }
+        }
+    }
+
+    /// The ports at one side of an arrow; None if they are no ports of that kind.
+    fn side(&mut self, arrow: Arrow, places: &[Place], is_left: bool) -> Option<Side> {
+        let (first, last) = (places.first()?, places.last()?);
+        let mut side = Side {
+            ends: Vec::new(),
+            open: None,
+            span: first.span.to(last.span),
+        };
+        let mut fine = true;
+        for place in places {
+            let (node, ports) = match is_left {
+                true => (place.leave, &place.outputs),
+                false => (place.enter, &place.inputs),
+            };
+            fine &= self.faces(place, is_left);
+            let own = place
+                .group
+                .map(|(inputs, outputs)| if is_left { outputs } else { inputs });
+            match (ports, own) {
+                (Some(ports), _) if ports.ports.is_empty() => {
+                    fine &= self.leave_open(arrow, &mut side, node, ports.span);
+                }
+                (Some(ports), Some(own)) => {
+                    fine &= self.group_ports(place, ports, own, is_left);
+                    side.ends
+                        .extend(ports.ports.iter().map(|&port| (node, port)));
+                }
+                (Some(ports), None) => {
+                    side.ends
+                        .extend(ports.ports.iter().map(|&port| (node, port)));
+                }
+                (None, Some(own)) => side.ends.extend((0..own as u32).map(|port| (node, port))),
+                (None, None) if places.len() == 1 && arrow.many => {
+                    side.open = Some(Open {
+                        position: 0,
+                        node,
+                        explicit: false,
+                    });
+                }
+                (None, None) => side.ends.push((node, 0)),
+            }
+        }
+        fine.then_some(side)
+    }
+
+    fn leave_open(&mut self, arrow: Arrow, side: &mut Side, node: NodeId, span: Span) -> bool {
+        let error = if !arrow.many {
+            Diagnostic::error(
+                "ambiguous-ports",
+                "`[]` leaves the ports open, which `->` cannot",
+            )
+            .help("list the ports, or use `=>`")
+        } else if side.open.is_some() {
+            Diagnostic::error(
+                "ambiguous-ports",
+                "one side leaves the ports of two elements open",
+            )
+            .help("list the ports of one of them")
+        } else {
+            side.open = Some(Open {
+                position: side.ends.len(),
+                node,
+                explicit: true,
+            });
+            return true;
+        };
+        self.report(error.at(span));
+        false
+    }
+
+    /// A group must have the ports that are listed, and all its ports must be listed.
+    fn group_ports(&mut self, place: &Place, ports: &Ports, own: usize, is_left: bool) -> bool {
+        let side = if is_left { "output" } else { "input" };
+        let listed: HashSet<u32> = ports.ports.iter().copied().collect();
+        let text = if let Some(port) = ports.ports.iter().find(|&&port| port as usize >= own) {
+            format!("this group has no {side} {port}")
+        } else if let Some(port) = (0..own as u32).find(|port| !listed.contains(port)) {
+            format!("{side} {port} of this group is left unconnected")
+        } else {
+            return true;
+        };
+        let plural = if own == 1 { "" } else { "s" };
+        self.report(
+            Diagnostic::error("group-port", text)
+                .at(ports.span)
+                .note_at(
+                    place.span.before(),
+                    format!("the group has {own} {side}{plural}"),
+                )
+                .help("list all its ports, or leave the list out"),
+        );
+        false
+    }
+
+    /// `input` has no inputs and `output` no outputs, seen from inside.
+    fn faces(&mut self, place: &Place, is_left: bool) -> bool {
+        let wrong = match self.scope().tunnels.last() {
+            Some(&(input, _)) if !is_left && place.group.is_none() && place.enter == input => {
+                "input"
+            }
+            Some(&(_, output)) if is_left && place.group.is_none() && place.leave == output => {
+                "output"
+            }
+            _ => return true,
+        };
+        let (text, help) = match wrong {
+            "input" => (
+                "nothing can lead to `input`",
+                "write `input -> ...`; what comes in leaves `input`",
+            ),
+            _ => (
+                "nothing can come from `output`",
+                "write `... -> output`; what goes out enters `output`",
+            ),
+        };
+        self.report(
+            Diagnostic::error("pseudo-element", text)
+                .at(place.span)
+                .help(help),
+        );
+        false
+    }
+}
+
+fn fill(side: &mut Side, open: &Open, wanted: usize) {
+    let count = wanted.saturating_sub(side.ends.len());
+    let ports = (0..count as u32).map(|port| (open.node, port));
+    side.ends.splice(open.position..open.position, ports);
+}

@@ -1,0 +1,132 @@
+//! `define` and `require`.
+
+use crate::args;
+use crate::ast::Statement;
+use crate::diagnostic::Diagnostic;
+use crate::graph::Requirement;
+use crate::parser::parse_text;
+use crate::scope::Builder;
+use crate::source::{FileId, Span};
+use crate::template::Define;
+use std::ops::Range;
+
+impl Builder<'_, '_> {
+    /// Reads a text and remembers what it could not read.
+    pub(crate) fn read(&mut self, file: FileId) -> Vec<Statement> {
+        let tree = parse_text(file, self.map.shared_text(file));
+        self.map.set_directives(file, tree.directives);
+        self.diagnostics.extend(tree.diagnostics);
+        self.lost.extend(tree.lost);
+        tree.statements
+    }
+
+    /// The arguments of a configuration string, each with its place.
+    fn arguments(&self, config: Span) -> Vec<(String, Span)> {
+        let text = self.map.slice(config);
+        let argument = |range: Range<usize>| (text[range.clone()].to_owned(), part(config, range));
+        args::split(text).into_iter().map(argument).collect()
+    }
+
+    /// `define($a 1, $b 2)`
+    pub(crate) fn define(&mut self, config: Span) {
+        for (text, span) in self.arguments(config) {
+            let words = args::words(&text);
+            let first = words.first().map_or("", |word| &text[word.clone()]);
+            let Some(name) = first.strip_prefix('$').filter(|name| is_variable(name)) else {
+                let found = if first.is_empty() { "nothing" } else { first };
+                self.report(
+                    Diagnostic::error("bad-definition", format!("`{found}` is not a variable"))
+                        .at(if text.is_empty() { config } else { span })
+                        .help("write `define($NAME value, $OTHER value)`"),
+                );
+                continue;
+            };
+            let value = words.get(1).map_or(text.len(), |word| word.start);
+            let name_span = part(span, words[0].clone());
+            let define = Define {
+                name: name.to_owned(),
+                name_span,
+                value: part(span, value..text.len()),
+            };
+            let template = self.template();
+            let formal = template.formals.iter().find(|f| f.variable == name);
+            let known = template.defines.iter().find(|d| d.name == name);
+            let first = formal.map(|f| f.span).or(known.map(|d| d.name_span));
+            match first {
+                None => template.defines.push(define),
+                Some(first) => self.report(
+                    Diagnostic::error("redefined", format!("`${name}` is defined twice"))
+                        .at(name_span)
+                        .note_at(first, "defined here first")
+                        .help(
+                            "a variable has one value in its scope; give one of them another name",
+                        ),
+                ),
+            }
+        }
+    }
+
+    /// `require(package a, library b.click)`
+    pub(crate) fn require(&mut self, config: Span) {
+        for (text, span) in self.arguments(config) {
+            let words = args::words(&text);
+            let mut words = words.iter().map(|word| &text[word.clone()]);
+            let (kind, name) = match (words.next(), words.next()) {
+                (Some(name), None) => ("package", name),
+                (Some(kind), Some(name)) => (kind, name),
+                (None, _) => continue,
+            };
+            let name = args::unquote(name).into_owned();
+            if kind == "library" && self.scopes.len() > 1 {
+                self.report(
+                    Diagnostic::error(
+                        "library-place",
+                        "a library cannot be required inside braces",
+                    )
+                    .at(span)
+                    .help("move the `require` statement out"),
+                );
+            } else if kind == "library" && self.loader.is_some() {
+                self.library(&name, span);
+            } else {
+                let requirement = Requirement {
+                    kind: kind.to_owned(),
+                    name,
+                    span,
+                };
+                self.program.requirements.push(requirement);
+            }
+        }
+    }
+
+    /// Reads a library's statements here, the first time it is required.
+    fn library(&mut self, name: &str, span: Span) {
+        if !self.libraries.insert(name.to_owned()) {
+            return;
+        }
+        let text = self.loader.as_mut().and_then(|load| load(name));
+        let Some(text) = text else {
+            self.report(
+                Diagnostic::error("no-library", format!("library `{name}` is not found"))
+                    .at(span)
+                    .help("libraries are looked for beside the file and in CLICKPATH"),
+            );
+            return;
+        };
+        let file = self.map.add(name, text);
+        let statements = self.read(file);
+        self.declare_ahead(&statements);
+        self.statements(&statements);
+    }
+}
+
+fn part(whole: Span, range: Range<usize>) -> Span {
+    let start = whole.start as usize;
+    Span::new(whole.file, start + range.start..start + range.end)
+}
+
+/// True for the name of a variable, without its dollar.
+pub(crate) fn is_variable(name: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    !name.is_empty() && name.bytes().all(is_part)
+}

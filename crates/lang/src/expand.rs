@@ -1,0 +1,349 @@
+//! Templates to the graph: compound elements opened, variables replaced.
+
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::graph::{Element, Router};
+use crate::source::Span;
+use crate::template::{
+    ClassRef, INPUT, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
+};
+use crate::tunnel::{End, Wire, connect};
+use crate::vars::{FrameId, Variables};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Most elements, compound ones included.
+const ELEMENTS_MAX: usize = 1 << 20;
+/// Most connections before those through compound elements are joined.
+const WIRES_MAX: usize = 4 << 20;
+/// How deep compound elements may stand in each other.
+const DEPTH_MAX: usize = 200;
+/// All names of elements together, in bytes.
+const NAME_BYTES_MAX: usize = 64 << 20;
+
+/// A compound element that is to be opened.
+struct Pending<'a> {
+    node: &'a Node,
+    template: TemplateId,
+    /// Where its configuration is read.
+    frame: FrameId,
+    class: &'a ClassRef,
+    config: Option<Span>,
+    name: String,
+    within: Rc<Vec<Span>>,
+    /// Its node's number in its template, and the numbers of its tunnels in the whole.
+    id: NodeId,
+    tunnels: (usize, usize),
+}
+
+struct Expander<'a> {
+    program: &'a Program,
+    variables: Variables<'a>,
+    router: Router,
+    wires: Vec<Wire>,
+    tunnels: usize,
+    opened: usize,
+    name_bytes: usize,
+    pending: VecDeque<Pending<'a>>,
+    diagnostics: Vec<Diagnostic>,
+    full: bool,
+}
+
+/// Opens the file's template and all that stands in it. `definitions` are those of the command line.
+pub(crate) fn expand(
+    program: &Program,
+    variables: Variables<'_>,
+    definitions: &[(String, Span)],
+) -> (Router, Vec<Diagnostic>) {
+    let mut expander = Expander {
+        program,
+        variables,
+        router: Router::default(),
+        wires: Vec::new(),
+        tunnels: 0,
+        opened: 0,
+        name_bytes: 0,
+        pending: VecDeque::new(),
+        diagnostics: Vec::new(),
+        full: false,
+    };
+    expander.run(definitions);
+    let mut diagnostics = expander.diagnostics;
+    diagnostics.append(&mut expander.variables.diagnostics);
+    let mut router = expander.router;
+    router.requirements.clone_from(&program.requirements);
+    let (connections, complaint) = connect(&expander.wires);
+    router.connections = connections;
+    diagnostics.extend(complaint);
+    (router, diagnostics)
+}
+
+impl<'a> Expander<'a> {
+    fn run(&mut self, definitions: &[(String, Span)]) {
+        let Some(file) = self.program.templates.first() else {
+            return;
+        };
+        let frame = self.variables.frame(0, None, &file.defines);
+        for (name, value) in definitions {
+            self.variables.set_written(frame, name, *value);
+        }
+        self.instantiate(0, frame, "", Rc::new(Vec::new()), (0, 0));
+        // Breadth first, as Click numbers elements.
+        while let Some(pending) = self.pending.pop_front() {
+            self.open(pending);
+        }
+    }
+
+    fn room(&mut self, name: &str, span: Span) -> bool {
+        self.opened += 1;
+        self.name_bytes += name.len();
+        let fits = self.opened <= ELEMENTS_MAX
+            && self.name_bytes <= NAME_BYTES_MAX
+            && self.wires.len() <= WIRES_MAX;
+        if !fits && !self.full {
+            self.full = true;
+            self.pending.clear();
+            self.diagnostics.push(
+                Diagnostic::error("too-large", format!("the router has more than {ELEMENTS_MAX} elements or {WIRES_MAX} connections"))
+                    .at(span)
+                    .help("compound elements multiply what is inside them; use fewer of them in each other"),
+            );
+        }
+        fits && !self.full
+    }
+
+    fn tunnel(&mut self) -> usize {
+        self.tunnels += 1;
+        self.tunnels
+    }
+
+    /// Makes the nodes and links of one use of a template.
+    fn instantiate(
+        &mut self,
+        id: TemplateId,
+        frame: FrameId,
+        prefix: &str,
+        within: Rc<Vec<Span>>,
+        own: (usize, usize),
+    ) {
+        let template = &self.program.templates[id];
+        let compound = template.parent.is_some();
+        let mut ends = Vec::with_capacity(template.nodes.len());
+        for (number, node) in template.nodes.iter().enumerate() {
+            let (enter, leave) = match &node.what {
+                NodeKind::Tunnel if compound && number == INPUT => {
+                    (End::Nowhere, End::Tunnel(own.0))
+                }
+                NodeKind::Tunnel if compound && number == OUTPUT => {
+                    (End::Tunnel(own.1), End::Nowhere)
+                }
+                NodeKind::Tunnel => {
+                    let end = End::Tunnel(self.tunnel());
+                    (end, end)
+                }
+                NodeKind::Broken => (End::Nowhere, End::Nowhere),
+                NodeKind::Element { class, config } => {
+                    let name = format!("{prefix}{}", node.name);
+                    if !self.room(&name, node.span) {
+                        return;
+                    }
+                    match class {
+                        ClassRef::Base(class) => {
+                            let config = self.config(frame, *config, node);
+                            let end = self.element(name, class, config, node, &within);
+                            (end, end)
+                        }
+                        ClassRef::Compound(_) => {
+                            let tunnels = (self.tunnel(), self.tunnel());
+                            self.pending.push_back(Pending {
+                                node,
+                                template: id,
+                                frame,
+                                class,
+                                config: *config,
+                                name,
+                                within: within.clone(),
+                                id: number,
+                                tunnels,
+                            });
+                            (End::Tunnel(tunnels.0), End::Tunnel(tunnels.1))
+                        }
+                    }
+                }
+            };
+            ends.push((enter, leave));
+        }
+        for link in &template.links {
+            let (from, to) = (ends[link.from.0].1, ends[link.to.0].0);
+            if from != End::Nowhere && to != End::Nowhere && self.wires.len() <= WIRES_MAX {
+                self.wires.push(Wire {
+                    from: (from, link.from.1),
+                    to: (to, link.to.1),
+                    span: link.span,
+                });
+            }
+        }
+    }
+
+    fn config(&mut self, frame: FrameId, config: Option<Span>, node: &Node) -> Config {
+        match config {
+            Some(raw) => self.variables.expand(frame, raw),
+            None => Config::empty(node.class_span.after()),
+        }
+    }
+
+    fn element(
+        &mut self,
+        name: String,
+        class: &str,
+        config: Config,
+        node: &Node,
+        within: &[Span],
+    ) -> End {
+        self.router.elements.push(Element {
+            name,
+            class: class.to_owned(),
+            config,
+            span: node.span,
+            class_span: node.class_span,
+            within: within.to_vec(),
+        });
+        End::Element(self.router.elements.len() - 1)
+    }
+
+    fn open(&mut self, pending: Pending<'a>) {
+        let node = pending.node;
+        if pending.within.len() >= DEPTH_MAX {
+            let text = format!("compound elements stand in each other more than {DEPTH_MAX} deep");
+            self.diagnostics.push(
+                Diagnostic::error("too-deep", text)
+                    .at(node.span)
+                    .help("use fewer compound elements inside compound elements"),
+            );
+            return;
+        }
+        let config = self.config(pending.frame, pending.config, node);
+        let arguments = crate::formals::arguments(&config);
+        let mut within = Vec::clone(&pending.within);
+        within.push(node.span);
+        match self.choose(&pending, &arguments) {
+            Some(Choice::Base(class)) => {
+                let end = self.element(pending.name, &class, config, node, &pending.within);
+                for (port, outward) in (0..node.inputs)
+                    .map(|p| (p, false))
+                    .chain((0..node.outputs).map(|p| (p, true)))
+                {
+                    let (enter, leave) = (
+                        End::Tunnel(pending.tunnels.0),
+                        End::Tunnel(pending.tunnels.1),
+                    );
+                    let (from, to) = if outward { (end, leave) } else { (enter, end) };
+                    self.wires.push(Wire {
+                        from: (from, port as u32),
+                        to: (to, port as u32),
+                        span: node.span,
+                    });
+                }
+            }
+            Some(Choice::Template(id, values)) => {
+                let template = &self.program.templates[id];
+                self.check_ports(&pending, template);
+                let parent = template.parent.unwrap_or(0);
+                let parent = self.variables.frame_of(pending.frame, parent);
+                let frame = self.variables.frame(id, parent, &template.defines);
+                for (name, value) in values {
+                    self.variables.set(frame, &name, value);
+                }
+                let prefix = format!("{}/", pending.name);
+                self.instantiate(id, frame, &prefix, Rc::new(within), pending.tunnels);
+            }
+            None => {}
+        }
+    }
+
+    /// The definition that a use of a class takes; None if none fits, which is told.
+    fn choose(&mut self, pending: &Pending<'a>, arguments: &[Config]) -> Option<Choice> {
+        let mut class = pending.class;
+        let mut misfits = Vec::new();
+        let mut loose = None;
+        while let ClassRef::Compound(set) = class {
+            let set = &self.program.classes[*set];
+            for &id in &set.definitions {
+                let template = &self.program.templates[id];
+                match crate::formals::bind(&template.formals, arguments) {
+                    Err(misfit) => misfits.push((template, misfit)),
+                    Ok(values) => {
+                        let node = pending.node;
+                        if (template.inputs, template.outputs) == (node.inputs, node.outputs) {
+                            return Some(Choice::Template(id, values));
+                        }
+                        loose.get_or_insert(Choice::Template(id, values));
+                    }
+                }
+            }
+            match &set.otherwise {
+                Some(next) => class = next,
+                None => {
+                    if loose.is_none() {
+                        let misfit =
+                            crate::formals::complain(pending.node, &set.name, arguments, &misfits);
+                        self.diagnostics.push(misfit);
+                    }
+                    return loose;
+                }
+            }
+        }
+        match class {
+            ClassRef::Base(base) if loose.is_none() => Some(Choice::Base(base.clone())),
+            _ => loose,
+        }
+    }
+
+    /// Ports that are used outside must lead somewhere inside.
+    fn check_ports(&mut self, pending: &Pending<'a>, inner: &Template) {
+        let outer = &self.program.templates[pending.template];
+        let node = pending.node;
+        let sides = [
+            ("input", node.inputs, inner.inputs),
+            ("output", node.outputs, inner.outputs),
+        ];
+        for (side, used, has) in sides {
+            if used <= has {
+                continue;
+            }
+            let is_use = |link: &&crate::template::Link| {
+                let end = if side == "input" { link.to } else { link.from };
+                end.0 == pending.id && end.1 as usize >= has
+            };
+            let place = outer
+                .links
+                .iter()
+                .find(is_use)
+                .map_or(node.span, |link| link.span);
+            let plural = if has == 1 { "" } else { "s" };
+            let has = if has == 0 {
+                "no".to_owned()
+            } else {
+                has.to_string()
+            };
+            let mut error = Diagnostic::error(
+                "compound-port",
+                format!("`{}` has no {side} {}", node.name, used - 1),
+            )
+            .at(place)
+            .help(format!(
+                "connect `{side}` inside the compound element, or use a port that it has"
+            ));
+            if let Some(span) = inner.span {
+                let text = format!("the compound element has {has} {side}{plural}");
+                error = error.note_at(span.before(), text);
+            }
+            self.diagnostics.push(error);
+        }
+    }
+}
+
+enum Choice {
+    Base(Rc<str>),
+    Template(TemplateId, Vec<(String, Config)>),
+}

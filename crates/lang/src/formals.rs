@@ -1,0 +1,137 @@
+//! Arguments of compound elements: which parameter gets which.
+
+use crate::args;
+use crate::ast::Formal;
+use crate::config::Config;
+use crate::diagnostic::Diagnostic;
+use crate::template::{Node, Template};
+
+/// Why arguments do not fit parameters.
+pub(crate) enum Misfit {
+    /// So many without keyword are given, so many are taken.
+    Few(usize, usize),
+    Many(usize, usize),
+    /// The keyword is missing.
+    Missing(String),
+}
+
+/// The arguments in a configuration string.
+pub(crate) fn arguments(config: &Config) -> Vec<Config> {
+    let ranges = args::split(&config.text).into_iter();
+    ranges.map(|range| config.slice(range)).collect()
+}
+
+/// The values of the parameters.
+pub(crate) fn bind(
+    formals: &[Formal],
+    arguments: &[Config],
+) -> Result<Vec<(String, Config)>, Misfit> {
+    let mut free: Vec<&Config> = arguments.iter().collect();
+    let mut values = Vec::new();
+    for formal in formals {
+        let Some(keyword) = formal.keyword.as_deref().filter(|_| !formal.is_rest()) else {
+            continue;
+        };
+        let has_keyword = |c: &&Config| args::keyword(&c.text).is_some_and(|(k, _)| k == keyword);
+        let Some(at) = free.iter().position(has_keyword) else {
+            return Err(Misfit::Missing(keyword.to_owned()));
+        };
+        let argument = free.remove(at);
+        let value = args::words(&argument.text)
+            .get(1)
+            .map_or(argument.text.len(), |w| w.start);
+        values.push((
+            formal.variable.clone(),
+            argument.slice(value..argument.text.len()),
+        ));
+    }
+    let positional: Vec<&Formal> = formals.iter().filter(|f| f.keyword.is_none()).collect();
+    let rest = formals.iter().find(|f| f.is_rest());
+    if free.len() < positional.len() {
+        return Err(Misfit::Few(free.len(), positional.len()));
+    }
+    let left = free.split_off(positional.len());
+    if rest.is_none() && !left.is_empty() {
+        return Err(Misfit::Many(
+            positional.len() + left.len(),
+            positional.len(),
+        ));
+    }
+    for (formal, value) in positional.iter().zip(free) {
+        values.push((formal.variable.clone(), value.clone()));
+    }
+    if let Some(rest) = rest {
+        let left: Vec<Config> = left.into_iter().cloned().collect();
+        let span = left.first().map_or(rest.span, |first| first.span());
+        values.push((rest.variable.clone(), Config::join(&left, span)));
+    }
+    Ok(values)
+}
+
+/// Says why no definition takes the arguments.
+pub(crate) fn complain(
+    node: &Node,
+    class: &str,
+    arguments: &[Config],
+    misfits: &[(&Template, Misfit)],
+) -> Diagnostic {
+    let class = if class.is_empty() {
+        "this compound element".to_owned()
+    } else {
+        format!("`{class}`")
+    };
+    let place = match (arguments.first(), arguments.last()) {
+        (Some(first), Some(last)) => first.span().to(last.span()),
+        _ => node.class_span,
+    };
+    let error = match misfits {
+        [(template, misfit)] => {
+            let text = match misfit {
+                Misfit::Few(given, taken) | Misfit::Many(given, taken) => {
+                    format!("{class} takes {}, not {given}", count(*taken))
+                }
+                Misfit::Missing(keyword) => format!("{class} needs the argument `{keyword}`"),
+            };
+            let help = match template.formals.as_slice() {
+                [] => "leave out the configuration string".to_owned(),
+                formals => format!("its arguments are: {}", list(formals)),
+            };
+            Diagnostic::error("compound-arguments", text).help(help)
+        }
+        _ => {
+            let text = format!("no definition of {class} takes these arguments");
+            let error = Diagnostic::error("compound-arguments", text);
+            let forms: Vec<String> = misfits
+                .iter()
+                .map(|(template, _)| match template.formals.as_slice() {
+                    [] => "none".to_owned(),
+                    formals => format!("({})", list(formals)),
+                })
+                .collect();
+            error.help(format!("possible arguments: {}", forms.join(" or ")))
+        }
+    };
+    let definition = misfits.first().and_then(|(template, _)| template.span);
+    let error = error.at(place);
+    match definition {
+        Some(span) => error.note_at(span.before(), "defined here"),
+        None => error,
+    }
+}
+
+fn count(arguments: usize) -> String {
+    match arguments {
+        0 => "no arguments".to_owned(),
+        1 => "1 argument".to_owned(),
+        n => format!("{n} arguments"),
+    }
+}
+
+fn list(formals: &[Formal]) -> String {
+    let form = |formal: &Formal| match &formal.keyword {
+        _ if formal.is_rest() => "...".to_owned(),
+        Some(keyword) => format!("{keyword} ${}", formal.variable),
+        None => format!("${}", formal.variable),
+    };
+    formals.iter().map(form).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,253 @@
+//! The parser's part for what stands between arrows, and its words for what it did not expect.
+
+use crate::ast::{ClassExpr, Item, Ports, What};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::{Lexeme, Token};
+use crate::parser::{Broken, KEYWORDS, Parsed, Parser, is_arrow};
+use crate::source::Span;
+
+/// The largest port number. Click has no limit, but a number like that is a mistake.
+pub(crate) const PORT_MAX: u32 = 65_535;
+
+impl Parser {
+    pub(crate) fn starts_item(&self, token: Token) -> bool {
+        matches!(
+            token,
+            Token::Ident | Token::OpenBrace | Token::OpenParen | Token::OpenBracket
+        )
+    }
+
+    /// `[1] element [2]`. `first` says that no arrow stands before it.
+    pub(crate) fn item(&mut self, first: bool) -> Parsed<Item> {
+        let mut inputs = self.ports()?;
+        let next = self.peek();
+        let what = match next.token {
+            Token::Ident if !self.at_keyword() => self.named()?,
+            Token::OpenBrace => {
+                let class = ClassExpr::Compound(self.compound()?);
+                let config = self.config();
+                What::Anonymous { class, config }
+            }
+            Token::OpenParen => self.group()?,
+            _ if self.may_be_implicit(first, next) => What::Implicit,
+            _ => return Err(self.unexpected("an element")),
+        };
+        let mut span = next.span.to(self.behind());
+        let mut outputs = None;
+        if matches!(what, What::Implicit) {
+            span = inputs.as_ref().map_or(next.span.before(), |p| p.span);
+            if first {
+                // `[0] -> x` has the port of an input that is left out.
+                outputs = inputs.take();
+            }
+        } else {
+            outputs = self.ports()?;
+            self.after_element(&what, span)?;
+        }
+        Ok(Item {
+            inputs,
+            what,
+            outputs,
+            span,
+        })
+    }
+
+    /// An element may be left out at the start of a chain before its arrow, or at its end.
+    fn may_be_implicit(&mut self, first: bool, next: Lexeme) -> bool {
+        if first {
+            return is_arrow(next.token);
+        }
+        let ends = matches!(
+            next.token,
+            Token::Semicolon | Token::End | Token::CloseBrace | Token::CloseParen | Token::Bars
+        );
+        ends || (self.at_keyword() && next.starts_line)
+    }
+
+    fn named(&mut self) -> Parsed<What> {
+        let name = self.ident()?;
+        if self.eat(Token::Colons).is_some() {
+            let class = self.class("a class after `::`")?;
+            let config = self.config();
+            return Ok(What::Declaration {
+                name,
+                class,
+                config,
+            });
+        }
+        Ok(match self.config() {
+            Some(config) => What::Anonymous {
+                class: ClassExpr::Named(name),
+                config: Some(config),
+            },
+            None => What::Name(name),
+        })
+    }
+
+    fn after_element(&mut self, what: &What, span: Span) -> Parsed<()> {
+        let next = self.peek();
+        if next.token == Token::Colons {
+            return Err(self.stray_colons(next.span));
+        }
+        let configured = match what {
+            What::Declaration { config, .. } | What::Anonymous { config, .. } => config.is_some(),
+            _ => false,
+        };
+        if next.token == Token::OpenParen && configured && !next.starts_line {
+            self.report(
+                Diagnostic::error("syntax", "an element has one configuration string")
+                    .at(next.span)
+                    .note_at(span, "this element has one already")
+                    .help("separate arguments by commas inside one pair of parentheses"),
+            );
+            return Err(Broken);
+        }
+        Ok(())
+    }
+
+    /// `[0, 2-4]`
+    fn ports(&mut self) -> Parsed<Option<Ports>> {
+        let Some(open) = self.eat(Token::OpenBracket) else {
+            return Ok(None);
+        };
+        let mut ports = Vec::new();
+        while self.peek().token != Token::CloseBracket {
+            let (first, span) = self.port()?;
+            let mut last = first;
+            if self.eat(Token::Minus).is_some() {
+                let (end, end_span) = self.port()?;
+                last = end;
+                if end < first {
+                    self.report(
+                        Diagnostic::error("bad-port", format!("`{first}-{end}` runs backwards"))
+                            .at(span.to(end_span))
+                            .help(format!("write `{end}-{first}`")),
+                    );
+                }
+            }
+            ports.extend(first..=last);
+            if ports.len() > PORT_MAX as usize + 1 {
+                self.report(
+                    Diagnostic::error("bad-port", "this list has too many ports")
+                        .at(span)
+                        .help("list each port once"),
+                );
+                return Err(Broken);
+            }
+            if self.eat(Token::Comma).is_none() {
+                break;
+            }
+        }
+        if self.eat(Token::CloseBracket).is_none() {
+            let found = self.peek();
+            let text = format!("expected `]`, found {}", self.describe(found));
+            self.report(
+                Diagnostic::error("unclosed-bracket", text)
+                    .at(found.span)
+                    .note_at(open, "to close this"),
+            );
+            return Err(Broken);
+        }
+        let span = open.to(self.behind());
+        Ok(Some(Ports { ports, span }))
+    }
+
+    fn port(&mut self) -> Parsed<(u32, Span)> {
+        let next = self.peek();
+        if next.token != Token::Ident {
+            return Err(self.unexpected("a port number"));
+        }
+        self.bump();
+        let text = self.text(next.span).to_owned();
+        let is_number = text.bytes().all(|b| b.is_ascii_digit());
+        if let Some(port) = text.parse().ok().filter(|&port| port <= PORT_MAX)
+            && is_number
+        {
+            return Ok((port, next.span));
+        }
+        let message = match is_number {
+            true => format!("port {text} is too large"),
+            false => format!("`{text}` is not a port number"),
+        };
+        self.report(
+            Diagnostic::error("bad-port", message)
+                .at(next.span)
+                .help(format!("ports are numbers from 0 to {PORT_MAX}")),
+        );
+        Err(Broken)
+    }
+
+    pub(crate) fn stray_colons(&mut self, span: Span) -> Broken {
+        self.report(
+            Diagnostic::error("syntax", "`::` must follow the name that it declares")
+                .at(span)
+                .help("write `name :: Class(configuration)`, ports before or behind all of it"),
+        );
+        Broken
+    }
+
+    /// Reports the next token as not what was `expected`.
+    pub(crate) fn unexpected(&mut self, expected: &str) -> Broken {
+        let next = self.peek();
+        let found = self.describe(next);
+        let mut span = next.span;
+        let mut error = Diagnostic::error("syntax", format!("expected {expected}, found {found}"));
+        if next.token == Token::End {
+            span = self.behind();
+        }
+        if let Some(help) = self.advice(next) {
+            error = error.help(help);
+        }
+        self.report(error.at(span));
+        Broken
+    }
+
+    pub(crate) fn describe(&self, found: Lexeme) -> String {
+        let text = self.text(found.span);
+        match found.token {
+            Token::End => "the end of the text".to_owned(),
+            Token::Ident if KEYWORDS.contains(&text) => format!("the keyword `{text}`"),
+            Token::Bad(c) if c.is_control() => format!("the character U+{:04X}", c as u32),
+            _ => format!("`{text}`"),
+        }
+    }
+
+    /// What people mean by characters that the language does not have.
+    fn advice(&mut self, found: Lexeme) -> Option<String> {
+        let text = match found.token {
+            Token::Minus | Token::Bad('>' | '=' | '<' | '→' | '–' | '—') => {
+                "connections are written `a -> b` or `a => b`, from left to right"
+            }
+            Token::Arrow | Token::DoubleArrow => {
+                "an element must stand between two arrows; is one missing?"
+            }
+            Token::Bad(':') => "declarations are written with two colons: `name :: Class`",
+            Token::Bad('.') => "names have letters, digits, `_`, `@` and `/`",
+            Token::Bad('#') => "comments start with `//`; `#` counts at the start of a line only",
+            Token::Bad('\'' | '"' | '“' | '”' | '‘' | '’') => {
+                "quotes stand in configuration strings, in parentheses"
+            }
+            Token::Bad('\u{feff}') => "save the file without a byte order mark",
+            Token::Bad(_) => "remove it, or put it into a configuration string in parentheses",
+            Token::CloseBrace | Token::CloseParen | Token::CloseBracket => {
+                "nothing is open that it could close; remove it, or open it before"
+            }
+            Token::Bar => {
+                "`|` stands behind the parameters at the start of a compound element only"
+            }
+            Token::Bars | Token::Ellipsis => {
+                "it separates the definitions in a compound element, in braces"
+            }
+            Token::Variable => "variables stand in configuration strings, in parentheses",
+            Token::Comma => "a comma stands between elements; is one missing?",
+            Token::Ident if self.at_keyword() => {
+                let word = self.text(found.span);
+                return Some(format!(
+                    "`{word}` is a keyword; put `;` before it or rename it"
+                ));
+            }
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+}

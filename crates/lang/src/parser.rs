@@ -1,0 +1,495 @@
+//! Tokens to a tree, going on after mistakes.
+
+use crate::ast::{
+    Arrow, Chain, ClassExpr, Compound, Definition, Formal, Ident, Item, Statement, What,
+};
+use crate::diagnostic::Diagnostic;
+use crate::lexer::{Lexeme, Lexer, Token};
+use crate::source::{FileId, LineDirective, Span};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How deep braces and groups may be nested.
+const NESTING_MAX: usize = 100;
+/// How many syntax errors are told before the rest of a file is taken as hopeless.
+const ERRORS_MAX: usize = 100;
+
+/// What a text says.
+pub(crate) struct Tree {
+    pub(crate) statements: Vec<Statement>,
+    pub(crate) directives: Vec<LineDirective>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Names of elements whose declarations could not be read.
+    pub(crate) lost: Vec<String>,
+}
+
+/// Reads a whole text.
+pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
+    let mut parser = Parser {
+        lexer: Lexer::new(file, text),
+        ahead: VecDeque::new(),
+        open: Vec::new(),
+        diagnostics: Vec::new(),
+        last: Span::new(file, 0..0),
+        lost: Vec::new(),
+    };
+    let statements = parser.statements();
+    let mut diagnostics = parser.diagnostics;
+    diagnostics.append(&mut parser.lexer.diagnostics);
+    Tree {
+        statements,
+        directives: parser.lexer.directives,
+        diagnostics,
+        lost: parser.lost,
+    }
+}
+
+/// The bracket inside which a statement stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Brace,
+    Group,
+}
+
+pub(crate) struct Parser {
+    lexer: Lexer,
+    ahead: VecDeque<Lexeme>,
+    open: Vec<Open>,
+    diagnostics: Vec<Diagnostic>,
+    /// The token read last.
+    last: Span,
+    lost: Vec<String>,
+}
+
+/// The statement cannot be read further; its mistake is told.
+pub(crate) struct Broken;
+
+pub(crate) type Parsed<T> = Result<T, Broken>;
+
+pub(crate) const KEYWORDS: [&str; 4] = ["elementclass", "define", "require", "provide"];
+
+impl Parser {
+    pub(crate) fn peek(&mut self) -> Lexeme {
+        self.peek_at(0)
+    }
+
+    /// Looks further ahead. Never behind a parenthesis, which may open a configuration string.
+    pub(crate) fn peek_at(&mut self, index: usize) -> Lexeme {
+        while self.ahead.len() <= index {
+            let next = self.lexer.next();
+            self.ahead.push_back(next);
+        }
+        self.ahead[index]
+    }
+
+    pub(crate) fn bump(&mut self) -> Lexeme {
+        let next = self.peek();
+        self.ahead.pop_front();
+        self.last = next.span;
+        next
+    }
+
+    pub(crate) fn eat(&mut self, token: Token) -> Option<Span> {
+        (self.peek().token == token).then(|| self.bump().span)
+    }
+
+    pub(crate) fn text(&self, span: Span) -> &str {
+        self.lexer.text(span)
+    }
+
+    /// The place right behind the last token.
+    pub(crate) fn behind(&self) -> Span {
+        self.last.after()
+    }
+
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// The configuration string in parentheses that comes next, if there is one.
+    pub(crate) fn config(&mut self) -> Option<Span> {
+        let open = self.eat(Token::OpenParen)?;
+        let config = self.lexer.config(open);
+        self.last = Span {
+            end: config.end + 1,
+            ..config
+        };
+        Some(config)
+    }
+
+    pub(crate) fn at_keyword(&mut self) -> bool {
+        let next = self.peek();
+        next.token == Token::Ident && KEYWORDS.contains(&self.text(next.span))
+    }
+
+    /// Statements up to the end of the text or of the bracket around them, which is left unread.
+    fn statements(&mut self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        loop {
+            let next = self.peek();
+            if self.diagnostics.len() >= ERRORS_MAX {
+                self.give_up();
+                return statements;
+            }
+            match next.token {
+                Token::End => return statements,
+                Token::Semicolon => {
+                    self.bump();
+                    continue;
+                }
+                Token::CloseBrace | Token::Bars if self.open.contains(&Open::Brace) => {
+                    return statements;
+                }
+                Token::CloseParen if self.open.contains(&Open::Group) => return statements,
+                _ => {}
+            }
+            match self.statement() {
+                Ok(Some(statement)) => statements.push(statement),
+                Ok(None) => {}
+                Err(Broken) => {
+                    self.recover(next.span);
+                    self.remember_lost(next.span.to(self.last));
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self) {
+        if self.peek().token == Token::End {
+            return;
+        }
+        let place = self.peek().span;
+        self.report(
+            Diagnostic::error("too-many-errors", "too many mistakes, the rest is not read")
+                .at(place),
+        );
+        while self.peek().token != Token::End {
+            self.bump();
+        }
+    }
+
+    /// Skips to where a statement may start.
+    fn recover(&mut self, from: Span) {
+        let mut depth = 0usize;
+        loop {
+            let next = self.peek();
+            let moved = next.span.start > from.start;
+            match next.token {
+                Token::End => return,
+                Token::Semicolon if depth == 0 => {
+                    self.bump();
+                    return;
+                }
+                Token::OpenBrace => depth += 1,
+                Token::CloseBrace if depth == 0 && self.open.contains(&Open::Brace) => return,
+                Token::Bars if depth == 0 && self.open.contains(&Open::Brace) => return,
+                Token::CloseParen if depth == 0 && self.open.contains(&Open::Group) => return,
+                Token::CloseBrace => depth = depth.saturating_sub(1),
+                Token::OpenParen => {
+                    self.config();
+                    continue;
+                }
+                Token::Ident if moved && depth == 0 && next.starts_line => {
+                    let declares = self.peek_at(1).token == Token::Colons;
+                    if declares || self.at_keyword() {
+                        return;
+                    }
+                }
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    /// Notes what the unread text declares, so that uses of it are no further mistakes.
+    fn remember_lost(&mut self, unread: Span) {
+        let text: Arc<str> = self.text(unread).into();
+        let mut lexer = Lexer::new(unread.file, text);
+        let mut name = None;
+        loop {
+            let next = lexer.next();
+            match next.token {
+                Token::End => return,
+                Token::Ident => name = Some(lexer.text(next.span).to_owned()),
+                Token::Colons | Token::Comma => self.lost.extend(name.take()),
+                _ => name = None,
+            }
+        }
+    }
+
+    fn statement(&mut self) -> Parsed<Option<Statement>> {
+        let next = self.peek();
+        if self.at_keyword() {
+            let statement = self.keyword_statement()?;
+            self.end_of_statement(true)?;
+            return Ok(statement);
+        }
+        if !self.starts_item(next.token) && !is_arrow(next.token) {
+            return Err(self.unexpected("a statement"));
+        }
+        let chain = self.chain()?;
+        self.end_of_statement(false)?;
+        Ok(Some(Statement::Chain(chain)))
+    }
+
+    /// Semicolons may be left out, but on one line that is more often a mistake.
+    fn end_of_statement(&mut self, self_contained: bool) -> Parsed<()> {
+        let next = self.peek();
+        match next.token {
+            Token::Semicolon => {
+                self.bump();
+            }
+            Token::End | Token::CloseBrace | Token::Bars | Token::CloseParen => {}
+            Token::Colons => return Err(self.stray_colons(next.span)),
+            token if self.starts_item(token) => {
+                if !next.starts_line && !self_contained {
+                    let text = self.text(next.span).to_owned();
+                    let place = self.behind();
+                    self.report(
+                        Diagnostic::warning(
+                            "missing-semicolon",
+                            format!("a new statement starts at `{text}` on the same line"),
+                        )
+                        .at(place)
+                        .help("put `;` here, or `->` if a connection is meant"),
+                    );
+                }
+            }
+            token if is_arrow(token) && self_contained => {}
+            _ => return Err(self.unexpected("`;` or `->`")),
+        }
+        Ok(())
+    }
+
+    fn keyword_statement(&mut self) -> Parsed<Option<Statement>> {
+        let keyword = self.bump();
+        let word = self.text(keyword.span).to_owned();
+        if word == "elementclass" {
+            return self.element_class().map(Some);
+        }
+        let Some(config) = self.config() else {
+            let example = match word.as_str() {
+                "define" => "define($NAME value)".to_owned(),
+                _ => format!("{word}(package NAME)"),
+            };
+            let place = self.behind();
+            self.report(
+                Diagnostic::error("syntax", format!("`{word}` needs arguments in parentheses"))
+                    .at(place)
+                    .help(format!("write it as `{example}`")),
+            );
+            return Err(Broken);
+        };
+        Ok(match word.as_str() {
+            "define" => Some(Statement::Define(config)),
+            "require" => Some(Statement::Require(config)),
+            _ => None,
+        })
+    }
+
+    fn element_class(&mut self) -> Parsed<Statement> {
+        let next = self.peek();
+        if next.token != Token::Ident || self.at_keyword() {
+            return Err(self.unexpected("the name of the new class"));
+        }
+        let name = self.ident()?;
+        let after = self.peek();
+        if after.token == Token::Colons {
+            let place = self.bump().span;
+            self.report(
+                Diagnostic::error("syntax", "`elementclass` takes no `::`")
+                    .at(place)
+                    .help(format!("write `elementclass {} {{ ... }}`", name.name)),
+            );
+        }
+        let class = self.class("a class or a compound element `{ ... }`")?;
+        Ok(Statement::ElementClass { name, class })
+    }
+
+    /// A name, which must not have a part that is all digits.
+    pub(crate) fn ident(&mut self) -> Parsed<Ident> {
+        let span = self.bump().span;
+        let name = self.text(span).to_owned();
+        let is_number = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+        if name.split('/').any(is_number) {
+            self.report(
+                Diagnostic::error("bad-name", format!("`{name}` is not a name"))
+                    .at(span)
+                    .help("a name, and each part of it between slashes, needs a letter or `_`"),
+            );
+            return Err(Broken);
+        }
+        Ok(Ident { name, span })
+    }
+
+    /// A class: a name or a compound element.
+    pub(crate) fn class(&mut self, expected: &str) -> Parsed<ClassExpr> {
+        let next = self.peek();
+        match next.token {
+            Token::Ident if !self.at_keyword() => Ok(ClassExpr::Named(self.ident()?)),
+            Token::OpenBrace => Ok(ClassExpr::Compound(self.compound()?)),
+            Token::OpenParen => {
+                self.report(
+                    Diagnostic::error("named-group", "a group in parentheses has no name")
+                        .at(next.span)
+                        .help("use braces for a compound element, or leave out the name"),
+                );
+                Err(Broken)
+            }
+            Token::Variable => {
+                let text = self.text(next.span).to_owned();
+                self.report(
+                    Diagnostic::error("variable-class", format!("`{text}` stands for a class"))
+                        .at(next.span)
+                        .help("variables stand in configuration strings only; write the class"),
+                );
+                Err(Broken)
+            }
+            _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    fn enter(&mut self, open: Open, span: Span) -> Parsed<()> {
+        if self.open.len() >= NESTING_MAX {
+            let text = format!("brackets are nested more than {NESTING_MAX} deep");
+            self.report(
+                Diagnostic::error("too-deep", text)
+                    .at(span)
+                    .help("give the inner parts names with `elementclass`"),
+            );
+            return Err(Broken);
+        }
+        self.open.push(open);
+        Ok(())
+    }
+
+    pub(crate) fn compound(&mut self) -> Parsed<Compound> {
+        let open = self.bump().span;
+        self.enter(Open::Brace, open)?;
+        let (mut definitions, mut extends) = (Vec::new(), None);
+        loop {
+            if let Some(span) = self.eat(Token::Ellipsis) {
+                extends = Some(span);
+            } else {
+                definitions.push(self.definition());
+            }
+            if extends.is_some() || self.eat(Token::Bars).is_none() {
+                break;
+            }
+        }
+        self.open.pop();
+        self.close(Token::CloseBrace, "}", open);
+        Ok(Compound {
+            definitions,
+            extends,
+            span: open.to(self.last),
+        })
+    }
+
+    fn close(&mut self, token: Token, text: &str, open: Span) {
+        let next = self.peek();
+        if next.token == token {
+            self.bump();
+            return;
+        }
+        let error = if next.token == Token::End {
+            Diagnostic::error(
+                "unclosed-bracket",
+                format!("this is never closed by `{text}`"),
+            )
+            .at(open)
+            .help(format!("put `{text}` where it ends"))
+        } else {
+            let found = self.describe(next);
+            Diagnostic::error(
+                "unclosed-bracket",
+                format!("expected `{text}`, found {found}"),
+            )
+            .at(next.span)
+            .note_at(open, "to close this")
+        };
+        self.report(error);
+    }
+
+    fn definition(&mut self) -> Definition {
+        let start = self.peek().span;
+        let formals = self.formals();
+        let body = self.statements();
+        Definition {
+            formals,
+            body,
+            span: start.to(self.last),
+        }
+    }
+
+    fn formals(&mut self) -> Vec<Formal> {
+        let first = self.peek().token;
+        let keyword = first == Token::Ident && self.peek_at(1).token == Token::Variable;
+        if self.eat(Token::Bar).is_some() || (first != Token::Variable && !keyword) {
+            return Vec::new();
+        }
+        let mut formals: Vec<Formal> = Vec::new();
+        loop {
+            let start = self.peek().span;
+            let keyword = self
+                .eat(Token::Ident)
+                .map(|span| self.text(span).to_owned());
+            let Some(variable) = self.eat(Token::Variable) else {
+                let _ = self.unexpected("a parameter such as `$a`");
+                break;
+            };
+            formals.push(Formal {
+                keyword,
+                variable: self.text(variable)[1..].to_owned(),
+                span: start.to(variable),
+            });
+            if self.eat(Token::Comma).is_none() {
+                break;
+            }
+        }
+        if self.eat(Token::Bar).is_none() {
+            let _ = self.unexpected("`|` after the parameters");
+        }
+        formals
+    }
+
+    /// `( statements )` as an element.
+    pub(crate) fn group(&mut self) -> Parsed<What> {
+        let open = self.bump().span;
+        self.enter(Open::Group, open)?;
+        let statements = self.statements();
+        self.open.pop();
+        self.close(Token::CloseParen, ")", open);
+        Ok(What::Group(statements))
+    }
+
+    /// `a -> b => c`
+    fn chain(&mut self) -> Parsed<Chain> {
+        let first = self.items(true)?;
+        let mut rest = Vec::new();
+        loop {
+            let next = self.peek();
+            if !is_arrow(next.token) {
+                return Ok(Chain { first, rest });
+            }
+            self.bump();
+            let arrow = Arrow {
+                many: next.token == Token::DoubleArrow,
+                span: next.span,
+            };
+            rest.push((arrow, self.items(false)?));
+        }
+    }
+
+    fn items(&mut self, first: bool) -> Parsed<Vec<Item>> {
+        let mut items = vec![self.item(first)?];
+        while self.eat(Token::Comma).is_some() {
+            items.push(self.item(first)?);
+        }
+        Ok(items)
+    }
+}
+
+pub(crate) fn is_arrow(token: Token) -> bool {
+    matches!(token, Token::Arrow | Token::DoubleArrow)
+}

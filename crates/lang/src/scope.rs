@@ -1,0 +1,511 @@
+//! Trees to templates: who is meant by each name.
+
+use crate::ast::{ClassExpr, Compound, Definition, Ident, Statement, What};
+use crate::diagnostic::Diagnostic;
+use crate::source::{SourceMap, Span};
+use crate::template::{
+    ClassRef, ClassSet, INPUT, Link, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
+};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// Finds the text of a library, given its name.
+pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
+
+/// Most links that are written, those of port lists included.
+const LINKS_MAX: usize = 1 << 20;
+
+/// What is known while a body is read.
+pub(crate) struct Scope {
+    pub(crate) template: TemplateId,
+    /// Elements declared so far.
+    names: HashMap<String, NodeId>,
+    /// All elements that the body declares somewhere.
+    declared: HashMap<String, Span>,
+    classes: HashMap<String, ClassRef>,
+    /// How many elements there are, pseudo elements aside; numbers anonymous ones.
+    count: usize,
+    /// What `input` and `output` mean here, innermost last.
+    pub(crate) tunnels: Vec<(NodeId, NodeId)>,
+}
+
+pub(crate) struct Builder<'a, 'l> {
+    pub(crate) map: &'a mut SourceMap,
+    pub(crate) loader: Option<Loader<'l>>,
+    pub(crate) libraries: HashSet<String>,
+    pub(crate) program: Program,
+    pub(crate) scopes: Vec<Scope>,
+    /// Names that were declared in statements which could not be read.
+    pub(crate) lost: HashSet<String>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Classes that nothing in the file defines, where each was named first.
+    base: HashMap<String, Span>,
+    links: usize,
+}
+
+impl<'a, 'l> Builder<'a, 'l> {
+    pub(crate) fn new(map: &'a mut SourceMap, loader: Option<Loader<'l>>) -> Builder<'a, 'l> {
+        Builder {
+            map,
+            loader,
+            libraries: HashSet::new(),
+            program: Program::default(),
+            scopes: Vec::new(),
+            lost: HashSet::new(),
+            diagnostics: Vec::new(),
+            base: HashMap::new(),
+            links: 0,
+        }
+    }
+
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    /// The file itself.
+    pub(crate) fn file(&mut self, statements: &[Statement]) {
+        self.open(Template::default());
+        self.declare_ahead(statements);
+        self.statements(statements);
+        self.scopes.pop();
+    }
+
+    fn open(&mut self, template: Template) -> TemplateId {
+        let id = self.program.templates.len();
+        self.program.templates.push(template);
+        self.scopes.push(Scope {
+            template: id,
+            names: HashMap::new(),
+            declared: HashMap::new(),
+            classes: HashMap::new(),
+            count: 0,
+            tunnels: Vec::new(),
+        });
+        id
+    }
+
+    pub(crate) fn scope(&mut self) -> &mut Scope {
+        self.scopes
+            .last_mut()
+            .expect("a body is read inside its scope")
+    }
+
+    pub(crate) fn template(&mut self) -> &mut Template {
+        let id = self.scope().template;
+        &mut self.program.templates[id]
+    }
+
+    pub(crate) fn statements(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            match statement {
+                Statement::Chain(chain) => self.chain(chain),
+                Statement::ElementClass { name, class } => self.element_class(name, class),
+                Statement::Define(config) => self.define(*config),
+                Statement::Require(config) => self.require(*config),
+            }
+        }
+    }
+
+    /// Notes the elements that a body declares, to tell a use that comes too early from a class.
+    pub(crate) fn declare_ahead(&mut self, statements: &[Statement]) {
+        for statement in statements {
+            let Statement::Chain(chain) = statement else {
+                continue;
+            };
+            let items = chain
+                .first
+                .iter()
+                .chain(chain.rest.iter().flat_map(|(_, items)| items));
+            let alone = chain.rest.is_empty();
+            let mut names = Vec::new();
+            for item in items {
+                match &item.what {
+                    What::Name(name) if alone => names.push(name),
+                    What::Declaration { name, .. } => {
+                        names.push(name);
+                        for name in names.drain(..) {
+                            let declared = &mut self.scope().declared;
+                            declared.entry(name.name.clone()).or_insert(name.span);
+                        }
+                    }
+                    What::Group(statements) => self.declare_ahead(statements),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn element_class(&mut self, name: &Ident, class: &ClassExpr) {
+        let class = match class {
+            ClassExpr::Named(class) => self.class_named(class),
+            ClassExpr::Compound(compound) => self.compound(compound, Some(name)),
+        };
+        let element = self.scope().names.get(&name.name).copied();
+        if let Some(node) = element {
+            let first = self.template().nodes[node].span;
+            self.report(
+                Diagnostic::error(
+                    "class-as-name",
+                    format!("`{}` is an element already", name.name),
+                )
+                .at(name.span)
+                .note_at(first, "declared here")
+                .help("give the class another name"),
+            );
+        }
+        if let Some(class) = class {
+            self.scope().classes.insert(name.name.clone(), class);
+        }
+    }
+
+    /// A class by its name; None for a mistake.
+    fn class_named(&mut self, ident: &Ident) -> Option<ClassRef> {
+        let name = &ident.name;
+        if let Some(class) = self.find_class(name) {
+            return Some(class);
+        }
+        if let Some(&node) = self.scope().names.get(name) {
+            let first = self.template().nodes[node].span;
+            self.report(
+                Diagnostic::error(
+                    "element-as-class",
+                    format!("`{name}` is an element, not a class"),
+                )
+                .at(ident.span)
+                .note_at(first, "declared here")
+                .help("name the class; the element itself stands without `::` and parentheses"),
+            );
+            return None;
+        }
+        self.base.entry(name.clone()).or_insert(ident.span);
+        Some(ClassRef::Base(Rc::from(name.as_str())))
+    }
+
+    fn find_class(&self, name: &str) -> Option<ClassRef> {
+        let mut scopes = self.scopes.iter().rev();
+        scopes.find_map(|scope| scope.classes.get(name).cloned())
+    }
+
+    fn compound(&mut self, compound: &Compound, name: Option<&Ident>) -> Option<ClassRef> {
+        let otherwise = match (compound.extends, name) {
+            (Some(_), Some(name)) => self.class_named(name),
+            (Some(span), None) => {
+                self.report(
+                    Diagnostic::error("nothing-to-extend", "`...` needs a class to extend")
+                        .at(span)
+                        .help("it stands in `elementclass NAME { ... || ... }`; a compound element without a name extends nothing"),
+                );
+                None
+            }
+            (None, _) => None,
+        };
+        let definitions = compound.definitions.iter();
+        let definitions: Vec<TemplateId> = definitions.map(|d| self.definition(d)).collect();
+        self.program.classes.push(ClassSet {
+            name: name.map_or(String::new(), |name| name.name.clone()),
+            definitions,
+            otherwise,
+        });
+        Some(ClassRef::Compound(self.program.classes.len() - 1))
+    }
+
+    fn definition(&mut self, definition: &Definition) -> TemplateId {
+        let parent = self.scope().template;
+        self.check_formals(definition);
+        let id = self.open(Template {
+            parent: Some(parent),
+            formals: definition.formals.clone(),
+            span: Some(definition.span),
+            ..Template::default()
+        });
+        let input = self.tunnel("input", definition.span);
+        let output = self.tunnel("output", definition.span);
+        debug_assert_eq!((input, output), (INPUT, OUTPUT));
+        self.scope().tunnels.push((input, output));
+        self.declare_ahead(&definition.body);
+        self.statements(&definition.body);
+        let inputs = self.tunnel_ports(INPUT, true, 0, "this compound element");
+        let outputs = self.tunnel_ports(OUTPUT, false, 0, "this compound element");
+        self.template().inputs = inputs;
+        self.template().outputs = outputs;
+        self.scopes.pop();
+        id
+    }
+
+    fn check_formals(&mut self, definition: &Definition) {
+        let formals = &definition.formals;
+        for (i, formal) in formals.iter().enumerate() {
+            let before = &formals[..i];
+            let same = before.iter().find(|f| {
+                f.variable == formal.variable
+                    || (f.keyword.is_some() && f.keyword == formal.keyword)
+            });
+            let error = if let Some(first) = same {
+                Diagnostic::error("duplicate-parameter", "this parameter is there already")
+                    .note_at(first.span, "the first one")
+                    .help("give it another name")
+            } else if formal.keyword.is_none() && before.iter().any(|f| f.keyword.is_some()) {
+                Diagnostic::error(
+                    "parameter-order",
+                    "a parameter without keyword comes too late",
+                )
+                .help("put parameters without keyword first, then those with one, `__REST__` last")
+            } else if before.iter().any(|f| f.is_rest()) {
+                Diagnostic::error(
+                    "parameter-order",
+                    "`__REST__` takes all that is left, so it must be last",
+                )
+                .help("put this parameter before `__REST__`")
+            } else {
+                continue;
+            };
+            self.report(error.at(formal.span));
+        }
+    }
+
+    pub(crate) fn tunnel(&mut self, name: &str, span: Span) -> NodeId {
+        self.template().nodes.push(Node {
+            what: NodeKind::Tunnel,
+            name: name.to_owned(),
+            span,
+            class_span: span,
+            inputs: 0,
+            outputs: 0,
+        });
+        self.template().nodes.len() - 1
+    }
+
+    /// A new element. The name is checked, and left unused if there is a mistake with it.
+    pub(crate) fn declare(
+        &mut self,
+        name: &Ident,
+        class: &ClassExpr,
+        config: Option<Span>,
+    ) -> NodeId {
+        let (resolved, class_span) = self.class(class);
+        let what = match resolved {
+            Some(class) => NodeKind::Element { class, config },
+            None => NodeKind::Broken,
+        };
+        let span = name.span.to(match class {
+            ClassExpr::Named(_) => class_span,
+            ClassExpr::Compound(_) => class_span.before(),
+        });
+        let text = &name.name;
+        let known = self.scope().names.get(text).copied();
+        if let Some(node) = known {
+            let first = &mut self.template().nodes[node];
+            if matches!(first.what, NodeKind::Broken) && first.span == name.span {
+                // A use came before the declaration and made a place for it.
+                (first.what, first.span, first.class_span) = (what, span, class_span);
+                return node;
+            }
+            let first = first.span;
+            self.report(
+                Diagnostic::error("redeclared", format!("`{text}` is declared twice"))
+                    .at(name.span)
+                    .note_at(first, "declared here first")
+                    .help("give one of them another name"),
+            );
+            return node;
+        }
+        let pseudo = matches!(text.as_str(), "input" | "output");
+        if pseudo && !self.scope().tunnels.is_empty() {
+            self.report(
+                Diagnostic::error(
+                    "pseudo-element",
+                    format!("`{text}` cannot be declared here"),
+                )
+                .at(name.span)
+                .help(format!(
+                    "inside braces or a group `{text}` means its own ports; choose another name"
+                )),
+            );
+            return self.node(text.clone(), NodeKind::Broken, name.span, class_span);
+        }
+        if self.find_class(text).is_some() || self.base.contains_key(text) {
+            let mut error =
+                Diagnostic::error("class-as-name", format!("`{text}` is the name of a class"))
+                    .at(name.span)
+                    .help("give the element another name");
+            if let Some(&first) = self.base.get(text) {
+                error = error.note_at(first, "used as a class here");
+            }
+            self.report(error);
+        }
+        let node = self.node(text.clone(), what, span, class_span);
+        self.scope().names.insert(text.clone(), node);
+        self.scope().count += 1;
+        node
+    }
+
+    fn class(&mut self, class: &ClassExpr) -> (Option<ClassRef>, Span) {
+        match class {
+            ClassExpr::Named(name) => (self.class_named(name), name.span),
+            ClassExpr::Compound(compound) => (self.compound(compound, None), compound.span),
+        }
+    }
+
+    fn node(&mut self, name: String, what: NodeKind, span: Span, class_span: Span) -> NodeId {
+        self.template().nodes.push(Node {
+            what,
+            name,
+            span,
+            class_span,
+            inputs: 0,
+            outputs: 0,
+        });
+        self.template().nodes.len() - 1
+    }
+
+    /// An element without a name: `Class@number`.
+    pub(crate) fn anonymous(&mut self, class: &ClassExpr, config: Option<Span>) -> NodeId {
+        let (resolved, span) = self.class(class);
+        let prefix = match class {
+            ClassExpr::Named(name) => name.name.clone(),
+            ClassExpr::Compound(_) => String::new(),
+        };
+        let what = match resolved {
+            Some(class) => NodeKind::Element { class, config },
+            None => NodeKind::Broken,
+        };
+        let scope = self.scope();
+        scope.count += 1;
+        let mut number = scope.count;
+        let mut name = format!("{prefix}@{number}");
+        while scope.names.contains_key(&name) || scope.declared.contains_key(&name) {
+            number += 1;
+            name = format!("{prefix}@{number}");
+        }
+        let node = self.node(name.clone(), what, span, span);
+        self.scope().names.insert(name, node);
+        node
+    }
+
+    /// The element that a bare name means: a declared one, `input` or `output`, or a new one of that class.
+    pub(crate) fn named(&mut self, ident: &Ident) -> NodeId {
+        let name = ident.name.as_str();
+        if let Some(&node) = self.scope().names.get(name) {
+            return node;
+        }
+        if matches!(name, "input" | "output") {
+            if let Some(&(input, output)) = self.scope().tunnels.last() {
+                return if name == "input" { input } else { output };
+            }
+            if self.find_class(name).is_none() {
+                self.report(
+                    Diagnostic::error("pseudo-element", format!("`{name}` means nothing here"))
+                        .at(ident.span)
+                        .help("`input` and `output` are the ports of a compound element `{ ... }` or a group `( ... )`"),
+                );
+                return self.node(name.to_owned(), NodeKind::Broken, ident.span, ident.span);
+            }
+        }
+        if let Some(&declared) = self.scope().declared.get(name) {
+            self.report(
+                Diagnostic::error(
+                    "used-before-declared",
+                    format!("`{name}` is used before it is declared"),
+                )
+                .at(ident.span)
+                .note_at(declared, "declared here")
+                .help("move the declaration up, or declare it where it is used first"),
+            );
+            let node = self.node(name.to_owned(), NodeKind::Broken, declared, declared);
+            self.scope().names.insert(name.to_owned(), node);
+            self.scope().count += 1;
+            return node;
+        }
+        let broken = self.find_class(name).is_none() && self.is_out_of_reach(ident);
+        if broken {
+            let node = self.node(name.to_owned(), NodeKind::Broken, ident.span, ident.span);
+            self.scope().names.insert(name.to_owned(), node);
+            return node;
+        }
+        self.anonymous(&ClassExpr::Named(ident.clone()), None)
+    }
+
+    /// True for the name of an element outside the compound element, and for one whose declaration
+    /// could not be read.
+    fn is_out_of_reach(&mut self, ident: &Ident) -> bool {
+        let name = ident.name.as_str();
+        if self.lost.contains(name) {
+            return true;
+        }
+        let outer = self.scopes.iter().rev().skip(1);
+        let Some(span) = outer
+            .filter_map(|scope| scope.declared.get(name))
+            .next()
+            .copied()
+        else {
+            return false;
+        };
+        self.report(
+            Diagnostic::error("out-of-scope", format!("`{name}` cannot be reached from inside these braces"))
+                .at(ident.span)
+                .note_at(span, "declared here, outside")
+                .help("connect it outside, to a port that leads in through `input` or out through `output`"),
+        );
+        true
+    }
+
+    /// How many ports a pseudo element has; all up to the last must be used.
+    /// Looks at the links from number `since` on, which are those inside.
+    pub(crate) fn tunnel_ports(
+        &mut self,
+        node: NodeId,
+        is_input: bool,
+        since: usize,
+        owner: &str,
+    ) -> usize {
+        let template = self.template();
+        let mut used: Vec<(u32, Span)> = Vec::new();
+        for link in &template.links[since..] {
+            let end = if is_input { link.from } else { link.to };
+            if end.0 == node {
+                used.push((end.1, link.span));
+            }
+        }
+        used.sort_unstable();
+        let mut expected = 0;
+        for (port, span) in used {
+            if port > expected {
+                let word = if is_input { "input" } else { "output" };
+                let missing = match port - expected {
+                    1 => format!("{word} {expected} is not"),
+                    _ => format!("{word}s {expected} to {} are not", port - 1),
+                };
+                self.report(
+                    Diagnostic::error(
+                        "unused-port",
+                        format!("{owner} uses its {word} {port}, but {missing} used"),
+                    )
+                    .at(span)
+                    .help(format!("number the ports of `{word}` from 0 without gaps")),
+                );
+            }
+            expected = port.saturating_add(1).max(expected);
+        }
+        expected as usize
+    }
+
+    pub(crate) fn link(&mut self, from: (NodeId, u32), to: (NodeId, u32), span: Span) {
+        self.links += 1;
+        if self.links >= LINKS_MAX {
+            if self.links == LINKS_MAX {
+                self.report(
+                    Diagnostic::error("too-large", format!("more than {LINKS_MAX} connections"))
+                        .at(span)
+                        .help("are the port lists as long as they are meant to be?"),
+                );
+            }
+            return;
+        }
+        let template = self.template();
+        let source = &mut template.nodes[from.0];
+        source.outputs = source.outputs.max(from.1 as usize + 1);
+        let target = &mut template.nodes[to.0];
+        target.inputs = target.inputs.max(to.1 as usize + 1);
+        template.links.push(Link { from, to, span });
+    }
+}

@@ -1,0 +1,98 @@
+//! What a body of statements means, before it is put to use: elements, links and definitions.
+//!
+//! The file and each definition of a compound element become a [`Template`]. Names and classes are
+//! resolved in it; variables are not, because each use of a compound element gives them other values.
+
+use crate::ast::Formal;
+use crate::graph::Requirement;
+use crate::source::Span;
+use std::rc::Rc;
+
+/// Index of a template.
+pub(crate) type TemplateId = usize;
+/// Index of a node in its template.
+pub(crate) type NodeId = usize;
+
+/// The node that stands for `input`, in a template of a compound element.
+pub(crate) const INPUT: NodeId = 0;
+/// The node that stands for `output`.
+pub(crate) const OUTPUT: NodeId = 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Template {
+    /// The template in which it is written.
+    pub(crate) parent: Option<TemplateId>,
+    pub(crate) formals: Vec<Formal>,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) defines: Vec<Define>,
+    /// How many ports `input` and `output` have.
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) span: Option<Span>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) what: NodeKind,
+    pub(crate) name: String,
+    /// The declaration.
+    pub(crate) span: Span,
+    pub(crate) class_span: Span,
+    /// Ports used from outside: one more than the largest.
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum NodeKind {
+    Element {
+        class: ClassRef,
+        config: Option<Span>,
+    },
+    /// `input` or `output` of a compound element or a group: links go through it, port by port.
+    Tunnel,
+    /// Its declaration is broken; it and its links are left out.
+    Broken,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ClassRef {
+    Base(Rc<str>),
+    /// Index of a [`ClassSet`].
+    Compound(usize),
+}
+
+/// The definitions of a compound class, of which each use takes the first that fits.
+#[derive(Debug)]
+pub(crate) struct ClassSet {
+    /// Empty if it has none.
+    pub(crate) name: String,
+    pub(crate) definitions: Vec<TemplateId>,
+    /// What `...` stands for.
+    pub(crate) otherwise: Option<ClassRef>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) from: (NodeId, u32),
+    pub(crate) to: (NodeId, u32),
+    pub(crate) span: Span,
+}
+
+/// `define($name value)`
+#[derive(Clone, Debug)]
+pub(crate) struct Define {
+    pub(crate) name: String,
+    pub(crate) name_span: Span,
+    pub(crate) value: Span,
+}
+
+/// A file with everything resolved that can be without values of variables.
+#[derive(Debug, Default)]
+pub(crate) struct Program {
+    /// The first is the file's own.
+    pub(crate) templates: Vec<Template>,
+    pub(crate) classes: Vec<ClassSet>,
+    pub(crate) requirements: Vec<Requirement>,
+}
