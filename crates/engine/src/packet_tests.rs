@@ -1,1 +1,154 @@
 use super::*;
+use std::rc::Rc;
+
+fn packet(bytes: &[u8]) -> Packet {
+    Packet::from_bytes(bytes).expect("the pool has room")
+}
+
+#[test]
+fn bytes_go_in_and_come_out() {
+    let p = packet(b"hello");
+    assert_eq!(p.data(), b"hello");
+    assert_eq!(p.headroom(), HEADROOM);
+    assert_eq!(*p.anno(), Anno::EMPTY);
+}
+
+#[test]
+fn pull_and_push_move_the_front_and_annotations_stay_right() {
+    let mut p = packet(b"headbody");
+    p.set_mac_here();
+    p.set_network_offset(4);
+    assert!(p.pull(4));
+    assert_eq!(p.data(), b"body");
+    assert_eq!(p.network(), b"body");
+    assert_eq!(p.mac(), Some(&b"headbody"[..]));
+    p.push(2).expect("there is headroom").copy_from_slice(b"xx");
+    assert_eq!((p.data(), p.network_offset()), (&b"xxbody"[..], 2));
+    assert!(!p.pull(7));
+    assert_eq!(p.len(), 6);
+}
+
+#[test]
+fn put_and_take_move_the_end() {
+    let mut p = packet(b"abc");
+    p.put(2).expect("there is tailroom").copy_from_slice(b"de");
+    assert_eq!(p.data(), b"abcde");
+    assert!(p.take(4));
+    assert!(!p.take(2));
+    assert_eq!(p.data(), b"a");
+    assert!(p.put(100_000).is_none());
+    assert!(p.push(HEADROOM + 1).is_none());
+}
+
+#[test]
+fn realigning_keeps_bytes_and_header_places() {
+    let mut p = packet(b"0123456789");
+    p.set_network_offset(3);
+    assert!(p.realign(16));
+    assert_eq!((p.headroom(), p.data(), p.network()), (16, &b"0123456789"[..], &b"3456789"[..]));
+    assert!(!p.realign(65_000));
+}
+
+#[test]
+fn a_copy_has_its_own_bytes_and_the_same_annotations() {
+    let mut p = packet(b"same");
+    p.anno_mut().paint = 9;
+    p.cold_mut().timestamp = 77;
+    let mut q = p.copy().expect("the pool has room");
+    q.data_mut()[0] = b'g';
+    assert_eq!((p.data(), q.data()), (&b"same"[..], &b"game"[..]));
+    assert_eq!((q.anno().paint, q.cold().timestamp), (9, 77));
+}
+
+#[test]
+fn a_buffer_that_comes_back_carries_no_annotations_over() {
+    let mut p = packet(b"x");
+    p.cold_mut().user[0] = 1;
+    p.anno_mut().paint = 3;
+    drop(p);
+    for _ in 0..200 {
+        let q = packet(b"y");
+        assert_eq!((*q.anno(), *q.cold()), (Anno::EMPTY, Cold::EMPTY));
+    }
+}
+
+#[test]
+fn dropped_packets_are_back_in_the_pool() {
+    let before = pool::balance();
+    let batch: Batch = (0..500).map(|_| packet(b"x")).collect();
+    assert_eq!(pool::balance(), before + 500);
+    drop(batch);
+    assert_eq!(pool::balance(), before);
+}
+
+#[test]
+fn split_keeps_order_on_both_sides() {
+    let mut batch: Batch = (0..100u8).map(|i| packet(&[i])).collect();
+    let mut aside = Vec::new();
+    let every = |p: &mut Packet, _: &mut Vec<u8>| if p.data()[0] % 3 == 0 { Verdict::out(1) } else { Verdict::ON };
+    batch.split(&mut aside, every, |p, _, aside| aside.push(p.data()[0]));
+    let kept: Vec<u8> = batch.iter().map(|p| p.data()[0]).collect();
+    assert_eq!(kept, (0..100).filter(|i| i % 3 != 0).collect::<Vec<u8>>());
+    assert_eq!(aside, (0..100).filter(|i| i % 3 == 0).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_panic_in_a_step_frees_no_packet_twice() {
+    let before = pool::balance();
+    let result = std::panic::catch_unwind(|| {
+        let mut batch: Batch = (0..10u8).map(|i| packet(&[i])).collect();
+        let fifth = |p: &mut Packet, _: &mut ()| {
+            assert!(p.data()[0] < 5, "on purpose");
+            Verdict::out(1)
+        };
+        batch.split(&mut (), fifth, |p, _, _| drop(p));
+    });
+    assert!(result.is_err());
+    assert_eq!(pool::balance(), before + 5, "packets that were not looked at are leaked, not freed");
+}
+
+#[test]
+fn raw_sending_takes_the_first_ones_only() {
+    let mut batch: Batch = (0..5u8).map(|i| packet(&[i])).collect();
+    let mut taken = Vec::new();
+    // SAFETY: two mbufs are taken over, as counted.
+    let n = unsafe {
+        batch.send_raw(|base, _| {
+            for i in 0..2 {
+                taken.push(Packet::from_raw(NonNull::new(*base.add(i)).expect("a packet is never null")));
+            }
+            2
+        })
+    };
+    assert_eq!(n, 2);
+    assert_eq!(batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(taken.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn buffers_freed_on_another_thread_are_used_again() {
+    let (tail, head) = crate::ring::ring::<Packet>(64);
+    let mut tail = tail;
+    let worker = std::thread::spawn(move || {
+        let mut head = head;
+        let mut seen = 0;
+        while seen < 1000 {
+            seen += head.pop_each(32, drop);
+            std::thread::yield_now();
+        }
+    });
+    for i in 0..1000u32 {
+        let mut p = packet(&i.to_be_bytes());
+        while let Err(back) = tail.push(p) {
+            p = back;
+            std::thread::yield_now();
+        }
+    }
+    worker.join().expect("the other end does not panic");
+}
+
+#[test]
+fn a_batch_is_one_word_per_packet() {
+    assert_eq!(std::mem::size_of::<Packet>(), std::mem::size_of::<Rc<()>>());
+    assert_eq!(std::mem::size_of::<Option<Packet>>(), std::mem::size_of::<Packet>());
+}

@@ -1,0 +1,51 @@
+# Two commands do everything on a fresh Debian 12, as root: `make run` and `make test`.
+
+CARGO ?= cargo
+.PHONY: run build test check unit loom system soak miri stress fuzz deps deps-test clean
+
+# The main job: a router between a client and a server, real traffic, a live table of rates.
+run: deps build
+	python3 tests/system/demo.py
+
+build: deps
+	$(CARGO) build --release --locked
+
+# All tests.
+test: deps deps-test check unit loom build system
+
+check:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) test --workspace --locked
+
+# Rings and published tables under every order of memory accesses, with bounded preemption.
+loom:
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
+
+# Real peers in network namespaces; needs root.
+system: build
+	python3 -m pytest -q tests/system
+
+# The long ones.
+soak: deps deps-test build miri stress fuzz
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
+
+miri:
+	scripts/nightly miri
+
+stress: build
+	ASHLAR_SOAK=1 python3 -m pytest -q tests/system
+
+fuzz:
+	scripts/nightly fuzz 600
+
+deps:
+	@scripts/deps run
+
+deps-test:
+	@scripts/deps test
+
+clean:
+	$(CARGO) clean
