@@ -45,7 +45,10 @@ fn realigning_keeps_bytes_and_header_places() {
     let mut p = packet(b"0123456789");
     p.set_network_offset(3);
     assert!(p.realign(16));
-    assert_eq!((p.headroom(), p.data(), p.network()), (16, &b"0123456789"[..], &b"3456789"[..]));
+    assert_eq!(
+        (p.headroom(), p.data(), p.network()),
+        (16, &b"0123456789"[..], &b"3456789"[..])
+    );
     assert!(!p.realign(65_000));
 }
 
@@ -85,7 +88,13 @@ fn dropped_packets_are_back_in_the_pool() {
 fn split_keeps_order_on_both_sides() {
     let mut batch: Batch = (0..100u8).map(|i| packet(&[i])).collect();
     let mut aside = Vec::new();
-    let every = |p: &mut Packet, _: &mut Vec<u8>| if p.data()[0] % 3 == 0 { Verdict::out(1) } else { Verdict::ON };
+    let every = |p: &mut Packet, _: &mut Vec<u8>| {
+        if p.data()[0] % 3 == 0 {
+            Verdict::out(1)
+        } else {
+            Verdict::ON
+        }
+    };
     batch.split(&mut aside, every, |p, _, aside| aside.push(p.data()[0]));
     let kept: Vec<u8> = batch.iter().map(|p| p.data()[0]).collect();
     assert_eq!(kept, (0..100).filter(|i| i % 3 != 0).collect::<Vec<u8>>());
@@ -104,7 +113,11 @@ fn a_panic_in_a_step_frees_no_packet_twice() {
         batch.split(&mut (), fifth, |p, _, _| drop(p));
     });
     assert!(result.is_err());
-    assert_eq!(pool::balance(), before + 5, "packets that were not looked at are leaked, not freed");
+    assert_eq!(
+        pool::balance(),
+        before + 5,
+        "packets that were not looked at are leaked, not freed"
+    );
 }
 
 #[test]
@@ -115,14 +128,22 @@ fn raw_sending_takes_the_first_ones_only() {
     let n = unsafe {
         batch.send_raw(|base, _| {
             for i in 0..2 {
-                taken.push(Packet::from_raw(NonNull::new(*base.add(i)).expect("a packet is never null")));
+                taken.push(Packet::from_raw(
+                    NonNull::new(*base.add(i)).expect("a packet is never null"),
+                ));
             }
             2
         })
     };
     assert_eq!(n, 2);
-    assert_eq!(batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [2, 3, 4]);
-    assert_eq!(taken.iter().map(|p| p.data()[0]).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(),
+        [2, 3, 4]
+    );
+    assert_eq!(
+        taken.iter().map(|p| p.data()[0]).collect::<Vec<_>>(),
+        [0, 1]
+    );
 }
 
 #[test]
@@ -150,5 +171,8 @@ fn buffers_freed_on_another_thread_are_used_again() {
 #[test]
 fn a_batch_is_one_word_per_packet() {
     assert_eq!(std::mem::size_of::<Packet>(), std::mem::size_of::<Rc<()>>());
-    assert_eq!(std::mem::size_of::<Option<Packet>>(), std::mem::size_of::<Packet>());
+    assert_eq!(
+        std::mem::size_of::<Option<Packet>>(),
+        std::mem::size_of::<Packet>()
+    );
 }

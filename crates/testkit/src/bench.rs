@@ -71,15 +71,23 @@ pub fn plan(
     ports: &dyn PortDirectory,
     previous: Option<&Plan>,
 ) -> Result<Arc<Plan>, String> {
+    make(
+        lists,
+        text,
+        Options {
+            workers,
+            ports,
+            devices_must_exist: true,
+            open_inputs: false,
+            previous,
+        },
+    )
+}
+
+fn make(lists: &[&'static [Class]], text: &str, options: Options) -> Result<Arc<Plan>, String> {
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let options = Options {
-        workers,
-        ports,
-        devices_must_exist: true,
-        previous,
-    };
     let (plan, more) = plan::make(&router, &registry(lists), &options);
     errors.extend(more);
     lang::sort(&mut errors);
@@ -122,7 +130,7 @@ impl Bench {
         walker: Walker,
         ports: Arc<dyn PortDirectory>,
     ) -> Bench {
-        let plan = plan(lists, text, 1, &*ports, None).unwrap_or_else(|e| panic!("{e}"));
+        let plan = Bench::plan(lists, text, &*ports, None).unwrap_or_else(|e| panic!("{e}"));
         let graph = single(
             &plan,
             Arc::clone(&ports),
@@ -135,6 +143,26 @@ impl Bench {
             lists: lists.to_vec(),
             ports,
         }
+    }
+
+    /// A plan whose inputs may be open: the test feeds them.
+    fn plan(
+        lists: &[&'static [Class]],
+        text: &str,
+        ports: &dyn PortDirectory,
+        previous: Option<&Plan>,
+    ) -> Result<Arc<Plan>, String> {
+        make(
+            lists,
+            text,
+            Options {
+                workers: 1,
+                ports,
+                devices_must_exist: true,
+                open_inputs: true,
+                previous,
+            },
+        )
     }
 
     /// The graph.
@@ -281,7 +309,7 @@ impl Bench {
 
     /// Hot swap to another configuration; the error is what `ashlar reload` would print.
     pub fn reload(mut self, text: &str) -> Result<Bench, (Bench, String)> {
-        let next = match plan(&self.lists, text, 1, &*self.ports, Some(self.graph.plan())) {
+        let next = match Bench::plan(&self.lists, text, &*self.ports, Some(self.graph.plan())) {
             Ok(next) => next,
             Err(errors) => return Err((self, errors)),
         };

@@ -196,6 +196,7 @@ impl Element for Queue {
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let length = self.local.len() + self.far.as_ref().map_or(0, Far::length);
         let room = self.capacity.saturating_sub(length);
+        self.highest = self.highest.max(length + batch.len().min(room));
         match &mut self.far {
             Some(far) if far.puller != cx.worker() => {
                 far.push(batch, room);
@@ -203,7 +204,6 @@ impl Element for Queue {
             }
             _ => self.local.extend(batch.drain_front(room)),
         }
-        self.highest = self.highest.max(length + batch.len().min(room));
         self.dropped += batch.len() as u64;
         cx.drop_batch(batch, FULL);
         cx.wake_pullers();

@@ -66,6 +66,8 @@ pub struct Options<'a> {
     pub ports: &'a dyn PortDirectory,
     /// Whether a device that is not there is an error (to run) or a warning (to check).
     pub devices_must_exist: bool,
+    /// Whether inputs may stay unconnected: packets are let in from outside (`Graph::inject`).
+    pub open_inputs: bool,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
 }
@@ -191,7 +193,7 @@ pub fn make(
     let names = names(router, options.ports);
     let previous = options.previous;
     let configs = configure(router, &classes, &names, previous, &mut errors);
-    let counts = count_ports(router, &classes, &configs, &mut errors);
+    let counts = count_ports(router, &classes, &configs, options.open_inputs, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors);
     }
@@ -345,12 +347,20 @@ fn count_ports(
     router: &Router,
     classes: &[Option<&'static Class>],
     configs: &[AnyConfig],
+    open_inputs: bool,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, usize)> {
     let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
     for connection in &router.connections {
         mark(&mut used[connection.from.element].1, connection.from.port);
         mark(&mut used[connection.to.element].0, connection.to.port);
+    }
+    if open_inputs {
+        for ((inputs, _), class) in used.iter_mut().zip(classes) {
+            let names = class.map_or(&[][..], |c| c.ports.inputs);
+            inputs.resize(inputs.len().max(Ports::range(names).0), true);
+            inputs.iter_mut().for_each(|used| *used = true);
+        }
     }
     let mut counts = Vec::new();
     for (i, (inputs, outputs)) in used.iter().enumerate() {
