@@ -53,7 +53,6 @@ use std::sync::{
 pub const READERS_MAX: usize = 128;
 
 /// The domain that the workers of this process read in.
-#[cfg(not(loom))]
 pub fn domain() -> &'static Arc<Domain> {
     static DOMAIN: std::sync::OnceLock<Arc<Domain>> = std::sync::OnceLock::new();
     DOMAIN.get_or_init(|| Domain::new(READERS_MAX))
