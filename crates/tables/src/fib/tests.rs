@@ -219,6 +219,18 @@ fn a_default_route_does_not_fill_the_root() {
 }
 
 #[test]
+fn a_reader_that_was_held_up_does_not_mix_two_tables() {
+    let mut rib = Rib4::new();
+    rib.insert(Prefix::ALL, id(1)).unwrap();
+    let address = [10, 0, 0, 1];
+    // It loads the leaf, and is held up before it loads the default.
+    let leaf = rib.fib().leaf(&address);
+    rib.insert(Prefix::new(address, 8), id(2)).unwrap();
+    rib.insert(Prefix::ALL, id(3)).unwrap();
+    assert_eq!(rib.fib().settle(leaf, &address), 2, "3 was never its route");
+}
+
+#[test]
 fn memory_of_long_prefixes_comes_back_after_limbo() {
     let mut rib = Rib6::new();
     let prefix = "2001:db8::1/128".parse::<wire::Prefix6>().unwrap();
@@ -357,7 +369,92 @@ fn the_real_ipv6_table_gives_the_expected_answers() {
     real_table::<wire::Prefix6, 16>("ipv6-20240128-bart");
 }
 
-/// The same without the real tables: a made one, its longest matches found by walking up the lengths.
+/// Changes with readers at work; afterwards the table is as one built from the same routes at once.
+fn churn<const N: usize>(routes: &[(Prefix<N>, NonZeroU16)], changes: &[(Prefix<N>, u16)])
+where
+    Fib<N>: Lookup<N> + Sync,
+{
+    let mut rib = Rib::<N>::new();
+    for (prefix, id) in routes {
+        rib.insert(*prefix, *id).unwrap();
+    }
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (fib, done) = (rib.fib().clone(), &done);
+        scope.spawn(move || {
+            let addresses: Vec<_> = changes.iter().map(|(p, _)| p.address()).collect();
+            while !done.load(Ordering::Relaxed) {
+                // Every id that was ever given is below 256.
+                assert!(fib.bulk(&addresses).iter().all(|id| *id < 256));
+            }
+        });
+        for (prefix, new) in changes {
+            match NonZeroU16::new(*new) {
+                Some(id) => drop(rib.insert(*prefix, id).unwrap()),
+                None => drop(rib.remove(*prefix)),
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let mut fresh = Rib::<N>::new();
+    for (prefix, id) in rib.iter() {
+        fresh.insert(prefix, id).unwrap();
+    }
+    let probes: Vec<_> = changes.iter().flat_map(|(p, _)| edges(p)).collect();
+    assert_eq!(rib.fib().bulk(&probes), fresh.fib().bulk(&probes));
+}
+
+#[test]
+fn real_updates_leave_the_table_as_if_built_at_once() {
+    let (Some(table), Some(updates)) = (
+        real("ipv4-20080501-pyasn.txt.zst"),
+        real("updates-20160811-rrc21.txt.zst"),
+    ) else {
+        return;
+    };
+    let table: Vec<_> = parse::<wire::Prefix4, 4>(&table);
+    let table: Vec<_> = table
+        .into_iter()
+        .map(|(p, n)| (p, id(1 + n % 255)))
+        .collect();
+    let change = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let announced = words.next() == Some("A");
+        let prefix = words.next()?.parse::<wire::Prefix4>().ok()?;
+        let peer = words
+            .last()?
+            .bytes()
+            .fold(7u8, |h, b| h.wrapping_mul(31) ^ b);
+        Some((
+            prefix.into(),
+            if announced {
+                1 + u16::from(peer) % 255
+            } else {
+                0
+            },
+        ))
+    };
+    let changes: Vec<_> = updates.lines().filter_map(change).collect();
+    assert_eq!(changes.len(), 34_326);
+    churn(&table, &changes);
+}
+
+#[test]
+fn made_updates_leave_the_table_as_if_built_at_once() {
+    fn changes<const N: usize>(routes: &[(Prefix<N>, NonZeroU16)]) -> Vec<(Prefix<N>, u16)> {
+        let mut random = Random::new(6);
+        let mut pick = || {
+            let prefix = routes[random.below(routes.len() as u64) as usize].0;
+            (prefix, (random.below(400) as u16).saturating_sub(145))
+        };
+        (0..20_000).map(|_| pick()).collect()
+    }
+    let (v4, v6) = (routes4(4, 20_000, 255), routes6(5, 5_000, 255));
+    churn(&v4[..15_000], &changes(&v4));
+    churn(&v6[..3_000], &changes(&v6));
+}
+
+/// Without the real tables: a made one, its longest matches found by walking up the lengths.
 fn made_table<const N: usize>(routes: Vec<(Prefix<N>, NonZeroU16)>)
 where
     Fib<N>: Lookup<N>,

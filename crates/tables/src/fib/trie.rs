@@ -97,7 +97,7 @@ impl<const N: usize> Fib<N> {
     }
 
     #[inline]
-    fn leaf(&self, address: &[u8; N]) -> Entry {
+    pub(super) fn leaf(&self, address: &[u8; N]) -> Entry {
         let mut entry = self.root_entry(address);
         for byte in &address[3..] {
             match entry.group() {
@@ -118,7 +118,7 @@ impl<const N: usize> Fib<N> {
     }
 
     /// What to answer where the leaf names no route.
-    fn settle(&self, mut leaf: Entry, address: &[u8; N]) -> u16 {
+    pub(super) fn settle(&self, mut leaf: Entry, address: &[u8; N]) -> u16 {
         while leaf.id() == 0 {
             let default = self.default.load(Ordering::Acquire);
             let again = self.leaf(address);

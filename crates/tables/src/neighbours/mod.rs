@@ -42,11 +42,16 @@ pub enum State {
 }
 
 impl State {
+    #[inline]
     fn from_byte(byte: u8) -> Option<State> {
-        use State::*;
-        [Incomplete, Reachable, Stale, Probe, Permanent]
-            .into_iter()
-            .find(|s| *s as u8 == byte)
+        Some(match byte {
+            1 => State::Incomplete,
+            2 => State::Reachable,
+            3 => State::Stale,
+            4 => State::Probe,
+            5 => State::Permanent,
+            _ => return None,
+        })
     }
 }
 
@@ -193,7 +198,7 @@ pub struct Neighbours<K> {
 }
 
 impl<K: Key> Neighbours<K> {
-    /// A table for up to `capacity` entries (80 bytes each). The seed should be secret, so that nobody
+    /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that nobody
     /// can aim at one bucket.
     pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
         let buckets = (2 * capacity).div_ceil(WAYS).max(2);
@@ -223,12 +228,22 @@ impl<K: Key> Neighbours<K> {
         [first, (first + apart) % n].map(|i| &self.buckets[i as usize])
     }
 
-    /// The entry of `key`.
+    /// The entry of `key`. Also none if a writer was interrupted right there; [`Neighbours::ask`] then says
+    /// that the place is busy.
     #[inline]
     pub fn get(&self, key: K) -> Option<Neighbour> {
         let key = key.words();
         let [first, second] = self.homes(key);
         first.find(key).or_else(|| second.find(key))
+    }
+
+    /// The address and state of `key`, for packets; cheaper than [`Neighbours::get`]. The address is zeros
+    /// while the state is [`State::Incomplete`].
+    #[inline]
+    pub fn address(&self, key: K) -> Option<(EtherAddr, State)> {
+        let key = key.words();
+        let [first, second] = self.homes(key);
+        first.find_link(key).or_else(|| second.find_link(key))
     }
 
     /// For a packet to `key` whose entry is not [`State::Reachable`] or [`State::Permanent`]: what to send
@@ -380,9 +395,11 @@ impl<K: Key> Neighbours<K> {
         Ok(())
     }
 
-    /// Where a new entry goes: the emptier bucket, or in place of an entry that can be spared.
+    /// Where a new entry goes: the first bucket, where it is found sooner; the emptier one if that is
+    /// filling up; or in place of an entry that can be spared.
     fn place(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
-        let emptier = usize::from(locked[1].used() < locked[0].used());
+        let used = locked.each_ref().map(Locked::used);
+        let emptier = usize::from(used[0] > 5 && used[1] < used[0]);
         if let Some(slot) = locked[emptier].vacant()
             && self.len.load(Ordering::Relaxed) < self.capacity
         {

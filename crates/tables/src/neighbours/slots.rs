@@ -10,7 +10,7 @@
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Neighbour, State};
+use super::{EtherAddr, Neighbour, State};
 
 /// Entries of a bucket.
 pub(super) const WAYS: usize = 8;
@@ -19,20 +19,16 @@ const TRIES: usize = 64;
 
 pub(super) type Words = [u64; 2];
 
-#[derive(Default)]
-struct Slot {
-    key: [AtomicU64; 2],
-    /// MAC address (48 bits), state (8), probes sent (8). 0: the slot is empty.
-    link: AtomicU64,
-    confirmed: AtomicU64,
-    probe_at: AtomicU64,
-}
-
+/// Its words lie by kind, so that looking for a key reads one cache line.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Bucket {
+    key: [[AtomicU64; WAYS]; 2],
+    /// MAC address (48 bits), state (8), probes sent (8). 0: the slot is empty.
+    link: [AtomicU64; WAYS],
+    confirmed: [AtomicU64; WAYS],
+    probe_at: [AtomicU64; WAYS],
     version: AtomicU64,
-    slots: [Slot; WAYS],
 }
 
 fn link(neighbour: &Neighbour) -> u64 {
@@ -40,46 +36,18 @@ fn link(neighbour: &Neighbour) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, neighbour.state as u8, neighbour.tries])
 }
 
-impl Slot {
-    fn read(&self) -> Option<(Words, Neighbour)> {
-        let [a, b, c, d, e, f, state, tries] = self.link.load(Ordering::Relaxed).to_be_bytes();
-        let neighbour = Neighbour {
-            mac: wire::EtherAddr([a, b, c, d, e, f]),
-            state: State::from_byte(state)?,
-            tries,
-            confirmed: self.confirmed.load(Ordering::Relaxed),
-            probe_at: self.probe_at.load(Ordering::Relaxed),
-        };
-        Some((
-            self.key.each_ref().map(|k| k.load(Ordering::Relaxed)),
-            neighbour,
-        ))
-    }
-
-    #[inline]
-    fn holds(&self, key: Words) -> bool {
-        self.key[0].load(Ordering::Relaxed) == key[0]
-            && self.key[1].load(Ordering::Relaxed) == key[1]
-            && self.link.load(Ordering::Relaxed) != 0
-    }
-
-    fn write(&self, key: Words, neighbour: &Neighbour) {
-        self.key[0].store(key[0], Ordering::Relaxed);
-        self.key[1].store(key[1], Ordering::Relaxed);
-        self.confirmed.store(neighbour.confirmed, Ordering::Relaxed);
-        self.probe_at.store(neighbour.probe_at, Ordering::Relaxed);
-        self.link.store(link(neighbour), Ordering::Relaxed);
-    }
+fn load(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
 }
 
 impl Bucket {
     /// Reads with `look` until nobody wrote meanwhile; `None` if somebody always did.
     #[inline]
-    fn consistent<R>(&self, look: impl Fn(&[Slot; WAYS]) -> R) -> Option<R> {
+    fn consistent<R>(&self, look: impl Fn(&Bucket) -> R) -> Option<R> {
         for _ in 0..TRIES {
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
-                let result = look(&self.slots);
+                let result = look(self);
                 fence(Ordering::Acquire);
                 if self.version.load(Ordering::Relaxed) == version {
                     return Some(result);
@@ -90,18 +58,52 @@ impl Bucket {
         None
     }
 
-    /// The entry of this key.
     #[inline]
+    fn position(&self, key: Words) -> Option<usize> {
+        let mut same = 0u32; // a bit for each, without branches
+        for (i, word) in self.key[0].iter().enumerate() {
+            same |= u32::from(load(word) == key[0]) << i;
+        }
+        while same != 0 {
+            let i = same.trailing_zeros() as usize % WAYS;
+            if load(&self.key[1][i]) == key[1] && load(&self.link[i]) != 0 {
+                return Some(i);
+            }
+            same &= same - 1;
+        }
+        None
+    }
+
+    fn read(&self, slot: usize) -> Option<(Words, Neighbour)> {
+        let (mac, state, tries) = parts(load(&self.link[slot]))?;
+        let neighbour = Neighbour {
+            mac,
+            state,
+            tries,
+            confirmed: load(&self.confirmed[slot]),
+            probe_at: load(&self.probe_at[slot]),
+        };
+        Some((
+            self.key.each_ref().map(|words| load(&words[slot])),
+            neighbour,
+        ))
+    }
+
+    /// The entry of this key.
     pub(super) fn find(&self, key: Words) -> Option<Neighbour> {
-        self.consistent(|slots| {
-            let slot = slots.iter().find(|slot| slot.holds(key))?;
-            slot.read().map(|(_, neighbour)| neighbour)
-        })?
+        self.consistent(|b| b.position(key).and_then(|i| b.read(i)).map(|(_, n)| n))?
+    }
+
+    /// The address and state of this key.
+    #[inline]
+    pub(super) fn find_link(&self, key: Words) -> Option<(EtherAddr, State)> {
+        let link = self.consistent(|b| b.position(key).map(|i| load(&b.link[i])))??;
+        parts(link).map(|(mac, state, _)| (mac, state))
     }
 
     /// All entries, by slot.
     pub(super) fn entries(&self) -> [Option<(Words, Neighbour)>; WAYS] {
-        self.consistent(|slots| slots.each_ref().map(Slot::read))
+        self.consistent(|b| std::array::from_fn(|slot| b.read(slot)))
             .unwrap_or([None; WAYS])
     }
 
@@ -127,6 +129,16 @@ impl Bucket {
     }
 }
 
+#[inline]
+fn parts(link: u64) -> Option<(EtherAddr, State, u8)> {
+    let [a, b, c, d, e, f, state, tries] = link.to_be_bytes();
+    Some((
+        EtherAddr([a, b, c, d, e, f]),
+        State::from_byte(state)?,
+        tries,
+    ))
+}
+
 /// A bucket that nobody else is writing.
 pub(super) struct Locked<'a> {
     bucket: &'a Bucket,
@@ -135,11 +147,11 @@ pub(super) struct Locked<'a> {
 
 impl Locked<'_> {
     pub(super) fn get(&self, slot: usize) -> Option<(Words, Neighbour)> {
-        self.bucket.slots[slot].read()
+        self.bucket.read(slot)
     }
 
     pub(super) fn position(&self, key: Words) -> Option<usize> {
-        self.bucket.slots.iter().position(|slot| slot.holds(key))
+        self.bucket.position(key)
     }
 
     pub(super) fn vacant(&self) -> Option<usize> {
@@ -153,12 +165,17 @@ impl Locked<'_> {
     /// Writes an entry; returns whether the slot was empty.
     pub(super) fn put(&mut self, slot: usize, key: Words, neighbour: &Neighbour) -> bool {
         let vacant = self.get(slot).is_none();
-        self.bucket.slots[slot].write(key, neighbour);
+        let store = |word: &AtomicU64, value| word.store(value, Ordering::Relaxed);
+        store(&self.bucket.key[0][slot], key[0]);
+        store(&self.bucket.key[1][slot], key[1]);
+        store(&self.bucket.confirmed[slot], neighbour.confirmed);
+        store(&self.bucket.probe_at[slot], neighbour.probe_at);
+        store(&self.bucket.link[slot], link(neighbour));
         vacant
     }
 
     pub(super) fn clear(&mut self, slot: usize) {
-        self.bucket.slots[slot].link.store(0, Ordering::Relaxed);
+        self.bucket.link[slot].store(0, Ordering::Relaxed);
     }
 }
 

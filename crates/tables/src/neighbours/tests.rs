@@ -321,6 +321,41 @@ fn of_many_that_ask_at_once_one_sends() {
 }
 
 #[test]
+fn an_entry_is_read_as_one() {
+    let changes = if cfg!(miri) { 100 } else { 300_000u64 };
+    let t = table(8);
+    let done = AtomicBool::new(false);
+    let of = |n: u64| {
+        EtherAddr([
+            2,
+            0,
+            (n >> 24) as u8,
+            (n >> 16) as u8,
+            (n >> 8) as u8,
+            n as u8,
+        ])
+    };
+    t.learn(7, of(0), 0).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                // None: the writer was interrupted while it wrote.
+                if let Some(entry) = t.get(7) {
+                    assert_eq!(entry.mac, of(entry.confirmed));
+                }
+            }
+        });
+        for now in 1..=changes {
+            t.confirm(7, of(now), now).unwrap();
+            if now % 16 == 0 {
+                thread::yield_now();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
 fn readers_never_see_half_an_entry_while_others_write() {
     let changes = if cfg!(miri) { 50 } else { 20_000 };
     let t = table(24); // crowded: entries come and go
