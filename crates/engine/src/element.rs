@@ -393,6 +393,11 @@ pub trait Element: Sized + 'static {
         false
     }
 
+    /// Packets that this copy holds and that may still leave it, for the books and for a clean end.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// Hot swap, on control: the element was reconfigured; take over what the old configuration
     /// shared (tables, rings).
     fn inherit(config: &mut Self::Config, old: &Self::Config) {
@@ -566,6 +571,7 @@ pub(crate) trait Node {
     fn timer(&mut self, cx: &mut Cx);
     fn wait_fds(&self, fds: &mut Vec<RawFd>);
     fn must_poll(&self) -> bool;
+    fn held(&self) -> usize;
     fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
     fn take(&mut self, old: Box<dyn Any>);
@@ -600,6 +606,10 @@ impl<E: Element> Node for Running<E> {
 
     fn must_poll(&self) -> bool {
         self.element.must_poll()
+    }
+
+    fn held(&self) -> usize {
+        self.element.held()
     }
 
     fn read(&self, handler: usize, argument: &str) -> Result<String, String> {

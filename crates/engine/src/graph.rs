@@ -302,12 +302,49 @@ impl Graph {
         Some(did)
     }
 
-    /// Whether nothing will ever happen again without packets from outside: every task has ended or
-    /// sleeps, and no timer is set.
+    /// Whether all has been done: a source has ended, none will make packets again, and nothing is
+    /// held anywhere.
     pub fn finished(&mut self) -> bool {
-        let over = self.core.tasks.iter().all(|t| t.state != TaskState::Ready);
-        over && self.core.tasks.iter().any(|t| t.state == TaskState::Ended)
-            && self.next_timer().is_none()
+        let plan = Arc::clone(&self.core.plan);
+        let is_source = |node: usize| plan.elements[node].inputs.is_empty();
+        let tasks = &self.core.tasks;
+        tasks.iter().any(|t| t.state == TaskState::Ended)
+            && !tasks
+                .iter()
+                .any(|t| t.state == TaskState::Ready && is_source(t.node))
+            && !(0..plan.elements.len()).any(|n| self.core.timer_at[n].is_some() && is_source(n))
+            && self.held() == 0
+    }
+
+    /// As [`finished`](Self::finished), for one worker of several: one without sources is done when
+    /// it holds nothing.
+    pub fn may_be_over(&mut self) -> bool {
+        let sources = self
+            .core
+            .tasks
+            .iter()
+            .any(|t| self.core.plan.elements[t.node].inputs.is_empty());
+        if sources {
+            self.finished()
+        } else {
+            self.held() == 0
+        }
+    }
+
+    /// Packets that elements of this worker hold.
+    pub fn held(&self) -> usize {
+        self.nodes
+            .iter()
+            .flatten()
+            .map(|element| element.held())
+            .sum()
+    }
+
+    /// Packets that one element holds on this worker.
+    pub fn held_by(&self, node: usize) -> usize {
+        self.nodes[node]
+            .as_ref()
+            .map_or(0, |element| element.held())
     }
 
     /// Descriptors that tell of work, and whether some task must be polled all the same.
@@ -510,7 +547,7 @@ impl Graph {
     /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
     /// every element that stays.
     pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
-        self.walk();
+        self.empty_what_goes(plan);
         let Graph { mut nodes, core } = self;
         let old_plan = Arc::clone(&core.plan);
         let mut next = Graph::build(plan, site, core.reader);
@@ -547,6 +584,33 @@ impl Graph {
             }
         }
         next
+    }
+}
+
+/// Rounds in which elements that go at a hot swap may hand on what they hold.
+const DRAIN_ROUNDS: usize = 1000;
+
+impl Graph {
+    /// Lets packets leave the elements that `next` does not have, as far as they do at once.
+    fn empty_what_goes(&mut self, next: &Plan) {
+        let plan = Arc::clone(&self.core.plan);
+        let stays = |n: usize| {
+            next.find(&plan.elements[n].name)
+                .is_some_and(|i| next.elements[i].class.name == plan.elements[n].class.name)
+        };
+        let going: Vec<usize> = (0..plan.elements.len()).filter(|&n| !stays(n)).collect();
+        for _ in 0..DRAIN_ROUNDS {
+            if going.iter().all(|&n| self.held_by(n) == 0) {
+                return;
+            }
+            for task in 0..self.core.tasks.len() {
+                let node = self.core.tasks[task].node;
+                if !plan.elements[node].inputs.is_empty() {
+                    self.with_node(node, |element, cx| element.task(cx));
+                    self.walk();
+                }
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A running router, as control sees it: workers, handlers, counts, hot swap.
 
 use crate::clock::Clock;
+use crate::element::Runs;
 use crate::graph::{Graph, Site, Walker};
 use crate::handler::{Access, HandlerInfo};
 use crate::plan::Plan;
@@ -13,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long control waits for a worker's answer before it says so.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -136,11 +137,64 @@ impl Router {
         &self.workers[worker].pulse
     }
 
-    /// Whether every worker has ended.
+    /// Whether all is over: an element has stopped the router, or all sources have ended and no
+    /// packet is held anywhere.
     pub fn ended(&self) -> bool {
-        self.workers
+        let ended = |w: &Handle| w.pulse.ended.load(Ordering::Acquire);
+        if self.workers.iter().any(ended) {
+            return true;
+        }
+        // A worker that is done can be given packets by one that is not; once all are done and a
+        // second look finds them so, nobody is left to hand anything over.
+        let all_done = || {
+            self.has_sources()
+                && self
+                    .workers
+                    .iter()
+                    .all(|w| w.pulse.done.load(Ordering::Acquire))
+        };
+        all_done()
+            && self
+                .ask_all(|inside| inside.graph().held())
+                .is_ok_and(|held| held.iter().sum::<usize>() == 0)
+            && all_done()
+    }
+
+    fn has_sources(&self) -> bool {
+        self.lock()
+            .elements
             .iter()
-            .all(|w| w.pulse.ended.load(Ordering::Acquire))
+            .any(|e| e.runs == Runs::AsTask && e.inputs.is_empty())
+    }
+
+    /// Waits until all is over or the time has passed; returns whether it is over.
+    pub fn wait_ended(&self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most;
+        loop {
+            if self.ended() {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            // Any worker may change first: look at each of them often enough.
+            let step = left.min(Duration::from_millis(5));
+            for worker in &self.workers {
+                let over = || {
+                    worker.pulse.done.load(Ordering::Acquire)
+                        || worker.pulse.ended.load(Ordering::Acquire)
+                };
+                if !worker.pulse.changed.wait(step, over) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Packets that elements hold now.
+    pub fn held(&self) -> Result<usize, AskError> {
+        Ok(self.ask_all(|inside| inside.graph().held())?.iter().sum())
     }
 
     /// Runs `ask` on a worker between batches and returns its answer.

@@ -9,9 +9,9 @@ use crate::graph::{Graph, Site};
 use crate::plan::Plan;
 use crate::publish::Reader;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Something that control asks of a worker; it runs between batches.
@@ -69,8 +69,32 @@ pub struct Pulse {
     pub sleeps: AtomicU64,
     /// Longest time between two looks into the mailbox while awake, in nanoseconds.
     pub longest_turn: AtomicU64,
+    /// The worker has nothing left to do: sources have ended, nothing is held. It can change back
+    /// when another worker hands packets over.
+    pub done: AtomicBool,
     /// The worker has ended.
     pub ended: AtomicBool,
+    /// Who waits for `done` or `ended` to change.
+    pub changed: Changed,
+}
+
+/// Tells control that a worker's state has changed.
+#[derive(Debug, Default)]
+pub struct Changed(Mutex<()>, Condvar);
+
+impl Changed {
+    fn tell(&self) {
+        let _held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.1.notify_all();
+    }
+
+    /// Waits until `over` holds or the time has passed; returns whether it holds.
+    pub fn wait(&self, at_most: Duration, over: impl Fn() -> bool) -> bool {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = self.1.wait_timeout_while(held, at_most, |()| !over());
+        drop(result);
+        over()
+    }
 }
 
 /// What a message may touch: everything that the worker owns.
@@ -201,8 +225,14 @@ impl Worker {
                 pulse.longest_turn.store(turn, Ordering::Relaxed);
             }
             last = now;
-            if inside.graph().stopped() || (!worked && inside.graph().finished()) {
+            if inside.graph().stopped() {
                 break;
+            }
+            if worked {
+                pulse.done.store(false, Ordering::Release);
+            } else if !pulse.done.load(Ordering::Relaxed) && inside.graph().may_be_over() {
+                pulse.done.store(true, Ordering::Release);
+                pulse.changed.tell();
             }
             empty = if worked { 0 } else { empty.saturating_add(1) };
             if worked {
@@ -219,6 +249,7 @@ impl Worker {
         // Queues go home and packets to the pool before anybody is told.
         inside.graph = None;
         pulse.ended.store(true, Ordering::Release);
+        pulse.changed.tell();
     }
 }
 

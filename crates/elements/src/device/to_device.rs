@@ -172,6 +172,10 @@ impl Element for ToDevice {
         !self.waiting.is_empty()
     }
 
+    fn held(&self) -> usize {
+        self.waiting.len()
+    }
+
     fn take(&mut self, mut old: ToDevice) {
         self.waiting.append(&mut old.waiting);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);

@@ -161,12 +161,6 @@ impl Far {
     }
 }
 
-impl Queue {
-    fn length(&self) -> usize {
-        self.local.len()
-    }
-}
-
 impl Element for Queue {
     const CLASS: &'static str = "Queue";
     const MANUAL: &'static str = manual!();
@@ -219,6 +213,11 @@ impl Element for Queue {
         }
     }
 
+    fn held(&self) -> usize {
+        let far = self.far.as_ref().filter(|f| f.puller == f.worker);
+        self.local.len() + far.map_or(0, Far::length)
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         // Rings hold what they were made for; a larger capacity counts for packets that stay on
         // their worker.
@@ -233,10 +232,7 @@ impl Element for Queue {
     }
 
     const HANDLERS: &'static [Handler<Queue>] = &[
-        Handler::sum("length", "packets held now", |e| {
-            let far = e.far.as_ref().filter(|f| f.puller == f.worker);
-            (e.length() + far.map_or(0, Far::length)) as u64
-        }),
+        Handler::sum("length", "packets held now", |e| e.held() as u64),
         Handler::text("capacity", "packets that may be held", |e, _| {
             Ok(e.capacity.to_string())
         }),
