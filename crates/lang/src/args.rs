@@ -331,3 +331,93 @@ impl Trim {
         self.range.take().unwrap_or(at..at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str, ranges: Vec<Range<usize>>) -> Vec<&str> {
+        ranges.into_iter().map(|range| &text[range]).collect()
+    }
+
+    #[test]
+    fn arguments_are_split_at_commas_outside_quotes_and_comments() {
+        let text = " a , \"x, y\" 'p,q' /* , */,// ,\n b c,(1,2), ";
+        let split = parts(text, split(text));
+        assert_eq!(split, ["a", "\"x, y\" 'p,q'", "b c", "(1", "2)"]);
+    }
+
+    #[test]
+    fn only_the_last_argument_is_dropped_when_it_is_empty() {
+        assert!(split("  /* nothing */ ").is_empty());
+        assert_eq!(parts("1,", split("1,")), ["1"]);
+        assert_eq!(parts(",1", split(",1")), ["", "1"]);
+        assert_eq!(parts(",,", split(",,")), ["", ""]);
+    }
+
+    #[test]
+    fn words_are_split_at_space_outside_quotes() {
+        let text = "a  \"b c\"'d e' /*x*/ f";
+        assert_eq!(parts(text, words(text)), ["a", "\"b c\"'d e'", "f"]);
+    }
+
+    #[test]
+    fn a_keyword_needs_capitals_and_a_value() {
+        assert_eq!(keyword("ACTIVE true"), Some(("ACTIVE", "true")));
+        assert_eq!(keyword("N_2  a b "), Some(("N_2", "a b")));
+        for text in [
+            "ACTIVE",
+            "Active true",
+            "2A b",
+            "",
+            "true",
+            "A(b) c",
+            "A\u{e9} b",
+        ] {
+            assert_eq!(keyword(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_those_of_the_manual() {
+        assert_eq!(unquote(r#"a"b\n\t\"\\\$"'c\n'"#), "ab\n\t\"\\$c\\n");
+        assert_eq!(
+            unquote(
+                r#""\101\x4142\
+z\q""#
+            ),
+            "ABzq"
+        );
+        assert_eq!(unquote_bytes(r"\<48 4 5 /*x*/ ff>!"), &b"HE\xff!"[..]);
+        assert_eq!(unquote_bytes("\"\\<48\"!"), &b"H!"[..]);
+        assert!(matches!(unquote("plain"), Cow::Borrowed("plain")));
+        assert_eq!(unquote("\"open\\"), "open\\");
+    }
+
+    #[test]
+    fn what_is_quoted_is_one_word_and_unquotes_to_itself() {
+        for text in [
+            "",
+            "plain",
+            "a b",
+            "a,b",
+            "it's",
+            "\"",
+            "a\\b",
+            "$x",
+            "\u{7}\n",
+            "//",
+            "é ü",
+            "10.0.0.0/8",
+        ] {
+            let quoted = quote(text);
+            assert_eq!(unquote(&quoted), text);
+            assert_eq!(
+                (split(&quoted).len(), words(&quoted).len()),
+                (1, 1),
+                "{quoted}"
+            );
+        }
+        assert_eq!(quote("10.0.0.0/8"), "10.0.0.0/8");
+    }
+}

@@ -41,7 +41,7 @@ impl Builder<'_, '_> {
         }
         let mut left = self.places(&chain.first, true);
         for place in &left {
-            self.dangling(place.inputs.as_ref(), "input", "before");
+            self.dangling(place.inputs.as_ref(), "input");
         }
         let last = chain.rest.len() - 1;
         for (i, (arrow, items)) in chain.rest.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Builder<'_, '_> {
                 }
             } else {
                 for place in &right {
-                    self.dangling(place.outputs.as_ref(), "output", "after");
+                    self.dangling(place.outputs.as_ref(), "output");
                 }
             }
             self.connect(*arrow, &left, &right);
@@ -64,8 +64,8 @@ impl Builder<'_, '_> {
     fn declarations(&mut self, items: &[Item]) {
         let mut names = Vec::new();
         for item in items {
-            self.dangling(item.inputs.as_ref(), "input", "before");
-            self.dangling(item.outputs.as_ref(), "output", "after");
+            self.dangling(item.inputs.as_ref(), "input");
+            self.dangling(item.outputs.as_ref(), "output");
             match &item.what {
                 What::Name(name) => names.push(name),
                 What::Declaration {
@@ -98,15 +98,17 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn dangling(&mut self, ports: Option<&Ports>, side: &str, place: &str) {
+    fn dangling(&mut self, ports: Option<&Ports>, side: &str) {
         let Some(ports) = ports else { return };
+        let help = match side {
+            "output" => "put `->` after it, or `;` before it if it belongs to what follows",
+            _ => "put `->` before it, or remove it",
+        };
+        let text = format!("an {side} port is given, but no arrow");
         self.report(
-            Diagnostic::error(
-                "dangling-port",
-                format!("an {side} port is given, but no arrow"),
-            )
-            .at(ports.span)
-            .help(format!("put `->` {place} it, or remove it")),
+            Diagnostic::error("dangling-port", text)
+                .at(ports.span)
+                .help(help),
         );
     }
 

@@ -36,7 +36,9 @@ impl Builder<'_, '_> {
                 let found = if first.is_empty() { "nothing" } else { first };
                 self.report(
                     Diagnostic::error("bad-definition", format!("`{found}` is not a variable"))
-                        .at(if text.is_empty() { config } else { span })
+                        .at(words
+                            .first()
+                            .map_or(config, |word| part(span, word.clone())))
                         .help("write `define($NAME value, $OTHER value)`"),
                 );
                 continue;

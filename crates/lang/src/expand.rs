@@ -47,13 +47,16 @@ struct Expander<'a> {
     pending: VecDeque<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
     full: bool,
+    /// Mistakes found before. What stands around one may lack ports because of it.
+    errors: &'a [Span],
 }
 
 /// Opens the file's template and all that stands in it. `definitions` are those of the command line.
-pub(crate) fn expand(
-    program: &Program,
-    variables: Variables<'_>,
+pub(crate) fn expand<'a>(
+    program: &'a Program,
+    variables: Variables<'a>,
     definitions: &[(String, Span)],
+    errors: &'a [Span],
 ) -> (Router, Vec<Diagnostic>) {
     let mut expander = Expander {
         program,
@@ -66,6 +69,7 @@ pub(crate) fn expand(
         pending: VecDeque::new(),
         diagnostics: Vec::new(),
         full: false,
+        errors,
     };
     expander.run(definitions);
     let mut diagnostics = expander.diagnostics;
@@ -303,6 +307,21 @@ impl<'a> Expander<'a> {
     fn check_ports(&mut self, pending: &Pending<'a>, inner: &Template) {
         let outer = &self.program.templates[pending.template];
         let node = pending.node;
+        let inside = |error: &Span| {
+            inner.span.is_some_and(|around| {
+                around.file == error.file
+                    && around.start <= error.start
+                    && error.end <= around.end + 1
+            })
+        };
+        let fits = node.inputs <= inner.inputs && node.outputs <= inner.outputs;
+        if fits || self.errors.iter().any(inside) {
+            return;
+        }
+        let name = match node.name.starts_with('@') {
+            true => "this compound element".to_owned(),
+            false => format!("`{}`", node.name),
+        };
         let sides = [
             ("input", node.inputs, inner.inputs),
             ("output", node.outputs, inner.outputs),
@@ -328,7 +347,7 @@ impl<'a> Expander<'a> {
             };
             let mut error = Diagnostic::error(
                 "compound-port",
-                format!("`{}` has no {side} {}", node.name, used - 1),
+                format!("{name} has no {side} {}", used - 1),
             )
             .at(place)
             .help(format!(

@@ -88,7 +88,9 @@ pub(crate) fn complain(
         [(template, misfit)] => {
             let text = match misfit {
                 Misfit::Few(given, taken) | Misfit::Many(given, taken) => {
-                    format!("{class} takes {}, not {given}", count(*taken))
+                    let keywords = template.formals.iter().any(|f| f.keyword.is_some());
+                    let kind = if keywords { " without keyword" } else { "" };
+                    format!("{class} takes {}{kind}, not {given}", count(*taken))
                 }
                 Misfit::Missing(keyword) => format!("{class} needs the argument `{keyword}`"),
             };

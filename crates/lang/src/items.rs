@@ -19,6 +19,7 @@ impl Parser {
 
     /// `[1] element [2]`. `first` says that no arrow stands before it.
     pub(crate) fn item(&mut self, first: bool) -> Parsed<Item> {
+        let listed = self.behind_comma();
         let mut inputs = self.ports()?;
         let next = self.peek();
         let what = match next.token {
@@ -29,8 +30,21 @@ impl Parser {
                 What::Anonymous { class, config }
             }
             Token::OpenParen => self.group()?,
-            _ if self.may_be_implicit(first, next) => What::Implicit,
-            _ => return Err(self.unexpected("an element")),
+            _ if (inputs.is_some() || !listed) && self.may_be_implicit(first, next) => {
+                What::Implicit
+            }
+            _ => {
+                if listed {
+                    let text = format!(
+                        "expected an element after the comma, found {}",
+                        self.describe(next)
+                    );
+                    let help = "remove the comma, or put an element behind it";
+                    self.report(Diagnostic::error("syntax", text).at(next.span).help(help));
+                    return Err(Broken);
+                }
+                return Err(self.unexpected("an element"));
+            }
         };
         let mut span = next.span.to(self.behind());
         let mut outputs = None;
@@ -155,7 +169,10 @@ impl Parser {
     fn port(&mut self) -> Parsed<(u32, Span)> {
         let next = self.peek();
         if next.token != Token::Ident {
-            return Err(self.unexpected("a port number"));
+            let text = format!("expected a port number, found {}", self.describe(next));
+            let help = "write `[0]`, `[0,2]`, `[0-2]` or `[]`";
+            self.report(Diagnostic::error("bad-port", text).at(next.span).help(help));
+            return Err(Broken);
         }
         self.bump();
         let text = self.text(next.span).to_owned();
@@ -214,7 +231,11 @@ impl Parser {
 
     /// What people mean by characters that the language does not have.
     fn advice(&mut self, found: Lexeme) -> Option<String> {
+        let touches = found.span.start == self.behind().start && found.span.start > 0;
         let text = match found.token {
+            Token::Minus | Token::Bad('.') if touches => {
+                "names have letters, digits, `_`, `@` and `/`; nothing else may stand in them"
+            }
             Token::Minus | Token::Bad('>' | '=' | '<' | '→' | '–' | '—') => {
                 "connections are written `a -> b` or `a => b`, from left to right"
             }
@@ -222,7 +243,6 @@ impl Parser {
                 "an element must stand between two arrows; is one missing?"
             }
             Token::Bad(':') => "declarations are written with two colons: `name :: Class`",
-            Token::Bad('.') => "names have letters, digits, `_`, `@` and `/`",
             Token::Bad('#') => "comments start with `//`; `#` counts at the start of a line only",
             Token::Bad('\'' | '"' | '“' | '”' | '‘' | '’') => {
                 "quotes stand in configuration strings, in parentheses"
@@ -238,6 +258,7 @@ impl Parser {
             Token::Bars | Token::Ellipsis => {
                 "it separates the definitions in a compound element, in braces"
             }
+            Token::Colons => "the name that is declared stands before `::`",
             Token::Variable => "variables stand in configuration strings, in parentheses",
             Token::Comma => "a comma stands between elements; is one missing?",
             Token::Ident if self.at_keyword() => {

@@ -178,6 +178,17 @@ impl Lexer {
         });
     }
 
+    /// From a place to where reading has come.
+    pub(crate) fn read_to(&self, span: Span) -> Span {
+        self.span(span.start as usize..self.at)
+    }
+
+    /// Goes on at the end of the line.
+    pub(crate) fn skip_line(&mut self) {
+        let text = self.text.clone();
+        self.at = line_comment(text.as_bytes(), self.at);
+    }
+
     /// The configuration string behind the parenthesis `open`; goes on behind its end.
     pub(crate) fn config(&mut self, open: Span) -> Span {
         let text = self.text.clone();

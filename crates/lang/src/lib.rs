@@ -4,9 +4,9 @@
 //!
 //! 1. `source`, `diagnostic`: texts, places in them, and mistakes as values. Everything further down
 //!    carries places, so a mistake found much later by an element still points into the file.
-//! 2. `lexer`, `parser` (with `items`), `ast`: text to a tree. Reading never fails: after a mistake it
+//! 2. `lexer`, `parser` (with `bodies` and `items`), `ast`: text to a tree. Reading never fails: after a mistake it
 //!    goes on at the next statement, so all mistakes of a file are told at once.
-//! 3. `scope`, `chain`, `directives`, `template`: a tree to templates, one for the file and one for each
+//! 3. `scope`, `names`, `chain`, `directives`, `template`: a tree to templates, one for the file and one for each
 //!    definition of a compound element. Names, classes and ports are resolved and checked here, once
 //!    each, however often a compound element is used.
 //! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth
@@ -20,6 +20,7 @@
 
 pub mod args;
 mod ast;
+mod bodies;
 mod chain;
 mod config;
 mod diagnostic;
@@ -29,6 +30,7 @@ mod formals;
 mod graph;
 mod items;
 mod lexer;
+mod names;
 mod parser;
 mod print;
 mod scope;
@@ -78,8 +80,10 @@ fn read(
     builder.file(&statements);
     let (program, mut diagnostics) = (builder.program, builder.diagnostics);
     let definitions = command_line(map, definitions, &mut diagnostics);
+    let errors = diagnostics.iter().filter(|d| d.is_error());
+    let errors: Vec<Span> = errors.filter_map(|d| d.span).collect();
     let variables = vars::Variables::new(map);
-    let (router, more) = expand::expand(&program, variables, &definitions);
+    let (router, more) = expand::expand(&program, variables, &definitions, &errors);
     diagnostics.extend(more);
     sort(&mut diagnostics);
     (router, diagnostics)

@@ -1,16 +1,12 @@
 //! Tokens to a tree, going on after mistakes.
 
-use crate::ast::{
-    Arrow, Chain, ClassExpr, Compound, Definition, Formal, Ident, Item, Statement, What,
-};
+use crate::ast::{Arrow, Chain, ClassExpr, Ident, Item, Statement};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Lexeme, Lexer, Token};
 use crate::source::{FileId, LineDirective, Span};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How deep braces and groups may be nested.
-const NESTING_MAX: usize = 100;
 /// How many syntax errors are told before the rest of a file is taken as hopeless.
 const ERRORS_MAX: usize = 100;
 
@@ -46,18 +42,18 @@ pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
 
 /// The bracket inside which a statement stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+pub(crate) enum Open {
     Brace,
     Group,
 }
 
 pub(crate) struct Parser {
-    lexer: Lexer,
+    pub(crate) lexer: Lexer,
     ahead: VecDeque<Lexeme>,
-    open: Vec<Open>,
+    pub(crate) open: Vec<Open>,
     diagnostics: Vec<Diagnostic>,
     /// The token read last.
-    last: Span,
+    pub(crate) last: Span,
     lost: Vec<String>,
 }
 
@@ -97,6 +93,10 @@ impl Parser {
         self.lexer.text(span)
     }
 
+    pub(crate) fn behind_comma(&self) -> bool {
+        self.text(self.last) == ","
+    }
+
     /// The place right behind the last token.
     pub(crate) fn behind(&self) -> Span {
         self.last.after()
@@ -110,10 +110,7 @@ impl Parser {
     pub(crate) fn config(&mut self) -> Option<Span> {
         let open = self.eat(Token::OpenParen)?;
         let config = self.lexer.config(open);
-        self.last = Span {
-            end: config.end + 1,
-            ..config
-        };
+        self.last = self.lexer.read_to(config);
         Some(config)
     }
 
@@ -123,7 +120,7 @@ impl Parser {
     }
 
     /// Statements up to the end of the text or of the bracket around them, which is left unread.
-    fn statements(&mut self) -> Vec<Statement> {
+    pub(crate) fn statements(&mut self) -> Vec<Statement> {
         let mut statements = Vec::new();
         loop {
             let next = self.peek();
@@ -179,6 +176,14 @@ impl Parser {
                 Token::Semicolon if depth == 0 => {
                     self.bump();
                     return;
+                }
+                Token::Bad('#') => {
+                    self.bump();
+                    self.lexer.skip_line();
+                    if depth == 0 {
+                        return;
+                    }
+                    continue;
                 }
                 Token::OpenBrace => depth += 1,
                 Token::CloseBrace if depth == 0 && self.open.contains(&Open::Brace) => return,
@@ -242,7 +247,9 @@ impl Parser {
             Token::End | Token::CloseBrace | Token::Bars | Token::CloseParen => {}
             Token::Colons => return Err(self.stray_colons(next.span)),
             token if self.starts_item(token) => {
-                if !next.starts_line && !self_contained {
+                // What stands behind `]` is told already: a port without an arrow.
+                let port = self.text(self.last) == "]";
+                if !next.starts_line && !self_contained && !port {
                     let text = self.text(next.span).to_owned();
                     let place = self.behind();
                     self.report(
@@ -264,6 +271,14 @@ impl Parser {
     fn keyword_statement(&mut self) -> Parsed<Option<Statement>> {
         let keyword = self.bump();
         let word = self.text(keyword.span).to_owned();
+        if self.peek().token == Token::Colons {
+            self.report(
+                Diagnostic::error("bad-name", format!("`{word}` is a keyword, not a name"))
+                    .at(keyword.span)
+                    .help("give the element another name"),
+            );
+            return Err(Broken);
+        }
         if word == "elementclass" {
             return self.element_class().map(Some);
         }
@@ -347,120 +362,6 @@ impl Parser {
             }
             _ => Err(self.unexpected(expected)),
         }
-    }
-
-    fn enter(&mut self, open: Open, span: Span) -> Parsed<()> {
-        if self.open.len() >= NESTING_MAX {
-            let text = format!("brackets are nested more than {NESTING_MAX} deep");
-            self.report(
-                Diagnostic::error("too-deep", text)
-                    .at(span)
-                    .help("give the inner parts names with `elementclass`"),
-            );
-            return Err(Broken);
-        }
-        self.open.push(open);
-        Ok(())
-    }
-
-    pub(crate) fn compound(&mut self) -> Parsed<Compound> {
-        let open = self.bump().span;
-        self.enter(Open::Brace, open)?;
-        let (mut definitions, mut extends) = (Vec::new(), None);
-        loop {
-            if let Some(span) = self.eat(Token::Ellipsis) {
-                extends = Some(span);
-            } else {
-                definitions.push(self.definition());
-            }
-            if extends.is_some() || self.eat(Token::Bars).is_none() {
-                break;
-            }
-        }
-        self.open.pop();
-        self.close(Token::CloseBrace, "}", open);
-        Ok(Compound {
-            definitions,
-            extends,
-            span: open.to(self.last),
-        })
-    }
-
-    fn close(&mut self, token: Token, text: &str, open: Span) {
-        let next = self.peek();
-        if next.token == token {
-            self.bump();
-            return;
-        }
-        let error = if next.token == Token::End {
-            Diagnostic::error(
-                "unclosed-bracket",
-                format!("this is never closed by `{text}`"),
-            )
-            .at(open)
-            .help(format!("put `{text}` where it ends"))
-        } else {
-            let found = self.describe(next);
-            Diagnostic::error(
-                "unclosed-bracket",
-                format!("expected `{text}`, found {found}"),
-            )
-            .at(next.span)
-            .note_at(open, "to close this")
-        };
-        self.report(error);
-    }
-
-    fn definition(&mut self) -> Definition {
-        let start = self.peek().span;
-        let formals = self.formals();
-        let body = self.statements();
-        Definition {
-            formals,
-            body,
-            span: start.to(self.last),
-        }
-    }
-
-    fn formals(&mut self) -> Vec<Formal> {
-        let first = self.peek().token;
-        let keyword = first == Token::Ident && self.peek_at(1).token == Token::Variable;
-        if self.eat(Token::Bar).is_some() || (first != Token::Variable && !keyword) {
-            return Vec::new();
-        }
-        let mut formals: Vec<Formal> = Vec::new();
-        loop {
-            let start = self.peek().span;
-            let keyword = self
-                .eat(Token::Ident)
-                .map(|span| self.text(span).to_owned());
-            let Some(variable) = self.eat(Token::Variable) else {
-                let _ = self.unexpected("a parameter such as `$a`");
-                break;
-            };
-            formals.push(Formal {
-                keyword,
-                variable: self.text(variable)[1..].to_owned(),
-                span: start.to(variable),
-            });
-            if self.eat(Token::Comma).is_none() {
-                break;
-            }
-        }
-        if self.eat(Token::Bar).is_none() {
-            let _ = self.unexpected("`|` after the parameters");
-        }
-        formals
-    }
-
-    /// `( statements )` as an element.
-    pub(crate) fn group(&mut self) -> Parsed<What> {
-        let open = self.bump().span;
-        self.enter(Open::Group, open)?;
-        let statements = self.statements();
-        self.open.pop();
-        self.close(Token::CloseParen, ")", open);
-        Ok(What::Group(statements))
     }
 
     /// `a -> b => c`

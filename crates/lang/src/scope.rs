@@ -19,12 +19,12 @@ const LINKS_MAX: usize = 1 << 20;
 pub(crate) struct Scope {
     pub(crate) template: TemplateId,
     /// Elements declared so far.
-    names: HashMap<String, NodeId>,
+    pub(crate) names: HashMap<String, NodeId>,
     /// All elements that the body declares somewhere.
-    declared: HashMap<String, Span>,
+    pub(crate) declared: HashMap<String, Span>,
     classes: HashMap<String, ClassRef>,
     /// How many elements there are, pseudo elements aside; numbers anonymous ones.
-    count: usize,
+    pub(crate) count: usize,
     /// What `input` and `output` mean here, innermost last.
     pub(crate) tunnels: Vec<(NodeId, NodeId)>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) lost: HashSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Classes that nothing in the file defines, where each was named first.
-    base: HashMap<String, Span>,
+    pub(crate) base: HashMap<String, Span>,
     links: usize,
 }
 
@@ -159,7 +159,7 @@ impl<'a, 'l> Builder<'a, 'l> {
     }
 
     /// A class by its name; None for a mistake.
-    fn class_named(&mut self, ident: &Ident) -> Option<ClassRef> {
+    pub(crate) fn class_named(&mut self, ident: &Ident) -> Option<ClassRef> {
         let name = &ident.name;
         if let Some(class) = self.find_class(name) {
             return Some(class);
@@ -181,12 +181,16 @@ impl<'a, 'l> Builder<'a, 'l> {
         Some(ClassRef::Base(Rc::from(name.as_str())))
     }
 
-    fn find_class(&self, name: &str) -> Option<ClassRef> {
+    pub(crate) fn find_class(&self, name: &str) -> Option<ClassRef> {
         let mut scopes = self.scopes.iter().rev();
         scopes.find_map(|scope| scope.classes.get(name).cloned())
     }
 
-    fn compound(&mut self, compound: &Compound, name: Option<&Ident>) -> Option<ClassRef> {
+    pub(crate) fn compound(
+        &mut self,
+        compound: &Compound,
+        name: Option<&Ident>,
+    ) -> Option<ClassRef> {
         let otherwise = match (compound.extends, name) {
             (Some(_), Some(name)) => self.class_named(name),
             (Some(span), None) => {
@@ -275,180 +279,6 @@ impl<'a, 'l> Builder<'a, 'l> {
         self.template().nodes.len() - 1
     }
 
-    /// A new element. The name is checked, and left unused if there is a mistake with it.
-    pub(crate) fn declare(
-        &mut self,
-        name: &Ident,
-        class: &ClassExpr,
-        config: Option<Span>,
-    ) -> NodeId {
-        let (resolved, class_span) = self.class(class);
-        let what = match resolved {
-            Some(class) => NodeKind::Element { class, config },
-            None => NodeKind::Broken,
-        };
-        let span = name.span.to(match class {
-            ClassExpr::Named(_) => class_span,
-            ClassExpr::Compound(_) => class_span.before(),
-        });
-        let text = &name.name;
-        let known = self.scope().names.get(text).copied();
-        if let Some(node) = known {
-            let first = &mut self.template().nodes[node];
-            if matches!(first.what, NodeKind::Broken) && first.span == name.span {
-                // A use came before the declaration and made a place for it.
-                (first.what, first.span, first.class_span) = (what, span, class_span);
-                return node;
-            }
-            let first = first.span;
-            self.report(
-                Diagnostic::error("redeclared", format!("`{text}` is declared twice"))
-                    .at(name.span)
-                    .note_at(first, "declared here first")
-                    .help("give one of them another name"),
-            );
-            return node;
-        }
-        let pseudo = matches!(text.as_str(), "input" | "output");
-        if pseudo && !self.scope().tunnels.is_empty() {
-            self.report(
-                Diagnostic::error(
-                    "pseudo-element",
-                    format!("`{text}` cannot be declared here"),
-                )
-                .at(name.span)
-                .help(format!(
-                    "inside braces or a group `{text}` means its own ports; choose another name"
-                )),
-            );
-            return self.node(text.clone(), NodeKind::Broken, name.span, class_span);
-        }
-        if self.find_class(text).is_some() || self.base.contains_key(text) {
-            let mut error =
-                Diagnostic::error("class-as-name", format!("`{text}` is the name of a class"))
-                    .at(name.span)
-                    .help("give the element another name");
-            if let Some(&first) = self.base.get(text) {
-                error = error.note_at(first, "used as a class here");
-            }
-            self.report(error);
-        }
-        let node = self.node(text.clone(), what, span, class_span);
-        self.scope().names.insert(text.clone(), node);
-        self.scope().count += 1;
-        node
-    }
-
-    fn class(&mut self, class: &ClassExpr) -> (Option<ClassRef>, Span) {
-        match class {
-            ClassExpr::Named(name) => (self.class_named(name), name.span),
-            ClassExpr::Compound(compound) => (self.compound(compound, None), compound.span),
-        }
-    }
-
-    fn node(&mut self, name: String, what: NodeKind, span: Span, class_span: Span) -> NodeId {
-        self.template().nodes.push(Node {
-            what,
-            name,
-            span,
-            class_span,
-            inputs: 0,
-            outputs: 0,
-        });
-        self.template().nodes.len() - 1
-    }
-
-    /// An element without a name: `Class@number`.
-    pub(crate) fn anonymous(&mut self, class: &ClassExpr, config: Option<Span>) -> NodeId {
-        let (resolved, span) = self.class(class);
-        let prefix = match class {
-            ClassExpr::Named(name) => name.name.clone(),
-            ClassExpr::Compound(_) => String::new(),
-        };
-        let what = match resolved {
-            Some(class) => NodeKind::Element { class, config },
-            None => NodeKind::Broken,
-        };
-        let scope = self.scope();
-        scope.count += 1;
-        let mut number = scope.count;
-        let mut name = format!("{prefix}@{number}");
-        while scope.names.contains_key(&name) || scope.declared.contains_key(&name) {
-            number += 1;
-            name = format!("{prefix}@{number}");
-        }
-        let node = self.node(name.clone(), what, span, span);
-        self.scope().names.insert(name, node);
-        node
-    }
-
-    /// The element that a bare name means: a declared one, `input` or `output`, or a new one of that class.
-    pub(crate) fn named(&mut self, ident: &Ident) -> NodeId {
-        let name = ident.name.as_str();
-        if let Some(&node) = self.scope().names.get(name) {
-            return node;
-        }
-        if matches!(name, "input" | "output") {
-            if let Some(&(input, output)) = self.scope().tunnels.last() {
-                return if name == "input" { input } else { output };
-            }
-            if self.find_class(name).is_none() {
-                self.report(
-                    Diagnostic::error("pseudo-element", format!("`{name}` means nothing here"))
-                        .at(ident.span)
-                        .help("`input` and `output` are the ports of a compound element `{ ... }` or a group `( ... )`"),
-                );
-                return self.node(name.to_owned(), NodeKind::Broken, ident.span, ident.span);
-            }
-        }
-        if let Some(&declared) = self.scope().declared.get(name) {
-            self.report(
-                Diagnostic::error(
-                    "used-before-declared",
-                    format!("`{name}` is used before it is declared"),
-                )
-                .at(ident.span)
-                .note_at(declared, "declared here")
-                .help("move the declaration up, or declare it where it is used first"),
-            );
-            let node = self.node(name.to_owned(), NodeKind::Broken, declared, declared);
-            self.scope().names.insert(name.to_owned(), node);
-            self.scope().count += 1;
-            return node;
-        }
-        let broken = self.find_class(name).is_none() && self.is_out_of_reach(ident);
-        if broken {
-            let node = self.node(name.to_owned(), NodeKind::Broken, ident.span, ident.span);
-            self.scope().names.insert(name.to_owned(), node);
-            return node;
-        }
-        self.anonymous(&ClassExpr::Named(ident.clone()), None)
-    }
-
-    /// True for the name of an element outside the compound element, and for one whose declaration
-    /// could not be read.
-    fn is_out_of_reach(&mut self, ident: &Ident) -> bool {
-        let name = ident.name.as_str();
-        if self.lost.contains(name) {
-            return true;
-        }
-        let outer = self.scopes.iter().rev().skip(1);
-        let Some(span) = outer
-            .filter_map(|scope| scope.declared.get(name))
-            .next()
-            .copied()
-        else {
-            return false;
-        };
-        self.report(
-            Diagnostic::error("out-of-scope", format!("`{name}` cannot be reached from inside these braces"))
-                .at(ident.span)
-                .note_at(span, "declared here, outside")
-                .help("connect it outside, to a port that leads in through `input` or out through `output`"),
-        );
-        true
-    }
-
     /// How many ports a pseudo element has; all up to the last must be used.
     /// Looks at the links from number `since` on, which are those inside.
     pub(crate) fn tunnel_ports(
@@ -473,6 +303,7 @@ impl<'a, 'l> Builder<'a, 'l> {
                 let word = if is_input { "input" } else { "output" };
                 let missing = match port - expected {
                     1 => format!("{word} {expected} is not"),
+                    2 => format!("{word}s {expected} and {} are not", port - 1),
                     _ => format!("{word}s {expected} to {} are not", port - 1),
                 };
                 self.report(

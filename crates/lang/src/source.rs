@@ -113,7 +113,10 @@ impl SourceMap {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let (name, mut text): (String, String) = (name.into(), text.into());
         if text.len() > TEXT_BYTES_MAX {
-            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            let fits = (0..=TEXT_BYTES_MAX)
+                .rev()
+                .find(|&at| text.is_char_boundary(at));
+            text.truncate(fits.unwrap_or(0));
         }
         let breaks = text.bytes().enumerate().filter(|&(_, b)| b == b'\n');
         let lines = std::iter::once(0)

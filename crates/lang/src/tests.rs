@@ -108,3 +108,248 @@ p -> [1] c;
 ",
     );
 }
+
+#[test]
+fn a_double_arrow_numbers_the_ports_of_an_element_without_a_list() {
+    flat(
+        "a, b, c :: Idle; a => b, c, [0,1] a;",
+        "
+a :: Idle;
+b :: Idle;
+c :: Idle;
+
+a -> b;
+a [1] -> c;
+a [2] -> a [3]
+    -> [1] a;
+",
+    );
+}
+
+#[test]
+fn groups_are_detours_without_elements_of_their_own() {
+    flat(
+        "analyzer, x1, x2 :: Idle; x1 -> analyzer -> x2;
+         c :: Idle => [1] analyzer [1], (-> c2 :: Idle => (->), Paint(1) ->) -> p :: Idle;",
+        "
+analyzer :: Idle;
+x1 :: Idle;
+x2 :: Idle;
+c :: Idle;
+c2 :: Idle;
+Paint@6 :: Paint(1);
+p :: Idle;
+
+analyzer -> x2;
+analyzer [1] -> p;
+x1 -> analyzer;
+c -> [1] analyzer;
+c [1] -> c2
+    -> p;
+c2 [1] -> Paint@6
+    -> p;
+",
+    );
+}
+
+#[test]
+fn an_empty_way_through_braces_joins_what_is_outside() {
+    flat(
+        "a, b :: Idle; a -> { -> } -> b; a [1] -> { [0] -> [0] } -> [1] b;",
+        "
+a :: Idle;
+b :: Idle;
+
+a -> b;
+a [1] -> [1] b;
+",
+    );
+}
+
+#[test]
+fn unconnected_ports_of_a_compound_leave_its_elements_unconnected() {
+    flat(
+        "b :: Discard; { input -> x :: Counter -> output } -> b;",
+        "
+b :: Discard;
+@2/x :: Counter;
+
+@2/x -> b;
+",
+    );
+}
+
+#[test]
+fn synonyms_and_shadowed_classes_end_at_the_original() {
+    flat(
+        "elementclass MyQueue Queue;
+         elementclass Queue { $n | input -> Queue($n) -> Shaper(1) -> output }
+         Idle -> MyQueue(5) -> q :: Queue(7) -> Discard;",
+        "
+Idle@1 :: Idle;
+MyQueue@2 :: Queue(5);
+Discard@4 :: Discard;
+q/Queue@1 :: Queue(7);
+q/Shaper@2 :: Shaper(1);
+
+Idle@1 -> MyQueue@2
+    -> q/Queue@1
+    -> q/Shaper@2
+    -> Discard@4;
+",
+    );
+}
+
+#[test]
+fn an_extended_class_falls_back_to_the_original() {
+    flat(
+        "elementclass Queue { $n, $rate | input -> Queue($n) -> Shaper($rate) -> output || ... }
+         Idle -> a :: Queue(5) -> b :: Queue(7, 8) -> Discard;",
+        "
+Idle@1 :: Idle;
+Discard@4 :: Discard;
+a :: Queue(5);
+b/Queue@1 :: Queue(7);
+b/Shaper@2 :: Shaper(8);
+
+Idle@1 -> a
+    -> b/Queue@1
+    -> b/Shaper@2
+    -> Discard@4;
+",
+    );
+}
+
+#[test]
+fn arguments_go_to_positions_keywords_and_the_rest() {
+    flat(
+        "elementclass E { $a, COUNT $count, __REST__ $rest | X($a, $count, $rest) }
+         e :: E(1, 2, COUNT 3, FOO 4); f :: E(COUNT 3, 1);",
+        "
+e/X@1 :: X(1, 3, 2, FOO 4);
+f/X@1 :: X(1, 3,);
+",
+    );
+}
+
+#[test]
+fn variables_keep_clear_of_single_quotes_and_comments() {
+    flat(
+        "define($a 1 \"2\", $b $a);
+         X($b, '$b', \"$b ${b}x\", ${c-no $a}, $c, $, \"\\$a\" /* $a */, ${a[1]}); // $a",
+        "
+X@1 :: X(1 \"2\", '$b', \"1 \\\"2\\\" 1 \\\"2\\\"x\", no 1 \"2\", $c, $, \"\\$a\"  , \"2\");
+",
+    );
+}
+
+#[test]
+fn the_command_line_goes_before_the_file() {
+    let mut map = SourceMap::new();
+    let file = map.add(
+        "t.click",
+        "define($a 1, $b 2); { define($a 3) X($a, $b) } ; X($a)",
+    );
+    let definitions = [
+        ("a".to_owned(), "4".to_owned()),
+        ("$b".to_owned(), "5".to_owned()),
+    ];
+    let (router, diagnostics) = parse(&mut map, file, &definitions);
+    assert!(diagnostics.is_empty());
+    let configs: Vec<&str> = router
+        .elements
+        .iter()
+        .map(|e| e.config.text.as_str())
+        .collect();
+    assert_eq!(configs, ["4", "3, 5"]);
+}
+
+#[test]
+fn every_byte_of_a_configuration_leads_back_to_the_file() {
+    let text = "define($dev eth0); FromDevice( $dev /* x */, BURST 32)";
+    let mut map = SourceMap::new();
+    let file = map.add("t.click", text);
+    let (router, _) = parse(&mut map, file, &[]);
+    let config = &router.elements[0].config;
+    let place = |what: &str| {
+        let at = config.text.find(what).expect("it is in the text");
+        map.slice(config.place(at..at + what.len()))
+    };
+    assert_eq!(config.text, "eth0  , BURST 32");
+    assert_eq!(place("BURST 32"), "BURST 32");
+    assert_eq!(place("32"), "32");
+    assert_eq!(place("eth0"), "$dev");
+    assert_eq!(place("th"), "$dev");
+    assert_eq!(
+        map.slice(config.origin(0..4).expect("from a variable")),
+        "eth0"
+    );
+    assert_eq!(config.origin(9..11), None);
+    let end = config.text.len();
+    assert_eq!(config.place(end..end).start as usize, text.len() - 1);
+    let part = config.slice(8..end);
+    assert_eq!(map.slice(part.place(6..8)), "32");
+}
+
+#[test]
+fn names_that_nothing_defines_stay_and_are_listed() {
+    let (router, shown) = read("Script(set x $y, ${z})");
+    let config = &router.elements[0].config;
+    assert_eq!(
+        (config.text.as_str(), shown.as_str()),
+        ("set x $y, ${z}", "")
+    );
+    let names: Vec<&str> = config.undefined().iter().map(|(_, n)| n.as_str()).collect();
+    assert_eq!(names, ["y", "z"]);
+}
+
+#[test]
+fn libraries_are_read_once_where_they_are_required() {
+    let mut map = SourceMap::new();
+    let text =
+        "require(library a.click, package p); require(library a.click) Idle -> Twice -> Discard;";
+    let file = map.add("t.click", text);
+    let mut asked = 0;
+    let mut library = |name: &str| {
+        asked += 1;
+        (name == "a.click").then(|| "elementclass Twice { -> Counter -> Counter -> }".to_owned())
+    };
+    let (router, diagnostics) = crate::parse_with_libraries(&mut map, file, &[], &mut library);
+    assert_eq!(render_all(&diagnostics, &map), "");
+    assert_eq!((router.elements.len(), asked), (4, 1));
+    assert_eq!(router.requirements[0].name, "p");
+}
+
+#[test]
+fn a_directive_inside_a_configuration_string_is_no_part_of_it() {
+    let mut map = SourceMap::new();
+    let file = map.add(
+        "A.click",
+        "m :: Message(\n# 100 \"foobar.click\"\n\"test\");\nm2 :: Message;",
+    );
+    let (router, _) = parse(&mut map, file, &[]);
+    assert_eq!(router.elements[0].config.text, "\"test\"");
+    let place = map.start(router.elements[1].span);
+    assert_eq!((&*place.file, place.line), ("foobar.click", 101));
+}
+
+#[test]
+fn slashes_join_names_and_start_comments() {
+    let (router, shown) = read("an/id/with/slashes//too/many\n :: Idle; b/* c */:: Idle;");
+    assert_eq!(shown, "");
+    assert_eq!(router.elements[0].name, "an/id/with/slashes");
+    assert_eq!(router.elements[1].name, "b");
+}
+
+#[test]
+fn circles_of_compounds_without_elements_end() {
+    let (router, shown) = read("a :: { -> }; b :: { -> }; a -> b -> a; Idle -> a;");
+    assert_eq!((router.connections.len(), shown.as_str()), (0, ""));
+}
+
+#[test]
+fn anonymous_names_avoid_those_that_are_declared() {
+    let (router, shown) = read("Idle -> Discard; Idle@1 :: Idle;");
+    assert_eq!(shown, "");
+    assert_eq!(router.elements[0].name, "Idle@2");
+}

@@ -43,6 +43,8 @@ pub(crate) struct Variables<'a> {
     pub(crate) diagnostics: Vec<Diagnostic>,
     bytes: usize,
     depth: usize,
+    /// A text was too long, which is told once.
+    full: bool,
 }
 
 impl<'a> Variables<'a> {
@@ -53,6 +55,7 @@ impl<'a> Variables<'a> {
             diagnostics: Vec::new(),
             bytes: 0,
             depth: 0,
+            full: false,
         }
     }
 
@@ -145,12 +148,8 @@ impl<'a> Variables<'a> {
 
     /// A configuration string with variables replaced and comments made spaces, trimmed.
     pub(crate) fn expand(&mut self, frame: FrameId, raw: Span) -> Config {
-        let before = self.bytes;
         let mut out = Config::empty(raw);
         self.expand_into(frame, raw, &mut out);
-        if self.bytes == before && !out.text.is_empty() && self.bytes < TOTAL_BYTES_MAX {
-            self.bytes += 1;
-        }
         out.trimmed()
     }
 
@@ -263,7 +262,11 @@ impl<'a> Variables<'a> {
             value.text
         };
         self.bytes += text.len();
+        if self.full {
+            return;
+        }
         if out.text.len() + text.len() > CONFIG_BYTES_MAX || self.bytes > TOTAL_BYTES_MAX {
+            self.full = true;
             self.diagnostics.push(
                 Diagnostic::error("too-large", format!("the value of `${}` makes the text too long", variable.name))
                     .at(at)

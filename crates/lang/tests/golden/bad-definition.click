@@ -1,0 +1,2 @@
+define(MTU 1500, $ok 1, $);
+define;

@@ -1,0 +1,3 @@
+a :: Idle || b :: Idle;
+Idle | Discard;
+...

@@ -1,0 +1,2 @@
+q :: Queue;
+elementclass q { input -> output }

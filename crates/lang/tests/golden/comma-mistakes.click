@@ -1,0 +1,3 @@
+a, , b :: Idle;
+c, :: Idle;
+Idle -> Discard,;

@@ -1,0 +1,2 @@
+elementclass Gap { input[0] -> Counter -> [0]output; input[3] -> Discard }
+Idle -> Gap -> Discard;

@@ -1,0 +1,3 @@
+c :: Classifier(12/0800, -);
+Idle -> c
+[1] c -> Discard;

@@ -1,0 +1,2 @@
+q :: ;
+Idle -> q -> Discard;

@@ -1,0 +1,1 @@
+elementclass Bad { input :: Idle; input -> output }

@@ -1,0 +1,3 @@
+q :: Queue;
+r :: q(10);
+Idle -> q(5) -> Discard;

@@ -1,0 +1,4 @@
+elementclass { input -> output }
+elementclass A :: { input -> output }
+elementclass B;
+Idle -> A -> Discard;

@@ -1,0 +1,1 @@
+Idle -> ( -> Discard ) -> Discard;

@@ -1,0 +1,3 @@
+a :: Idle; # a comment?
+"b" :: Idle;
+c :: Idle → Discard;

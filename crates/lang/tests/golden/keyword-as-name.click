@@ -1,0 +1,2 @@
+define :: Idle;
+Idle -> require -> Discard;

@@ -1,0 +1,4 @@
+a :: Idle;
+# 100 "generated.click"
+b :: Idle;
+b :: Idle;

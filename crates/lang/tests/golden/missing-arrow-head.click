@@ -1,0 +1,2 @@
+src :: Idle; dst :: Discard;
+src - > dst;

@@ -1,0 +1,4 @@
+a :: Idle b :: Discard;
+a -> b
+c :: Idle;
+c -> Discard Idle -> Discard;

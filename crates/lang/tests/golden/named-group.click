@@ -1,0 +1,2 @@
+g :: ( -> Counter -> );
+Idle -> g -> Discard;

@@ -1,0 +1,1 @@
+elementclass A { require(library x.click) input -> output }

@@ -1,0 +1,3 @@
+log :: Print(LOG);
+elementclass Logged { input -> log -> output }
+Idle -> Logged -> Discard;

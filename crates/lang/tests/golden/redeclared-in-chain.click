@@ -1,0 +1,1 @@
+Idle -> c :: Counter -> c :: Counter -> Discard;

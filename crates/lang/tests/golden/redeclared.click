@@ -1,0 +1,3 @@
+q :: Queue(10);
+Idle -> q -> Discard;
+q :: Queue(20);

@@ -1,0 +1,2 @@
+a :: Idle; b :: Discard;
+b <- a;

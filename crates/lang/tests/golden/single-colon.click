@@ -1,0 +1,2 @@
+q : Queue(200);
+Idle -> q;

@@ -1,0 +1,4 @@
+a :: Idle };
+b :: Idle ];
+c :: Idle );
+d :: Discard;

@@ -1,0 +1,1 @@
+	/* Grüße 漢字 */	a :: Idle; a :: Idle;

@@ -1,0 +1,3 @@
+a :: Idle; b :: Discard;
+a -> -> b;
+c :: Counter;

@@ -1,0 +1,3 @@
+elementclass Twice {
+  input -> Counter -> output;
+a :: Idle -> Twice -> Discard;

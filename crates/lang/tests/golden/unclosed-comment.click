@@ -1,0 +1,4 @@
+a :: Idle;
+/* the rest is
+   not read
+b :: Discard;

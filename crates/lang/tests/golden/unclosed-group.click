@@ -1,0 +1,3 @@
+a :: Idle;
+a -> ( -> Counter -> ;
+b :: Discard;

@@ -1,0 +1,3 @@
+src :: InfiniteSource(LIMIT 5;
+dst :: Discard;
+src -> dst;

@@ -1,0 +1,3 @@
+src :: Print("hello);
+dst :: Discard;
+Idle -> src -> dst;

@@ -1,0 +1,3 @@
+Idle -> q;
+q :: Queue;
+q -> Unqueue -> Discard;

@@ -1,0 +1,2 @@
+elementclass Any { $class | input -> $class -> output }
+x :: $class;

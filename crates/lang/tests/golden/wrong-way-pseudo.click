@@ -1,0 +1,6 @@
+elementclass Bad {
+  Idle -> input;
+  output -> Discard;
+  input -> output;
+}
+Idle -> Bad -> Discard;
