@@ -177,6 +177,11 @@ impl<'a> Expander<'a> {
             };
             ends.push((enter, leave));
         }
+        self.wire_up(template, &ends);
+    }
+
+    /// Makes the links of one use of a template; `ends` are where each node is entered and left.
+    fn wire_up(&mut self, template: &Template, ends: &[(End, End)]) {
         for link in &template.links {
             let (from, to) = (ends[link.from.0].1, ends[link.to.0].0);
             if from != End::Nowhere && to != End::Nowhere && self.wires.len() <= WIRES_MAX {

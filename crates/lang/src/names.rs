@@ -55,6 +55,16 @@ impl Builder<'_, '_> {
             );
             return self.node(text.clone(), NodeKind::Broken, name.span, class_span);
         }
+        self.check_class_name(name);
+        let node = self.node(text.clone(), what, span, class_span);
+        self.scope().names.insert(text.clone(), node);
+        self.scope().count += 1;
+        node
+    }
+
+    /// An element must not be called like a class.
+    fn check_class_name(&mut self, name: &Ident) {
+        let text = &name.name;
         if self.find_class(text).is_some() || self.base.contains_key(text) {
             let mut error =
                 Diagnostic::error("class-as-name", format!("`{text}` is the name of a class"))
@@ -65,10 +75,6 @@ impl Builder<'_, '_> {
             }
             self.report(error);
         }
-        let node = self.node(text.clone(), what, span, class_span);
-        self.scope().names.insert(text.clone(), node);
-        self.scope().count += 1;
-        node
     }
 
     fn class(&mut self, class: &ClassExpr) -> (Option<ClassRef>, Span) {
