@@ -141,6 +141,14 @@ struct Item {
     used: bool,
 }
 
+fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
+    if T::QUOTED {
+        T::from_arg(raw, names)
+    } else {
+        T::from_arg(&text::unquote(raw), names)
+    }
+}
+
 /// The arguments of one element.
 pub struct Args<'a> {
     items: Vec<Item>,
@@ -277,7 +285,7 @@ impl<'a> Args<'a> {
     }
 
     fn parse<T: FromArg>(&mut self, name: &str, arg: &Arg) -> Option<T> {
-        match T::from_arg(&arg.raw, self.names) {
+        match convert(&arg.raw, self.names) {
             Ok(value) => Some(value),
             Err(wrong) => {
                 self.error(arg, format!("{name} {wrong}"));
@@ -350,7 +358,7 @@ impl<'a> Args<'a> {
 
     /// Parses a word of an argument that [`rest`](Self::rest) gave; a mistake is recorded.
     pub fn value<T: FromArg>(&mut self, name: &str, word: &str, arg: &Arg) -> Option<T> {
-        match T::from_arg(word, self.names) {
+        match convert(word, self.names) {
             Ok(value) => Some(value),
             Err(wrong) => {
                 self.error(arg, format!("{name} {wrong}"));

@@ -451,6 +451,8 @@ impl Graph {
     }
 
     fn descend(&mut self) {
+        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
+        self.core.stack.reverse();
         let mut batch = self.core.spare.pop().unwrap_or_default();
         let mut steps = 0u32;
         while let Some((target, packet)) = self.core.stack.pop() {

@@ -89,7 +89,7 @@ fn split_keeps_order_on_both_sides() {
     let mut batch: Batch = (0..100u8).map(|i| packet(&[i])).collect();
     let mut aside = Vec::new();
     let every = |p: &mut Packet, _: &mut Vec<u8>| {
-        if p.data()[0] % 3 == 0 {
+        if p.data()[0].is_multiple_of(3) {
             Verdict::out(1)
         } else {
             Verdict::ON

@@ -9,8 +9,10 @@ use wire::{EtherAddr, Prefix4, Prefix6};
 pub trait FromArg: Sized {
     /// The type in words: `true or false`.
     const KIND: &'static str;
+    /// Whether quotes and escapes are part of the value; else they are removed before.
+    const QUOTED: bool = false;
 
-    /// Parses an argument as written. The error completes a sentence that starts with the
+    /// Parses an argument. The error completes a sentence that starts with the
     /// argument's name: `must be true or false`.
     fn from_arg(raw: &str, names: &Names) -> Result<Self, String>;
 
@@ -144,6 +146,7 @@ impl FromArg for f64 {
 
 impl FromArg for String {
     const KIND: &'static str = "text";
+    const QUOTED: bool = true;
 
     fn from_arg(raw: &str, _: &Names) -> Result<String, String> {
         Ok(lang::args::unquote(raw).into_owned())
@@ -164,6 +167,7 @@ pub struct Bytes(pub Vec<u8>);
 
 impl FromArg for Bytes {
     const KIND: &'static str = "text or bytes such as \\<00 ff>";
+    const QUOTED: bool = true;
 
     fn from_arg(raw: &str, _: &Names) -> Result<Bytes, String> {
         Ok(Bytes(lang::args::unquote_bytes(raw).into_owned()))

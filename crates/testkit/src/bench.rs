@@ -107,7 +107,8 @@ pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
 
 /// A router on the calling thread with virtual time.
 pub struct Bench {
-    graph: Graph,
+    /// `None` only while it is being swapped.
+    graph: Option<Graph>,
     lists: Vec<&'static [Class]>,
     ports: Arc<dyn PortDirectory>,
 }
@@ -139,7 +140,7 @@ impl Bench {
             7,
         );
         Bench {
-            graph: graph.unwrap_or_else(|e| panic!("{e}")),
+            graph: Some(graph.unwrap_or_else(|e| panic!("{e}"))),
             lists: lists.to_vec(),
             ports,
         }
@@ -167,11 +168,19 @@ impl Bench {
 
     /// The graph.
     pub fn graph(&mut self) -> &mut Graph {
-        &mut self.graph
+        self.graph
+            .as_mut()
+            .expect("there is a graph but within reload")
+    }
+
+    fn running(&self) -> &Graph {
+        self.graph
+            .as_ref()
+            .expect("there is a graph but within reload")
     }
 
     fn node(&self, name: &str) -> usize {
-        self.graph
+        self.running()
             .plan()
             .find(name)
             .unwrap_or_else(|| panic!("there is no element `{name}`"))
@@ -193,13 +202,13 @@ impl Bench {
     /// Lets prepared packets in.
     pub fn push_packets(&mut self, element: &str, input: usize, mut batch: Batch) {
         let node = self.node(element);
-        self.graph.inject(node, input, &mut batch);
+        self.graph().inject(node, input, &mut batch);
     }
 
     /// Takes turns until nothing moves at this time.
     pub fn run(&mut self) {
         for _ in 0..1_000_000 {
-            if !self.graph.turn() || self.graph.stopped() {
+            if !self.graph().turn() || self.graph().stopped() {
                 return;
             }
         }
@@ -208,14 +217,14 @@ impl Bench {
 
     /// Lets time pass, stopping at every timer on the way.
     pub fn advance(&mut self, by: Duration) {
-        let end = self.graph.now() + by;
+        let end = self.graph().now() + by;
         loop {
             let next = self
-                .graph
+                .graph()
                 .next_timer()
                 .filter(|&at| at <= end)
                 .unwrap_or(end);
-            self.graph.set_time(next.max(self.graph.now()));
+            self.graph().set_time(next.max(self.graph().now()));
             self.run();
             if next >= end {
                 return;
@@ -225,7 +234,7 @@ impl Bench {
 
     /// Packets that reached a `Collect` element since the last look, in order.
     pub fn take_packets(&mut self, element: &str) -> Vec<Collected> {
-        let config = Arc::clone(&self.graph.plan().elements[self.node(element)].config);
+        let config = Arc::clone(&self.running().plan().elements[self.node(element)].config);
         let kept = config
             .downcast::<Kept>()
             .unwrap_or_else(|_| panic!("`{element}` is not a Collect"));
@@ -249,12 +258,12 @@ impl Bench {
 
     /// Reads `element.handler` with an argument.
     pub fn try_read(&mut self, path: &str, argument: &str) -> Result<String, String> {
-        let plan = Arc::clone(self.graph.plan());
+        let plan = Arc::clone(self.running().plan());
         let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
         match info.access {
             Access::Control { .. } => plan.elements[node].control(handler, argument),
             _ => self
-                .graph
+                .running()
                 .read(node, handler, argument)
                 .unwrap_or(Err("not on this worker".to_owned())),
         }
@@ -268,12 +277,12 @@ impl Bench {
 
     /// Writes `element.handler`.
     pub fn try_write(&mut self, path: &str, value: &str) -> Result<String, String> {
-        let plan = Arc::clone(self.graph.plan());
+        let plan = Arc::clone(self.running().plan());
         let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
         match info.access {
             Access::Control { .. } => plan.elements[node].control(handler, value),
             _ => self
-                .graph
+                .graph()
                 .write(node, handler, value)
                 .unwrap_or(Err("not on this worker".to_owned()))
                 .map(|()| String::new()),
@@ -283,21 +292,21 @@ impl Bench {
     /// Packets that an element dropped under a name.
     pub fn drops(&self, element: &str, name: &str) -> u64 {
         let node = self.node(element);
-        let names = engine::stats::drop_names(&self.graph.plan().elements[node]);
+        let names = engine::stats::drop_names(&self.running().plan().elements[node]);
         let at = names
             .iter()
             .position(|n| n == name)
             .unwrap_or_else(|| panic!("`{element}` drops under {names:?}"));
-        self.graph.stats()[node].drops[at]
+        self.running().stats()[node].drops[at]
     }
 
     /// Packets dropped by all elements, by element and name, without the zeros.
     pub fn all_drops(&self) -> Vec<(String, String, u64)> {
-        let plan = self.graph.plan();
+        let plan = self.running().plan();
         let each = plan
             .elements
             .iter()
-            .zip(self.graph.stats())
+            .zip(self.running().stats())
             .flat_map(|(element, stats)| {
                 let names = engine::stats::drop_names(element).into_iter();
                 names
@@ -307,14 +316,12 @@ impl Bench {
         each.filter(|d| d.2 > 0).collect()
     }
 
-    /// Hot swap to another configuration; the error is what `ashlar reload` would print.
-    pub fn reload(mut self, text: &str) -> Result<Bench, (Bench, String)> {
-        let next = match Bench::plan(&self.lists, text, &*self.ports, Some(self.graph.plan())) {
-            Ok(next) => next,
-            Err(errors) => return Err((self, errors)),
-        };
-        let site = self.graph.site(Arc::clone(&self.ports));
-        self.graph = self.graph.swap(&next, &site);
-        Ok(self)
+    /// Hot swap to another configuration; the error is what `ashlar reload` would print, and then
+    /// nothing has changed.
+    pub fn reload(&mut self, text: &str) -> Result<(), String> {
+        let next = Bench::plan(&self.lists, text, &*self.ports, Some(self.running().plan()))?;
+        let site = self.running().site(Arc::clone(&self.ports));
+        self.graph = self.graph.take().map(|graph| graph.swap(&next, &site));
+        Ok(())
     }
 }

@@ -74,6 +74,7 @@ pub(super) fn resolve(
         }
     }
     spread(router, classes, &numbers, &mut flow);
+    check_agnostic(router, classes, &numbers, &flow, errors);
     check(router, &numbers, &flow, errors);
     let is_pull = |at: usize| flow[at] == Flow::Pull;
     let each = |side: fn(&Numbering, usize, usize) -> usize,
@@ -131,6 +132,45 @@ fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow
     flow.iter_mut()
         .filter(|f| **f == Flow::Agnostic)
         .for_each(|f| *f = Flow::Push);
+}
+
+/// Agnostic ports of one element are all push or all pull.
+fn check_agnostic(
+    router: &Router,
+    classes: &[&'static Class],
+    numbers: &Numbering,
+    flow: &[Flow],
+    errors: &mut Vec<Diagnostic>,
+) {
+    for (i, class) in classes.iter().enumerate() {
+        let (inputs, outputs) = numbers.counts[i];
+        let ins = (0..inputs).filter(|&p| class.ports.input_flow(p) == Flow::Agnostic);
+        let outs = (0..outputs).filter(|&p| class.ports.output_flow(p) == Flow::Agnostic);
+        let flows: Vec<Flow> = ins
+            .map(|p| flow[numbers.input(i, p)])
+            .chain(outs.map(|p| flow[numbers.output(i, p)]))
+            .collect();
+        if flows.contains(&Flow::Push) && flows.contains(&Flow::Pull) {
+            let element = &router.elements[i];
+            let pulls = flows[0] == Flow::Pull;
+            let message = format!(
+                "`{}` passes packets on as they come, but packets are {} before it and {} behind it",
+                title(element),
+                if pulls { "pulled" } else { "pushed" },
+                if pulls { "pushed" } else { "pulled" }
+            );
+            let help = if pulls {
+                "put Unqueue before or behind it"
+            } else {
+                "put a Queue before or behind it"
+            };
+            errors.push(
+                Diagnostic::error("processing", message)
+                    .at(element.span)
+                    .help(help),
+            );
+        }
+    }
 }
 
 fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<Diagnostic>) {

@@ -1,0 +1,251 @@
+//! What a plan decides and what it refuses, on configurations in text.
+
+use engine::plan::Plan;
+use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
+use std::sync::Arc;
+
+/// Devices that exist only on paper, named for their queues: `four` has four each way, `one` one.
+struct Paper;
+
+impl PortDirectory for Paper {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        let queues = match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
+            "four" => 4,
+            "two" => 2,
+            "one" => 1,
+            _ => return Err(format!("there is no device `{name}`")),
+        };
+        Ok(PortInfo {
+            driver: "paper".into(),
+            max_rx_queues: queues,
+            max_tx_queues: queues,
+            mac: [2, 0, 0, 0, 0, queues as u8],
+            mtu: 1500,
+            node: None,
+            remarks: Vec::new(),
+        })
+    }
+
+    fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
+        Err(format!("{name} is made of paper"))
+    }
+
+    fn get(&self, _: &str) -> Option<OpenPort> {
+        None
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn close(&self, _: &str) {}
+}
+
+fn plan(workers: usize, text: &str) -> Arc<Plan> {
+    testkit::plan(elements::CLASSES, text, workers, &Paper, None).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn refused(workers: usize, text: &str) -> String {
+    match testkit::plan(elements::CLASSES, text, workers, &Paper, None) {
+        Ok(plan) => panic!("should be refused:\n{plan}"),
+        Err(errors) => errors,
+    }
+}
+
+fn workers<'p>(plan: &'p Plan, name: &str) -> &'p [usize] {
+    &plan.elements[plan.find(name).expect("the element exists")].workers
+}
+
+#[test]
+fn everything_behind_a_device_has_a_copy_on_each_worker_that_receives() {
+    let plan = plan(
+        4,
+        "from :: FromDevice(four) -> c :: Counter -> to :: ToDevice(four1)",
+    );
+    for name in ["from", "c", "to"] {
+        assert_eq!(workers(&plan, name), [0, 1, 2, 3], "{name}");
+    }
+    let from = &plan.elements[0];
+    assert_eq!((from.queues_of(0), from.queues_of(3)), (&[0][..], &[3][..]));
+    assert!(plan.crossings().is_empty());
+}
+
+#[test]
+fn cores_and_queues_of_a_device_are_as_asked() {
+    let plan = plan(
+        4,
+        "from :: FromDevice(four, CORES \"1 3\", QUEUES 4) -> Discard",
+    );
+    let from = &plan.elements[0];
+    assert_eq!(from.workers, [1, 3]);
+    assert_eq!(
+        (from.queues_of(1), from.queues_of(3)),
+        (&[0, 2][..], &[1, 3][..])
+    );
+    assert_eq!(plan.devices[0].request.rx_queues, 4);
+}
+
+#[test]
+fn devices_with_few_queues_are_dealt_out_over_the_workers() {
+    let plan = plan(
+        2,
+        "a :: FromDevice(one1) -> Discard; b :: FromDevice(one2) -> Discard",
+    );
+    assert_eq!(
+        (workers(&plan, "a"), workers(&plan, "b")),
+        (&[0][..], &[1][..])
+    );
+}
+
+#[test]
+fn one_queue_before_one_sender_is_cloned_and_nothing_changes_worker() {
+    let plan = plan(2, "FromDevice(two) -> q :: Queue -> to :: ToDevice(two1)");
+    assert_eq!(
+        (workers(&plan, "q"), workers(&plan, "to")),
+        (&[0, 1][..], &[0, 1][..])
+    );
+    assert!(plan.crossings().is_empty());
+    assert!(plan.elements[plan.find("to").expect("it is there")].notified);
+}
+
+#[test]
+fn a_sender_with_too_few_queues_gets_one_owner_and_the_plan_says_so() {
+    let plan = plan(2, "FromDevice(two) -> q :: Queue -> to :: ToDevice(one)");
+    let owner = workers(&plan, "to")[0];
+    assert_eq!(workers(&plan, "to").len(), 1);
+    assert_eq!(plan.crossings(), [("q", vec![1 - owner], owner)]);
+    assert!(
+        plan.to_string().contains("packets change worker in q"),
+        "{plan}"
+    );
+    assert!(!plan.elements[plan.find("to").expect("it is there")].notified);
+}
+
+#[test]
+fn a_sender_without_a_queue_before_it_needs_one_device_queue_per_worker() {
+    let errors = refused(2, "FromDevice(two) -> ToDevice(one)");
+    assert!(
+        errors.contains("offers 1 transmit queues, but 2 are needed"),
+        "{errors}"
+    );
+    assert!(errors.contains("put a Queue before it"), "{errors}");
+}
+
+#[test]
+fn more_cores_than_queues_or_workers_are_refused() {
+    let errors = refused(4, "FromDevice(two, CORES 0-3) -> Discard");
+    assert!(
+        errors.contains("two offers 2 receive queues, but 4 workers are asked for"),
+        "{errors}"
+    );
+    let errors = refused(2, "FromDevice(four, CORES 0-3) -> Discard");
+    assert!(
+        errors.contains("worker 2 is asked for, but there are 2"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn two_receivers_on_one_device_are_refused() {
+    let errors = refused(
+        1,
+        "FromDevice(four) -> Discard; FromDevice(four) -> Discard",
+    );
+    assert!(
+        errors.contains("receives from four too") && errors.contains("the first one is here"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn push_meets_pull_only_with_help() {
+    let errors = refused(1, "InfiniteSource -> Unqueue -> Discard");
+    assert!(
+        errors.contains("is push, but") && errors.contains("put a Queue between them"),
+        "{errors}"
+    );
+    let errors = refused(
+        1,
+        "InfiniteSource -> Queue -> c :: Counter -> Tee -> Discard",
+    );
+    assert!(
+        errors.contains("packets are pulled before it and pushed behind it"),
+        "{errors}"
+    );
+    let errors = refused(1, "InfiniteSource -> Queue -> Tee -> Discard");
+    assert!(
+        errors.contains("is pull, but") && errors.contains("put Unqueue between them"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn agnostic_elements_take_the_flow_of_their_neighbours() {
+    let plan = plan(
+        1,
+        "InfiniteSource -> a :: Counter -> Queue -> b :: Null -> c :: Counter -> Discard",
+    );
+    let pull = |name: &str| plan.elements[plan.find(name).expect("it is there")].inputs[0];
+    assert_eq!((pull("a"), pull("b"), pull("c")), (false, true, true));
+}
+
+#[test]
+fn a_push_output_with_two_ends_is_refused() {
+    let errors = refused(1, "s :: InfiniteSource -> Discard; s -> Discard");
+    assert!(
+        errors.contains("push output 0 is connected more than once") && errors.contains("put Tee"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn ports_that_must_be_connected_are_named() {
+    let errors = refused(1, "Counter; InfiniteSource -> [1]Discard; Queue -> Discard");
+    for part in [
+        "input 0 (in) is not connected",
+        "output 0 (out) is not connected",
+        "input 1 is connected, but it has 1 input",
+    ] {
+        assert!(errors.contains(part), "{part}:\n{errors}");
+    }
+}
+
+#[test]
+fn what_an_element_needs_is_proved_on_the_way_to_it() {
+    let errors = refused(1, "InfiniteSource -> ToDevice(one)");
+    assert!(
+        errors.contains("needs an Ethernet header at the start"),
+        "{errors}"
+    );
+    // Where two paths meet, both must bring it.
+    let errors = refused(
+        1,
+        "t :: ToDevice(one); FromDevice(one1) -> t; InfiniteSource -> t",
+    );
+    assert_eq!(
+        errors.matches("needs an Ethernet header").count(),
+        1,
+        "{errors}"
+    );
+}
+
+#[test]
+fn all_mistakes_are_found_at_once() {
+    let errors = refused(
+        1,
+        "InfiniteSorce -> Paint(red) -> Queue(many) -> Discard;\nFromDevice(nowhere) -> Tee(2) -> Discard;",
+    );
+    for part in [
+        "did you mean `InfiniteSource`?",
+        "COLOR must be",
+        "CAPACITY must be",
+    ] {
+        assert!(errors.contains(part), "{part}:\n{errors}");
+    }
+}
+
+#[test]
+fn a_device_gives_its_own_address_a_name() {
+    let plan = plan(1, "FromDevice(two) -> Discard; AddressInfo(me 10.0.0.1)");
+    assert_eq!(plan.elements.len(), 3);
+}
