@@ -224,7 +224,8 @@ impl Bench {
                 .next_timer()
                 .filter(|&at| at <= end)
                 .unwrap_or(end);
-            self.graph().set_time(next.max(self.graph().now()));
+            let at = next.max(self.running().now());
+            self.graph().set_time(at);
             self.run();
             if next >= end {
                 return;
