@@ -9,6 +9,9 @@ pub mod basic;
 pub mod device;
 /// Classes that hold information and no packets.
 pub mod info;
+/// What ARP and Neighbour Discovery share.
+#[expect(dead_code, reason = "its first users are on the way")]
+mod neighbour;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;
 /// Classes that make packets.

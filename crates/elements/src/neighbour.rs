@@ -1,0 +1,599 @@
+//! What ARP and Neighbour Discovery share: a link's neighbours, and the packets that wait for them.
+//!
+//! A [`Link`] is the table of one link's neighbours. All workers share it; it lies in the
+//! element's `Config` and survives reloads ([`Link::inherit`]). A [`Resolver`] is one worker's
+//! part: it lies in the element's state and keeps the packets that wait for an address, bounded per
+//! neighbour and in total. When a bound is met the oldest packet goes, as RFC 1122, 2.3.2.2 and
+//! RFC 4861, 7.2.2 want it.
+//!
+//! How an element uses it:
+//!
+//! - `configure` makes `Arc<Link<K>>` (`K` is `u32` for IPv4 in host order, `[u8; 16]` for IPv6);
+//!   `inherit` replaces it by `Link::inherit(&config.link, &old.link)`.
+//! - `new` makes `Resolver::new(&config.link, init.workers)`; `take` calls [`Resolver::take`];
+//!   `held` returns [`Resolver::held`].
+//! - On a batch of packets to send: [`Resolver::catch_up`] once, then [`Resolver::find`] for each
+//!   packet; those that get [`Found::Wait`] go to [`Resolver::hold`].
+//! - On an answer: [`Resolver::answered`]; on anything else in which a neighbour names itself:
+//!   [`Resolver::heard`].
+//! - In `timer`, and after every batch: [`Resolver::tick`], then `cx.set_timer` to what it returns.
+//!
+//! All of them tell what is to be done by [`Event`]s: packets that may leave, questions to send,
+//! packets to give up. The table sees to it that each question is asked by one worker and at most
+//! once per `Timing::retry`.
+
+use engine::clock::Time;
+use engine::packet::Packet;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tables::neighbours::{Ask, Key, Neighbour, Neighbours, Refused, State, Timing};
+use wire::EtherAddr;
+
+/// How often a worker with waiting packets looks whether another one has learnt the address.
+const LOOK: Duration = Duration::from_millis(2);
+/// How often it asks again for what it waits for, and housekeeping goes a step on.
+const STEP: Duration = Duration::from_millis(250);
+/// Buckets of the table that a step goes through.
+const STEP_BUCKETS: usize = 256;
+
+/// What a link's table and its waiting packets may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Neighbours in the table.
+    pub(crate) entries: usize,
+    /// Packets that wait, over all workers; each has an equal share.
+    pub(crate) packets: usize,
+    /// Packets that wait for one neighbour, on one worker.
+    pub(crate) packets_each: usize,
+    /// Times of the table.
+    pub(crate) timing: Timing,
+}
+
+/// The neighbours of one link, shared by all workers.
+pub(crate) struct Link<K> {
+    bounds: Bounds,
+    table: OnceLock<Neighbours<K>>,
+    /// The latest time that a worker has told, for control, which has no clock of theirs.
+    now: AtomicU64,
+    /// When the next step of housekeeping is due, and the bucket where it starts.
+    step_at: AtomicU64,
+    bucket: AtomicUsize,
+}
+
+impl<K: Key> Link<K> {
+    /// A link without neighbours. Memory is taken when it is first used.
+    pub(crate) fn new(bounds: Bounds) -> Link<K> {
+        Link {
+            bounds,
+            table: OnceLock::new(),
+            now: AtomicU64::new(0),
+            step_at: AtomicU64::new(0),
+            bucket: AtomicUsize::new(0),
+        }
+    }
+
+    /// The table.
+    #[inline]
+    pub(crate) fn table(&self) -> &Neighbours<K> {
+        self.table.get_or_init(|| {
+            let seed = RandomState::new().hash_one(0);
+            Neighbours::new(self.bounds.entries, self.bounds.timing, seed)
+        })
+    }
+
+    /// What a reconfigured element goes on with: the old link if its bounds are the same, else a
+    /// new one that has learnt what the old one knew.
+    pub(crate) fn inherit(new: &Arc<Link<K>>, old: &Arc<Link<K>>) -> Arc<Link<K>> {
+        if new.bounds == old.bounds {
+            return Arc::clone(old);
+        }
+        if let Some(known) = old.table.get() {
+            for (key, neighbour) in known.iter() {
+                // What does not fit any more is asked for again.
+                let _ = match neighbour.state {
+                    State::Incomplete => Ok(false),
+                    State::Permanent => new.table().set_permanent(key, neighbour.mac, 0),
+                    _ => new.table().learn(key, neighbour.mac, neighbour.confirmed),
+                };
+            }
+        }
+        new.now.store(old.now.load(Relaxed), Relaxed);
+        Arc::clone(new)
+    }
+
+    /// All entries, and how long ago each was confirmed, by the last time that a worker told.
+    pub(crate) fn entries(&self) -> Vec<(K, Neighbour, Duration)> {
+        let now = Time(self.now.load(Relaxed));
+        let each = self.table().iter();
+        each.map(|(key, n)| (key, n, now.since(Time(n.confirmed))))
+            .collect()
+    }
+
+    /// Removes entries: all, or all but those that were configured.
+    pub(crate) fn clear(&self, permanent_too: bool) {
+        for (key, neighbour) in self.table().iter() {
+            if permanent_too || neighbour.state != State::Permanent {
+                // One that is being written this very moment is new again, and may stay.
+                let _ = self.table().remove(key);
+            }
+        }
+    }
+
+    /// Ages some of the table, if it is time and no other worker does it.
+    fn step(&self, now: Time) {
+        self.now.fetch_max(now.0, Relaxed);
+        let due = self.step_at.load(Relaxed);
+        let next = (now + STEP).0;
+        let mine = || self.step_at.compare_exchange(due, next, Relaxed, Relaxed);
+        if now.0 >= due && mine().is_ok() {
+            let table = self.table();
+            let from = self.bucket.load(Relaxed) % table.buckets();
+            table.expire(now.0, from..from + STEP_BUCKETS, |_, _| ());
+            self.bucket.store(from + STEP_BUCKETS, Relaxed);
+        }
+    }
+}
+
+/// Something that the element has to do.
+pub(crate) enum Event<K> {
+    /// Send this packet to this address.
+    Ready(EtherAddr, Packet),
+    /// Ask for the neighbour: at its last known address, or of all.
+    Ask(K, Option<EtherAddr>),
+    /// The packet's neighbour does not answer (RFC 1812, 3.3.2).
+    Failed(Packet),
+    /// The packet had to make room for a later one.
+    Full(Packet),
+}
+
+/// What is known of a packet's neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Its address.
+    Known(EtherAddr),
+    /// It was asked for: [`Resolver::hold`] the packet.
+    Wait,
+    /// It has not answered, a short time ago.
+    Unreachable,
+    /// The table has no room for one more neighbour.
+    TableFull,
+}
+
+/// One worker's packets that wait, and its way to the table.
+pub(crate) struct Resolver<K> {
+    link: Arc<Link<K>>,
+    waiting: Waiting<K>,
+    /// The table's generation up to which nothing that waits has become known.
+    seen: u64,
+    ask_at: Time,
+    keys: Vec<K>,
+}
+
+impl<K: Key + Hash> Resolver<K> {
+    /// A worker's part of a link.
+    pub(crate) fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
+        Resolver {
+            waiting: Waiting::new(
+                link.bounds.packets.div_ceil(workers.max(1)),
+                link.bounds.packets_each,
+            ),
+            seen: link.table().generation(),
+            link: Arc::clone(link),
+            ask_at: Time::default(),
+            keys: Vec::new(),
+        }
+    }
+
+    /// Packets that wait here.
+    pub(crate) fn held(&self) -> usize {
+        self.waiting.packets
+    }
+
+    /// Hot swap: takes the packets that waited.
+    pub(crate) fn take(&mut self, old: Resolver<K>) {
+        let (total, each) = (self.waiting.total, self.waiting.each);
+        self.waiting = Waiting {
+            total,
+            each,
+            ..old.waiting
+        };
+        self.seen = self.link.table().generation().wrapping_sub(1);
+    }
+
+    /// Lets packets go whose neighbours another worker has learnt. Costs one load otherwise.
+    #[inline]
+    pub(crate) fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
+        let generation = self.link.table().generation();
+        if generation != self.seen {
+            self.seen = generation;
+            if !self.waiting.queues.is_empty() {
+                self.release_known(out);
+            }
+        }
+    }
+
+    #[cold]
+    fn release_known(&mut self, out: &mut impl FnMut(Event<K>)) {
+        self.each_key(|this, key| this.release_if_known(key, out));
+    }
+
+    fn each_key(&mut self, mut act: impl FnMut(&mut Self, K)) {
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.extend(self.waiting.queues.keys());
+        for key in keys.drain(..) {
+            act(self, key);
+        }
+        self.keys = keys;
+    }
+
+    fn release_if_known(&mut self, key: K, out: &mut impl FnMut(Event<K>)) {
+        let link = self.link.table().address(key);
+        if let Some((mac, _)) = link.filter(|(_, state)| *state != State::Incomplete) {
+            self.waiting
+                .take(key, |packet| out(Event::Ready(mac, packet)));
+        }
+    }
+
+    /// Where to send a packet for `key`. Packets that wait for it leave first.
+    #[inline]
+    pub(crate) fn find(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
+        let known = match self.link.table().address(key) {
+            Some((mac, State::Reachable | State::Permanent)) => Some(mac),
+            Some((mac, State::Stale | State::Probe)) => match self.ask(key, now, out) {
+                Ok(Ask::All) => None,
+                _ => Some(mac),
+            },
+            _ => None,
+        };
+        match known {
+            Some(mac) if self.waiting.queues.is_empty() => Found::Known(mac),
+            Some(mac) => {
+                self.waiting.take(key, |p| out(Event::Ready(mac, p)));
+                Found::Known(mac)
+            }
+            None => self.find_unknown(key, now, out),
+        }
+    }
+
+    #[cold]
+    fn find_unknown(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
+        match self.ask(key, now, out) {
+            Ok(Ask::Unreachable) => Found::Unreachable,
+            Ok(_) | Err(Refused::Busy) => Found::Wait,
+            Err(Refused::Full) => Found::TableFull,
+        }
+    }
+
+    fn ask(&self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Result<Ask, Refused> {
+        let answer = self.link.table().ask(key, now.0);
+        match answer {
+            Ok(Ask::All) => out(Event::Ask(key, None)),
+            Ok(Ask::One(mac)) => out(Event::Ask(key, Some(mac))),
+            _ => {}
+        }
+        answer
+    }
+
+    /// Keeps a packet until its neighbour is known.
+    pub(crate) fn hold(
+        &mut self,
+        key: K,
+        packet: Packet,
+        now: Time,
+        out: &mut impl FnMut(Event<K>),
+    ) {
+        self.waiting
+            .push(key, packet, now, |packet| out(Event::Full(packet)));
+    }
+
+    /// A neighbour has answered.
+    pub(crate) fn answered(
+        &mut self,
+        key: K,
+        mac: EtherAddr,
+        now: Time,
+        out: &mut impl FnMut(Event<K>),
+    ) {
+        let news = self.link.table().confirm(key, mac, now.0);
+        self.after_news(news, key, out);
+    }
+
+    /// A neighbour has named its address without being asked. One that is not in the table is
+    /// learnt only if `make`.
+    pub(crate) fn heard(
+        &mut self,
+        key: K,
+        mac: EtherAddr,
+        make: bool,
+        now: Time,
+        out: &mut impl FnMut(Event<K>),
+    ) {
+        if make || self.link.table().address(key).is_some() {
+            let news = self.link.table().learn(key, mac, now.0);
+            self.after_news(news, key, out);
+        }
+    }
+
+    fn after_news(&mut self, news: Result<bool, Refused>, key: K, out: &mut impl FnMut(Event<K>)) {
+        // With nobody else's news between, there is nothing else to look for.
+        if news == Ok(true) && self.link.table().generation() == self.seen.wrapping_add(1) {
+            self.seen = self.seen.wrapping_add(1);
+        }
+        if !self.waiting.queues.is_empty() {
+            self.release_if_known(key, out);
+        }
+    }
+
+    /// Asks again, gives up, ages the table. Returns when to call it next; `None` = after the next
+    /// packet.
+    pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
+        self.catch_up(out);
+        if now >= self.ask_at && !self.waiting.queues.is_empty() {
+            self.ask_at = now + STEP;
+            self.each_key(|this, key| this.ask_again(key, now, out));
+        }
+        self.link.step(now);
+        if !self.waiting.queues.is_empty() {
+            Some(now + LOOK)
+        } else if !self.link.table().is_empty() {
+            Some(now + STEP)
+        } else {
+            None
+        }
+    }
+
+    fn ask_again(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) {
+        let timing = &self.link.bounds.timing;
+        // Should another worker have given up meanwhile and somebody asked anew, it is enough too.
+        let patience = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
+        let since = self.waiting.since(key).unwrap_or(now);
+        let answer = self.ask(key, now, out);
+        if answer == Ok(Ask::Unreachable) || now.since(since).as_nanos() > u128::from(patience) {
+            self.waiting.take(key, |packet| out(Event::Failed(packet)));
+        } else {
+            self.release_if_known(key, out);
+        }
+    }
+}
+
+/// Packets by the neighbour that they wait for.
+struct Waiting<K> {
+    queues: HashMap<K, Line>,
+    /// Neighbours in the order in which packets began to wait; those that no longer do stay until
+    /// they come to the front or are too many.
+    order: VecDeque<(K, u64)>,
+    /// Emptied lines, whose memory is used again.
+    spare: Vec<VecDeque<Packet>>,
+    packets: usize,
+    total: usize,
+    each: usize,
+    serial: u64,
+}
+
+struct Line {
+    packets: VecDeque<Packet>,
+    since: Time,
+    serial: u64,
+}
+
+impl<K: Copy + Eq + Hash> Waiting<K> {
+    fn new(total: usize, each: usize) -> Waiting<K> {
+        Waiting {
+            queues: HashMap::new(),
+            order: VecDeque::new(),
+            spare: Vec::new(),
+            packets: 0,
+            total: total.max(1),
+            each: each.max(1),
+            serial: 0,
+        }
+    }
+
+    fn since(&self, key: K) -> Option<Time> {
+        self.queues.get(&key).map(|line| line.since)
+    }
+
+    fn push(&mut self, key: K, packet: Packet, now: Time, mut full: impl FnMut(Packet)) {
+        let line = self.queues.entry(key).or_insert_with(|| {
+            self.serial += 1;
+            self.order.push_back((key, self.serial));
+            Line {
+                packets: self.spare.pop().unwrap_or_default(),
+                since: now,
+                serial: self.serial,
+            }
+        });
+        line.packets.push_back(packet);
+        self.packets += 1;
+        if line.packets.len() > self.each {
+            self.packets -= 1;
+            line.packets.pop_front().map(full);
+        } else if self.packets > self.total {
+            self.pop_oldest().map(&mut full);
+        }
+        if self.order.len() > 2 * self.queues.len() + 64 {
+            let live = |(key, serial): &(K, u64)| {
+                self.queues.get(key).is_some_and(|l| l.serial == *serial)
+            };
+            self.order.retain(live);
+        }
+    }
+
+    /// The first packet of the neighbour whose packets have waited longest.
+    fn pop_oldest(&mut self) -> Option<Packet> {
+        while let Some(&(key, serial)) = self.order.front() {
+            if let Some(line) = self.queues.get_mut(&key).filter(|l| l.serial == serial) {
+                let packet = line.packets.pop_front();
+                self.packets -= usize::from(packet.is_some());
+                if line.packets.is_empty() {
+                    self.take(key, drop);
+                }
+                return packet;
+            }
+            self.order.pop_front();
+        }
+        None
+    }
+
+    /// Takes out all that waits for a neighbour, in order.
+    fn take(&mut self, key: K, each: impl FnMut(Packet)) {
+        if let Some(mut line) = self.queues.remove(&key) {
+            self.packets -= line.packets.len();
+            line.packets.drain(..).for_each(each);
+            if self.spare.len() < 64 {
+                self.spare.push(line.packets);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 0xa]);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
+        Arc::new(Link::new(Bounds {
+            entries: 64,
+            packets,
+            packets_each,
+            timing: Timing::default(),
+        }))
+    }
+
+    #[derive(Default)]
+    struct Log {
+        ready: Vec<Vec<u8>>,
+        asked: Vec<(u32, Option<EtherAddr>)>,
+        failed: usize,
+        full: Vec<Vec<u8>>,
+    }
+
+    impl Log {
+        fn note(&mut self) -> impl FnMut(Event<u32>) {
+            |event| match event {
+                Event::Ready(_, p) => self.ready.push(p.data().to_vec()),
+                Event::Ask(key, at) => self.asked.push((key, at)),
+                Event::Failed(_) => self.failed += 1,
+                Event::Full(p) => self.full.push(p.data().to_vec()),
+            }
+        }
+    }
+
+    fn send(r: &mut Resolver<u32>, key: u32, bytes: &[u8], now: Time, log: &mut Log) -> Found {
+        let found = r.find(key, now, &mut log.note());
+        if found == Found::Wait {
+            let packet = Packet::from_bytes(bytes).expect("it fits");
+            r.hold(key, packet, now, &mut log.note());
+        }
+        found
+    }
+
+    #[test]
+    fn packets_wait_for_the_answer_and_leave_in_order() {
+        let link = link(10, 10);
+        let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+        for byte in [b"1", b"2", b"3"] {
+            assert_eq!(send(&mut r, 7, byte, now, &mut log), Found::Wait);
+        }
+        assert_eq!((&log.asked[..], r.held()), (&[(7, None)][..], 3));
+        r.answered(7, A, now, &mut log.note());
+        assert_eq!((log.ready.concat(), r.held()), (b"123".to_vec(), 0));
+        assert_eq!(send(&mut r, 7, b"4", now, &mut log), Found::Known(A));
+    }
+
+    #[test]
+    fn what_one_worker_learns_lets_the_packets_of_another_go() {
+        let link = link(10, 10);
+        let (mut a, mut b) = (Resolver::new(&link, 2), Resolver::new(&link, 2));
+        let (mut log, now) = (Log::default(), Time(5));
+        send(&mut a, 7, b"a", now, &mut log);
+        send(&mut b, 7, b"b", now, &mut log);
+        assert_eq!(log.asked.len(), 1, "one of them asks");
+        b.answered(7, A, now, &mut log.note());
+        assert_eq!(log.ready.concat(), b"b");
+        let next = a.tick(now + LOOK, &mut log.note());
+        assert_eq!((log.ready.concat(), a.held()), (b"ba".to_vec(), 0));
+        assert_eq!(next, Some(now + LOOK + STEP), "then the table is only aged");
+    }
+
+    #[test]
+    fn a_packet_does_not_overtake_those_that_wait_for_the_same_neighbour() {
+        let link = link(10, 10);
+        let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+        send(&mut r, 7, b"1", now, &mut log);
+        link.table().set_permanent(7, A, 0).unwrap();
+        assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Known(A));
+        assert_eq!(log.ready.concat(), b"1");
+    }
+
+    #[test]
+    fn the_oldest_packet_makes_room() {
+        let link = link(3, 2);
+        let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+        for (key, byte) in [(7, b"1"), (7, b"2"), (7, b"3")] {
+            send(&mut r, key, byte, now, &mut log);
+        }
+        assert_eq!(log.full.concat(), b"1", "more than one neighbour may have");
+        send(&mut r, 8, b"4", now, &mut log);
+        send(&mut r, 9, b"5", now, &mut log);
+        assert_eq!(log.full.concat(), b"12", "more than may wait in all");
+        send(&mut r, 9, b"6", now, &mut log);
+        send(&mut r, 9, b"7", now, &mut log);
+        assert_eq!(log.full.concat(), b"1235");
+        assert_eq!(r.held(), 3);
+    }
+
+    #[test]
+    fn a_silent_neighbour_is_asked_thrice_a_second_apart_then_given_up() {
+        let link = link(10, 10);
+        let (mut r, mut log, start) = (Resolver::new(&link, 1), Log::default(), Time(5));
+        send(&mut r, 7, b"1", start, &mut log);
+        let mut now = start;
+        let mut asked = Vec::new();
+        while log.failed == 0 {
+            now = r.tick(now, &mut log.note()).expect("a packet waits");
+            asked.extend(log.asked.drain(..).map(|_| now.since(start).as_secs()));
+            assert!(now.since(start) < 5 * SECOND);
+        }
+        assert_eq!(asked.len(), 3);
+        assert!(now.since(start) >= 3 * SECOND, "{:?}", now.since(start));
+        assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Unreachable);
+        assert_eq!(
+            send(&mut r, 7, b"3", now + 2 * SECOND, &mut log),
+            Found::Wait
+        );
+    }
+
+    #[test]
+    fn a_full_table_says_so() {
+        let link = link(10, 10);
+        let mut made = 0;
+        for key in 0..1000 {
+            made += u32::from(link.table().set_permanent(key, A, 0).is_ok());
+        }
+        assert!((64..1000).contains(&made), "{made}");
+        let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
+        let found = (2000..2100).map(|key| r.find(key, Time(5), &mut log.note()));
+        assert!(found.into_iter().any(|f| f == Found::TableFull));
+    }
+
+    #[test]
+    fn other_bounds_keep_what_was_known() {
+        let (old, new) = (link(10, 10), link(20, 10));
+        old.table().learn(7, A, 5).unwrap();
+        old.table().set_permanent(8, A, 5).unwrap();
+        old.table().ask(9, 5).unwrap();
+        assert!(Arc::ptr_eq(&Link::inherit(&link(10, 10), &old), &old));
+        let link = Link::inherit(&new, &old);
+        assert!(Arc::ptr_eq(&link, &new));
+        assert_eq!(link.table().address(7), Some((A, State::Stale)));
+        assert_eq!(link.table().address(8), Some((A, State::Permanent)));
+        assert_eq!(link.table().address(9), None);
+    }
+}
