@@ -68,32 +68,37 @@ fn edges<const N: usize>(prefix: &Prefix<N>) -> [[u8; N]; 4] {
     [before, first, last, after]
 }
 
-/// Random changes in a corner of the address space where everything overlaps, compared after each.
+/// A random prefix in a corner of the address space where everything overlaps.
+fn prefix_near<const N: usize>(random: &mut Random, base: [u8; N]) -> Prefix<N> {
+    let bits = u64::from(Prefix::<N>::BITS);
+    let mut address = base;
+    for _ in 0..random.below(6) {
+        let bit = match random.below(3) {
+            0 => 16 + random.below(9),
+            1 => bits - 1 - random.below(9),
+            _ => 14 + random.below(bits - 14),
+        };
+        address[bit as usize / 8] ^= 0x80 >> (bit % 8);
+    }
+    let length = match random.below(20) {
+        0 => 0,
+        1 => 14 + random.below(3),
+        2..8 => 20 + random.below(8),
+        8..12 => bits - random.below(10),
+        _ => 16 + random.below(bits - 15),
+    };
+    Prefix::new(address, length as u8)
+}
+
+/// Random changes, compared after each.
 fn follows_the_model<const N: usize>(seed: u64, base: [u8; N], steps: usize)
 where
     Fib<N>: Lookup<N>,
 {
     let mut random = Random::new(seed);
     let (mut rib, mut model) = (Rib::<N>::new(), Model::<N>::default());
-    let bits = u64::from(Prefix::<N>::BITS);
     for step in 0..steps {
-        let mut address = base;
-        for _ in 0..random.below(6) {
-            let bit = match random.below(3) {
-                0 => 16 + random.below(9),
-                1 => bits - 1 - random.below(9),
-                _ => 14 + random.below(bits - 14),
-            };
-            address[bit as usize / 8] ^= 0x80 >> (bit % 8);
-        }
-        let length = match random.below(20) {
-            0 => 0,
-            1 => 14 + random.below(3),
-            2..8 => 20 + random.below(8),
-            8..12 => bits - random.below(10),
-            _ => 16 + random.below(bits - 15),
-        };
-        let mut prefix = Prefix::new(address, length as u8);
+        let mut prefix = prefix_near(&mut random, base);
         if random.below(100) < 45 {
             if !model.0.is_empty() && random.below(8) > 0 {
                 prefix = model.0[random.below(model.0.len() as u64) as usize].0;
