@@ -486,7 +486,6 @@ impl Graph {
             Walker::Sweep => self.core.put(target, batch),
             Walker::Strict => {
                 self.core.stack.extend(batch.drain().map(|p| (target, p)));
-                self.core.stack.reverse();
             }
         }
         self.walk();
