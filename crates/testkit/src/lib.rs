@@ -1,5 +1,14 @@
 //! What tests share: routers in a line of text, packet builders, traffic, real inputs.
 
 mod bench;
+mod frames;
+mod packets;
+mod rng;
+pub mod shared;
+pub mod tables;
+pub mod traffic;
 
 pub use bench::{Bench, Collected, TEST_CLASSES, errors, plan};
+pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
+pub use packets::{Build, ip4, ip6};
+pub use rng::Rng;
