@@ -86,6 +86,9 @@ pub const PRIV_SIZE: usize = size_of::<Cold>();
 /// Bytes before the data area of a heap buffer: mbuf header and private area.
 pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
 
+/// DPDK's RTE_MBUF_F_RX_RSS_HASH: `hash` holds the device's flow hash.
+const RX_RSS_HASH: u64 = 1 << 1;
+
 /// One cache line, the unit in which the heap pool allocates.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
@@ -480,6 +483,12 @@ impl Packet {
     pub fn arrived(&mut self) -> bool {
         let m = self.mbuf_mut();
         m.anno = Anno::EMPTY;
+        // A driver tells by flags which of its fields it has set; others hold what the last user left.
+        if m.ol_flags & RX_RSS_HASH == 0 {
+            m.hash = [0; 2];
+        }
+        m.ol_flags = 0;
+        m.vlan_tci = 0;
         m.nb_segs == 1
     }
 
