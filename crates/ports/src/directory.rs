@@ -1,5 +1,6 @@
 //! Ports by name: which driver a name means, and which ports are open.
 
+use crate::dpdk::{self, DpdkSizes};
 use crate::memory::{self, Memory};
 use crate::{af_packet, null, pcap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
@@ -36,6 +37,7 @@ pub struct Directory {
     open: Mutex<BTreeMap<String, OpenPort>>,
     memory: Mutex<BTreeMap<String, Memory>>,
     events: Events,
+    dpdk: DpdkSizes,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,6 +48,15 @@ impl Directory {
     /// A directory with no port open.
     pub fn new() -> Directory {
         Directory::default()
+    }
+
+    /// A directory whose DPDK ports share other sizes than the usual ones. The first DPDK port of
+    /// the process decides.
+    pub fn with_dpdk_sizes(dpdk: DpdkSizes) -> Directory {
+        Directory {
+            dpdk,
+            ..Directory::default()
+        }
     }
 
     /// What has happened to ports since the last call, one sentence each, oldest first.
@@ -62,6 +73,9 @@ impl Directory {
     }
 
     fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
+        if let Some(devargs) = devargs(name) {
+            return dpdk::probe(&devargs, self.dpdk);
+        }
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::probe(interface),
             Some(("mem", rest)) => Ok(memory::probe(&self.memory(rest))),
@@ -72,6 +86,9 @@ impl Directory {
     }
 
     fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        if let Some(devargs) = devargs(name) {
+            return dpdk::open(&devargs, request, self.dpdk);
+        }
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),
             Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
@@ -79,6 +96,24 @@ impl Directory {
             Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
             _ => af_packet::open(name, request, &self.events),
         }
+    }
+}
+
+/// What DPDK is to probe, if a name means a device of it. Names that need a device of their own get
+/// one that is named after a digest of theirs, so that the same name means the same device.
+fn devargs(name: &str) -> Option<String> {
+    let own = |driver: &str, rest: &str| {
+        let digest = name
+            .bytes()
+            .fold(0u32, |d, b| d.wrapping_mul(31).wrapping_add(b.into()));
+        Some(format!("{driver}{},{rest}", digest % 1_000_000))
+    };
+    match name.split_once(':') {
+        Some(("dpdk", rest)) => Some(rest.to_string()),
+        Some(("memif", rest)) => own("net_memif", rest),
+        Some(("af_xdp", interface)) => own("net_af_xdp", &format!("iface={interface}")),
+        _ if name.starts_with("net_") || dpdk::is_pci(name) => Some(name.to_string()),
+        _ => None,
     }
 }
 

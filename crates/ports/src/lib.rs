@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `eth0` | a Linux interface, by AF_XDP where that works, else by AF_PACKET |
 //! | `af_packet:eth0`, `af_xdp:eth0` | a Linux interface in the named way |
+//! | `0000:01:00.0`, `net_null0,size=64`, `dpdk:ARGS` | a DPDK device: PCI address, virtual device |
+//! | `memif:role=client,socket=PATH` | shared memory with another program (DPDK's net_memif) |
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
@@ -17,6 +19,7 @@
 mod af_packet;
 mod counts;
 mod directory;
+mod dpdk;
 pub mod memory;
 mod null;
 mod offload;
@@ -26,6 +29,7 @@ mod sys;
 pub mod waiter;
 
 pub use directory::Directory;
+pub use dpdk::DpdkSizes;
 pub use sys::is_root;
 
 use engine::anno::PacketType;

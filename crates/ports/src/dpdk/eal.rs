@@ -1,0 +1,131 @@
+//! DPDK's environment: started once per process, when the first DPDK port is named.
+//!
+//! It runs in memory (nothing is left in the file system), claims no PCI device by itself, starts
+//! no thread for packets, and is started on a thread of its own, because it ties the caller to a
+//! core. From then on all packets of the process come from one DPDK mempool.
+
+use super::sys;
+use engine::pool;
+use std::sync::{Mutex, PoisonError};
+
+/// Sizes of what DPDK ports share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DpdkSizes {
+    /// Packet buffers of the process.
+    pub buffers: usize,
+    /// Memory that may be used where there are no hugepages, in MiB.
+    pub megabytes_without_hugepages: usize,
+}
+
+impl Default for DpdkSizes {
+    /// 65 535 buffers (a power of two less one wastes least) and 512 MiB.
+    fn default() -> DpdkSizes {
+        DpdkSizes {
+            buffers: 65_535,
+            megabytes_without_hugepages: 512,
+        }
+    }
+}
+
+/// What the first start gave: remarks, or why there is no DPDK.
+static STARTED: Mutex<Option<Result<Vec<String>, String>>> = Mutex::new(None);
+
+/// Starts DPDK unless it runs; gives remarks that every DPDK port shall carry.
+///
+/// # Errors
+/// A sentence; the same one each time, since DPDK cannot be started twice.
+pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if started.is_none() && pool::made() > 0 {
+        // Not remembered: nothing was tried.
+        return Err(
+            "packets from the heap are in use already, and DPDK needs all packets to be \
+                    its own: restart the program with the DPDK port in its configuration"
+                .into(),
+        );
+    }
+    started.get_or_insert_with(|| first_start(sizes)).clone()
+}
+
+fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
+    let need = sizes.buffers * (pool::data_bytes() + 512);
+    let huge = free_hugepages();
+    let mut remarks = Vec::new();
+    let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();
+    args.push(first_cpu());
+    // An address at which no driver finds a device: PCI devices are probed when named only.
+    args.extend(["-a", "0000:00:00.0", "--log-level=*:error"].map(String::from));
+    if huge < need {
+        remarks.push(format!(
+            "hugepages: {} MiB free, {} MiB needed; DPDK runs without them, slower: reserve some \
+             with `sysctl -w vm.nr_hugepages={}`",
+            huge >> 20,
+            need >> 20,
+            need.div_ceil(2 << 20)
+        ));
+        let limit = sizes.megabytes_without_hugepages.to_string();
+        // DPDK takes --in-memory for hugepages only; this leaves nothing behind either.
+        args.extend(["--no-huge", "--no-shconf", "-m", &limit].map(String::from));
+    } else {
+        args.push("--in-memory".into());
+    }
+    let failed = |e: String| format!("DPDK ({}) cannot start: {e}", sys::version());
+    let thread = std::thread::Builder::new()
+        .name("dpdk".into())
+        .spawn(move || sys::start(&args))
+        .map_err(|e| failed(e.to_string()))?;
+    thread
+        .join()
+        .map_err(|_| failed("its thread died".into()))?
+        .map_err(failed)?;
+    sys::make_pool(sizes.buffers, pool::data_bytes()).map_err(|e| {
+        failed(format!(
+            "no memory for {} packet buffers ({e}); ask for fewer",
+            sizes.buffers
+        ))
+    })?;
+    let external = pool::External {
+        alloc: sys::alloc,
+        free: sys::free,
+        in_use: sys::in_use,
+    };
+    if !pool::use_external(external) {
+        return Err(failed("the process has another packet pool".into()));
+    }
+    Ok(remarks)
+}
+
+/// Bytes in hugepages that nobody uses.
+fn free_hugepages() -> usize {
+    let Ok(sizes) = std::fs::read_dir("/sys/kernel/mm/hugepages") else {
+        return 0;
+    };
+    let bytes = sizes.flatten().filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let kib: usize = name
+            .strip_prefix("hugepages-")?
+            .strip_suffix("kB")?
+            .parse()
+            .ok()?;
+        let free = std::fs::read_to_string(entry.path().join("free_hugepages")).ok()?;
+        Some(kib * 1024 * free.trim().parse::<usize>().ok()?)
+    });
+    bytes.sum()
+}
+
+/// The first CPU that this process may use: `-l` wants one that exists.
+fn first_cpu() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let list = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let digits = list
+        .unwrap_or("0")
+        .trim()
+        .split(|c: char| !c.is_ascii_digit())
+        .next();
+    digits
+        .filter(|cpu| !cpu.is_empty())
+        .unwrap_or("0")
+        .to_string()
+}

@@ -1,0 +1,219 @@
+//! DPDK devices: `net_null0,size=64` and other virtual ones, PCI addresses, `memif:` and `af_xdp:`.
+//!
+//! Frames arrive in the mempool's buffers and leave in them; one C call moves a burst. A device is
+//! attached when it is first looked at, since only its driver knows its queues.
+
+mod eal;
+mod sys;
+
+use crate::counts::Count;
+use crate::directory::Parts;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use std::sync::Arc;
+use sys::{Device, Facts};
+
+pub use eal::DpdkSizes;
+
+/// Descriptors per queue unless the request says otherwise.
+const DESCRIPTORS: u16 = 1024;
+
+/// An open device; the last queue or port that holds it takes it away from EAL.
+struct Held {
+    device: Device,
+    facts: Facts,
+    too_long: Count,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.device.remove(&self.facts);
+    }
+}
+
+struct Dpdk {
+    held: Arc<Held>,
+    info: PortInfo,
+}
+
+impl Port for Dpdk {
+    fn info(&self) -> PortInfo {
+        let device = self.held.device;
+        PortInfo {
+            mac: device.mac(),
+            mtu: device.mtu(),
+            ..self.info.clone()
+        }
+    }
+
+    fn link_up(&self) -> bool {
+        self.held.device.link_up()
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        let mut all = vec![("too_long", None, self.held.too_long.get())];
+        all.extend(
+            self.held
+                .device
+                .counters()
+                .map(|(name, value)| (name, None, value)),
+        );
+        all
+    }
+}
+
+struct Rx {
+    held: Arc<Held>,
+    queue: u16,
+}
+
+impl RxQueue for Rx {
+    #[inline]
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        sys::register_thread();
+        let before = into.len();
+        let n = self.held.device.receive(self.queue, into, max);
+        let mut whole = true;
+        for packet in into.iter_mut().skip(before) {
+            whole &= packet.arrived();
+            describe(packet);
+        }
+        if whole {
+            n
+        } else {
+            self.take_out_long(into, before)
+        }
+    }
+}
+
+#[inline]
+fn describe(packet: &mut Packet) {
+    packet.set_mac_here();
+    packet.anno_mut().packet_type = crate::link_type(packet.data());
+}
+
+impl Rx {
+    /// Drops frames of several segments, which are longer than a packet buffer.
+    #[cold]
+    fn take_out_long(&self, into: &mut Batch, before: usize) -> usize {
+        let (mut kept, mut lost) = (Batch::with_capacity(into.len()), 0);
+        for (place, mut packet) in into.drain().enumerate() {
+            if place < before {
+                kept.push(packet);
+            } else if packet.arrived() {
+                describe(&mut packet);
+                kept.push(packet);
+            } else {
+                lost += 1;
+            }
+        }
+        into.append(&mut kept);
+        self.held.too_long.add_shared(lost);
+        into.len() - before
+    }
+}
+
+struct Tx {
+    held: Arc<Held>,
+    queue: u16,
+}
+
+impl TxQueue for Tx {
+    #[inline]
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        sys::register_thread();
+        self.held.device.send(self.queue, batch)
+    }
+}
+
+/// Attaches a device and says what it offers.
+///
+/// # Errors
+/// DPDK cannot start or knows no such device; a sentence.
+pub(crate) fn probe(devargs: &str, sizes: DpdkSizes) -> Result<PortInfo, String> {
+    let remarks = eal::start(sizes)?;
+    let (device, facts) = attach(devargs)?;
+    Ok(PortInfo {
+        driver: format!("dpdk {}", facts.driver),
+        max_rx_queues: facts.rx_queues,
+        max_tx_queues: facts.tx_queues,
+        mac: device.mac(),
+        mtu: device.mtu(),
+        node: device.node(),
+        remarks,
+    })
+}
+
+fn attach(devargs: &str) -> Result<(Device, Facts), String> {
+    let attached = Device::probe(devargs).and_then(|device| Ok((device, device.facts()?)));
+    attached.map_err(|e| {
+        format!(
+            "DPDK cannot take {devargs}: {e}; the name is a PCI address whose device is bound to \
+             vfio-pci, or a virtual device such as net_null0,size=64"
+        )
+    })
+}
+
+/// Opens a device.
+///
+/// # Errors
+/// As [`probe`], or the driver refuses the queues; a sentence.
+pub(crate) fn open(
+    devargs: &str,
+    request: &PortRequest,
+    sizes: DpdkSizes,
+) -> Result<Parts, String> {
+    let info = probe(devargs, sizes)?;
+    let (device, facts) = attach(devargs)?;
+    // Drivers want a queue each way, used or not.
+    let queues = (
+        request.rx_queues.max(1) as u16,
+        request.tx_queues.max(1) as u16,
+    );
+    let descriptors = match request.descriptors {
+        0 => DESCRIPTORS,
+        n => n.min(usize::from(u16::MAX)) as u16,
+    };
+    let held = Arc::new(Held {
+        device,
+        facts,
+        too_long: Count::default(),
+    });
+    held.device
+        .start(&held.facts, queues, descriptors, request.promiscuous)
+        .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
+    let rx = (0..request.rx_queues as u16).map(|queue| {
+        Box::new(Rx {
+            held: Arc::clone(&held),
+            queue,
+        }) as Box<dyn RxQueue>
+    });
+    let tx = (0..request.tx_queues as u16).map(|queue| {
+        Box::new(Tx {
+            held: Arc::clone(&held),
+            queue,
+        }) as Box<dyn TxQueue>
+    });
+    let (rx, tx) = (rx.collect(), tx.collect());
+    Ok(Parts {
+        port: Arc::new(Dpdk { held, info }),
+        rx,
+        tx,
+    })
+}
+
+/// Whether a name is a PCI address: `[0000:]01:00.0`.
+pub(crate) fn is_pci(name: &str) -> bool {
+    let name = name.split(',').next().unwrap_or(name);
+    let Some((rest, function)) = name.split_once('.') else {
+        return false;
+    };
+    let hex = |text: &str, len| text.len() == len && text.chars().all(|c| c.is_ascii_hexdigit());
+    let parts: Vec<&str> = rest.split(':').collect();
+    hex(function, 1)
+        && match parts.as_slice() {
+            [bus, device] => hex(bus, 2) && hex(device, 2),
+            [domain, bus, device] => hex(domain, 4) && hex(bus, 2) && hex(device, 2),
+            _ => false,
+        }
+}

@@ -1,0 +1,353 @@
+//! Calls into DPDK, wrapped so that what is above needs no `unsafe`.
+#![allow(unsafe_code)]
+
+use dpdk_sys as c;
+use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::mem::offset_of;
+use std::mem::zeroed;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+macro_rules! offsets {
+    ($($name:literal: $($field:ident).+),* $(,)?) => {
+        const OFFSETS: &[(&str, usize)] = &[$(($name, offset_of!(c::rte_mbuf, $($field).+))),*];
+    };
+}
+offsets!(
+    "buf_addr": buf_addr,
+    "data_off": data_off,
+    "refcnt": refcnt,
+    "nb_segs": nb_segs,
+    "port": port,
+    "ol_flags": ol_flags,
+    "packet_type": __bindgen_anon_1,
+    "pkt_len": pkt_len,
+    "data_len": data_len,
+    "vlan_tci": vlan_tci,
+    "hash": __bindgen_anon_2,
+    "vlan_tci_outer": vlan_tci_outer,
+    "buf_len": buf_len,
+    "pool": pool,
+    "next": next,
+    "tx_offload": __bindgen_anon_3,
+    "shinfo": shinfo,
+    "priv_size": priv_size,
+    "dynfield1": dynfield1,
+);
+// The engine's mbuf is DPDK's, or this does not compile.
+const _: () = {
+    assert!(size_of::<c::rte_mbuf>() == size_of::<engine::packet::Mbuf>());
+    assert!(OFFSETS.len() == MBUF_OFFSETS.len());
+    let mut i = 0;
+    while i < OFFSETS.len() {
+        let (ours, theirs) = (MBUF_OFFSETS[i], OFFSETS[i]);
+        assert!(ours.1 == theirs.1, "a field of the mbuf has moved");
+        let (a, b) = (ours.0.as_bytes(), theirs.0.as_bytes());
+        assert!(
+            a.len() == b.len() && a[0] == b[0],
+            "the fields are listed in another order"
+        );
+        i += 1;
+    }
+};
+
+/// The process's mempool; null until [`make_pool`].
+static POOL: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
+
+/// What DPDK says about an error number, of either sign.
+fn reason(code: c_int) -> String {
+    // SAFETY: the result is a terminated string that lives until the next call on this thread.
+    unsafe { CStr::from_ptr(c::rte_strerror(code.abs())) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Why the last call of this thread failed that does not return a number.
+fn last_reason() -> String {
+    // SAFETY: reads this thread's error number.
+    reason(unsafe { c::ashlar_errno() })
+}
+
+fn check(code: c_int) -> Result<(), String> {
+    if code < 0 { Err(reason(code)) } else { Ok(()) }
+}
+
+/// DPDK's own name and version.
+pub(super) fn version() -> String {
+    // SAFETY: the result is a static terminated string.
+    unsafe { CStr::from_ptr(c::rte_version()) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Starts EAL. Once per process, on a thread that may be tied to a core.
+pub(super) fn start(args: &[String]) -> Result<(), String> {
+    let args: Result<Vec<CString>, _> = args.iter().map(|a| CString::new(a.as_str())).collect();
+    let args = args.map_err(|_| "an argument contains a zero byte".to_string())?;
+    let mut pointers: Vec<*mut c_char> = args.iter().map(|a| a.as_ptr().cast_mut()).collect();
+    pointers.push(ptr::null_mut());
+    // SAFETY: argc and argv are as `main` gets them. EAL may keep pointers into argv, so both
+    // arrays are leaked.
+    let code = unsafe { c::rte_eal_init(args.len() as c_int, pointers.as_mut_ptr()) };
+    std::mem::forget((args, pointers));
+    if code < 0 { Err(last_reason()) } else { Ok(()) }
+}
+
+/// This thread's registration, which gives it a cache of free buffers.
+struct Registered(bool);
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        if self.0 {
+            // SAFETY: this thread has registered and not unregistered yet.
+            unsafe { c::rte_thread_unregister() };
+        }
+    }
+}
+
+thread_local! {
+    // SAFETY: registers the calling thread; a failure (too many threads) only costs the cache.
+    static REGISTERED: Registered = Registered(unsafe { c::rte_thread_register() } == 0);
+}
+
+/// Registers this thread, once.
+#[inline]
+pub(super) fn register_thread() {
+    // While the thread ends there is nothing to register any more.
+    let _ = REGISTERED.try_with(|_| ());
+}
+
+/// Makes the process's mempool: `count` buffers for packets of `data` bytes.
+pub(super) fn make_pool(count: usize, data: usize) -> Result<(), String> {
+    const CACHE: u32 = 256;
+    const ANY_NODE: c_int = -1;
+    let room = (HEADROOM + data).min(usize::from(u16::MAX)) as u16;
+    // SAFETY: plain arguments; EAL runs.
+    let pool = unsafe {
+        let name = c"ashlar".as_ptr();
+        c::rte_pktmbuf_pool_create(name, count as u32, CACHE, PRIV_SIZE as u16, room, ANY_NODE)
+    };
+    if pool.is_null() {
+        return Err(last_reason());
+    }
+    POOL.store(pool, Relaxed);
+    Ok(())
+}
+
+/// Takes a buffer from the mempool.
+pub(super) fn alloc() -> Option<Buffer> {
+    register_thread();
+    // SAFETY: engine calls this after `make_pool`; the mbuf has one segment, a private area of
+    // PRIV_SIZE bytes and no other owner. Its layout is asserted above.
+    unsafe {
+        let mbuf = c::rte_pktmbuf_alloc(POOL.load(Relaxed));
+        NonNull::new(mbuf.cast()).map(|mbuf| Buffer::from_raw(mbuf))
+    }
+}
+
+/// Gives a buffer back, with all its segments.
+pub(super) fn free(buffer: Buffer) {
+    // SAFETY: a `Buffer` owns its mbuf.
+    unsafe { c::rte_pktmbuf_free(buffer.into_raw().as_ptr().cast()) };
+}
+
+/// Buffers that are not in the pool: with packets, in devices.
+pub(super) fn in_use() -> usize {
+    let pool = POOL.load(Relaxed);
+    if pool.is_null() {
+        0
+    } else {
+        // SAFETY: a pool that was made is never freed.
+        unsafe { c::rte_mempool_in_use_count(pool) as usize }
+    }
+}
+
+/// What a device offers.
+pub(super) struct Facts {
+    pub(super) driver: String,
+    pub(super) rx_queues: usize,
+    pub(super) tx_queues: usize,
+    pub(super) rss: u64,
+    device: *mut c::rte_device,
+}
+
+/// A device that EAL knows, by port number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Device(u16);
+
+impl Device {
+    /// Makes EAL probe a device, unless it knows it; `devargs` is `NAME[,OPTION=VALUE...]`.
+    pub(super) fn probe(devargs: &str) -> Result<Device, String> {
+        let name = devargs.split(',').next().unwrap_or(devargs);
+        let zero = |_| "the name contains a zero byte".to_string();
+        let (name, args) = (
+            CString::new(name).map_err(zero)?,
+            CString::new(devargs).map_err(zero)?,
+        );
+        let mut port = 0;
+        // SAFETY: terminated strings and a place for the result; EAL runs.
+        unsafe {
+            if c::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut port) != 0 {
+                check(c::rte_dev_probe(args.as_ptr()))?;
+                check(c::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut port))?;
+            }
+        }
+        Ok(Device(port))
+    }
+
+    pub(super) fn facts(self) -> Result<Facts, String> {
+        // SAFETY: all-zero bytes are valid; DPDK fills them; the driver's name is a static string.
+        unsafe {
+            let mut info: c::rte_eth_dev_info = zeroed();
+            check(c::rte_eth_dev_info_get(self.0, &mut info))?;
+            let driver = if info.driver_name.is_null() {
+                String::new()
+            } else {
+                CStr::from_ptr(info.driver_name)
+                    .to_string_lossy()
+                    .into_owned()
+            };
+            Ok(Facts {
+                driver,
+                rx_queues: info.max_rx_queues.into(),
+                tx_queues: info.max_tx_queues.into(),
+                rss: info.flow_type_rss_offloads & c::ASHLAR_RSS,
+                device: info.device,
+            })
+        }
+    }
+
+    pub(super) fn mac(self) -> [u8; 6] {
+        // SAFETY: a place for the result.
+        unsafe {
+            let mut address: c::rte_ether_addr = zeroed();
+            c::rte_eth_macaddr_get(self.0, &mut address);
+            address.addr_bytes
+        }
+    }
+
+    pub(super) fn mtu(self) -> usize {
+        let mut mtu = 1500;
+        // SAFETY: a place for the result.
+        unsafe { c::rte_eth_dev_get_mtu(self.0, &mut mtu) };
+        mtu.into()
+    }
+
+    /// NUMA node, if known.
+    pub(super) fn node(self) -> Option<u32> {
+        // SAFETY: plain argument.
+        u32::try_from(unsafe { c::rte_eth_dev_socket_id(self.0) }).ok()
+    }
+
+    pub(super) fn link_up(self) -> bool {
+        // SAFETY: all-zero bytes are valid; DPDK fills them.
+        unsafe {
+            let mut link: c::rte_eth_link = zeroed();
+            c::rte_eth_link_get_nowait(self.0, &mut link) == 0 && link.link_status() == 1
+        }
+    }
+
+    /// Sets the queues up and starts the device.
+    pub(super) fn start(
+        self,
+        facts: &Facts,
+        queues: (u16, u16),
+        descriptors: u16,
+        promiscuous: bool,
+    ) -> Result<(), String> {
+        // SAFETY: all-zero bytes are a valid default configuration; the pool was made before.
+        unsafe {
+            let mut conf: c::rte_eth_conf = zeroed();
+            if queues.0 > 1 && facts.rss != 0 {
+                conf.rxmode.mq_mode = c::RTE_ETH_MQ_RX_RSS;
+                conf.rx_adv_conf.rss_conf.rss_hf = facts.rss;
+            }
+            check(c::rte_eth_dev_configure(self.0, queues.0, queues.1, &conf))?;
+            let (mut rx, mut tx) = (descriptors, descriptors);
+            check(c::rte_eth_dev_adjust_nb_rx_tx_desc(
+                self.0, &mut rx, &mut tx,
+            ))?;
+            let node = c::rte_eth_dev_socket_id(self.0) as u32;
+            let pool = POOL.load(Relaxed);
+            for queue in 0..queues.0 {
+                let default = ptr::null();
+                check(c::rte_eth_rx_queue_setup(
+                    self.0, queue, rx, node, default, pool,
+                ))?;
+            }
+            for queue in 0..queues.1 {
+                check(c::rte_eth_tx_queue_setup(
+                    self.0,
+                    queue,
+                    tx,
+                    node,
+                    ptr::null(),
+                ))?;
+            }
+            check(c::rte_eth_dev_start(self.0))?;
+            if promiscuous {
+                // Virtual devices often cannot, and do not need to.
+                c::rte_eth_promiscuous_enable(self.0);
+            } else {
+                c::rte_eth_allmulticast_enable(self.0);
+            }
+            Ok(())
+        }
+    }
+
+    /// Stops the device and makes EAL forget it. No queue of it may be used any more.
+    pub(super) fn remove(self, facts: &Facts) {
+        // SAFETY: the caller holds the last handle; `device` belongs to this port.
+        unsafe {
+            c::rte_eth_dev_stop(self.0);
+            c::rte_dev_remove(facts.device);
+        }
+    }
+
+    /// One burst from a queue. The queue must be in use by this thread alone.
+    #[inline]
+    pub(super) fn receive(self, queue: u16, into: &mut Batch, max: usize) -> usize {
+        // SAFETY: DPDK writes as many valid mbufs of our pool as it returns. Those with several
+        // segments are taken out by the caller before anything reads beyond the first.
+        unsafe {
+            into.fill_raw(max, |place, max| {
+                c::rte_eth_rx_burst(self.0, queue, place.cast(), max as u16).into()
+            })
+        }
+    }
+
+    /// One burst to a queue. The queue must be in use by this thread alone.
+    #[inline]
+    pub(super) fn send(self, queue: u16, batch: &mut Batch) -> usize {
+        // SAFETY: DPDK owns the mbufs that it counts; all packets are mbufs of its pool, since
+        // that was made before any packet.
+        unsafe {
+            batch.send_raw(|first, n| {
+                let n = n.min(usize::from(u16::MAX)) as u16;
+                c::rte_eth_tx_burst(self.0, queue, first.cast(), n).into()
+            })
+        }
+    }
+
+    /// The counters that every driver has.
+    pub(super) fn counters(self) -> [(&'static str, u64); 4] {
+        // SAFETY: all-zero bytes are valid; DPDK fills them.
+        let s = unsafe {
+            let mut stats: c::rte_eth_stats = zeroed();
+            c::rte_eth_stats_get(self.0, &mut stats);
+            stats
+        };
+        [
+            ("rx_missed", s.imissed),
+            ("rx_errors", s.ierrors),
+            ("rx_no_buffer", s.rx_nombuf),
+            ("tx_errors", s.oerrors),
+        ]
+    }
+}
+
+// SAFETY: the pointer names a device of EAL's list; it is only handed back to EAL.
+unsafe impl Send for Facts {}
+// SAFETY: as above; nothing is read through it here.
+unsafe impl Sync for Facts {}

@@ -1,0 +1,125 @@
+//! DPDK ports. EAL starts once per process, so this file is one program with one test in it.
+
+use engine::packet::{Batch, Packet};
+use engine::pool;
+use engine::port::{PortDirectory, PortRequest};
+use ports::{Directory, DpdkSizes};
+
+fn request(queues: usize) -> PortRequest {
+    PortRequest {
+        rx_queues: queues,
+        tx_queues: queues,
+        descriptors: 256,
+        promiscuous: true,
+    }
+}
+
+#[test]
+fn dpdk_ports_work_and_every_buffer_comes_home() {
+    let sizes = DpdkSizes {
+        buffers: 8191,
+        megabytes_without_hugepages: 128,
+    };
+    let directory = Directory::with_dpdk_sizes(sizes);
+    null_forwards(&directory);
+    ring_keeps_bytes_and_order(&directory);
+    capture_file_crosses(&directory);
+    wrong_names_are_refused(&directory);
+    assert_eq!(pool::made(), 0, "buffers in use after all ports are closed");
+}
+
+fn null_forwards(directory: &Directory) {
+    let (a, b) = ("net_null0,size=64", "net_null1,copy=1");
+    let info = directory.probe(a).unwrap();
+    assert_eq!(info.driver, "dpdk net_null");
+    assert!(info.max_rx_queues >= 2);
+    let (from, to) = (
+        directory.open(a, &request(2)).unwrap(),
+        directory.open(b, &request(2)).unwrap(),
+    );
+    assert!(from.port.link_up());
+    let workers = (0..2).map(|queue| {
+        let (rx, tx) = (from.rx[queue].clone(), to.tx[queue].clone());
+        std::thread::spawn(move || {
+            let (mut rx, mut tx) = (rx.take().unwrap(), tx.take().unwrap());
+            let mut batch = Batch::with_capacity(32);
+            for _ in 0..1000 {
+                assert_eq!(rx.receive(&mut batch, 32), 32);
+                assert!(batch.iter().all(|packet| packet.len() == 64));
+                assert_eq!(tx.transmit(&mut batch), 32);
+            }
+            // Copies and new packets come from the same pool.
+            assert_eq!(rx.receive(&mut batch, 3), 3);
+            let copy = batch.iter().next().unwrap().copy().unwrap();
+            assert_eq!(copy.len(), 64);
+            drop(Packet::from_bytes(b"new").unwrap());
+        })
+    });
+    workers
+        .collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|worker| worker.join().unwrap());
+    drop((from, to));
+    directory.close(a);
+    directory.close(b);
+    assert_eq!(directory.names(), Vec::<String>::new());
+}
+
+fn ring_keeps_bytes_and_order(directory: &Directory) {
+    let name = "net_ring0";
+    let port = directory.open(name, &request(1)).unwrap();
+    let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
+    let mut batch: Batch = (0..100u8)
+        .map(|i| Packet::from_bytes(&[i; 60]).unwrap())
+        .collect();
+    batch.iter_mut().for_each(|packet| {
+        packet.anno_mut().paint = 7;
+        packet.set_hash(9);
+    });
+    assert_eq!(tx.transmit(&mut batch), 100);
+    assert!(batch.is_empty());
+    assert_eq!(pool::made(), 100);
+    assert_eq!(rx.receive(&mut batch, 64), 64);
+    assert_eq!(rx.receive(&mut batch, 64), 36);
+    for (i, packet) in batch.iter().enumerate() {
+        assert_eq!(packet.data(), [i as u8; 60]);
+        assert_eq!(
+            (packet.anno().paint, packet.hash()),
+            (0, 0),
+            "annotations of another life"
+        );
+        assert!(packet.mac().is_some());
+    }
+    batch.clear();
+    drop((rx, tx, port));
+    directory.close(name);
+}
+
+/// Also frames that are longer than a buffer: net_pcap delivers them in several segments.
+fn capture_file_crosses(directory: &Directory) {
+    let path = std::env::temp_dir().join(format!("ashlar-eal-{}.pcap", std::process::id()));
+    let mut file = Vec::new();
+    let mut writer = ports::pcap::format::Writer::new(&mut file).unwrap();
+    for len in [60, 5000, 1514] {
+        writer.write(1, &vec![len as u8; len]).unwrap();
+    }
+    std::fs::write(&path, file).unwrap();
+    let name = format!("net_pcap0,rx_pcap={}", path.display());
+    let port = directory.open(&name, &request(1)).unwrap();
+    let mut rx = port.rx[0].take().unwrap();
+    let mut batch = Batch::new();
+    assert_eq!(rx.receive(&mut batch, 32), 2);
+    let lengths: Vec<usize> = batch.iter().map(Packet::len).collect();
+    assert_eq!(lengths, [60, 1514]);
+    assert!(port.port.counters().contains(&("too_long", None, 1)));
+    batch.clear();
+    drop((rx, port));
+    directory.close(&name);
+    std::fs::remove_file(path).unwrap();
+}
+
+fn wrong_names_are_refused(directory: &Directory) {
+    let error = directory.probe("net_nonsense0").unwrap_err();
+    assert!(error.contains("DPDK cannot take net_nonsense0"), "{error}");
+    assert!(directory.probe("0000:ff:1f.7").is_err());
+}
