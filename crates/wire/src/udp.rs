@@ -188,6 +188,8 @@ mod tests {
         u.fill_checksum(pseudo());
         assert_eq!(u.checksum(), 0xffff);
         assert!(u.verify_checksum(pseudo()));
+        u.set_src_port(1);
+        assert!(!u.verify_checksum(pseudo()));
         u.set_checksum(0);
         assert!(u.verify_checksum(pseudo()));
     }

@@ -132,6 +132,25 @@ fn fragments_are_told_and_later_ones_end_the_walk() {
 }
 
 #[test]
+fn headers_behind_a_fragment_header_are_not_repeated_in_every_fragment() {
+    let p = packet(
+        43,
+        &[
+            &padded(44),
+            &fragment_header(43, 0, true, 7),
+            &padded(17),
+            &[0; 8],
+        ],
+    );
+    let w = walk(&p).unwrap();
+    assert_eq!(
+        (w.protocol, w.offset, w.routing),
+        (proto::UDP, 64, Some(40))
+    );
+    assert_eq!((w.per_fragment_len, w.per_fragment_next_at), (48, 40));
+}
+
+#[test]
 fn no_next_header_and_esp_end_the_walk() {
     let w = walk(&packet(60, &[&padded(proto::NO_NEXT)])).unwrap();
     assert_eq!((w.protocol, w.offset), (proto::NO_NEXT, 48));
