@@ -17,7 +17,7 @@ fn read(frame: &[u8]) {
         ether::IPV4 => read4(network),
         ether::IPV6 => read6(network),
         ether::ARP => {
-            drop(Arp::new_checked(network).map(|a| (a.op(), a.sender_ip(), a.target_ether())))
+            let _ = Arp::new_checked(network).map(|a| (a.op(), a.sender_ip(), a.target_ether()));
         }
         ether::MPLS => {
             let _ = Mpls::new_checked(network).map(|m| (m.label(), m.payload().len()));
@@ -56,7 +56,7 @@ fn read6(packet: &[u8]) {
 fn upper(protocol: u8, bytes: &[u8]) {
     match protocol {
         proto::UDP => {
-            drop(Udp::new_checked(bytes).map(|u| (u.payload().len(), u.verify_checksum(0))))
+            let _ = Udp::new_checked(bytes).map(|u| (u.payload().len(), u.verify_checksum(0)));
         }
         proto::TCP => drop(Tcp::new_checked(bytes).map(|t| (t.payload().len(), t.mss()))),
         proto::ICMP => drop(Icmp::new_checked(bytes).map(|i| (i.payload().len(), i.rest()))),
