@@ -31,7 +31,7 @@ pub const CLASSES: &[&[Class]] = &[
 
 /// All of Ashlar's classes.
 pub fn registry() -> Registry {
-    Registry::new(CLASSES)
+    Registry::new(CLASSES).with_rewrite(device::rewrite)
 }
 
 pub(crate) mod prelude {

@@ -24,15 +24,16 @@
 use crate::prelude::*;
 use engine::port::{RxQueue, Slot};
 use engine::units::Cores;
+use std::marker::PhantomData;
 use std::os::fd::RawFd;
 
-pub(super) struct Config {
-    device: String,
-    cores: Option<Cores>,
-    queues: Option<usize>,
-    burst: usize,
-    descriptors: usize,
-    promiscuous: bool,
+pub(crate) struct Config {
+    pub(super) device: String,
+    pub(super) cores: Option<Cores>,
+    pub(super) queues: Option<usize>,
+    pub(super) burst: usize,
+    pub(super) descriptors: usize,
+    pub(super) promiscuous: bool,
 }
 
 /// A queue of the port: here, or still with the worker that had it before.
@@ -49,21 +50,19 @@ impl Drop for Owned {
     }
 }
 
-pub(super) struct FromDevice {
-    queues: Vec<Owned>,
-    burst: usize,
-    count: u64,
-    bytes: u64,
+/// What FromDevice and FromDPDKDevice differ in: their arguments.
+pub(crate) trait Style: 'static {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    fn configure(args: &mut Args) -> Config;
 }
 
-impl Element for FromDevice {
+/// FromDevice's arguments.
+pub(crate) struct Click;
+
+impl Style for Click {
     const CLASS: &'static str = "FromDevice";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const RUNS: Runs = Runs::AsTask;
-
-    type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config {
@@ -83,8 +82,30 @@ impl Element for FromDevice {
             ),
         }
     }
+}
 
-    fn new(config: &Arc<Config>, init: &Init) -> FromDevice {
+pub(crate) struct FromDevice<S = Click> {
+    style: PhantomData<S>,
+    queues: Vec<Owned>,
+    burst: usize,
+    count: u64,
+    bytes: u64,
+}
+
+impl<S: Style> Element for FromDevice<S> {
+    const CLASS: &'static str = S::CLASS;
+    const MANUAL: &'static str = S::MANUAL;
+    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        S::configure(args)
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
         let port = init.ports.get(&config.device);
         let slots = port
             .iter()
@@ -94,6 +115,7 @@ impl Element for FromDevice {
             queue: None,
         });
         FromDevice {
+            style: PhantomData,
             queues: queues.collect(),
             burst: config.burst.max(1),
             count: 0,
@@ -139,7 +161,7 @@ impl Element for FromDevice {
             .any(|q| q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none()))
     }
 
-    fn take(&mut self, old: FromDevice) {
+    fn take(&mut self, old: FromDevice<S>) {
         (self.count, self.bytes) = (old.count, old.bytes);
     }
 
@@ -157,7 +179,7 @@ impl Element for FromDevice {
         }
     }
 
-    const HANDLERS: &'static [Handler<FromDevice>] = &[
+    const HANDLERS: &'static [Handler<FromDevice<S>>] = &[
         Handler::sum("count", "packets received", |e| e.count),
         Handler::sum("byte_count", "bytes received", |e| e.bytes),
         Handler::text("burst", "packets taken from a queue at a time", |e, _| {

@@ -25,72 +25,35 @@
 use crate::prelude::*;
 use engine::port::{Slot, TxQueue};
 use engine::units::Cores;
+use std::marker::PhantomData;
 use std::time::Duration;
 
 const FULL: usize = 0;
 /// How soon a port that was busy is tried again.
 const AGAIN: Duration = Duration::from_micros(20);
 
-pub(super) struct Config {
-    device: String,
-    cores: Option<Cores>,
-    burst: usize,
-    timeout: Duration,
-    room: usize,
-    descriptors: usize,
+pub(crate) struct Config {
+    pub(super) device: String,
+    pub(super) cores: Option<Cores>,
+    pub(super) burst: usize,
+    pub(super) timeout: Duration,
+    pub(super) room: usize,
+    pub(super) descriptors: usize,
 }
 
-pub(super) struct ToDevice {
-    slot: Option<Slot<Box<dyn TxQueue>>>,
-    queue: Option<Box<dyn TxQueue>>,
-    burst: usize,
-    timeout: Duration,
-    room: usize,
-    notified: bool,
-    waiting: Batch,
-    count: u64,
-    bytes: u64,
-    busy: u64,
+/// What ToDevice and ToDPDKDevice differ in: their arguments.
+pub(crate) trait Style: 'static {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    fn configure(args: &mut Args) -> Config;
 }
 
-impl Drop for ToDevice {
-    fn drop(&mut self) {
-        self.flush();
-        if let (Some(slot), Some(queue)) = (&self.slot, self.queue.take()) {
-            slot.give(queue);
-        }
-    }
-}
+/// ToDevice's arguments.
+pub(crate) struct Click;
 
-impl ToDevice {
-    /// Hands waiting packets to the port. False if it did not take all of them.
-    fn flush(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            return true;
-        }
-        if self.queue.is_none() {
-            self.queue = self.slot.as_ref().and_then(Slot::take);
-        }
-        let Some(queue) = &mut self.queue else {
-            return false;
-        };
-        let bytes = self.waiting.bytes();
-        self.count += queue.transmit(&mut self.waiting) as u64;
-        self.bytes += bytes - self.waiting.bytes();
-        self.busy += u64::from(!self.waiting.is_empty());
-        self.waiting.is_empty()
-    }
-}
-
-impl Element for ToDevice {
+impl Style for Click {
     const CLASS: &'static str = "ToDevice";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["full"];
-    const RUNS: Runs = Runs::AsTaskIfPull;
-
-    type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config {
@@ -110,10 +73,69 @@ impl Element for ToDevice {
             ),
         }
     }
+}
 
-    fn new(config: &Arc<Config>, init: &Init) -> ToDevice {
+pub(crate) struct ToDevice<S = Click> {
+    style: PhantomData<S>,
+    slot: Option<Slot<Box<dyn TxQueue>>>,
+    queue: Option<Box<dyn TxQueue>>,
+    burst: usize,
+    timeout: Duration,
+    room: usize,
+    notified: bool,
+    waiting: Batch,
+    count: u64,
+    bytes: u64,
+    busy: u64,
+}
+
+impl<S> Drop for ToDevice<S> {
+    fn drop(&mut self) {
+        self.flush();
+        if let (Some(slot), Some(queue)) = (&self.slot, self.queue.take()) {
+            slot.give(queue);
+        }
+    }
+}
+
+impl<S> ToDevice<S> {
+    /// Hands waiting packets to the port. False if it did not take all of them.
+    fn flush(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            return true;
+        }
+        if self.queue.is_none() {
+            self.queue = self.slot.as_ref().and_then(Slot::take);
+        }
+        let Some(queue) = &mut self.queue else {
+            return false;
+        };
+        let bytes = self.waiting.bytes();
+        self.count += queue.transmit(&mut self.waiting) as u64;
+        self.bytes += bytes - self.waiting.bytes();
+        self.busy += u64::from(!self.waiting.is_empty());
+        self.waiting.is_empty()
+    }
+}
+
+impl<S: Style> Element for ToDevice<S> {
+    const CLASS: &'static str = S::CLASS;
+    const MANUAL: &'static str = S::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["full"];
+    const RUNS: Runs = Runs::AsTaskIfPull;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        S::configure(args)
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ToDevice<S> {
         let port = init.ports.get(&config.device);
         ToDevice {
+            style: PhantomData,
             slot: port.and_then(|p| p.tx.get(*init.queues.first()?).cloned()),
             queue: None,
             burst: config.burst.max(1),
@@ -176,7 +198,7 @@ impl Element for ToDevice {
         self.waiting.len()
     }
 
-    fn take(&mut self, mut old: ToDevice) {
+    fn take(&mut self, mut old: ToDevice<S>) {
         self.waiting.append(&mut old.waiting);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
     }
@@ -195,7 +217,7 @@ impl Element for ToDevice {
         }
     }
 
-    const HANDLERS: &'static [Handler<ToDevice>] = &[
+    const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
         Handler::sum("count", "packets sent", |e| e.count),
         Handler::sum("byte_count", "bytes sent", |e| e.bytes),
         Handler::sum(

@@ -1,6 +1,10 @@
 mod address_info;
+mod static_thread_sched;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<address_info::AddressInfo>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<address_info::AddressInfo>(),
+    Class::of::<static_thread_sched::StaticThreadSched>(),
+];

@@ -11,35 +11,45 @@ mod show;
 use crate::args::{ArgInfo, Args, Names};
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
-use crate::port::{PortDirectory, PortRequest};
+use crate::port::{PortDirectory, PortInfo, PortRequest};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Replaces parts of a router by what they stand for, before it is planned.
+pub type Rewrite = fn(&mut Router, &dyn PortDirectory);
+
 /// The element classes of a program.
 #[derive(Clone, Default)]
-pub struct Registry(HashMap<&'static str, &'static Class>);
+pub struct Registry {
+    classes: HashMap<&'static str, &'static Class>,
+    rewrites: Vec<Rewrite>,
+}
 
 impl Registry {
     /// The classes of several lists; a later class replaces an earlier one of the same name.
     pub fn new(lists: &[&'static [Class]]) -> Registry {
-        Registry(
-            lists
-                .iter()
-                .flat_map(|l| l.iter())
-                .map(|c| (c.name, c))
-                .collect(),
-        )
+        let all = lists.iter().flat_map(|l| l.iter());
+        Registry {
+            classes: all.map(|c| (c.name, c)).collect(),
+            rewrites: Vec::new(),
+        }
+    }
+
+    /// Adds a rewriting that plans begin with.
+    pub fn with_rewrite(mut self, rewrite: Rewrite) -> Registry {
+        self.rewrites.push(rewrite);
+        self
     }
 
     /// A class by name.
     pub fn get(&self, name: &str) -> Option<&'static Class> {
-        self.0.get(name).copied()
+        self.classes.get(name).copied()
     }
 
     /// All classes, by name.
     pub fn classes(&self) -> Vec<&'static Class> {
-        let mut all: Vec<_> = self.0.values().copied().collect();
+        let mut all: Vec<_> = self.classes.values().copied().collect();
         all.sort_by_key(|c| c.name);
         all
     }
@@ -188,6 +198,12 @@ pub fn make(
     registry: &Registry,
     options: &Options,
 ) -> (Option<Arc<Plan>>, Vec<Diagnostic>) {
+    let mut router = router.clone();
+    registry
+        .rewrites
+        .iter()
+        .for_each(|rewrite| rewrite(&mut router, options.ports));
+    let router = &router;
     let mut errors = Vec::new();
     let classes = resolve(router, registry, &mut errors);
     let names = names(router, options.ports);
@@ -292,7 +308,7 @@ fn names(router: &Router, ports: &dyn PortDirectory) -> Names {
     {
         if let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether"))
             && names.get(word, crate::args::Kind::Ether).is_none()
-            && let Ok(info) = ports.probe(device)
+            && let Ok(info) = probe_or_parent(ports, device)
         {
             let [a, b, c, d, e, f] = info.mac;
             let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
@@ -300,6 +316,16 @@ fn names(router: &Router, ports: &dyn PortDirectory) -> Names {
         }
     }
     names
+}
+
+/// A device, or the port of a VLAN sub-interface `PORT.ID`, whose address that has too.
+fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, String> {
+    ports
+        .probe(device)
+        .or_else(|why| match device.rsplit_once('.') {
+            Some((port, id)) if id.parse::<u16>().is_ok() => ports.probe(port),
+            _ => Err(why),
+        })
 }
 
 fn configure(

@@ -1,0 +1,76 @@
+//! Receives packets from a DPDK port: FromDevice with the arguments of Click's class.
+//!
+//! ```click
+//! FromDPDKDevice(net_null0, BURST 16) -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `PORT`: number of a DPDK port, its PCI address, or a virtual device such as `net_null0`.
+//! - `QUEUE`, `N_QUEUES`: accepted as in Click; queues are dealt out by the plan, so that `N_QUEUES`
+//!   is their number and `QUEUE` must be 0 or negative.
+//!
+//! Keyword arguments:
+//!
+//! - `PROMISC`: whether frames for other stations are wanted. Default true, as in Click.
+//! - `BURST`: packets taken at a time. Default 32.
+//! - `NDESC`: descriptors per queue. Default is the driver's.
+//! - `CORES`: workers that receive; see FromDevice.
+
+use super::from_device::{Config, FromDevice, Style};
+use crate::prelude::*;
+
+pub(crate) struct Dpdk;
+
+/// FromDevice under Click's name for DPDK ports.
+pub(super) type FromDpdkDevice = FromDevice<Dpdk>;
+
+impl Style for Dpdk {
+    const CLASS: &'static str = "FromDPDKDevice";
+    const MANUAL: &'static str = manual!();
+
+    fn configure(args: &mut Args) -> Config {
+        let device = super::dpdk_name(&args.required::<String>("PORT", "the DPDK port"));
+        let queue = args.optional(
+            "QUEUE",
+            -1i32,
+            "0 or negative: queues are dealt out by the plan",
+        );
+        let queues = args.optional(
+            "N_QUEUES",
+            -1i32,
+            "receive queues to open; negative = one per worker",
+        );
+        if queue > 0 {
+            args.error_in_whole(
+                "QUEUE cannot start behind 0",
+                "use CORES to place queues on workers",
+            );
+        }
+        Config {
+            device,
+            cores: args.key_maybe("CORES", "workers that receive"),
+            queues: usize::try_from(queues).ok().filter(|&n| n > 0),
+            burst: args.key("BURST", 32, "packets taken from a queue at a time"),
+            descriptors: args.key(
+                "NDESC",
+                0,
+                "descriptors per queue; 0 = the driver's default",
+            ),
+            promiscuous: args.key(
+                "PROMISC",
+                true,
+                "whether frames for other stations are wanted",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_queue_of_its_own_choice_is_refused_with_the_remedy() {
+        let errors = testkit::errors(crate::CLASSES, "FromDPDKDevice(0, 3) -> Discard");
+        assert!(errors.contains("use CORES"), "{errors}");
+    }
+}

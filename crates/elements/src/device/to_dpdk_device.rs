@@ -1,0 +1,62 @@
+//! Sends packets to a DPDK port: ToDevice with the arguments of Click's class.
+//!
+//! ```click
+//! FromDPDKDevice(net_null0) -> ToDPDKDevice(net_null1, BURST 16, TIMEOUT 50us);
+//! ```
+//!
+//! Arguments:
+//!
+//! - `PORT`: number of a DPDK port, its PCI address, or a virtual device such as `net_null1`.
+//!
+//! Keyword arguments:
+//!
+//! - `BURST`: packets handed over at a time. Default 32.
+//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0.
+//! - `IQUEUE`: packets that may wait for a busy port. Default 1024.
+//! - `NDESC`: descriptors per queue. Default is the driver's.
+//! - `CORES`: in pull mode, the workers that send.
+
+use super::to_device::{Config, Style, ToDevice};
+use crate::prelude::*;
+use std::time::Duration;
+
+pub(crate) struct Dpdk;
+
+/// ToDevice under Click's name for DPDK ports.
+pub(super) type ToDpdkDevice = ToDevice<Dpdk>;
+
+impl Style for Dpdk {
+    const CLASS: &'static str = "ToDPDKDevice";
+    const MANUAL: &'static str = manual!();
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            device: super::dpdk_name(&args.required::<String>("PORT", "the DPDK port")),
+            cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
+            burst: args.key("BURST", 32, "packets handed to the port at a time"),
+            timeout: args.key(
+                "TIMEOUT",
+                Duration::ZERO,
+                "longest time that a packet waits for a burst to fill",
+            ),
+            room: args.key("IQUEUE", 1024, "packets that may wait for a busy port"),
+            descriptors: args.key(
+                "NDESC",
+                0,
+                "descriptors per queue; 0 = the driver's default",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_port_must_be_named() {
+        let errors = testkit::errors(crate::CLASSES, "FromDevice(x) -> ToDPDKDevice()");
+        assert!(
+            errors.contains("required argument PORT is missing"),
+            "{errors}"
+        );
+    }
+}

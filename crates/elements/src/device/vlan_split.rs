@@ -1,0 +1,151 @@
+//! Splits Ethernet frames by VLAN, and removes the tag.
+//!
+//! ```click
+//! FromDevice(null:64) -> v :: VLANSplit(10, 20) -> Discard;
+//! v[1] -> Discard;
+//! v[2] -> Discard;
+//! ```
+//!
+//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on, without
+//! their outer 802.1Q or 802.1ad tag, which is kept in the VLAN_TCI annotation. Frames without a tag,
+//! with priority tags only (VLAN 0) or of other VLANs leave unchanged by output 0. This is the
+//! receiving half of `FromDevice(eth0.10)`.
+//!
+//! Arguments: the VLANs, 1 to 4094 each, none twice.
+
+use crate::prelude::*;
+
+const TPIDS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+/// Bytes of the two addresses, and of a tag.
+const ADDRESSES: usize = 12;
+const TAG: usize = 4;
+
+pub(super) struct Config {
+    /// Output of each VLAN; 0 = none.
+    outputs: Box<[u8; 4096]>,
+    count: usize,
+}
+
+pub(super) struct VlanSplit(Arc<Config>);
+
+impl Element for VlanSplit {
+    const CLASS: &'static str = "VLANSplit";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["other?", "vlan*"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let mut config = Config {
+            outputs: Box::new([0; 4096]),
+            count: 0,
+        };
+        for arg in args.rest(
+            "VLAN",
+            "numbers from 1 to 4094",
+            "the VLANs, in the order of outputs from 1 on",
+        ) {
+            let Some(id) = args.value::<u16>("VLAN", &arg.raw, &arg) else {
+                continue;
+            };
+            if !(1..=4094).contains(&id) {
+                args.error(
+                    &arg,
+                    format!("a VLAN has a number from 1 to 4094, not {id}"),
+                );
+            } else if config.outputs[usize::from(id)] != 0 {
+                args.error(&arg, format!("VLAN {id} is named twice"));
+            } else if config.count == 254 {
+                args.error(&arg, "more than 254 VLANs");
+            } else {
+                config.count += 1;
+                config.outputs[usize::from(id)] = config.count as u8;
+            }
+        }
+        config
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> VlanSplit {
+        VlanSplit(Arc::clone(config))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let data = packet.data();
+        let Some(tag) = data.get(ADDRESSES..ADDRESSES + TAG + 2) else {
+            return Verdict::ON;
+        };
+        if !TPIDS.contains(&[tag[0], tag[1]]) {
+            return Verdict::ON;
+        }
+        let tci = u16::from_be_bytes([tag[2], tag[3]]);
+        let output = self.0.outputs[usize::from(tci & 0xfff)];
+        if output != 0 {
+            packet.data_mut().copy_within(..ADDRESSES, TAG);
+            let pulled = packet.pull(TAG);
+            debug_assert!(pulled, "the frame has a tag");
+            packet.set_mac_here();
+            packet.set_vlan_tci(tci);
+        }
+        Verdict::out(output)
+    }
+
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (None, Some(config.count + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    const GRAPH: &str = "v :: VLANSplit(10, 20) -> none :: Collect; v[1] -> ten :: Collect; v[2] -> twenty :: Collect";
+
+    fn frame(tpid: u16, id: u16) -> Vec<u8> {
+        let mut frame = vec![0xaa; 12];
+        frame.extend(tpid.to_be_bytes());
+        frame.extend((0x6000 | id).to_be_bytes());
+        frame.extend(*b"\x08\x00data");
+        frame
+    }
+
+    #[test]
+    fn frames_leave_by_vlan_without_their_tag() {
+        let mut bench = Bench::new(crate::CLASSES, GRAPH);
+        bench.push(
+            "v",
+            &[
+                frame(0x8100, 10),
+                frame(0x88a8, 20),
+                frame(0x8100, 30),
+                frame(0x0800, 10),
+            ],
+        );
+        let mut bare = vec![0xaa; 12];
+        bare.extend(*b"\x08\x00data");
+        assert_eq!(bench.take("ten"), [bare.clone()]);
+        let twenty = bench.take_packets("twenty");
+        assert_eq!(twenty[0].bytes, bare);
+        assert_eq!(bench.take("none"), [frame(0x8100, 30), frame(0x0800, 10)]);
+    }
+
+    #[test]
+    fn short_frames_pass_unchanged() {
+        let mut bench = Bench::new(crate::CLASSES, GRAPH);
+        let whole = frame(0x8100, 10);
+        let cut: Vec<&[u8]> = (0..18).map(|n| &whole[..n]).collect();
+        bench.push("v", &cut);
+        assert_eq!(bench.take("none"), cut);
+    }
+
+    #[test]
+    fn vlans_out_of_range_or_named_twice_are_refused() {
+        let errors = testkit::errors(crate::CLASSES, "Idle -> VLANSplit(10, 0, 10) -> Discard");
+        assert!(
+            errors.contains("not 0") && errors.contains("VLAN 10 is named twice"),
+            "{errors}"
+        );
+    }
+}
