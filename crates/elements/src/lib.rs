@@ -9,6 +9,8 @@ pub mod basic;
 pub mod device;
 /// Classes that hold information and no packets.
 pub mod info;
+/// IPv6: headers, errors, neighbours.
+pub mod ip6;
 /// What ARP and Neighbour Discovery share.
 #[expect(dead_code, reason = "its first users are on the way")]
 mod neighbour;
@@ -25,6 +27,7 @@ pub const CLASSES: &[&[Class]] = &[
     basic::CLASSES,
     device::CLASSES,
     info::CLASSES,
+    ip6::CLASSES,
     queue::CLASSES,
     source::CLASSES,
 ];

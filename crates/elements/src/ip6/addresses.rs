@@ -1,0 +1,50 @@
+//! Arguments that are several IPv6 addresses.
+
+use engine::args::Names;
+use engine::units::FromArg;
+use std::net::Ipv6Addr;
+use wire::Prefix6;
+
+/// Addresses with the lengths of their prefixes, 128 where none is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Addresses6(pub(super) Vec<(Ipv6Addr, u8)>);
+
+impl Addresses6 {
+    /// The addresses alone.
+    pub(super) fn plain(&self) -> Vec<Ipv6Addr> {
+        self.0.iter().map(|a| a.0).collect()
+    }
+}
+
+impl FromArg for Addresses6 {
+    const KIND: &'static str =
+        "IPv6 addresses such as 2001:db8::1/64, separated by spaces if several";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Addresses6, String> {
+        let text = lang::args::unquote(raw);
+        let mut all = Vec::new();
+        for word in text.split_whitespace() {
+            let value = names.get(word, engine::args::Kind::Ip6).unwrap_or(word);
+            match Prefix6::parse_host(value) {
+                Ok(address) => all.push(address),
+                Err(_) => return Err(format!("must be {}, not `{word}`", Self::KIND)),
+            }
+        }
+        if all.is_empty() {
+            return Err(format!("must be {}, and is empty", Self::KIND));
+        }
+        Ok(Addresses6(all))
+    }
+
+    fn stand_in() -> Addresses6 {
+        Addresses6(vec![(Ipv6Addr::UNSPECIFIED, 128)])
+    }
+
+    fn show(&self) -> String {
+        let word = |&(address, len): &(Ipv6Addr, u8)| match len {
+            128 => address.to_string(),
+            _ => format!("{address}/{len}"),
+        };
+        self.0.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+}

@@ -1,0 +1,226 @@
+//! Examines all extension headers of packets to the router itself.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> IP6Reassembler
+//!   -> x :: CheckIP6Extensions -> Discard;
+//! x[1] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
+//! ```
+//!
+//! Walks the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation to
+//! its end. A packet with a fault that is to be told leaves by output 1, with code and pointer noted
+//! for ICMP6Error, or is dropped (`bad_extension`) if that is not connected; one whose fault is not
+//! to be told is dropped (`unreported`).
+//!
+//! Faults are headers that do not fit, hop-by-hop options out of place, unknown destination options
+//! by their highest bits, and routing headers with segments left: this router is no one's waypoint,
+//! so type 0 (RFC 5095) and all others are answered as unrecognised. The options of the
+//! hop-by-hop header are IP6HopByHop's. More than `OPTIONS` destination options are
+//! `too_many_options`; a fragment is dropped (`fragment`), so IP6Reassembler belongs before.
+//!
+//! Keyword arguments:
+//!
+//! - `OPTIONS`: destination options in a packet, padding not counted. Default 8.
+
+use super::chain::{self, Link};
+use super::fault;
+use crate::prelude::*;
+use wire::ext::{self, BadExt, Options, Report};
+use wire::proto;
+
+const BAD_HEADER: u8 = 0;
+const BAD_EXTENSION: u8 = 1;
+const UNREPORTED: u8 = 2;
+const TOO_MANY: u8 = 3;
+const FRAGMENT: u8 = 4;
+
+pub(super) struct CheckIP6Extensions {
+    options: usize,
+}
+
+enum Refusal {
+    Fault(BadExt),
+    TooMany,
+    Fragment,
+}
+
+impl From<BadExt> for Refusal {
+    fn from(bad: BadExt) -> Refusal {
+        Refusal::Fault(bad)
+    }
+}
+
+impl CheckIP6Extensions {
+    /// Offset of the upper layer's header.
+    fn examine(&self, packet: &[u8]) -> Result<usize, Refusal> {
+        let walk = ext::walk(packet)?;
+        let mut options = self.options;
+        for Link { protocol, at, .. } in chain::links(packet).take_while(|l| l.at < walk.offset) {
+            match protocol {
+                // Where no segments are left there is nothing to do, whatever the type.
+                proto::ROUTING if packet.get(at + 3) != Some(&0) => {
+                    return Err(Refusal::Fault(BadExt {
+                        code: 0,
+                        pointer: at + 2,
+                        report: Report::Unicast,
+                    }));
+                }
+                proto::DEST_OPTS => {
+                    for item in Options::new(packet, at) {
+                        item?.unknown().map_or(Ok(()), Err)?;
+                        options = options.checked_sub(1).ok_or(Refusal::TooMany)?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        match walk.fragment {
+            Some(fragment) if !fragment.is_atomic() => Err(Refusal::Fragment),
+            _ => Ok(walk.offset),
+        }
+    }
+}
+
+impl Element for CheckIP6Extensions {
+    const CLASS: &'static str = "CheckIP6Extensions";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "problem?"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP6];
+    const DROPS: &'static [&'static str] = &[
+        "bad_header",
+        "bad_extension",
+        "unreported",
+        "too_many_options",
+        "fragment",
+    ];
+
+    type Config = usize;
+
+    fn configure(args: &mut Args) -> usize {
+        args.key("OPTIONS", 8, "destination options in a packet")
+    }
+
+    fn new(options: &Arc<usize>, _: &Init) -> CheckIP6Extensions {
+        CheckIP6Extensions { options: **options }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Some(whole) = chain::whole(packet) else {
+            return Verdict::drop(BAD_HEADER);
+        };
+        match self.examine(whole) {
+            Ok(upper) => {
+                packet.set_transport_offset(packet.network_offset() + upper);
+                Verdict::ON
+            }
+            Err(Refusal::TooMany) => Verdict::drop(TOO_MANY),
+            Err(Refusal::Fragment) => Verdict::drop(FRAGMENT),
+            Err(Refusal::Fault(bad)) if fault::note(packet, bad) => {
+                Verdict::reject(BAD_EXTENSION, 1)
+            }
+            Err(Refusal::Fault(_)) => Verdict::drop(UNREPORTED),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{both, ip6};
+
+    const TEXT: &str = "x :: CheckIP6Extensions -> out :: Collect;
+        x[1] -> ICMP6Error(2001:db8::ff, parameterproblem, RATE 0) -> told :: Collect";
+
+    fn with(next: u8, headers: &[u8]) -> Vec<u8> {
+        ip6("2001:db8::1", "2001:db8::ff", next, 64, headers)
+    }
+
+    /// Code and pointer of the answers since the last look.
+    fn told(bench: &mut testkit::Bench) -> Vec<(u8, u8)> {
+        let all = bench.take("told");
+        all.iter().map(|p| (p[41], p[47])).collect()
+    }
+
+    #[test]
+    fn sound_chains_pass() {
+        both(TEXT, |bench| {
+            let sound = [
+                with(59, b""),
+                with(17, b"12345678"),
+                with(60, &[17, 0, 1, 4, 0, 0, 0, 0]),
+                with(0, &[60, 0, 1, 4, 0, 0, 0, 0, 59, 0, 0x1e, 0, 0, 0, 0, 0]),
+                // A routing header of any type without segments left, and an atomic fragment.
+                with(43, &[59, 0, 0, 0, 0, 0, 0, 0]),
+                with(44, &[59, 0, 0, 0, 1, 2, 3, 4]),
+            ];
+            bench.push("x", &sound);
+            assert_eq!(bench.take("out"), sound);
+        });
+    }
+
+    #[test]
+    fn routing_headers_with_segments_left_are_answered_with_a_pointer_to_the_type() {
+        both(TEXT, |bench| {
+            for kind in [0, 2, 3, 4, 253] {
+                let mut header = vec![59, 2, kind, 1, 0, 0, 0, 0];
+                header.extend([0x20; 16]);
+                bench.push("x", &[with(43, &header)]);
+                assert_eq!(told(bench), [(0, 42)]);
+            }
+        });
+    }
+
+    #[test]
+    fn unknown_destination_options_are_answered_with_a_pointer_to_them() {
+        both(TEXT, |bench| {
+            bench.push("x", &[with(60, &[59, 0, 1, 0, 0x9e, 0, 0, 0])]);
+            assert_eq!(told(bench), [(2, 44)]);
+            bench.push("x", &[with(60, &[59, 0, 0x5e, 0, 0, 0, 0, 0])]);
+            assert_eq!(bench.drops("x", "unreported"), 1);
+        });
+    }
+
+    #[test]
+    fn hop_by_hop_options_out_of_place_are_an_unrecognised_next_header() {
+        both(TEXT, |bench| {
+            let bytes = [0, 0, 1, 4, 0, 0, 0, 0, 59, 0, 1, 4, 0, 0, 0, 0];
+            bench.push("x", &[with(60, &bytes)]);
+            assert_eq!(told(bench), [(1, 40)]);
+        });
+    }
+
+    #[test]
+    fn endless_chains_many_options_and_fragments_are_dropped_by_name() {
+        both(TEXT, |bench| {
+            let mut chain = [60, 0, 1, 4, 0, 0, 0, 0].repeat(9);
+            bench.push("x", &[with(60, &chain)]);
+            assert_eq!(bench.drops("x", "unreported"), 1);
+            chain = vec![59, 2];
+            chain.extend([0x1e, 0].repeat(9));
+            chain.extend([0; 4]);
+            bench.push("x", &[with(60, &chain)]);
+            assert_eq!(bench.drops("x", "too_many_options"), 1);
+            bench.push("x", &[with(44, &[59, 0, 0, 1, 0, 0, 0, 1])]);
+            assert_eq!(bench.drops("x", "fragment"), 1);
+        });
+    }
+
+    #[test]
+    fn chains_cut_at_every_length_do_no_harm() {
+        let mut chain = vec![60, 0, 5, 2, 0, 0, 1, 0];
+        chain.extend([43, 0, 0x1e, 1, 7, 1, 1, 0]);
+        chain.extend([51, 0, 0, 0, 0, 0, 0, 0]);
+        chain.extend([44, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+        chain.extend([17, 0, 0, 0, 0, 0, 0, 9]);
+        chain.extend(b"12345678");
+        both(TEXT, |bench| {
+            for len in 0..=chain.len() {
+                bench.push("x", &[with(0, &chain[..len])]);
+                let cut = with(0, &chain);
+                bench.push("x", &[&cut[..40 + len]]);
+            }
+            let sent = 2 * (chain.len() as u64 + 1);
+            let came = bench.take("out").len() + bench.take("told").len();
+            let lost: u64 = bench.all_drops().iter().map(|d| d.2).sum();
+            assert_eq!(came as u64 + lost, sent);
+        });
+    }
+}

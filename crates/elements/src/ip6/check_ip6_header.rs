@@ -1,0 +1,190 @@
+//! Checks IPv6 headers, marks them and removes padding.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> c :: CheckIP6Header -> Discard;
+//! c[1] -> Discard;
+//! ```
+//!
+//! Passes packets whose version and length are right and whose addresses may stand on a link. Sets
+//! the network header annotation and the destination annotation, and cuts off what the link layer
+//! put behind the packet. Others leave by output 1, or are dropped if that is not connected.
+//!
+//! A source must not be a multicast, loopback or IPv4-mapped address (RFC 4291, 2.5 and 2.7); the
+//! unspecified address is one only of packets to a group of the link (RFC 4862, RFC 3810). A
+//! destination must not be unspecified, loopback, IPv4-mapped or a group inside a host.
+//!
+//! Arguments:
+//!
+//! - `BADADDRS`: further addresses that must not be sources, as one argument.
+//! - `OFFSET`: bytes before the header. Default 0.
+
+use super::addresses::Addresses6;
+use crate::prelude::*;
+use std::net::Ipv6Addr;
+use wire::{BadHeader, Ipv6, addr, ipv6};
+
+const TOO_SHORT: u8 = 0;
+const BAD_VERSION: u8 = 1;
+const TRUNCATED: u8 = 2;
+const BAD_SOURCE: u8 = 3;
+const BAD_DESTINATION: u8 = 4;
+
+pub(super) struct Config {
+    bad: Vec<Ipv6Addr>,
+    offset: usize,
+}
+
+pub(super) struct CheckIP6Header {
+    config: Arc<Config>,
+    refused: u64,
+}
+
+impl CheckIP6Header {
+    /// Length and destination of a good packet, or why it is not good.
+    #[inline]
+    fn judge(&self, bytes: &[u8]) -> Result<(usize, Ipv6Addr), u8> {
+        let checked = ipv6::check(bytes).map_err(|why| match why {
+            BadHeader::TooShort => TOO_SHORT,
+            BadHeader::BadVersion => BAD_VERSION,
+            _ => TRUNCATED,
+        })?;
+        let ip = Ipv6::new_unchecked(bytes);
+        let (src, dst) = (ip.src(), ip.dst());
+        let unspecified_ok =
+            src.is_unspecified() && addr::is_multicast6(dst) && addr::multicast_scope6(dst) == 2;
+        if (addr::is_martian_source6(src) && !unspecified_ok) || self.config.bad.contains(&src) {
+            return Err(BAD_SOURCE);
+        }
+        if addr::is_martian_destination6(dst) {
+            return Err(BAD_DESTINATION);
+        }
+        Ok((checked.total_len, dst))
+    }
+}
+
+impl Element for CheckIP6Header {
+    const CLASS: &'static str = "CheckIP6Header";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
+    const GIVES: &'static [Facts] = &[Facts::IP6.and(Facts::DST6), Facts::NONE];
+    const SPOILS: Facts = Facts::IP4.and(Facts::DST4);
+    const DROPS: &'static [&'static str] = &[
+        "too_short",
+        "bad_version",
+        "truncated",
+        "bad_source",
+        "bad_destination",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let bad: Option<Addresses6> = args.maybe("BADADDRS", "addresses that must not be sources");
+        Config {
+            bad: bad.unwrap_or_default().plain(),
+            offset: args.optional("OFFSET", 0, "bytes before the header"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> CheckIP6Header {
+        CheckIP6Header {
+            config: Arc::clone(config),
+            refused: 0,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let offset = self.config.offset;
+        match self.judge(packet.data().get(offset..).unwrap_or(&[])) {
+            Ok((len, dst)) => {
+                packet.truncate(offset + len);
+                packet.set_network_offset(offset);
+                packet.set_transport_offset(offset + ipv6::LEN);
+                packet.anno_mut().set_dst6(dst.octets());
+                Verdict::ON
+            }
+            Err(why) => {
+                self.refused += 1;
+                Verdict::reject(why, 1)
+            }
+        }
+    }
+
+    fn take(&mut self, old: CheckIP6Header) {
+        self.refused = old.refused;
+    }
+
+    const HANDLERS: &'static [Handler<CheckIP6Header>] = &[Handler::sum(
+        "drops",
+        "packets refused, whether dropped or sent by output 1",
+        |e| e.refused,
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{a, both, ip6};
+
+    const TEXT: &str = "c :: CheckIP6Header(2001:db8::bad) -> out :: Collect";
+
+    #[test]
+    fn a_good_packet_is_marked_and_loses_its_padding() {
+        both(TEXT, |bench| {
+            let packet = ip6("2001:db8::1", "2001:db8::2", 59, 64, b"abc");
+            let padded = [&packet[..], &[0; 7]].concat();
+            bench.push("c", &[padded]);
+            let out = bench.take_packets("out");
+            assert_eq!(out[0].bytes, packet);
+            assert_eq!(out[0].anno.dst6(), a("2001:db8::2").octets());
+            assert_eq!(out[0].network_offset, 0);
+        });
+    }
+
+    #[test]
+    fn every_fault_has_its_name() {
+        both(TEXT, |bench| {
+            let good = ip6("2001:db8::1", "2001:db8::2", 59, 64, b"abcdefgh");
+            let cut: Vec<&[u8]> = (0..good.len()).map(|n| &good[..n]).collect();
+            bench.push("c", &cut);
+            assert_eq!(bench.drops("c", "too_short"), 40);
+            assert_eq!(bench.drops("c", "truncated"), 8);
+            let mut version = good.clone();
+            version[0] = 0x45;
+            bench.push("c", &[version]);
+            assert_eq!(bench.drops("c", "bad_version"), 1);
+            for source in ["ff02::1", "::1", "::ffff:1.2.3.4", "::", "2001:db8::bad"] {
+                bench.push("c", &[ip6(source, "2001:db8::2", 59, 64, b"")]);
+            }
+            assert_eq!(bench.drops("c", "bad_source"), 5);
+            for destination in ["::", "::1", "::ffff:1.2.3.4", "ff01::1", "ff00::1"] {
+                bench.push("c", &[ip6("2001:db8::1", destination, 59, 64, b"")]);
+            }
+            assert_eq!(bench.drops("c", "bad_destination"), 5);
+            assert_eq!(bench.read("c.drops"), "59");
+            assert!(bench.take("out").is_empty());
+        });
+    }
+
+    #[test]
+    fn the_unspecified_source_speaks_to_groups_of_the_link_only() {
+        both(TEXT, |bench| {
+            bench.push("c", &[ip6("::", "ff02::1:ff00:1", 58, 255, b"")]);
+            assert_eq!(bench.take("out").len(), 1);
+            bench.push("c", &[ip6("::", "ff05::2", 58, 255, b"")]);
+            assert_eq!(bench.drops("c", "bad_source"), 1);
+        });
+    }
+
+    #[test]
+    fn refused_packets_take_output_1_where_it_is_connected() {
+        let text = "c :: CheckIP6Header(OFFSET 2) -> out :: Collect; c[1] -> bad :: Collect";
+        both(text, |bench| {
+            bench.push("c", &[b"zz short"]);
+            let packet = [b"zz", &ip6("fe80::1", "fe80::2", 59, 64, b"x")[..]].concat();
+            bench.push("c", &[&packet]);
+            assert_eq!(bench.take("bad"), [b"zz short"]);
+            assert_eq!(bench.take_packets("out")[0].network_offset, 2);
+        });
+    }
+}

@@ -1,0 +1,102 @@
+//! Counts a hop: decrements the hop limit, and refuses packets that may go no further.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> d :: DecIP6HLIM -> Discard;
+//! d[1] -> ICMP6Error(2001:db8::1, timeexceeded) -> Discard;
+//! ```
+//!
+//! A packet that comes with a hop limit of 0 or 1 leaves unchanged by output 1 (RFC 8200, 3), or is
+//! dropped (`expired`) if that is not connected.
+//!
+//! Keyword arguments:
+//!
+//! - `ACTIVE`: if false, packets pass unchanged. Default true.
+
+use crate::prelude::*;
+
+pub(super) struct DecIP6HLIM {
+    active: bool,
+    expired: u64,
+}
+
+impl Element for DecIP6HLIM {
+    const CLASS: &'static str = "DecIP6HLIM";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP6];
+    const DROPS: &'static [&'static str] = &["expired"];
+
+    type Config = bool;
+
+    fn configure(args: &mut Args) -> bool {
+        args.key("ACTIVE", true, "if false, packets pass unchanged")
+    }
+
+    fn new(active: &Arc<bool>, _: &Init) -> DecIP6HLIM {
+        DecIP6HLIM {
+            active: **active,
+            expired: 0,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !self.active {
+            return Verdict::ON;
+        }
+        match packet.network_mut().get_mut(7) {
+            Some(hops) if *hops > 1 => {
+                *hops -= 1;
+                Verdict::ON
+            }
+            _ => {
+                self.expired += 1;
+                Verdict::reject(0, 1)
+            }
+        }
+    }
+
+    fn take(&mut self, old: DecIP6HLIM) {
+        self.expired = old.expired;
+    }
+
+    const HANDLERS: &'static [Handler<DecIP6HLIM>] = &[
+        Handler::sum("drops", "packets whose hop limit ran out", |e| e.expired),
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::set("set_active", "changes ACTIVE", |e, value, _| {
+            e.active = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{both, ip6};
+
+    #[test]
+    fn every_hop_limit_above_one_is_decremented_and_nothing_else_changes() {
+        let text = "d :: DecIP6HLIM -> out :: Collect; d[1] -> late :: Collect";
+        both(text, |bench| {
+            for hops in 0..=255 {
+                let packet = ip6("2001:db8::1", "2001:db8::2", 59, hops, b"data");
+                bench.push("d", &[&packet]);
+                if hops > 1 {
+                    let after = ip6("2001:db8::1", "2001:db8::2", 59, hops - 1, b"data");
+                    assert_eq!(bench.take("out"), [after]);
+                } else {
+                    assert_eq!(bench.take("late"), [packet]);
+                }
+            }
+            assert_eq!(bench.read("d.drops"), "2");
+        });
+    }
+
+    #[test]
+    fn without_an_output_1_late_packets_are_dropped_by_name() {
+        both("d :: DecIP6HLIM -> out :: Collect", |bench| {
+            bench.push("d", &[ip6("2001:db8::1", "2001:db8::2", 59, 1, b"")]);
+            assert_eq!(bench.drops("d", "expired"), 1);
+        });
+    }
+}

@@ -1,0 +1,40 @@
+mod addresses;
+mod chain;
+mod check_icmp6_header;
+mod check_ip6_extensions;
+mod check_ip6_forward;
+mod check_ip6_header;
+mod dec_ip6_hlim;
+mod fault;
+mod fix_ip6_src;
+mod get_ip6_address;
+mod icmp6_error;
+mod icmp6_ping_responder;
+mod ip6_hop_by_hop;
+mod ip6_local;
+mod ip6_protocol_switch;
+mod limit;
+mod mark_ip6_header;
+mod set_ip6_address;
+#[cfg(test)]
+mod testing;
+
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<check_icmp6_header::CheckICMP6Header>(),
+    Class::of::<check_ip6_extensions::CheckIP6Extensions>(),
+    Class::of::<check_ip6_forward::CheckIP6Forward>(),
+    Class::of::<check_ip6_header::CheckIP6Header>(),
+    Class::of::<dec_ip6_hlim::DecIP6HLIM>(),
+    Class::of::<fix_ip6_src::FixIP6Src>(),
+    Class::of::<get_ip6_address::GetIP6Address>(),
+    Class::of::<icmp6_error::ICMP6Error>(),
+    Class::of::<icmp6_ping_responder::ICMP6PingResponder>(),
+    Class::of::<ip6_hop_by_hop::IP6HopByHop>(),
+    Class::of::<ip6_local::IP6Local>(),
+    Class::of::<ip6_protocol_switch::IP6ProtocolSwitch>(),
+    Class::of::<mark_ip6_header::MarkIP6Header>(),
+    Class::of::<set_ip6_address::SetIP6Address>(),
+];
