@@ -2,7 +2,7 @@
 
 use crate::dpdk::{self, DpdkSizes};
 use crate::memory::{self, Memory};
-use crate::{af_packet, null, pcap};
+use crate::{af_packet, null, pcap, ring, tap, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,6 +73,9 @@ impl Directory {
     }
 
     fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
+        if let Some((_, inside)) = wrap::parse(name)? {
+            return self.probe_driver(inside);
+        }
         if let Some(devargs) = devargs(name) {
             return dpdk::probe(&devargs, self.dpdk);
         }
@@ -81,11 +84,16 @@ impl Directory {
             Some(("mem", rest)) => Ok(memory::probe(&self.memory(rest))),
             Some(("null", rest)) => null::probe(rest),
             Some(("pcap", rest)) => pcap::probe(rest),
+            Some(("ring", _)) => Ok(ring::probe()),
+            Some(("tap", _)) => Ok(tap::probe()),
             _ => af_packet::probe(name),
         }
     }
 
     fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        if let Some((wrap, inside)) = wrap::parse(name)? {
+            return wrap.around(self.open_driver(inside, request)?, &self.events);
+        }
         if let Some(devargs) = devargs(name) {
             return dpdk::open(&devargs, request, self.dpdk);
         }
@@ -94,6 +102,8 @@ impl Directory {
             Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
             Some(("null", rest)) => null::open(rest, request),
             Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
+            Some(("ring", rest)) => ring::open(rest, request),
+            Some(("tap", rest)) => tap::open(rest, request),
             _ => af_packet::open(name, request, &self.events),
         }
     }

@@ -10,7 +10,12 @@
 //! | `memif:role=client,socket=PATH` | shared memory with another program (DPDK's net_memif) |
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
+//! | `ring:NAME` | what is sent to it is received from it |
+//! | `tap:NAME` | a TAP interface, made for the port |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
+//! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
+//! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
+//! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |
 //!
 //! A port opens all its queues at once; each is a value that one worker owns (`engine::port`).
 //! Whatever a port drops has a name in its counters. What happens to a port while it is open (its
@@ -24,9 +29,12 @@ pub mod memory;
 mod null;
 mod offload;
 pub mod pcap;
+mod ring;
 
 mod sys;
+mod tap;
 pub mod waiter;
+mod wrap;
 
 pub use directory::Directory;
 pub use dpdk::DpdkSizes;

@@ -105,6 +105,43 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     }
 }
 
+/// Brings an interface up.
+pub(crate) fn set_up(socket: &OwnedFd, name: &str) -> io::Result<()> {
+    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let fd = socket.as_raw_fd();
+    // SAFETY: as in `interface`; the flags are read back changed.
+    unsafe {
+        check(libc::ioctl(fd, libc::SIOCGIFFLAGS, &mut r))?;
+        r.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        check(libc::ioctl(fd, libc::SIOCSIFFLAGS, &mut r)).map(drop)
+    }
+}
+
+/// Opens one more queue of a TAP interface, which the first makes; non-blocking, frames bare.
+pub(crate) fn tap(name: &str) -> io::Result<OwnedFd> {
+    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;
+    r.ifr_ifru.ifru_flags = flags as libc::c_short;
+    let mode = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: a terminated path; then a valid ifreq that outlives the call.
+    unsafe {
+        let fd = owned(libc::open(c"/dev/net/tun".as_ptr(), mode))?;
+        check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &r))?;
+        Ok(fd)
+    }
+}
+
+/// Writes to a non-blocking descriptor, all at once or not at all.
+pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
+    // SAFETY: pointer and length describe `bytes`.
+    let n = unsafe { libc::write(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
 /// `struct ethtool_drvinfo` of linux/ethtool.h.
 #[repr(C)]
 struct DriverInfo {

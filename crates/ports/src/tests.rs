@@ -166,3 +166,134 @@ fn wrong_names_are_refused_with_a_reason() {
         assert!(error.contains(reason), "{name}: {error}");
     }
 }
+
+#[test]
+fn a_ring_port_carries_packets_between_workers_and_wakes_sleepers() {
+    let directory = Directory::new();
+    let port = directory.open("ring:x", &request(1, 1)).unwrap();
+    let (rx, tx) = (port.rx[0].clone(), port.tx[0].clone());
+    let sender = std::thread::spawn(move || {
+        let mut tx = tx.take().unwrap();
+        let mut batch = Batch::new();
+        let mut next = 0u32;
+        while next < 20_000 || !batch.is_empty() {
+            while batch.len() < 32 && next < 20_000 {
+                batch.push(Packet::from_bytes(&next.to_be_bytes()).unwrap());
+                next += 1;
+            }
+            if tx.transmit(&mut batch) == 0 {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let mut rx = rx.take().unwrap();
+    let (mut waiter, _waker) = crate::waiter::Waiter::new().unwrap();
+    waiter.add(rx.wait_fd().unwrap()).unwrap();
+    let (mut batch, mut expected) = (Batch::new(), 0u32);
+    while expected < 20_000 {
+        if rx.receive(&mut batch, 32) == 0 {
+            let woken = waiter.wait(Duration::from_secs(30));
+            assert_eq!(woken, crate::waiter::Woken::Ready, "after {expected}");
+        }
+        for packet in batch.drain() {
+            assert_eq!(packet.data(), expected.to_be_bytes());
+            expected += 1;
+        }
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn faults_are_counted_and_the_same_for_the_same_seed() {
+    let run = |seed: u32| {
+        let directory = Directory::new();
+        let name = format!("fault:loss=0.2,dup=0.1,corrupt=0.1,seed={seed}/mem:x");
+        let far = directory.memory("x");
+        let port = directory.open(&name, &request(1, 1)).unwrap();
+        let frames: Vec<[u8; 60]> = (0..1000u32).map(|i| [i as u8; 60]).collect();
+        far.inject_all(0, frames.iter().map(|f| &f[..]));
+        let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
+        let mut batch = Batch::new();
+        let mut received = 0;
+        while far.waiting(0) > 0 {
+            received += rx.receive(&mut batch, 32);
+        }
+        assert_eq!(received, batch.len());
+        tx.transmit(&mut batch);
+        let sent: Vec<_> = far.collect().into_iter().map(|s| s.frame).collect();
+        let count = |name| {
+            port.port
+                .counters()
+                .iter()
+                .find(|c| c.0 == name)
+                .map(|c| c.2 as usize)
+                .unwrap()
+        };
+        let (lost, doubled) = (count("fault_lost"), count("fault_doubled"));
+        assert!(lost > 200 && doubled > 100 && count("fault_damaged") > 100);
+        assert_eq!(sent.len(), 1000 + doubled - lost);
+        sent
+    };
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn a_recording_holds_what_crossed() {
+    let file = std::env::temp_dir().join(format!("ashlar-record-{}.pcap", std::process::id()));
+    let directory = Directory::new();
+    let name = format!("record:{}/mem:x", file.display());
+    let far = directory.memory("x");
+    far.limit(10, 1);
+    let port = directory.open(&name, &request(1, 1)).unwrap();
+    far.inject_all(0, [&b"in 1"[..], b"in 2"]);
+    let (mut rx, mut tx) = (port.rx[0].take().unwrap(), port.tx[0].take().unwrap());
+    let mut batch = Batch::new();
+    rx.receive(&mut batch, 32);
+    // The far end has room for one frame: only that one crosses.
+    assert_eq!(tx.transmit(&mut batch), 1);
+    drop((rx, tx, port));
+    directory.close(&name);
+    let recorded = directory
+        .open(&format!("pcap:{}", file.display()), &request(1, 0))
+        .unwrap();
+    assert_eq!(receive_all(&recorded), [b"in 1", b"in 2", b"in 1"]);
+    std::fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn wrong_wrappers_are_refused_with_a_reason() {
+    let directory = Directory::new();
+    for (name, reason) in [
+        ("fault:loss=2/null:", "loss=2"),
+        ("fault:loss=0.1", "names no port"),
+        ("fault:speed=1/null:", "speed=1"),
+        ("pace:fast/null:", "no rate"),
+        ("record:/tmp/x/null:", "names no port"),
+        (
+            "record:/nowhere/x.pcap/null:",
+            "cannot write /nowhere/x.pcap",
+        ),
+        ("pace:1k/null:7", "frame length"),
+    ] {
+        let error = directory.open(name, &request(1, 1)).err().unwrap();
+        assert!(error.contains(reason), "{name}: {error}");
+    }
+    let error = directory.open("ring:x", &request(2, 1)).err().unwrap();
+    assert!(error.contains("give both sides as many"), "{error}");
+}
+
+#[test]
+fn a_paced_port_gives_no_more_than_its_burst_at_once() {
+    let directory = Directory::new();
+    let port = directory.open("pace:1M/null:64", &request(1, 1)).unwrap();
+    let mut rx = port.rx[0].take().unwrap();
+    let mut batch = Batch::new();
+    let start = std::time::Instant::now();
+    let mut received = 0;
+    while received < 10_000 {
+        received += rx.receive(&mut batch, 1000);
+        batch.clear();
+    }
+    assert!(start.elapsed() >= Duration::from_millis(9));
+}

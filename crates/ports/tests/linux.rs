@@ -85,6 +85,10 @@ impl Net {
             .parent()
             .unwrap()
             .join("examples/bridge");
+        assert!(
+            program.exists(),
+            "build it: cargo build -p ports --examples"
+        );
         let mut command = self.command("r", program.to_str().unwrap());
         command.args([a, b, &queues.to_string()]);
         let mut child = command
@@ -335,4 +339,17 @@ fn frames_that_the_router_sends_do_not_come_back_to_it() {
         );
         bridge.end();
     }
+}
+
+#[test]
+fn a_tap_port_talks_to_the_kernel() {
+    let Some(net) = Net::new("a_tap_port_talks_to_the_kernel") else {
+        return;
+    };
+    let bridge = net.bridge("r0", "tap:t0", 2);
+    ip(&format!("-n {}r addr add 10.99.0.9/24 dev t0", net.tag));
+    transfer(&net, "AF_INET", "a", ("r", "10.99.0.9"), 3_000_000);
+    transfer(&net, "AF_INET", "r", ("a", "10.99.0.1"), 3_000_000);
+    let lines = bridge.end();
+    assert_eq!(counter(&lines, "tx_errors"), 0, "{lines:?}");
 }

@@ -1,0 +1,126 @@
+//! `ring:NAME`: what is sent to transmit queue n is received from receive queue n, in this process.
+//! For joining two parts of a configuration, on the same or on other cores, as a cable would.
+
+use crate::directory::Parts;
+use crate::sys;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::ring::{Head, Tail, ring};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+const MAX_QUEUES: usize = 64;
+const DESCRIPTORS: usize = 1024;
+
+struct Ring(PortInfo);
+
+impl Port for Ring {
+    fn info(&self) -> PortInfo {
+        self.0.clone()
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        Vec::new()
+    }
+}
+
+struct Rx {
+    head: Head<Packet>,
+    bell: Arc<OwnedFd>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        if self.head.pop_each(max, |packet| into.push(packet)) == 0 {
+            sys::clear(&self.bell);
+            // Either this look finds what was sent before the bell was silenced, or the sender
+            // finds the ring drained and rings again.
+            fence(SeqCst);
+            self.head.pop_each(max, |packet| into.push(packet));
+        }
+        for packet in into.iter_mut().skip(before) {
+            *packet.anno_mut() = engine::anno::Anno::EMPTY;
+            packet.set_mac_here();
+            packet.anno_mut().packet_type = crate::link_type(packet.data());
+        }
+        into.len() - before
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.bell.as_raw_fd())
+    }
+}
+
+struct Tx {
+    tail: Tail<Packet>,
+    bell: Arc<OwnedFd>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let room = self.tail.capacity().saturating_sub(self.tail.len());
+        let n = room.min(batch.len());
+        let sent = self.tail.push_from(n, &mut batch.drain_front(n));
+        debug_assert_eq!(sent, n);
+        fence(SeqCst);
+        // Everything older has been taken: the receiver may be asleep.
+        if n > 0 && self.tail.len() <= n {
+            sys::signal(&self.bell);
+        }
+        n
+    }
+}
+
+/// What the port offers.
+pub(crate) fn probe() -> PortInfo {
+    PortInfo {
+        driver: "ring".into(),
+        max_rx_queues: MAX_QUEUES,
+        max_tx_queues: MAX_QUEUES,
+        mac: [2, 0, 0, 0, 0, 1],
+        mtu: engine::pool::data_bytes() - 14,
+        node: None,
+        remarks: Vec::new(),
+    }
+}
+
+/// Makes the rings.
+///
+/// # Errors
+/// Queues that would have no other end, or no descriptors left.
+pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
+    let (rx_queues, tx_queues) = (request.rx_queues, request.tx_queues);
+    if rx_queues != tx_queues {
+        return Err(format!(
+            "ring:{name} is received from by {rx_queues} queues and sent to by {tx_queues}: give \
+             both sides as many (QUEUES)"
+        ));
+    }
+    let frames = if request.descriptors == 0 {
+        DESCRIPTORS
+    } else {
+        request.descriptors
+    };
+    let (mut rx, mut tx) = (Vec::new(), Vec::new());
+    for _ in 0..rx_queues {
+        let (tail, head) = ring(frames);
+        let bell = sys::eventfd().map_err(|e| format!("cannot open ring:{name}: {e}"))?;
+        let bell = Arc::new(bell);
+        rx.push(Box::new(Rx {
+            head,
+            bell: Arc::clone(&bell),
+        }) as Box<dyn RxQueue>);
+        tx.push(Box::new(Tx { tail, bell }) as Box<dyn TxQueue>);
+    }
+    Ok(Parts {
+        port: Arc::new(Ring(probe())),
+        rx,
+        tx,
+    })
+}

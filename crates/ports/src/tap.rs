@@ -1,0 +1,175 @@
+//! `tap:NAME`: a TAP interface that the port makes; it goes away with the port.
+//!
+//! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes
+//! checksums and cuts super-frames itself before a frame gets here. One frame is one system call:
+//! a TAP has nothing like `recvmmsg`.
+
+use crate::counts::Count;
+use crate::directory::Parts;
+use crate::sys;
+use engine::packet::{Batch, Packet};
+use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+const MAX_QUEUES: usize = 64;
+
+#[derive(Default)]
+struct Counters {
+    too_long: Count,
+    tx_link_down: Count,
+    tx_errors: Count,
+}
+
+struct Tap {
+    name: String,
+    control: OwnedFd,
+    counts: Arc<Counters>,
+}
+
+impl Port for Tap {
+    fn info(&self) -> PortInfo {
+        let mut info = probe();
+        if let Ok(now) = sys::interface(&self.control, &self.name) {
+            (info.mac, info.mtu) = (now.mac, now.mtu);
+        }
+        info
+    }
+
+    fn link_up(&self) -> bool {
+        sys::interface(&self.control, &self.name).is_ok_and(|now| now.up)
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        vec![
+            ("too_long", None, self.counts.too_long.get()),
+            ("tx_link_down", None, self.counts.tx_link_down.get()),
+            ("tx_errors", None, self.counts.tx_errors.get()),
+        ]
+    }
+}
+
+struct Rx {
+    fd: Arc<OwnedFd>,
+    counts: Arc<Counters>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        while into.len() - before < max {
+            let Some(mut packet) = Packet::new() else {
+                break;
+            };
+            let room = packet.tailroom();
+            let Some(place) = packet.put(room) else {
+                break;
+            };
+            let len = sys::read(self.fd.as_raw_fd(), place);
+            if len == 0 {
+                break;
+            }
+            // The kernel cuts what is longer, and does not tell.
+            if len == room {
+                self.counts.too_long.add_shared(1);
+                continue;
+            }
+            packet.truncate(len);
+            packet.set_mac_here();
+            packet.anno_mut().packet_type = crate::link_type(packet.data());
+            into.push(packet);
+        }
+        into.len() - before
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+}
+
+struct Tx {
+    fd: Arc<OwnedFd>,
+    counts: Arc<Counters>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut done = 0;
+        for packet in batch.iter() {
+            if let Err(e) = sys::write(&self.fd, packet.data()) {
+                match e.raw_os_error() {
+                    Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => break,
+                    Some(libc::EIO) => self.counts.tx_link_down.add_shared(1),
+                    _ => self.counts.tx_errors.add_shared(1),
+                }
+            }
+            done += 1;
+        }
+        drop(batch.drain_front(done));
+        done
+    }
+}
+
+/// What the port offers.
+pub(crate) fn probe() -> PortInfo {
+    PortInfo {
+        driver: "tap".into(),
+        max_rx_queues: MAX_QUEUES,
+        max_tx_queues: MAX_QUEUES,
+        mac: [0; 6],
+        mtu: 1500,
+        node: None,
+        remarks: Vec::new(),
+    }
+}
+
+/// Makes the interface and brings it up.
+///
+/// # Errors
+/// A sentence: no permission, no TUN driver, a name that is taken or too long.
+pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
+    let failed = |e: io::Error| match e.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            format!("no permission to make tap:{name}: run as root or give CAP_NET_ADMIN")
+        }
+        Some(libc::ENOENT | libc::ENODEV) => {
+            format!("cannot make tap:{name}: there is no /dev/net/tun; run `modprobe tun`")
+        }
+        Some(libc::EBUSY) => format!("cannot make tap:{name}: an interface {name} is in use"),
+        _ => format!("cannot make tap:{name}: {e}"),
+    };
+    // As many as are received from: the kernel spreads frames over all of them.
+    let mut fds = Vec::new();
+    for _ in 0..request.rx_queues.max(1) {
+        fds.push(Arc::new(sys::tap(name).map_err(failed)?));
+    }
+    let control = sys::control_socket().map_err(failed)?;
+    sys::set_up(&control, name).map_err(failed)?;
+    let counts = Arc::new(Counters::default());
+    let rx = fds.iter().take(request.rx_queues).map(|fd| {
+        Box::new(Rx {
+            fd: Arc::clone(fd),
+            counts: Arc::clone(&counts),
+        }) as Box<dyn RxQueue>
+    });
+    let rx = rx.collect();
+    let tx = (0..request.tx_queues).map(|queue| {
+        let fd = Arc::clone(&fds[queue % fds.len()]);
+        Box::new(Tx {
+            fd,
+            counts: Arc::clone(&counts),
+        }) as Box<dyn TxQueue>
+    });
+    let tx = tx.collect();
+    let port = Tap {
+        name: name.to_string(),
+        control,
+        counts,
+    };
+    Ok(Parts {
+        port: Arc::new(port),
+        rx,
+        tx,
+    })
+}

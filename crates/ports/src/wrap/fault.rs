@@ -1,0 +1,186 @@
+//! `fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT`: loses, doubles and damages frames, both ways,
+//! the same ones for the same seed.
+
+use super::Wrapped;
+use crate::counts::Count;
+use crate::directory::Parts;
+use engine::packet::{Batch, Packet};
+use engine::port::{PortCounter, RxQueue, TxQueue};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// Probabilities per frame, from 0 to 1, and the seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    loss: f64,
+    dup: f64,
+    corrupt: f64,
+    seed: u64,
+}
+
+impl Rates {
+    /// Reads `NAME=VALUE,...`.
+    pub(super) fn parse(text: &str) -> Result<Rates, String> {
+        let mut rates = Rates::default();
+        for setting in text.split(',').filter(|s| !s.is_empty()) {
+            let wrong =
+                || format!("fault: {setting} is none of loss=, dup=, corrupt= (0 to 1), seed=");
+            let (name, value) = setting.split_once('=').ok_or_else(wrong)?;
+            if name == "seed" {
+                rates.seed = value.parse().map_err(|_| wrong())?;
+                continue;
+            }
+            let share: f64 = value.parse().map_err(|_| wrong())?;
+            if !(0.0..=1.0).contains(&share) {
+                return Err(wrong());
+            }
+            match name {
+                "loss" => rates.loss = share,
+                "dup" => rates.dup = share,
+                "corrupt" => rates.corrupt = share,
+                _ => return Err(wrong()),
+            }
+        }
+        Ok(rates)
+    }
+}
+
+#[derive(Default)]
+struct Counters {
+    lost: Count,
+    doubled: Count,
+    damaged: Count,
+}
+
+/// Decides about frames.
+struct Dice {
+    rates: Rates,
+    state: u64,
+    counts: Arc<Counters>,
+}
+
+impl Dice {
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn falls(&mut self, share: f64) -> bool {
+        ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
+    }
+
+    /// What becomes of a frame: nothing, it, or it and a copy.
+    fn roll(&mut self, mut packet: Packet, deliver: &mut impl FnMut(Packet)) {
+        if self.falls(self.rates.loss) {
+            return self.counts.lost.add_shared(1);
+        }
+        if self.falls(self.rates.corrupt) && packet.len() > 0 {
+            let bit = self.next() as usize % (packet.len() * 8);
+            packet.data_mut()[bit / 8] ^= 1 << (bit % 8);
+            self.counts.damaged.add_shared(1);
+        }
+        if self.falls(self.rates.dup)
+            && let Some(copy) = packet.copy()
+        {
+            deliver(copy);
+            self.counts.doubled.add_shared(1);
+        }
+        deliver(packet);
+    }
+}
+
+struct Rx {
+    inner: Box<dyn RxQueue>,
+    dice: Dice,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        let mut batch = Batch::new();
+        // Each frame may become two.
+        self.inner.receive(&mut batch, max.div_ceil(2));
+        for packet in batch.drain() {
+            self.dice.roll(packet, &mut |packet| {
+                if into.len() - before < max {
+                    into.push(packet);
+                }
+            });
+        }
+        into.len() - before
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.inner.wait_fd()
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+}
+
+struct Tx {
+    inner: Box<dyn TxQueue>,
+    dice: Dice,
+    /// Frames that the port had no room for last time, now first in line: their dice have fallen.
+    rolled: usize,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let asked = batch.len();
+        let mut line: Batch = batch.drain_front(self.rolled).collect();
+        for packet in batch.drain() {
+            self.dice.roll(packet, &mut |packet| line.push(packet));
+        }
+        self.inner.transmit(&mut line);
+        self.rolled = line.len();
+        batch.append(&mut line);
+        asked.saturating_sub(batch.len())
+    }
+}
+
+/// Puts the wrapper around a port.
+pub(super) fn around(rates: Rates, parts: Parts) -> Parts {
+    let counts = Arc::new(Counters::default());
+    let dice = |side: u64, queue: usize| Dice {
+        rates,
+        state: rates.seed ^ (side << 32 | queue as u64) << 16,
+        counts: Arc::clone(&counts),
+    };
+    let rx = parts.rx.into_iter().enumerate().map(|(queue, inner)| {
+        Box::new(Rx {
+            inner,
+            dice: dice(0, queue),
+        }) as Box<dyn RxQueue>
+    });
+    let rx = rx.collect();
+    let tx = parts.tx.into_iter().enumerate().map(|(queue, inner)| {
+        Box::new(Tx {
+            inner,
+            dice: dice(1, queue),
+            rolled: 0,
+        }) as Box<dyn TxQueue>
+    });
+    let tx = tx.collect();
+    let more = move || -> Vec<PortCounter> {
+        vec![
+            ("fault_lost", None, counts.lost.get()),
+            ("fault_doubled", None, counts.doubled.get()),
+            ("fault_damaged", None, counts.damaged.get()),
+        ]
+    };
+    Parts {
+        port: Arc::new(Wrapped {
+            inner: parts.port,
+            what: "fault",
+            more,
+        }),
+        rx,
+        tx,
+    }
+}

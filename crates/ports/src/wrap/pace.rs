@@ -1,0 +1,76 @@
+//! `pace:RATE/PORT`: receives no more than RATE packets per second and queue (`100000`, `100k`, `2M`).
+
+use super::Wrapped;
+use crate::directory::Parts;
+use engine::packet::Batch;
+use engine::port::RxQueue;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Packets that may come at once after a pause.
+const BURST: f64 = 256.0;
+
+/// Reads a rate in packets per second.
+pub(super) fn parse(text: &str) -> Result<f64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate * factor),
+        _ => Err(format!(
+            "pace: {text} is no rate in packets per second, such as 100k"
+        )),
+    }
+}
+
+struct Rx {
+    inner: Box<dyn RxQueue>,
+    rate: f64,
+    tokens: f64,
+    filled: Option<Instant>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let now = Instant::now();
+        let since = self
+            .filled
+            .replace(now)
+            .map_or(0.0, |then| (now - then).as_secs_f64());
+        self.tokens = (self.tokens + since * self.rate).min(BURST);
+        let n = self.inner.receive(into, max.min(self.tokens as usize));
+        self.tokens -= n as f64;
+        n
+    }
+
+    // No descriptor: a packet that waits for its time must not wake anybody.
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+}
+
+/// Puts the wrapper around a port.
+pub(super) fn around(rate: f64, parts: Parts) -> Parts {
+    let rx = parts.rx.into_iter().map(|inner| {
+        Box::new(Rx {
+            inner,
+            rate,
+            tokens: 0.0,
+            filled: None,
+        }) as Box<dyn RxQueue>
+    });
+    let rx = rx.collect();
+    let port = Arc::new(Wrapped {
+        inner: parts.port,
+        what: "pace",
+        more: Vec::new,
+    });
+    Parts {
+        port,
+        rx,
+        tx: parts.tx,
+    }
+}

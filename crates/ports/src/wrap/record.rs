@@ -1,0 +1,121 @@
+//! `record:FILE.pcap/PORT`: writes what crosses a port, both ways, into a capture file, in the order of
+//! the calls. Queues share the file under a lock: not for measuring.
+
+use super::Wrapped;
+use crate::counts::Count;
+use crate::directory::{Events, Parts};
+use crate::pcap::format::Writer;
+use engine::packet::{Batch, Packet};
+use engine::port::{RxQueue, TxQueue};
+use std::fs::File;
+use std::io::BufWriter;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+struct Tape {
+    name: String,
+    /// `None` after the first error, which is said once.
+    writer: Mutex<Option<Writer<BufWriter<File>>>>,
+    lost: Count,
+    events: Events,
+}
+
+impl Tape {
+    fn write<'a>(&self, packets: impl Iterator<Item = &'a Packet>) {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_nanos() as u64);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        for packet in packets {
+            let Some(file) = writer.as_mut() else {
+                self.lost.add_shared(1);
+                continue;
+            };
+            if let Err(e) = file.write(now, packet.data()) {
+                self.events
+                    .say(format!("{}: recording ends: {e}", self.name));
+                self.lost.add_shared(1);
+                *writer = None;
+            }
+        }
+    }
+}
+
+struct Rx {
+    inner: Box<dyn RxQueue>,
+    tape: Arc<Tape>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let before = into.len();
+        let n = self.inner.receive(into, max);
+        if n > 0 {
+            self.tape.write(into.iter().skip(before));
+        }
+        n
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        self.inner.wait_fd()
+    }
+
+    fn ended(&self) -> bool {
+        self.inner.ended()
+    }
+}
+
+struct Tx {
+    inner: Box<dyn TxQueue>,
+    tape: Arc<Tape>,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        // Only what the port takes has crossed; copies tell what that was.
+        let copies: Vec<Option<Packet>> = batch.iter().map(Packet::copy).collect();
+        let n = self.inner.transmit(batch);
+        self.tape.write(copies.iter().take(n).flatten());
+        n
+    }
+}
+
+/// Puts the wrapper around a port.
+///
+/// # Errors
+/// The file cannot be made.
+pub(super) fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
+    let writer = File::create(file).and_then(|made| Writer::new(BufWriter::new(made)));
+    let writer = writer.map_err(|e| format!("cannot write {file}: {e}"))?;
+    let tape = Arc::new(Tape {
+        name: format!("record:{file}"),
+        writer: Mutex::new(Some(writer)),
+        lost: Count::default(),
+        events: events.clone(),
+    });
+    let rx = parts.rx.into_iter().map(|inner| {
+        Box::new(Rx {
+            inner,
+            tape: Arc::clone(&tape),
+        }) as Box<dyn RxQueue>
+    });
+    let rx = rx.collect();
+    let tx = parts.tx.into_iter().map(|inner| {
+        Box::new(Tx {
+            inner,
+            tape: Arc::clone(&tape),
+        }) as Box<dyn TxQueue>
+    });
+    let tx = tx.collect();
+    let more = move || vec![("record_lost", None, tape.lost.get())];
+    Ok(Parts {
+        port: Arc::new(Wrapped {
+            inner: parts.port,
+            what: "record",
+            more,
+        }),
+        rx,
+        tx,
+    })
+}
