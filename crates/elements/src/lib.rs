@@ -5,8 +5,12 @@
 
 /// Classes that move, count and copy packets.
 pub mod basic;
+/// Classes that sort packets by their bytes.
+pub mod classify;
 /// Classes that receive from and send to ports.
 pub mod device;
+/// Classes of Ethernet frames, and those that add and remove headers.
+pub mod ether;
 /// Classes that hold information and no packets.
 pub mod info;
 /// IPv6: headers, errors, neighbours.
@@ -25,7 +29,9 @@ use engine::plan::Registry;
 /// Every class, by folder.
 pub const CLASSES: &[&[Class]] = &[
     basic::CLASSES,
+    classify::CLASSES,
     device::CLASSES,
+    ether::CLASSES,
     info::CLASSES,
     ip6::CLASSES,
     queue::CLASSES,

@@ -1,0 +1,83 @@
+//! Stops packets that are too long.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> CheckLength(1500) -> Discard;
+//! ```
+//!
+//! They leave by output 1, or are dropped there (`too_long`).
+//!
+//! Arguments:
+//!
+//! - `LENGTH`: bytes of the longest packet that passes.
+
+use crate::prelude::*;
+
+const TOO_LONG: u8 = 0;
+const LONGER: u8 = 1;
+
+pub(super) struct CheckLength {
+    length: usize,
+}
+
+impl Element for CheckLength {
+    const CLASS: &'static str = "CheckLength";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
+    const DROPS: &'static [&'static str] = &["too_long"];
+
+    type Config = usize;
+
+    fn configure(args: &mut Args) -> usize {
+        args.required("LENGTH", "bytes of the longest packet that passes")
+    }
+
+    fn new(length: &Arc<usize>, _: &Init) -> CheckLength {
+        CheckLength { length: **length }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if packet.len() <= self.length {
+            Verdict::ON
+        } else {
+            Verdict::reject(TOO_LONG, LONGER)
+        }
+    }
+
+    const HANDLERS: &'static [Handler<CheckLength>] = &[
+        Handler::text(
+            "length",
+            "bytes of the longest packet that passes",
+            |e, _| Ok(e.length.to_string()),
+        ),
+        Handler::set("set_length", "changes the length", |e, value, _| {
+            e.length = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_longest_that_passes_is_as_long_as_said() {
+        let mut bench = Bench::new(crate::CLASSES, "c :: CheckLength(3) -> out :: Collect");
+        bench.push("c", &[&b"abc"[..], b"abcd", b""]);
+        assert_eq!(bench.take("out"), [&b"abc"[..], b""]);
+        assert_eq!(bench.drops("c", "too_long"), 1);
+    }
+
+    #[test]
+    fn longer_ones_have_an_output() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "c :: CheckLength(3) -> Discard; c[1] -> out :: Collect",
+        );
+        bench.push("c", &[b"abcd"]);
+        bench.write("c.set_length", "4");
+        bench.push("c", &[b"efgh"]);
+        assert_eq!(bench.take("out"), [b"abcd"]);
+    }
+}

@@ -1,0 +1,73 @@
+//! Lets packets of one paint pass.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Paint(2) -> CheckPaint(2) -> Discard;
+//! ```
+//!
+//! The others leave by output 1, or are dropped there (`other_paint`).
+//!
+//! Arguments:
+//!
+//! - `COLOR`: the paint, 0 to 255; see Paint.
+
+use crate::prelude::*;
+
+const OTHER_PAINT: u8 = 0;
+const OTHERS: u8 = 1;
+
+pub(super) struct CheckPaint {
+    color: u8,
+}
+
+impl Element for CheckPaint {
+    const CLASS: &'static str = "CheckPaint";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "others?"]);
+    const DROPS: &'static [&'static str] = &["other_paint"];
+
+    type Config = u8;
+
+    fn configure(args: &mut Args) -> u8 {
+        args.required("COLOR", "the paint that passes")
+    }
+
+    fn new(color: &Arc<u8>, _: &Init) -> CheckPaint {
+        CheckPaint { color: **color }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if packet.anno().paint == self.color {
+            Verdict::ON
+        } else {
+            Verdict::reject(OTHER_PAINT, OTHERS)
+        }
+    }
+
+    const HANDLERS: &'static [Handler<CheckPaint>] = &[
+        Handler::text("color", "the paint that passes", |e, _| {
+            Ok(e.color.to_string())
+        }),
+        Handler::set("set_color", "changes the paint", |e, value, _| {
+            e.color = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn one_paint_passes() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "a :: Paint(1) -> c :: CheckPaint(1) -> out :: Collect; b :: Paint(2) -> c",
+        );
+        bench.push("a", &[b"a"]);
+        bench.push("b", &[b"b"]);
+        assert_eq!(bench.take("out"), [b"a"]);
+        assert_eq!(bench.drops("c", "other_paint"), 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! Sorts packets by their bytes: each pattern has an output.
+//!
+//! ```click
+//! FromDevice(eth0)
+//!     -> c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+//! c[0] -> Discard;   // ARP requests
+//! c[1] -> Discard;   // ARP replies
+//! c[2] -> Discard;   // IPv4
+//! c[3] -> Discard;   // everything else
+//! ```
+//!
+//! A packet leaves by the output of the first pattern that matches it; if none does it is dropped
+//! (`no_match`). A pattern is a list of clauses separated by spaces, which must all hold:
+//!
+//! - `OFFSET/VALUE`: the bytes from OFFSET (decimal) on are VALUE (hex). `?` is a hex digit that may
+//!   be anything.
+//! - `OFFSET/VALUE%MASK`: they are, in the bits that are set in MASK.
+//! - `!CLAUSE`: the clause does not hold.
+//! - `-`, alone: every packet matches.
+//!
+//! A clause about bytes behind the end of the packet does not hold. The patterns are compiled: no
+//! bits of a packet are looked at twice, however many patterns there are. The `program` handler
+//! shows how they are decided.
+//!
+//! Arguments:
+//!
+//! - `PATTERN`: one per output, at most 255.
+
+use super::pattern;
+use super::program::Program;
+use crate::prelude::*;
+
+const NO_MATCH: u8 = 0;
+
+pub(super) struct Config {
+    program: Program,
+    patterns: Vec<String>,
+}
+
+pub(super) struct Classifier(Arc<Config>);
+
+impl Element for Classifier {
+    const CLASS: &'static str = "Classifier";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const DROPS: &'static [&'static str] = &["no_match"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let given = args.rest("PATTERN", "clauses such as 12/0800, or -", "one per output");
+        let mut patterns = Vec::new();
+        for arg in &given {
+            match pattern::parse(&arg.words()) {
+                Ok(pattern) => patterns.push(pattern),
+                Err((message, help)) => args.error_with_help(arg, message, help),
+            }
+        }
+        if given.is_empty() || given.len() > 255 {
+            args.error_in_whole(
+                format!("a Classifier cannot have {} patterns", given.len()),
+                "give between 1 and 255",
+            );
+            patterns.truncate(255);
+        }
+        let program = Program::compile(&patterns).or_else(|| {
+            args.error_in_whole(
+                "the patterns take too many decisions",
+                "split them over several Classifiers",
+            );
+            Program::compile(&[])
+        });
+        Config {
+            program: program.expect("no patterns take no decisions"),
+            patterns: given.into_iter().map(|arg| arg.raw).collect(),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> Classifier {
+        Classifier(Arc::clone(config))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match self.0.program.run(packet.data()) {
+            Some(output) => Verdict::out(output),
+            None => Verdict::drop(NO_MATCH),
+        }
+    }
+
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (None, Some(config.patterns.len()))
+    }
+
+    const HANDLERS: &'static [Handler<Classifier>] = &[
+        Handler::shared(
+            "program",
+            "the decisions, as Click shows them",
+            |config: &Config, _| Ok(config.program.to_string()),
+        ),
+        Handler::shared("patterns", "one per line", |config: &Config, _| {
+            Ok(config.patterns.join("\n"))
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    const TEXT: &str = "c :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -);
+        c[0] -> a :: Collect; c[1] -> b :: Collect; c[2] -> c2 :: Collect; c[3] -> d :: Collect";
+
+    fn frame(ethertype: u16, op: u8) -> Vec<u8> {
+        let mut frame = vec![0; 22];
+        frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
+        frame[21] = op;
+        frame
+    }
+
+    #[test]
+    fn the_example_of_the_manual_is_compiled_as_click_compiles_it() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        assert_eq!(
+            bench.read("c.program"),
+            " 0  12/08060000%ffff0000  yes->step 1  no->step 3
+ 1  20/00010000%ffff0000  yes->[0]  no->step 2
+ 2  20/00020000%ffff0000  yes->[1]  no->[3]
+ 3  12/08000000%ffff0000  yes->[2]  no->[3]
+safe length 22
+alignment offset 0
+"
+        );
+        assert_eq!(bench.read("c.patterns").lines().count(), 4);
+    }
+
+    #[test]
+    fn packets_leave_by_the_first_pattern_that_matches() {
+        for make in [Bench::new, Bench::strict] {
+            let mut bench = make(crate::CLASSES, TEXT);
+            let short = frame(0x806, 1)[..21].to_vec();
+            bench.push(
+                "c",
+                &[
+                    frame(0x800, 9),
+                    frame(0x806, 2),
+                    frame(0x806, 1),
+                    frame(0x806, 3),
+                    frame(0x86dd, 0),
+                    short.clone(),
+                    vec![],
+                ],
+            );
+            assert_eq!(bench.take("a"), [frame(0x806, 1)]);
+            assert_eq!(bench.take("b"), [frame(0x806, 2)]);
+            assert_eq!(bench.take("c2"), [frame(0x800, 9)]);
+            assert_eq!(
+                bench.take("d"),
+                [frame(0x806, 3), frame(0x86dd, 0), short, vec![]]
+            );
+        }
+    }
+
+    #[test]
+    fn what_matches_nothing_is_dropped_by_name() {
+        let mut bench = Bench::new(crate::CLASSES, "c :: Classifier(!0/61) -> out :: Collect");
+        bench.push("c", &[&b"abc"[..], b"bcd", b""]);
+        assert_eq!(bench.take("out"), [&b"bcd"[..], b""]);
+        assert_eq!(bench.drops("c", "no_match"), 1);
+    }
+
+    #[test]
+    fn mistakes_are_told_all_at_once_and_outputs_are_counted() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> c :: Classifier(12/08, 12/8, zwölf/00, -) -> Discard",
+        );
+        assert!(
+            errors.contains("in `12/8` the value has no even number"),
+            "{errors}"
+        );
+        assert!(errors.contains("the offset is no number"), "{errors}");
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> c :: Classifier(12/08, -) -> Discard",
+        );
+        assert!(
+            errors.contains("output 1 (out1) is not connected"),
+            "{errors}"
+        );
+        let errors = testkit::errors(crate::CLASSES, "Idle -> c :: Classifier -> Discard");
+        assert!(errors.contains("cannot have 0 patterns"), "{errors}");
+    }
+}

@@ -1,0 +1,91 @@
+//! Stops packets that came as link-layer broadcast or multicast.
+//!
+//! A router must not forward them (RFC 1812, 5.3.4). It goes by the packet type annotation, which
+//! FromDevice and HostEtherFilter set.
+//!
+//! ```click
+//! FromDevice(eth0) -> DropBroadcasts -> Discard;
+//! ```
+//!
+//! They leave by output 1, or are dropped there (`broadcast`).
+
+use crate::prelude::*;
+use engine::anno::PacketType;
+
+const BROADCAST: u8 = 0;
+const FILTERED: u8 = 1;
+
+pub(super) struct DropBroadcasts {
+    drops: u64,
+}
+
+impl Element for DropBroadcasts {
+    const CLASS: &'static str = "DropBroadcasts";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "broadcasts?"]);
+    const DROPS: &'static [&'static str] = &["broadcast"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> DropBroadcasts {
+        DropBroadcasts { drops: 0 }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.anno().packet_type {
+            PacketType::Broadcast | PacketType::Multicast => {
+                self.drops += 1;
+                Verdict::reject(BROADCAST, FILTERED)
+            }
+            _ => Verdict::ON,
+        }
+    }
+
+    fn take(&mut self, old: DropBroadcasts) {
+        *self = old;
+    }
+
+    const HANDLERS: &'static [Handler<DropBroadcasts>] =
+        &[Handler::sum("drops", "packets stopped", |e| e.drops)];
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::anno::PacketType::{self, *};
+    use engine::packet::Packet;
+    use testkit::Bench;
+
+    fn packet(packet_type: PacketType) -> Packet {
+        let mut packet = Packet::from_bytes(&[packet_type as u8]).expect("it fits");
+        packet.anno_mut().packet_type = packet_type;
+        packet
+    }
+
+    fn all() -> impl Iterator<Item = Packet> {
+        [Host, Broadcast, Multicast, OtherHost]
+            .into_iter()
+            .map(packet)
+    }
+
+    #[test]
+    fn broadcasts_and_multicasts_stop_here() {
+        let mut bench = Bench::new(crate::CLASSES, "d :: DropBroadcasts -> out :: Collect");
+        bench.push_packets("d", 0, all().collect());
+        assert_eq!(bench.take("out"), [[Host as u8], [OtherHost as u8]]);
+        assert_eq!(bench.drops("d", "broadcast"), 2);
+        assert_eq!(bench.read("d.drops"), "2");
+    }
+
+    #[test]
+    fn or_leave_by_output_one() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "d :: DropBroadcasts -> Discard; d[1] -> out :: Collect",
+        );
+        bench.push_packets("d", 0, all().collect());
+        assert_eq!(bench.take("out"), [[Broadcast as u8], [Multicast as u8]]);
+    }
+}

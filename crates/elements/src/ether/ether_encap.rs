@@ -1,0 +1,133 @@
+//! Puts an Ethernet header before packets, always the same one.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3)
+//!     -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02)
+//!     -> Discard;
+//! ```
+//!
+//! For IP packets ARPQuerier is usually what you want. A packet without room before it is dropped
+//! (`no_headroom`).
+//!
+//! Arguments:
+//!
+//! - `ETHERTYPE`: such as 0x0800.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+
+use crate::prelude::*;
+use engine::units::parse;
+use wire::{EtherAddr, ether};
+
+const NO_HEADROOM: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub(super) struct EtherEncap {
+    ethertype: u16,
+    src: EtherAddr,
+    dst: EtherAddr,
+}
+
+impl Element for EtherEncap {
+    const CLASS: &'static str = "EtherEncap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const SPOILS: Facts = Facts::AT_NETWORK;
+    const DROPS: &'static [&'static str] = &["no_headroom"];
+
+    type Config = EtherEncap;
+
+    fn configure(args: &mut Args) -> EtherEncap {
+        EtherEncap {
+            ethertype: args.required("ETHERTYPE", "what follows the header"),
+            src: args.required("SRC", "the source address"),
+            dst: args.required("DST", "the destination address"),
+        }
+    }
+
+    fn new(config: &Arc<EtherEncap>, _: &Init) -> EtherEncap {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.push(ether::LEN) {
+            Some(head) => {
+                head.copy_from_slice(&ether::header(self.dst, self.src, self.ethertype));
+                packet.set_mac_here();
+                Verdict::ON
+            }
+            None => Verdict::drop(NO_HEADROOM),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<EtherEncap>] = &[
+        Handler::text("src", "the source address", |e, _| Ok(e.src.to_string())),
+        Handler::text("dst", "the destination address", |e, _| {
+            Ok(e.dst.to_string())
+        }),
+        Handler::text("ethertype", "what follows the header", |e, _| {
+            Ok(format!("{:#06x}", e.ethertype))
+        }),
+        Handler::set("set_src", "changes the source address", |e, value, _| {
+            e.src = parse(value)?;
+            Ok(())
+        }),
+        Handler::set(
+            "set_dst",
+            "changes the destination address",
+            |e, value, _| {
+                e.dst = parse(value)?;
+                Ok(())
+            },
+        ),
+        Handler::set("set_ethertype", "changes the Ethertype", |e, value, _| {
+            e.ethertype = parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_header_comes_first_and_can_be_changed() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "e :: EtherEncap(0x0806, 2:0:0:0:0:1, ff:ff:ff:ff:ff:ff) -> out :: Collect",
+        );
+        bench.push("e", &[b"x"]);
+        bench.write("e.set_dst", "2:0:0:0:0:9");
+        bench.write("e.set_src", "2:0:0:0:0:8");
+        bench.write("e.set_ethertype", "0x0800");
+        bench.push("e", &[b"y"]);
+        assert_eq!(
+            bench.take("out"),
+            [
+                *b"\xff\xff\xff\xff\xff\xff\x02\0\0\0\0\x01\x08\x06x",
+                *b"\x02\0\0\0\0\x09\x02\0\0\0\0\x08\x08\0y",
+            ]
+        );
+        assert_eq!(bench.read("e.ethertype"), "0x0800");
+        assert!(bench.try_write("e.set_dst", "nowhere").is_err());
+        assert_eq!(bench.read("e.dst"), "02:00:00:00:00:09");
+    }
+
+    #[test]
+    fn arguments_are_told_apart_by_their_mistakes() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> EtherEncap(70000, 2:0:0) -> Discard",
+        );
+        for wrong in [
+            "ETHERTYPE must lie between 0 and 65535, not be 70000",
+            "SRC must be an Ethernet address",
+            "required argument DST is missing",
+        ] {
+            assert!(errors.contains(wrong), "{errors}");
+        }
+    }
+}

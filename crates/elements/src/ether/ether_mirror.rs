@@ -1,0 +1,53 @@
+//! Swaps the Ethernet source and destination addresses.
+//!
+//! ```click
+//! FromDevice(eth0) -> EtherMirror -> Queue -> ToDevice(eth0);
+//! ```
+//!
+//! A frame too short to have both is dropped (`too_short`).
+
+use crate::prelude::*;
+
+const TOO_SHORT: u8 = 0;
+
+pub(super) struct EtherMirror;
+
+impl Element for EtherMirror {
+    const CLASS: &'static str = "EtherMirror";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["too_short"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> EtherMirror {
+        EtherMirror
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.data_mut().first_chunk_mut::<12>() {
+            Some(addresses) => {
+                addresses.rotate_left(6);
+                Verdict::ON
+            }
+            None => Verdict::drop(TOO_SHORT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_addresses_change_places() {
+        let mut bench = Bench::new(crate::CLASSES, "m :: EtherMirror -> out :: Collect");
+        bench.push("m", &[&b"ddddddssssss\x08\0rest"[..], b"short"]);
+        assert_eq!(bench.take("out"), [b"ssssssdddddd\x08\0rest"]);
+        assert_eq!(bench.drops("m", "too_short"), 1);
+    }
+}

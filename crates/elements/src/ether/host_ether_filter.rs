@@ -1,0 +1,138 @@
+//! Lets pass what a station with some Ethernet address would receive.
+//!
+//! ```click
+//! FromDevice(eth0) -> HostEtherFilter(02:00:00:00:00:01) -> Discard;
+//! ```
+//!
+//! It sets the packet type annotation (host, broadcast, multicast, other host) by the destination
+//! address. Frames that it refuses leave by output 1, or are dropped there (`own`, `other`). A
+//! frame too short to tell is dropped (`too_short`).
+//!
+//! Arguments:
+//!
+//! - `ETHER`: the station's address.
+//! - `DROP_OWN`: whether to refuse frames that come from this address. Default false.
+//! - `DROP_OTHER`: whether to refuse frames to other stations. Default true.
+//! - `OFFSET`: where the Ethernet header starts, in bytes. Default 0.
+
+use crate::prelude::*;
+use engine::anno::PacketType;
+use wire::{Ether, EtherAddr};
+
+const OWN: u8 = 0;
+const OTHER: u8 = 1;
+const TOO_SHORT: u8 = 2;
+const FILTERED: u8 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct HostEtherFilter {
+    ether: EtherAddr,
+    drop_own: bool,
+    drop_other: bool,
+    offset: usize,
+}
+
+impl Element for HostEtherFilter {
+    const CLASS: &'static str = "HostEtherFilter";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "filtered?"]);
+    const DROPS: &'static [&'static str] = &["own", "other", "too_short"];
+
+    type Config = HostEtherFilter;
+
+    fn configure(args: &mut Args) -> HostEtherFilter {
+        HostEtherFilter {
+            ether: args.required("ETHER", "the station's address"),
+            drop_own: args.optional("DROP_OWN", false, "whether to refuse what it sent itself"),
+            drop_other: args.optional("DROP_OTHER", true, "whether to refuse what is for others"),
+            offset: args.key("OFFSET", 0, "where the header starts"),
+        }
+    }
+
+    fn new(config: &Arc<HostEtherFilter>, _: &Init) -> HostEtherFilter {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Some(Ok(frame)) = packet.data().get(self.offset..).map(Ether::new_checked) else {
+            return Verdict::drop(TOO_SHORT);
+        };
+        let (dst, own) = (frame.dst(), frame.src() == self.ether);
+        let packet_type = if dst == self.ether {
+            PacketType::Host
+        } else if dst.is_broadcast() {
+            PacketType::Broadcast
+        } else if dst.is_group() {
+            PacketType::Multicast
+        } else {
+            PacketType::OtherHost
+        };
+        packet.anno_mut().packet_type = packet_type;
+        if own && self.drop_own {
+            Verdict::reject(OWN, FILTERED)
+        } else if packet_type == PacketType::OtherHost && self.drop_other {
+            Verdict::reject(OTHER, FILTERED)
+        } else {
+            Verdict::ON
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::anno::PacketType::*;
+    use testkit::Bench;
+
+    const ME: &str = "02:00:00:00:00:01";
+
+    fn frame(dst: &str, src: &str) -> Vec<u8> {
+        testkit::ip4().ether(src, dst).bytes()
+    }
+
+    #[test]
+    fn frames_are_sorted_by_their_destination() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            &format!("f :: HostEtherFilter({ME}) -> out :: Collect; f[1] -> Discard"),
+        );
+        let other = "02:00:00:00:00:02";
+        let to = [ME, "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", other];
+        bench.push("f", &to.map(|dst| frame(dst, other)));
+        let types = bench.take_packets("out");
+        let types: Vec<_> = types.iter().map(|p| p.anno.packet_type).collect();
+        assert_eq!(types, [Host, Broadcast, Multicast]);
+        assert!(bench.all_drops().is_empty());
+    }
+
+    #[test]
+    fn refused_frames_are_dropped_by_name() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            &format!("f :: HostEtherFilter({ME}, true, OFFSET 1) -> out :: Collect"),
+        );
+        let behind_a_byte = |dst, src| [vec![0], frame(dst, src)].concat();
+        bench.push(
+            "f",
+            &[
+                behind_a_byte("ff:ff:ff:ff:ff:ff", ME),
+                behind_a_byte("02:00:00:00:00:02", "02:00:00:00:00:03"),
+                vec![0; 14],
+                vec![],
+            ],
+        );
+        assert_eq!(bench.take("out"), [b""; 0]);
+        assert_eq!((bench.drops("f", "own"), bench.drops("f", "other")), (1, 1));
+        assert_eq!(bench.drops("f", "too_short"), 2);
+    }
+
+    #[test]
+    fn a_promiscuous_filter_lets_all_pass() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            &format!("f :: HostEtherFilter({ME}, DROP_OTHER false) -> out :: Collect"),
+        );
+        bench.push("f", &[frame("02:00:00:00:00:02", ME)]);
+        assert_eq!(bench.take_packets("out")[0].anno.packet_type, OtherHost);
+    }
+}

@@ -1,0 +1,79 @@
+//! Removes bytes from the front of packets.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> Discard;
+//! ```
+//!
+//! A packet that is shorter is dropped (`too_short`). What was known of headers is no longer known
+//! behind it, since only you can tell where they are now: check the network header after Strip, or
+//! use StripToNetworkHeader, which goes by the annotation.
+//!
+//! Arguments:
+//!
+//! - `LENGTH`: bytes.
+
+use crate::prelude::*;
+
+const TOO_SHORT: u8 = 0;
+
+pub(super) struct Strip {
+    length: usize,
+}
+
+impl Element for Strip {
+    const CLASS: &'static str = "Strip";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    // The number of bytes is not known to the proof, so neither is where a header that was checked
+    // lies now, nor whether it is still there.
+    const SPOILS: Facts = Facts::ETHER
+        .and(Facts::AT_NETWORK)
+        .and(Facts::IP4)
+        .and(Facts::IP6);
+    const DROPS: &'static [&'static str] = &["too_short"];
+
+    type Config = usize;
+
+    fn configure(args: &mut Args) -> usize {
+        args.required("LENGTH", "bytes to remove")
+    }
+
+    fn new(length: &Arc<usize>, _: &Init) -> Strip {
+        Strip { length: **length }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if packet.pull(self.length) {
+            Verdict::ON
+        } else {
+            Verdict::drop(TOO_SHORT)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_front_goes_and_short_packets_are_dropped() {
+        let mut bench = Bench::new(crate::CLASSES, "s :: Strip(2) -> out :: Collect");
+        bench.push("s", &[&b"abcd"[..], b"ab", b"a"]);
+        assert_eq!(bench.take("out"), [&b"cd"[..], b""]);
+        assert_eq!(bench.drops("s", "too_short"), 1);
+    }
+
+    #[test]
+    fn a_frame_without_its_header_is_no_frame() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "InfiniteSource -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+                -> Strip(14) -> EtherMirror -> Discard",
+        );
+        assert!(
+            errors.contains("an Ethernet header at the start"),
+            "{errors}"
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Puts bytes back at the front of packets.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> Unstrip(14) -> Discard;
+//! ```
+//!
+//! They are the bytes that Strip removed, if nothing wrote over them since. A packet without so
+//! much room before it is dropped (`no_headroom`).
+//!
+//! Arguments:
+//!
+//! - `LENGTH`: bytes.
+
+use crate::prelude::*;
+
+const NO_HEADROOM: u8 = 0;
+
+pub(super) struct Unstrip {
+    length: usize,
+}
+
+impl Element for Unstrip {
+    const CLASS: &'static str = "Unstrip";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    // What it is for; elements that read the header make sure that the frame is long enough.
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const SPOILS: Facts = Facts::AT_NETWORK;
+    const DROPS: &'static [&'static str] = &["no_headroom"];
+
+    type Config = usize;
+
+    fn configure(args: &mut Args) -> usize {
+        args.required("LENGTH", "bytes to put back")
+    }
+
+    fn new(length: &Arc<usize>, _: &Init) -> Unstrip {
+        Unstrip { length: **length }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.push(self.length) {
+            Some(_) => Verdict::ON,
+            None => Verdict::drop(NO_HEADROOM),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn what_was_stripped_comes_back() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "s :: Strip(3) -> Unstrip(2) -> out :: Collect",
+        );
+        bench.push("s", &[b"abcd"]);
+        assert_eq!(bench.take("out"), [b"bcd"]);
+    }
+
+    #[test]
+    fn without_room_the_packet_is_dropped() {
+        let mut bench = Bench::new(crate::CLASSES, "u :: Unstrip(4000) -> Discard");
+        bench.push("u", &[b"abcd"]);
+        assert_eq!(bench.drops("u", "no_headroom"), 1);
+    }
+}

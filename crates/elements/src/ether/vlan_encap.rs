@@ -1,0 +1,118 @@
+//! Puts an IEEE 802.1Q tag into Ethernet frames.
+//!
+//! ```click
+//! FromDevice(eth0) -> VLANEncap(VLAN_ID 7) -> Discard;
+//! ```
+//!
+//! A frame without a whole Ethernet header is dropped (`too_short`), one without room before it
+//! too (`no_headroom`).
+//!
+//! Arguments:
+//!
+//! - `VLAN_TCI`: the whole tag control information; `ANNO` takes each packet's annotation.
+//! - `VLAN_PCP`: the priority, 0 to 7. Default 0.
+//! - `VLAN_ID`: the identifier, instead of `VLAN_TCI`.
+//! - `NATIVE_VLAN`: frames of this identifier stay untagged; -1 = none. Default 0.
+//! - `ETHERTYPE`: the tag's Ethertype. Default 0x8100; 0x88a8 for 802.1ad.
+
+use super::tci::{Tci, arguments};
+use crate::prelude::*;
+use wire::{ether, vlan};
+
+const TOO_SHORT: u8 = 0;
+const NO_HEADROOM: u8 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct VlanEncap {
+    tci: Tci,
+    native: i32,
+    ethertype: u16,
+}
+
+impl Element for VlanEncap {
+    const CLASS: &'static str = "VLANEncap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["too_short", "no_headroom"];
+
+    type Config = VlanEncap;
+
+    fn configure(args: &mut Args) -> VlanEncap {
+        VlanEncap {
+            tci: arguments(args),
+            native: args.key("NATIVE_VLAN", 0, "identifier that stays untagged"),
+            ethertype: args.key("ETHERTYPE", ether::VLAN, "the tag's Ethertype"),
+        }
+    }
+
+    fn new(config: &Arc<VlanEncap>, _: &Init) -> VlanEncap {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let tci = match self.tci {
+            Tci::Anno => packet.vlan_tci(),
+            Tci::Fixed(tci) => tci,
+        };
+        if packet.len() < ether::LEN {
+            return Verdict::drop(TOO_SHORT);
+        }
+        if i32::from(tci & 0xfff) == self.native {
+            return Verdict::ON;
+        }
+        if packet.push(vlan::LEN).is_none() || !vlan::push(packet.data_mut(), self.ethertype, tci) {
+            return Verdict::drop(NO_HEADROOM);
+        }
+        packet.set_mac_here();
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::Packet;
+    use testkit::Bench;
+
+    const FRAME: &[u8] = b"ddddddssssss\x08\0rest";
+
+    #[test]
+    fn the_tag_stands_behind_the_addresses() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "v :: VLANEncap(VLAN_ID 7, VLAN_PCP 1) -> out :: Collect",
+        );
+        bench.push("v", &[FRAME, b"short"]);
+        assert_eq!(bench.take("out"), [b"ddddddssssss\x81\0\x20\x07\x08\0rest"]);
+        assert_eq!(bench.drops("v", "too_short"), 1);
+    }
+
+    #[test]
+    fn the_annotation_can_give_the_tag_and_the_native_vlan_has_none() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "v :: VLANEncap(ANNO, NATIVE_VLAN 3, ETHERTYPE 0x88a8) -> out :: Collect",
+        );
+        let packet = |tci| {
+            let mut packet = Packet::from_bytes(FRAME).expect("it fits");
+            packet.set_vlan_tci(tci);
+            packet
+        };
+        bench.push_packets("v", 0, [packet(9), packet(3)].into_iter().collect());
+        assert_eq!(
+            bench.take("out"),
+            [&b"ddddddssssss\x88\xa8\0\x09\x08\0rest"[..], FRAME]
+        );
+    }
+
+    #[test]
+    fn decapsulated_it_is_what_it_was() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "v :: VLANEncap(VLAN_ID 7) -> VLANDecap -> out :: Collect",
+        );
+        bench.push("v", &[FRAME]);
+        assert_eq!(bench.take("out"), [FRAME]);
+    }
+}
