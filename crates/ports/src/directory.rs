@@ -77,11 +77,14 @@ impl Directory {
             return self.probe_driver(inside);
         }
         if let Some(devargs) = devargs(name) {
-            return dpdk::probe(&devargs, self.dpdk);
+            let (devargs, remarks) = devargs?;
+            let mut info = dpdk::probe(&devargs, self.dpdk)?;
+            info.remarks.extend(remarks);
+            return Ok(info);
         }
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::probe(interface),
-            Some(("mem", rest)) => Ok(memory::probe(&self.memory(rest))),
+            Some(("mem", _)) => Ok(memory::probe()),
             Some(("null", rest)) => null::probe(rest),
             Some(("pcap", rest)) => pcap::probe(rest),
             Some(("ring", _)) => Ok(ring::probe()),
@@ -95,7 +98,8 @@ impl Directory {
             return wrap.around(self.open_driver(inside, request)?, &self.events);
         }
         if let Some(devargs) = devargs(name) {
-            return dpdk::open(&devargs, request, self.dpdk);
+            let (devargs, remarks) = devargs?;
+            return dpdk::open(&devargs, remarks, request, self.dpdk);
         }
         match name.split_once(':') {
             Some(("af_packet", interface)) => af_packet::open(interface, request, &self.events),
@@ -109,22 +113,27 @@ impl Directory {
     }
 }
 
-/// What DPDK is to probe, if a name means a device of it. Names that need a device of their own get
-/// one that is named after a digest of theirs, so that the same name means the same device.
-fn devargs(name: &str) -> Option<String> {
+/// What DPDK is to probe, if a name means a device of it, and remarks. Names that need a device of
+/// their own get one that is named after a digest of theirs, so that the same name means the same
+/// device.
+fn devargs(name: &str) -> Option<Result<(String, Vec<String>), String>> {
     let own = |driver: &str, rest: &str| {
-        let digest = name
-            .bytes()
-            .fold(0u32, |d, b| d.wrapping_mul(31).wrapping_add(b.into()));
-        Some(format!("{driver}{},{rest}", digest % 1_000_000))
+        let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
+        format!("{driver}{},{rest}", name.bytes().fold(0, step) % 1_000_000)
     };
-    match name.split_once(':') {
-        Some(("dpdk", rest)) => Some(rest.to_string()),
+    let devargs = match name.split_once(':') {
+        Some(("dpdk", rest)) => rest.to_string(),
         Some(("memif", rest)) => own("net_memif", rest),
-        Some(("af_xdp", interface)) => own("net_af_xdp", &format!("iface={interface}")),
-        _ if name.starts_with("net_") || dpdk::is_pci(name) => Some(name.to_string()),
-        _ => None,
-    }
+        Some(("af_xdp", interface)) => {
+            return Some(af_packet::for_af_xdp(interface).map(|(queues, remarks)| {
+                let args = format!("iface={interface},queue_count={queues}");
+                (own("net_af_xdp", &args), remarks)
+            }));
+        }
+        _ if name.starts_with("net_") || dpdk::is_pci(name) => name.to_string(),
+        _ => return None,
+    };
+    Some(Ok((devargs, Vec::new())))
 }
 
 impl PortDirectory for Directory {

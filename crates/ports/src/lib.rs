@@ -4,8 +4,8 @@
 //!
 //! | name | port |
 //! |---|---|
-//! | `eth0` | a Linux interface, by AF_XDP where that works, else by AF_PACKET |
-//! | `af_packet:eth0`, `af_xdp:eth0` | a Linux interface in the named way |
+//! | `eth0`, `af_packet:eth0` | a Linux interface, by AF_PACKET |
+//! | `af_xdp:eth0` | a Linux interface, by AF_XDP (DPDK's net_af_xdp) |
 //! | `0000:01:00.0`, `net_null0,size=64`, `dpdk:ARGS` | a DPDK device: PCI address, virtual device |
 //! | `memif:role=client,socket=PATH` | shared memory with another program (DPDK's net_memif) |
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
@@ -16,6 +16,10 @@
 //! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
 //! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |
+//!
+//! A bare interface name means AF_PACKET: AF_XDP costs a start of DPDK and makes its mempool the pool
+//! of the whole process, receives nothing of queues that are not opened, and passes unfinished
+//! checksums on. The port's remarks tell where it may be worth it.
 //!
 //! A port opens all its queues at once; each is a value that one worker owns (`engine::port`).
 //! Whatever a port drops has a name in its counters. What happens to a port while it is open (its

@@ -171,7 +171,7 @@ impl State {
 
 impl Port for Memory {
     fn info(&self) -> PortInfo {
-        probe(self)
+        probe()
     }
 
     fn link_up(&self) -> bool {
@@ -267,7 +267,7 @@ impl TxQueue for Tx {
 }
 
 /// What a memory port offers.
-pub(crate) fn probe(_memory: &Memory) -> PortInfo {
+pub(crate) fn probe() -> PortInfo {
     PortInfo {
         driver: "memory".into(),
         max_rx_queues: MAX_QUEUES,

@@ -142,6 +142,9 @@ pub(crate) fn write(fd: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
+/// Not in libc for all targets.
+const SIOCETHTOOL: libc::c_ulong = 0x8946;
+
 /// `struct ethtool_drvinfo` of linux/ethtool.h.
 #[repr(C)]
 struct DriverInfo {
@@ -153,7 +156,6 @@ struct DriverInfo {
 /// The kernel driver behind an interface (`veth`, `ixgbe` ...), if it tells.
 pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
     const GET_DRIVER_INFO: u32 = 3;
-    const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let mut info = DriverInfo {
         cmd: GET_DRIVER_INFO,
         driver: [0; 32],
@@ -165,6 +167,38 @@ pub(crate) fn kernel_driver(socket: &OwnedFd, name: &str) -> Option<String> {
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) }).ok()?;
     let text = CStr::from_bytes_until_nul(&info.driver).ok()?;
     Some(text.to_string_lossy().into_owned())
+}
+
+/// `struct ethtool_channels` of linux/ethtool.h.
+#[repr(C)]
+#[derive(Default)]
+struct Channels {
+    cmd: u32,
+    max: [u32; 4],
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+/// Receive queues that an interface has now, and how many of them are combined with a transmit
+/// queue; 1 each if it does not tell.
+pub(crate) fn rx_channels(socket: &OwnedFd, name: &str) -> (usize, usize) {
+    const GET_CHANNELS: u32 = 0x3c;
+    let mut channels = Channels {
+        cmd: GET_CHANNELS,
+        ..Channels::default()
+    };
+    let Some(mut r) = request(name) else {
+        return (1, 1);
+    };
+    r.ifr_ifru.ifru_data = std::ptr::from_mut(&mut channels).cast();
+    // SAFETY: `r` points to an ethtool_channels that outlives the call.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut r) } != 0 {
+        return (1, 1);
+    }
+    let all = channels.rx + channels.combined;
+    (all.max(1) as usize, channels.combined.max(1) as usize)
 }
 
 /// Interfaces and whether each has an IP address that others can reach (not a link-local one).

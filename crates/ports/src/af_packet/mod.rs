@@ -165,6 +165,10 @@ pub(crate) fn probe(name: &str) -> Result<PortInfo, String> {
             "{name} is a veth: it is opened by AF_PACKET, since its peer may hand over frames with \
              unfinished checksums that AF_XDP cannot tell from finished ones"
         ));
+    } else {
+        remarks.push(format!(
+            "{name} is opened by AF_PACKET; where its driver supports it, af_xdp:{name} is faster"
+        ));
     }
     if !found.up {
         remarks.push(format!(
@@ -180,6 +184,37 @@ pub(crate) fn probe(name: &str) -> Result<PortInfo, String> {
         node: node(name),
         remarks,
     })
+}
+
+/// What to know about an interface that AF_XDP is to open, and its receive queues.
+///
+/// # Errors
+/// There is no such interface.
+pub(crate) fn for_af_xdp(name: &str) -> Result<(usize, Vec<String>), String> {
+    probe(name)?;
+    let mut remarks = kernel_remarks(name);
+    let Ok(control) = system::control_socket() else {
+        return Ok((1, remarks));
+    };
+    if system::kernel_driver(&control, name).as_deref() == Some("veth") {
+        remarks.push(format!(
+            "{name} is a veth: frames may carry unfinished checksums, which AF_XDP passes on; switch \
+             them off at its peer with `ethtool -K PEER tx off`, or name {name} without af_xdp:"
+        ));
+    }
+    let (all, usable) = system::rx_channels(&control, name);
+    if all > usable {
+        remarks.push(format!(
+            "{name} has {all} receive queues, of which DPDK's AF_XDP driver reaches {usable}: frames \
+             of the others stay with the kernel; name {name} without af_xdp:"
+        ));
+    } else if all > 1 {
+        remarks.push(format!(
+            "{name} has {all} receive queues: open all of them (CORES, QUEUES), or frames of the \
+             others stay with the kernel; `ethtool -L {name} combined N` changes their number"
+        ));
+    }
+    Ok((usable, remarks))
 }
 
 /// The sentence for a name that the kernel does not know.

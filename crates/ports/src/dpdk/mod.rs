@@ -154,16 +154,18 @@ fn attach(devargs: &str) -> Result<(Device, Facts), String> {
     })
 }
 
-/// Opens a device.
+/// Opens a device; `remarks` go into what the port says of itself.
 ///
 /// # Errors
 /// As [`probe`], or the driver refuses the queues; a sentence.
 pub(crate) fn open(
     devargs: &str,
+    remarks: Vec<String>,
     request: &PortRequest,
     sizes: DpdkSizes,
 ) -> Result<Parts, String> {
-    let info = probe(devargs, sizes)?;
+    let mut info = probe(devargs, sizes)?;
+    info.remarks.extend(remarks);
     let (device, facts) = attach(devargs)?;
     // Drivers want a queue each way, used or not.
     let queues = (
