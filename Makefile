@@ -1,11 +1,13 @@
 # Two commands do everything on a fresh Debian 12, as root: `make run` and `make test`.
 
 CARGO ?= cargo
+# Debian's own, which sees the packages that scripts/deps installs.
+PYTHON ?= /usr/bin/python3
 .PHONY: run build test check unit loom system soak miri stress fuzz deps deps-test clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
-	python3 tests/system/demo.py
+	$(PYTHON) tests/system/demo.py
 
 build: deps
 	$(CARGO) build --release --locked
@@ -26,7 +28,7 @@ loom:
 
 # Real peers in network namespaces; needs root.
 system: build
-	python3 -m pytest -q tests/system
+	$(PYTHON) -m pytest -q tests/system
 
 # The long ones.
 soak: deps deps-test build miri stress fuzz
@@ -36,7 +38,7 @@ miri:
 	scripts/nightly miri
 
 stress: build
-	ASHLAR_SOAK=1 python3 -m pytest -q tests/system
+	ASHLAR_SOAK=1 $(PYTHON) -m pytest -q tests/system
 
 fuzz:
 	scripts/nightly fuzz 600

@@ -1,0 +1,180 @@
+"""The demonstration behind `make run`: Ashlar between two Linux hosts, with real traffic.
+
+Three network namespaces are made on this machine and taken away at the end, whatever happens. The
+exit status is 0 if every step succeeded. With a terminal the table of rates at the end runs until
+Ctrl-C; without one, or with `--seconds N`, for some seconds.
+"""
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from net import Failed, Lab, leftovers, stop_on_signals, until
+from topology import ASHLAR, CLIENT, KIND, SERVER, AshlarRouter, Network
+
+CLIENT_MTU, SERVER_MTU = 1800, 1500
+PICTURE = f"""
+  client ─────────── MTU {CLIENT_MTU} ─────────── router ─────────── MTU {SERVER_MTU} ─────────── server
+  {CLIENT.host[4]:<32}{CLIENT.router[4]:>9} │ {SERVER.router[4]:<9}{SERVER.host[4]:>33}
+  {CLIENT.host[6]:<32}{CLIENT.router[6]:>9} │ {SERVER.router[6]:<9}{SERVER.host[6]:>33}
+"""
+
+
+class Steps:
+    """Runs steps, prints a line for each, remembers whether one failed."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+
+    def run(self, name: str, step: Callable[[], str]) -> bool:
+        """`step` returns what to show behind the name, or fails."""
+        try:
+            line, mark = step(), "✓"
+        except (Failed, OSError, ValueError, KeyError) as error:
+            line, mark = str(error).strip().replace("\n", "\n      "), "✗"
+            self.failed += 1
+        print(f"  {mark} {name:<32} {line}", flush=True)
+        return mark == "✓"
+
+
+def start(network: Network) -> str:
+    network.router.start()
+    if KIND == "linux":
+        return "the kernel's own forwarding, for comparison"
+    queues = {}
+    for element in network.router.stats()["elements"]:
+        for copy in element["copies"]:
+            if device := copy.get("device"):
+                if device["receives"]:
+                    queues.setdefault(copy["worker"], set()).add(device["port"])
+    if len(queues) < 2:
+        raise Failed(f"two workers should receive, but these do: {queues}")
+    return f"conf/ip-router.click, {len(queues)} workers, each with a queue of {' and '.join(sorted(queues[0]))}"
+
+
+def ping(network: Network, version: int) -> str:
+    done = network.client.run("ping", f"-{version}", "-c5", "-i0.05", "-W2", "server", ok=None)
+    count = re.search(r"(\d+) received", done.out)
+    if done.status != 0 or count[1] != "5":
+        raise Failed(str(done))
+    times = re.search(r"= [\d.]+/([\d.]+)/", done.out)
+    return f"5 of 5 answered, {times[1]} ms on average"
+
+
+def traceroute(network: Network, version: int) -> str:
+    done = network.client.run("traceroute", f"-{version}", "-q1", "-w2", "server")
+    hops = re.findall(r"^ *\d+ +(\S+ \(\S+\))", done.out, re.MULTILINE)
+    wanted = [f"router ({CLIENT.router[version]})", f"server ({SERVER.host[version]})"]
+    if hops != wanted:
+        raise Failed(str(done))
+    return " → ".join(hops)
+
+
+def tcp(network: Network, version: int, reverse: bool) -> str:
+    words = ["iperf3", f"-{version}", "-c", "server", "-t", "2", "-J", *(["-R"] if reverse else [])]
+    done = network.client.run(*words, timeout=20)
+    rate = json.loads(done.out)["end"]["sum_received"]["bits_per_second"]
+    if rate <= 0:
+        raise Failed(str(done))
+    return f"{rate / 1e9:.2f} Gbit/s"
+
+
+def too_large(network: Network, version: int) -> str:
+    """A packet of 1628 (1648) bytes leaves the client, but does not fit the server's link."""
+    network.client.ip(f"-{version} route flush cache")
+    words = ["ping", f"-{version}", "-c1", "-W2", "-M", "do", "-s", "1600", "server"]
+    done = network.client.run(*words, ok=None)
+    said = re.search(r"From router.*(Frag needed and DF set|Packet too big).*mtu ?= ?(\d+)", done.out)
+    if not said or said[2] != str(SERVER_MTU):
+        raise Failed(str(done))
+    what = "fragmentation needed" if version == 4 else "packet too big"
+    return f"the router answers: {what}, MTU {said[2]}"
+
+
+def table(network: Network, seconds: float | None) -> str:
+    """Traffic in the background and rates in the foreground, until Ctrl-C or for some seconds."""
+    for words in (["-4", "-P2"], ["-6", "-P2", "-R", "-p5202"]):
+        network.client.spawn("iperf3", "-c", "server", "-t0", "-i0", *words)
+    how = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
+    print(f"\n  Rates per port and worker, under iperf3 both ways ({how}):\n", flush=True)
+    interrupted = False
+
+    def interrupt(*_: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    socket = str(network.router.socket)
+    top = network.lab.attach(ASHLAR, "top", "--socket", socket)
+    try:
+        end = time.monotonic() + seconds if seconds is not None else float("inf")
+        while not interrupted and time.monotonic() < end:
+            try:
+                status = top.wait(0.1)
+                raise Failed(f"`ashlar top` ended with {status}")
+            except subprocess.TimeoutExpired:
+                pass
+    finally:
+        if top.poll() is None:
+            top.terminate()
+        top.wait()
+        signal.signal(signal.SIGINT, before)
+    return "shown"
+
+
+def demonstrate(lab: Lab, seconds: float | None) -> int:
+    steps = Steps()
+    print("Ashlar between two Linux hosts (network namespaces on this machine)")
+    print(PICTURE)
+    network = Network(lab, client_mtu=CLIENT_MTU, server_mtu=SERVER_MTU)
+    for port in ("5201", "5202"):
+        network.server.spawn("iperf3", "-s", "--forceflush", "-p", port).wait_for("listening")
+    if not steps.run("router", lambda: start(network)):
+        return 1
+    for version in (4, 6):
+        steps.run(f"ping, IPv{version}", lambda: ping(network, version))
+    for version in (4, 6):
+        steps.run(f"traceroute, IPv{version}", lambda: traceroute(network, version))
+    for version in (4, 6):
+        steps.run(f"TCP to the server, IPv{version}", lambda: tcp(network, version, False))
+        steps.run(f"TCP from the server, IPv{version}", lambda: tcp(network, version, True))
+    for version in (4, 6):
+        steps.run(f"1600 bytes, not to be cut, IPv{version}", lambda: too_large(network, version))
+    if isinstance(network.router, AshlarRouter):
+        steps.run("table", lambda: table(network, seconds))
+        steps.run("router ends", lambda: ended(network.router))
+    return 1 if steps.failed else 0
+
+
+def ended(router: AshlarRouter) -> str:
+    status = router.stop()
+    if status != 0:
+        raise Failed(f"{router.process} ended with {status}\n{router.process.said()}")
+    return "cleanly"
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seconds", type=float, help="how long the table of rates is shown")
+    seconds = arguments.parse_args().seconds
+    if seconds is None and not (sys.stdout.isatty() and sys.stdin.isatty()):
+        seconds = 4.0
+    stop_on_signals()
+    with Lab() as lab:
+        try:
+            status = demonstrate(lab, seconds)
+        except Failed as error:
+            print(f"  ✗ {error}")
+            status = 1
+    left = until(lambda: leftovers(lab.name + "-") or ["nothing"], "a look at what is left")
+    print(f"\n  taken away again; left behind: {', '.join(left)}")
+    return status if left == ["nothing"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

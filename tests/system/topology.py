@@ -1,0 +1,139 @@
+"""The network of the system tests: client - router - server, IPv4 and IPv6, and the router in it.
+
+    client eth0 ------- eth0 router eth1 ------- eth0 server
+    10.0.1.2  fd00:1::2   10.0.1.1  fd00:1::1
+                          10.0.2.1  fd00:2::1    10.0.2.2  fd00:2::2
+
+The links are veth pairs with two queues, and the hosts keep their offloads: frames may be larger
+than the MTU and their checksums unfinished. The router is `ashlar`; `ASHLAR_ROUTER=linux` puts the
+kernel's own forwarding in its place, as a baseline and to tell faults of the tests from faults of
+the router.
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from net import Lab, Namespace, Process, until
+
+ROOT = Path(__file__).resolve().parents[2]
+ASHLAR = os.environ.get("ASHLAR_BIN", str(ROOT / "target/release/ashlar"))
+CONFIGURATION = ROOT / "conf/ip-router.click"
+KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the router: the addresses of its interface and of the host there."""
+
+    interface: str
+    router: dict[int, str]
+    host: dict[int, str]
+    net: dict[int, str]
+
+
+CLIENT = Side("eth0", {4: "10.0.1.1", 6: "fd00:1::1"}, {4: "10.0.1.2", 6: "fd00:1::2"},
+              {4: "10.0.1.0/24", 6: "fd00:1::/64"})
+SERVER = Side("eth1", {4: "10.0.2.1", 6: "fd00:2::1"}, {4: "10.0.2.2", 6: "fd00:2::2"},
+              {4: "10.0.2.0/24", 6: "fd00:2::/64"})
+BITS = {4: 24, 6: 64}
+NAMES = [(side.host[v], name) for side, name in ((CLIENT, "client"), (SERVER, "server")) for v in (4, 6)]
+NAMES += [(side.router[v], "router") for side in (CLIENT, SERVER) for v in (4, 6)]
+
+
+class LinuxRouter:
+    """The kernel as the router: the baseline."""
+
+    def __init__(self, space: Namespace):
+        self.space = space
+
+    def start(self) -> None:
+        for side in (CLIENT, SERVER):
+            for version in (4, 6):
+                self.space.ip(f"address add {side.router[version]}/{BITS[version]} dev {side.interface}"
+                              + (" nodad" if version == 6 else ""))
+        self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1)
+
+    def stop(self) -> None:
+        self.space.sysctl(net__ipv4__ip_forward=0, net__ipv6__conf__all__forwarding=0)
+
+
+class AshlarRouter:
+    """Ashlar as the router; the kernel of its namespace keeps out of it."""
+
+    def __init__(self, space: Namespace, workers: int = 2):
+        self.space, self.workers = space, workers
+        self.socket = space.lab.folder / "router.sock"
+        self.process: Process | None = None
+
+    def start(self, configuration: Path | str = CONFIGURATION, *words: str) -> None:
+        """Runs a configuration and waits until it forwards. `words` are further arguments."""
+        self.space.sysctl(net__ipv4__ip_forward=0)
+        for side in (CLIENT, SERVER):
+            self.space.sysctl(**{f"net__ipv4__conf__{side.interface}__arp_ignore": 8,
+                                 f"net__ipv6__conf__{side.interface}__disable_ipv6": 1})
+        self.process = self.spawn(configuration, *words)
+        until(lambda: self.socket.exists() or not self.process.running, "the router's socket")
+        until(lambda: not self.process.running or self.try_cli("show", "version"), "the router's answer")
+        if not self.process.running:
+            raise AssertionError(f"{self.process} ended with {self.process.wait()}\n{self.process.said()}")
+
+    def spawn(self, configuration: Path | str, *words: str) -> Process:
+        """Starts `ashlar run` and does not wait for anything."""
+        return self.space.spawn(ASHLAR, "run", str(configuration), "--socket", str(self.socket),
+                                "--workers", str(self.workers), *words)
+
+    def cli(self, *words: str, **more) -> str:
+        """Output of a subcommand that speaks to the router, such as `cli("show", "list")`."""
+        return self.space.lab.run(ASHLAR, words[0], "--socket", str(self.socket), *words[1:], **more).out
+
+    def try_cli(self, *words: str) -> str | None:
+        done = self.space.lab.run(ASHLAR, words[0], "--socket", str(self.socket), *words[1:], ok=None)
+        return done.out if done.status == 0 else None
+
+    def stats(self) -> dict:
+        """All counts at one moment (`view::Stats` of crates/control)."""
+        return json.loads(self.cli("top", "--once", "--json"))
+
+    def stop(self) -> int:
+        """Ends it as an operator does, by SIGTERM; returns its exit status."""
+        return self.process.stop() if self.process else 0
+
+
+class Network:
+    """Client, router and server, connected and addressed; the router is not yet started."""
+
+    def __init__(self, lab: Lab, *, client_mtu: int = 1500, server_mtu: int = 1500,
+                 quiet: bool = False, workers: int = 2):
+        """`quiet` leaves the hosts without addresses: whoever uses raw sockets there is the only
+        one that speaks."""
+        self.lab = lab
+        self.client, self.router_space, self.server = (
+            lab.namespace(name, NAMES) for name in ("client", "router", "server"))
+        lab.link(self.client, "eth0", self.router_space, CLIENT.interface)
+        lab.link(self.server, "eth0", self.router_space, SERVER.interface)
+        for host, mtu in ((self.client, client_mtu), (self.server, server_mtu)):
+            self.set_mtu(host, mtu)
+            if quiet:
+                host.sysctl(net__ipv6__conf__eth0__disable_ipv6=1, net__ipv4__conf__eth0__arp_ignore=8)
+            else:
+                self.address(host)
+        space = self.router_space
+        self.router = LinuxRouter(space) if KIND == "linux" else AshlarRouter(space, workers)
+
+    def side(self, host: Namespace) -> Side:
+        return CLIENT if host is self.client else SERVER
+
+    def address(self, host: Namespace) -> None:
+        """Gives a host its addresses and its default routes."""
+        side = self.side(host)
+        for version in (4, 6):
+            nodad = " nodad" if version == 6 else ""
+            host.ip(f"address add {side.host[version]}/{BITS[version]} dev eth0{nodad}")
+            host.ip(f"-{version} route add default via {side.router[version]}")
+
+    def set_mtu(self, host: Namespace, mtu: int) -> None:
+        """Sets the MTU at both ends of a host's link."""
+        host.ip(f"link set eth0 mtu {mtu}")
+        self.router_space.ip(f"link set {self.side(host).interface} mtu {mtu}")
