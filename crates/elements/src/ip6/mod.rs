@@ -12,9 +12,12 @@ mod icmp6_error;
 mod icmp6_ping_responder;
 mod ip6_hop_by_hop;
 mod ip6_local;
+mod ip6_nd_advertiser;
+mod ip6_nd_solicitor;
 mod ip6_protocol_switch;
 mod limit;
 mod mark_ip6_header;
+mod nd;
 mod set_ip6_address;
 #[cfg(test)]
 mod testing;
@@ -34,6 +37,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<icmp6_ping_responder::ICMP6PingResponder>(),
     Class::of::<ip6_hop_by_hop::IP6HopByHop>(),
     Class::of::<ip6_local::IP6Local>(),
+    Class::of::<ip6_nd_advertiser::IP6NDAdvertiser>(),
+    Class::of::<ip6_nd_solicitor::IP6NDSolicitor>(),
     Class::of::<ip6_protocol_switch::IP6ProtocolSwitch>(),
     Class::of::<mark_ip6_header::MarkIP6Header>(),
     Class::of::<set_ip6_address::SetIP6Address>(),

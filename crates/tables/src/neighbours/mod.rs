@@ -326,6 +326,18 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
+    /// Another address than the known one was told, without the right to replace it: a reachable entry
+    /// is stale from now on (RFC 4861, 7.2.5).
+    pub fn doubt(&self, key: K) -> Result<(), Refused> {
+        self.change(key.words(), |entry| match entry {
+            Some(e) if e.state == State::Reachable => Change::Put(Neighbour {
+                state: State::Stale,
+                ..e
+            }),
+            _ => Change::Keep,
+        })
+    }
+
     /// Configures an address for good. Returns whether packets have a new address to go to.
     pub fn set_permanent(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |_| {

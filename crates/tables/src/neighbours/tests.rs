@@ -404,3 +404,18 @@ fn readers_never_see_half_an_entry_while_others_write() {
         "two writers may both take the last place"
     );
 }
+
+#[test]
+fn a_doubted_address_is_kept_and_probed() {
+    let t = table(8);
+    t.doubt(7).unwrap();
+    assert!(t.is_empty());
+    t.ask(7, 0).unwrap();
+    t.confirm(7, mac(1), 1).unwrap();
+    t.doubt(7).unwrap();
+    assert_eq!(t.address(7), Some((mac(1), State::Stale)));
+    assert_eq!(t.ask(7, 2), Ok(Ask::One(mac(1))));
+    t.set_permanent(7, mac(2), 3).unwrap();
+    t.doubt(7).unwrap();
+    assert_eq!(t.address(7), Some((mac(2), State::Permanent)));
+}

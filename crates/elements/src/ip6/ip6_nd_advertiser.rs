@@ -1,0 +1,297 @@
+//! Answers neighbour solicitations for the router's addresses.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIP6Header
+//!   -> a :: IP6NDAdvertiser(2001:db8::1 fe80::1 02:00:00:00:00:01) -> Queue -> ToDevice(null:64);
+//! a[1] -> Discard;
+//! ```
+//!
+//! Takes IPv6 packets that are neighbour solicitations. Each sound one (RFC 4861, 7.1.1: hop limit
+//! 255, right checksum, right lengths) for one of its addresses is answered with an advertisement in
+//! an Ethernet frame by output 0 (7.2.4): to the asking host, or to all nodes if that
+//! is still making sure that its address is free (RFC 4862, 5.4). The solicitation itself leaves by
+//! output 1, for IP6NDSolicitor to learn from, or ends here (`answered`) if that is not connected.
+//!
+//! A host that does not tell its Ethernet address, and whose frame is no longer known, is answered
+//! by output 2: an IPv6 packet, for IP6NDSolicitor to send.
+//!
+//! Arguments:
+//!
+//! - `ENTRY`: IPv6 addresses or prefixes, and behind them the Ethernet address that has them; any number of
+//!   entries. For a prefix shorter than 128 bits the router stands in for others: such answers do
+//!   not override what hosts know (7.2.8).
+//!
+//! Keyword arguments:
+//!
+//! - `ROUTER`: whether the answers say that they come from a router. Default true.
+
+use super::nd::{self, Received};
+use crate::prelude::*;
+use engine::args::Arg;
+use std::net::Ipv6Addr;
+use wire::nd::{OVERRIDE, ROUTER, SOLICITED};
+use wire::{EtherAddr, Prefix6, addr};
+
+const ANSWERED: u8 = 0;
+const BAD_MESSAGE: u8 = 1;
+const NOT_MINE: u8 = 2;
+
+pub(super) struct Config {
+    entries: Vec<(Prefix6, EtherAddr)>,
+    router: bool,
+}
+
+pub(super) struct IP6NDAdvertiser {
+    config: Arc<Config>,
+    count: u64,
+    no_buffer: u64,
+}
+
+fn entry(args: &mut Args, arg: &Arg, into: &mut Vec<(Prefix6, EtherAddr)>) {
+    let words = arg.words();
+    let Some((last, addresses)) = words.split_last().filter(|(_, a)| !a.is_empty()) else {
+        let message = format!("ENTRY `{}` must be IPv6 addresses, then an Ethernet one", arg.raw);
+        return args.error(arg, message);
+    };
+    let Some(ether) = args.value("ENTRY", last, arg) else {
+        return;
+    };
+    for word in addresses {
+        let prefix: Option<Prefix6> = args.value("ENTRY", word, arg);
+        into.extend(prefix.map(|p| (p, ether)));
+    }
+}
+
+impl IP6NDAdvertiser {
+    /// Answers a solicitation, or says why not.
+    fn answer(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), u8> {
+        let received = nd::received(packet).ok_or(BAD_MESSAGE)?;
+        let target = match received.nd.kind() {
+            wire::nd::NEIGHBOR_SOLICIT => received.nd.target().ok_or(BAD_MESSAGE)?,
+            _ => return Err(BAD_MESSAGE),
+        };
+        // The longest prefix: a stand-in may have a prefix around the router's own address.
+        let entries = self.config.entries.iter();
+        let fits = entries.filter(|(prefix, _)| prefix.contains(target));
+        let &(prefix, ether) = fits.max_by_key(|e| e.0.len()).ok_or(NOT_MINE)?;
+        let own = if prefix.len() == 128 { OVERRIDE } else { 0 };
+        let router = if self.config.router { ROUTER } else { 0 };
+        self.send(packet, &received, target, ether, own | router, cx);
+        Ok(())
+    }
+
+    fn send(
+        &mut self,
+        packet: &Packet,
+        received: &Received,
+        target: Ipv6Addr,
+        ether: EtherAddr,
+        flags: u8,
+        cx: &mut Cx,
+    ) {
+        let (ip, to, flags) = if received.src.is_unspecified() {
+            let all = addr::ALL_NODES;
+            (all, Some(EtherAddr::multicast6(all)), flags)
+        } else {
+            let told = received.nd.source_ether().or_else(|| sender(packet));
+            (received.src, nd::of_station(told), flags | SOLICITED)
+        };
+        let message = wire::nd::advert(flags, target, ether);
+        let (output, answer) = match to {
+            Some(to) => (0, nd::frame((ether, to), target, ip, &message)),
+            None => (2, nd::packet(target, ip, &message)),
+        };
+        match answer {
+            Some(answer) => {
+                self.count += 1;
+                cx.emit(output, answer);
+            }
+            None => self.no_buffer += 1,
+        }
+    }
+}
+
+/// The station that sent the packet's frame.
+fn sender(packet: &Packet) -> Option<EtherAddr> {
+    let mac = packet.mac()?.get(6..12)?;
+    Some(EtherAddr(*mac.first_chunk()?))
+}
+
+impl Element for IP6NDAdvertiser {
+    const CLASS: &'static str = "IP6NDAdvertiser";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "solicitations?", "resolve?"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP6];
+    const GIVES: &'static [Facts] = &[
+        Facts::ETHER,
+        Facts::IP6,
+        Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
+    ];
+    const DROPS: &'static [&'static str] = &["answered", "bad_message", "not_mine"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let router = args.key("ROUTER", true, "whether answers say that this is a router");
+        let mut entries = Vec::new();
+        let each = args.rest("ENTRY", "IPv6 addresses, then an Ethernet address", "an entry");
+        if each.is_empty() {
+            let help = "write the router's addresses, then its Ethernet address";
+            args.error_in_whole("no entry is given", help);
+        }
+        for arg in each {
+            entry(args, &arg, &mut entries);
+        }
+        Config { entries, router }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> IP6NDAdvertiser {
+        IP6NDAdvertiser {
+            config: Arc::clone(config),
+            count: 0,
+            no_buffer: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            let verdict = match self.answer(&packet, cx) {
+                Ok(()) => Verdict::reject(ANSWERED, 1),
+                Err(why) => Verdict::drop(why),
+            };
+            cx.send(packet, verdict);
+        }
+    }
+
+    fn take(&mut self, old: IP6NDAdvertiser) {
+        (self.count, self.no_buffer) = (old.count, old.no_buffer);
+    }
+
+    const HANDLERS: &'static [Handler<IP6NDAdvertiser>] = &[
+        Handler::sum("count", "advertisements sent", |e| e.count),
+        Handler::sum(
+            "no_buffer",
+            "advertisements not sent because the pool had run dry",
+            |e| e.no_buffer,
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{a, both, checksum_holds, icmp6};
+    use wire::{EtherAddr, Ipv6, Nd, nd};
+
+    const HOST: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 9]);
+    const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const TEXT: &str = "a :: IP6NDAdvertiser(2001:db8::1 fe80::1 02:00:00:00:00:01,
+            2001:db8:5::/64 02:00:00:00:00:05) -> out :: Collect;
+        a[1] -> on :: Collect; a[2] -> slow :: Collect";
+
+    fn solicit(src: &str, dst: &str, target: &str) -> Vec<u8> {
+        icmp6(src, dst, &nd::solicit(a(target), HOST))
+    }
+
+    #[test]
+    fn a_host_that_asks_is_told_and_the_question_goes_on() {
+        both(TEXT, |bench| {
+            for (target, dst) in [
+                ("2001:db8::1", "ff02::1:ff00:1"),
+                ("2001:db8::1", "2001:db8::1"),
+                ("fe80::1", "ff02::1:ff00:1"),
+            ] {
+                let question = solicit("2001:db8::9", dst, target);
+                bench.push("a", &[&question]);
+                let frame = bench.take("out").remove(0);
+                assert_eq!(frame[..6], HOST.0);
+                assert_eq!(frame[6..14], [&ROUTER[..], &[0x86, 0xdd]].concat());
+                let ip = Ipv6::new_checked(&frame[14..]).unwrap();
+                assert_eq!((ip.src(), ip.dst()), (a(target), a("2001:db8::9")));
+                assert_eq!(ip.hop_limit(), 255);
+                assert!(checksum_holds(&frame[14..]));
+                let answer = Nd::new_checked(ip.payload()).unwrap();
+                assert_eq!((answer.kind(), answer.target()), (136, Some(a(target))));
+                assert_eq!(answer.flags(), 0xe0);
+                assert_eq!(answer.target_ether(), Some(EtherAddr(ROUTER)));
+                assert_eq!(bench.take("on"), [question]);
+            }
+        });
+    }
+
+    #[test]
+    fn a_host_that_tests_its_address_is_answered_to_all_nodes_unsolicited() {
+        both(TEXT, |bench| {
+            let question = nd::solicit(a("fe80::1"), HOST);
+            bench.push("a", &[icmp6("::", "ff02::1:ff00:1", &question[..24])]);
+            let frame = bench.take("out").remove(0);
+            assert_eq!(frame[..6], [0x33, 0x33, 0, 0, 0, 1]);
+            let ip = Ipv6::new_checked(&frame[14..]).unwrap();
+            assert_eq!(ip.dst(), a("ff02::1"));
+            assert_eq!(Nd::new_checked(ip.payload()).unwrap().flags(), 0xa0);
+        });
+    }
+
+    #[test]
+    fn for_a_prefix_the_router_stands_in_without_overriding() {
+        both(TEXT, |bench| {
+            bench.push("a", &[solicit("fe80::9", "ff02::1:ff00:7", "2001:db8:5::7")]);
+            let frame = bench.take("out").remove(0);
+            assert_eq!((frame[11], frame[14 + 44]), (5, 0xc0));
+        });
+    }
+
+    #[test]
+    fn a_host_that_hides_its_address_is_left_to_the_solicitor() {
+        both(TEXT, |bench| {
+            let question = nd::solicit(a("fe80::1"), HOST);
+            bench.push("a", &[icmp6("fe80::9", "fe80::1", &question[..24])]);
+            let answer = bench.take_packets("slow").remove(0);
+            assert_eq!(answer.anno.dst6(), a("fe80::9").octets());
+            assert!(checksum_holds(&answer.bytes));
+        });
+    }
+
+    #[test]
+    fn messages_that_must_not_be_believed_are_dropped() {
+        both(TEXT, |bench| {
+            let good = solicit("fe80::9", "ff02::1:ff00:1", "fe80::1");
+            let mut routed = good.clone();
+            routed[7] = 254;
+            let mut broken = good.clone();
+            broken[50] ^= 1;
+            let question = nd::solicit(a("fe80::1"), HOST);
+            let mut empty_option = question;
+            empty_option[25] = 0;
+            let bad = [
+                routed,
+                broken,
+                icmp6("fe80::9", "fe80::1", &empty_option),
+                icmp6("::", "ff02::1:ff00:1", &question),
+                icmp6("::", "fe80::1", &question[..24]),
+                icmp6("fe80::9", "fe80::1", &nd::advert(0, a("fe80::1"), HOST)),
+            ];
+            bench.push("a", &bad);
+            for len in 0..24 {
+                bench.push("a", &[icmp6("fe80::9", "fe80::1", &question[..len.max(8)])]);
+            }
+            assert_eq!(bench.drops("a", "bad_message"), bad.len() as u64 + 24);
+            bench.push("a", &[solicit("fe80::9", "ff02::1:ff00:2", "fe80::2")]);
+            assert_eq!(bench.drops("a", "not_mine"), 1);
+            assert!(bench.take("out").is_empty());
+        });
+    }
+
+    #[test]
+    fn entries_need_addresses_of_both_kinds() {
+        for (entry, said) in [
+            ("", "no entry is given"),
+            ("02:00:00:00:00:01", "must be IPv6 addresses, then an Ethernet one"),
+            ("2001:db8::1 2001:db8::2", "not `2001:db8::2`"),
+            ("10.0.0.1 02:00:00:00:00:01", "not `10.0.0.1`"),
+        ] {
+            let text = format!("Idle -> IP6NDAdvertiser({entry}) -> Discard");
+            let errors = testkit::errors(crate::CLASSES, &text);
+            assert!(errors.contains(said), "{errors}");
+        }
+    }
+}
