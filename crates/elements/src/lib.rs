@@ -16,7 +16,6 @@ pub mod info;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
 /// What ARP and Neighbour Discovery share.
-#[expect(dead_code, reason = "its first users are on the way")]
 mod neighbour;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;

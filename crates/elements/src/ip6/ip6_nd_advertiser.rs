@@ -50,7 +50,10 @@ pub(super) struct IP6NDAdvertiser {
 fn entry(args: &mut Args, arg: &Arg, into: &mut Vec<(Prefix6, EtherAddr)>) {
     let words = arg.words();
     let Some((last, addresses)) = words.split_last().filter(|(_, a)| !a.is_empty()) else {
-        let message = format!("ENTRY `{}` must be IPv6 addresses, then an Ethernet one", arg.raw);
+        let message = format!(
+            "ENTRY `{}` must be IPv6 addresses, then an Ethernet one",
+            arg.raw
+        );
         return args.error(arg, message);
     };
     let Some(ether) = args.value("ENTRY", last, arg) else {
@@ -134,7 +137,11 @@ impl Element for IP6NDAdvertiser {
     fn configure(args: &mut Args) -> Config {
         let router = args.key("ROUTER", true, "whether answers say that this is a router");
         let mut entries = Vec::new();
-        let each = args.rest("ENTRY", "IPv6 addresses, then an Ethernet address", "an entry");
+        let each = args.rest(
+            "ENTRY",
+            "IPv6 addresses, then an Ethernet address",
+            "an entry",
+        );
         if each.is_empty() {
             let help = "write the router's addresses, then its Ethernet address";
             args.error_in_whole("no entry is given", help);
@@ -234,7 +241,10 @@ mod tests {
     #[test]
     fn for_a_prefix_the_router_stands_in_without_overriding() {
         both(TEXT, |bench| {
-            bench.push("a", &[solicit("fe80::9", "ff02::1:ff00:7", "2001:db8:5::7")]);
+            bench.push(
+                "a",
+                &[solicit("fe80::9", "ff02::1:ff00:7", "2001:db8:5::7")],
+            );
             let frame = bench.take("out").remove(0);
             assert_eq!((frame[11], frame[14 + 44]), (5, 0xc0));
         });
@@ -285,7 +295,10 @@ mod tests {
     fn entries_need_addresses_of_both_kinds() {
         for (entry, said) in [
             ("", "no entry is given"),
-            ("02:00:00:00:00:01", "must be IPv6 addresses, then an Ethernet one"),
+            (
+                "02:00:00:00:00:01",
+                "must be IPv6 addresses, then an Ethernet one",
+            ),
             ("2001:db8::1 2001:db8::2", "not `2001:db8::2`"),
             ("10.0.0.1 02:00:00:00:00:01", "not `10.0.0.1`"),
         ] {

@@ -75,7 +75,11 @@ impl FromArg for Entries {
                 EtherAddr::from_arg(ether, names)?,
             ))
         };
-        pairs.iter().map(pair).collect::<Result<_, _>>().map(Entries)
+        pairs
+            .iter()
+            .map(pair)
+            .collect::<Result<_, _>>()
+            .map(Entries)
     }
 
     fn stand_in() -> Entries {
@@ -127,7 +131,11 @@ impl Face {
         match event {
             Event::Ready(mac, mut packet) => {
                 let on = nd::encapsulate(&mut packet, self.ether, mac);
-                let verdict = if on { Verdict::ON } else { Verdict::drop(NO_HEADROOM) };
+                let verdict = if on {
+                    Verdict::ON
+                } else {
+                    Verdict::drop(NO_HEADROOM)
+                };
                 cx.send(packet, verdict);
             }
             Event::Ask(key, known) => self.ask(key.into(), known, counts, cx),
@@ -273,7 +281,11 @@ fn timing(args: &mut Args) -> Timing {
     Timing {
         reachable: nanos(args.key("REACHABLE", seconds(30), "how long a confirmation holds")),
         retry: nanos(args.key("RETRY", seconds(1), "time between solicitations")),
-        idle: nanos(args.key("IDLE", seconds(1200), "how long an unused one is remembered")),
+        idle: nanos(args.key(
+            "IDLE",
+            seconds(1200),
+            "how long an unused one is remembered",
+        )),
         tries: args.key("TRIES", 3, "solicitations before giving up"),
     }
 }
