@@ -11,8 +11,12 @@ pub mod classify;
 pub mod device;
 /// Classes of Ethernet frames, and those that add and remove headers.
 pub mod ether;
+/// ICMP for IPv4: errors, pings.
+pub mod icmp;
 /// Classes that hold information and no packets.
 pub mod info;
+/// IPv4: headers, options, fragments.
+pub mod ip4;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
 /// What ARP and Neighbour Discovery share.
@@ -31,7 +35,9 @@ pub const CLASSES: &[&[Class]] = &[
     classify::CLASSES,
     device::CLASSES,
     ether::CLASSES,
+    icmp::CLASSES,
     info::CLASSES,
+    ip4::CLASSES,
     ip6::CLASSES,
     queue::CLASSES,
     source::CLASSES,

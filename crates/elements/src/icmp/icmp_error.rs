@@ -1,0 +1,280 @@
+//! Makes ICMP error messages about packets that could not go on.
+//!
+//! The packet becomes the message: its header and as much of its data as fits into `MTU` bytes come
+//! back to its source. The destination address annotation is set, so that the message can be routed
+//! like a packet that came in.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
+//! ttl[1] -> ICMPError(10.0.0.1, timeexceeded, INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Discard;
+//! ```
+//!
+//! No message is made (RFC 1812, 4.3.2.7; the packet is dropped under the name given) about
+//!
+//! - an ICMP error message, or ICMP that is too short to tell (`about_error`);
+//! - a fragment other than the first (`fragment`);
+//! - a packet that came as a link-layer broadcast or multicast (`link_group`), or is addressed to an IP
+//!   broadcast or multicast (`group`);
+//! - a packet whose source is not one host: network 0, loopback, multicast, class E, or a broadcast
+//!   (`bad_source`);
+//!
+//! nor above the rate (`rate_limited`), nor a redirect that RFC 1812, 5.2.7.2, forbids (`no_redirect`):
+//! the source must be on the network of the better router, and the packet must not be source-routed.
+//!
+//! The type of service is that of the packet with precedence 6 (4.3.2.5). A source route that the packet
+//! has travelled is reversed (4.3.2.6). The message counts as not painted, and FixIPSrc will give it the
+//! address of the interface by which it leaves (4.3.2.4).
+//!
+//! Arguments:
+//!
+//! - `SRC`: source address, if no FixIPSrc follows.
+//! - `TYPE`: a number, or `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`.
+//! - `CODE`: a number, or, after the type: `net`, `host`, `protocol`, `port`, `needfrag`, `srcroutefail`,
+//!   `filter_prohib`; `net`, `host`; `transit`, `reassembly`; `erroratptr`, `missingopt`, `length`.
+//!   Default 0.
+//!
+//! Keyword arguments:
+//!
+//! - `INTERFACES`: the router's addresses with prefix lengths: directed broadcasts are known by them, and
+//!   whether a redirect is allowed. Without it neither is checked.
+//! - `BADADDRS`: further addresses that are no hosts, as source or destination.
+//! - `MTU`: the longest message. Default 576 (4.3.2.3).
+//! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
+//! - `RATE`: messages per second, over all workers; 0 = no limit. Default 1000.
+//! - `BURST`: messages that may come at once. Default 100.
+//! - `TTL`: time to live of messages. Default 64.
+//! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
+
+use super::names;
+use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
+use crate::prelude::*;
+use engine::anno::{Anno, PacketType};
+use std::net::Ipv4Addr;
+use tables::bucket::{Rate, SharedBucket};
+use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
+use wire::ipv4_options::{LSRR, Options, SSRR};
+use wire::{Icmp, Ipv4, addr, icmp, ipv4, proto};
+
+const ABOUT_ERROR: u8 = 0;
+const FRAGMENT: u8 = 1;
+const LINK_GROUP: u8 = 2;
+const GROUP: u8 = 3;
+const BAD_SOURCE: u8 = 4;
+const NO_REDIRECT: u8 = 5;
+const RATE_LIMITED: u8 = 6;
+const NO_HEADER: u8 = 7;
+const NO_ROOM: u8 = 8;
+
+/// Precedence 6, internetwork control.
+const PRECEDENCE: u8 = 0xc0;
+/// The bits of the type of service that are taken over; those of ECN are not.
+const TOS: u8 = 0x1c;
+/// Free bytes before a message, for the link-layer headers to come.
+const HEADROOM: usize = 64;
+
+pub(super) struct Config {
+    src: Ipv4Addr,
+    kind: u8,
+    code: u8,
+    interfaces: Interfaces,
+    bad: Vec<Ipv4Addr>,
+    mtu: usize,
+    pmtu: u16,
+    ttl: u8,
+    fix_src: bool,
+    limit: Option<SharedBucket>,
+}
+
+pub(super) struct ICMPError {
+    config: Arc<Config>,
+}
+
+impl Element for ICMPError {
+    const CLASS: &'static str = "ICMPError";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK)];
+    const SPOILS: Facts = Facts::ETHER;
+    const DROPS: &'static [&'static str] = &[
+        "about_error",
+        "fragment",
+        "link_group",
+        "group",
+        "bad_source",
+        "no_redirect",
+        "rate_limited",
+        "no_header",
+        "no_room",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let interfaces: Option<Interfaces> =
+            args.key_maybe("INTERFACES", "the router's addresses with prefix lengths");
+        let bad: Option<Addresses> =
+            args.key_maybe("BADADDRS", "further addresses that are no hosts");
+        let mtu = args.key("MTU", 576, "the longest message");
+        let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
+        let rate = args.key("RATE", 1000, "messages per second; 0 = no limit");
+        let burst = args.key("BURST", 100, "messages that may come at once");
+        let ttl = args.key("TTL", 64, "time to live of messages");
+        let fix_src = args.key(
+            "USE_FIX_ANNO",
+            true,
+            "whether FixIPSrc is to set the source",
+        );
+        let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
+        let src = args.required("SRC", "source address, if no FixIPSrc follows");
+        let kind: String = args.required("TYPE", "type of message, by name or number");
+        let code: Option<String> = args.maybe("CODE", "code of message, by name or number");
+        let (kind, code) = names::parse(args, &kind, code.as_deref());
+        if mtu < 2 * ipv4::MAX_LEN + icmp::LEN {
+            args.error_in_whole(
+                format!("MTU {mtu} is too small"),
+                "a message needs room for two headers: at least 128, and 576 is the rule",
+            );
+        }
+        Config {
+            src,
+            kind,
+            code,
+            interfaces: interfaces.unwrap_or_default(),
+            bad: bad.unwrap_or_default().0,
+            mtu,
+            pmtu,
+            ttl,
+            fix_src,
+            limit: (rate > 0).then(|| SharedBucket::new(Rate::new(rate, burst))),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> ICMPError {
+        ICMPError {
+            config: Arc::clone(config),
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        if let Some(reason) = self.config.forbidden(packet) {
+            return Verdict::drop(reason);
+        }
+        let limit = &self.config.limit;
+        if limit.as_ref().is_some_and(|l| !l.take(cx.now().0, 1)) {
+            return Verdict::drop(RATE_LIMITED);
+        }
+        match self.config.message(packet, cx.random() as u16) {
+            Some(()) => Verdict::ON,
+            None => Verdict::drop(NO_ROOM),
+        }
+    }
+}
+
+impl Config {
+    /// Why no message may be made about a packet.
+    fn forbidden(&self, packet: &Packet) -> Option<u8> {
+        let Some(ip) = ip4::header(packet) else {
+            return Some(NO_HEADER);
+        };
+        let (src, dst) = (ip.src(), ip.dst());
+        let no_host = |a| self.bad.contains(&a) || self.interfaces.is_broadcast(a);
+        let kind = ip4::datagram(packet).get(ip.header_len());
+        if matches!(
+            packet.anno().packet_type,
+            PacketType::Broadcast | PacketType::Multicast
+        ) {
+            Some(LINK_GROUP)
+        } else if ip.fragment_offset() != 0 {
+            Some(FRAGMENT)
+        } else if ip.protocol() == proto::ICMP && kind.is_none_or(|&k| icmp::is_error(k)) {
+            Some(ABOUT_ERROR)
+        } else if addr::is_martian_source4(src) || no_host(src) {
+            Some(BAD_SOURCE)
+        } else if addr::is_multicast4(dst) || addr::is_class_e(dst) || no_host(dst) {
+            Some(GROUP)
+        } else if self.kind == REDIRECT && !self.may_redirect(&ip, packet.anno().dst4().into()) {
+            Some(NO_REDIRECT)
+        } else {
+            None
+        }
+    }
+
+    fn may_redirect(&self, ip: &Ipv4<&[u8]>, gateway: Ipv4Addr) -> bool {
+        let mut options = Options::new(ip.header()).map_while(Result::ok);
+        let source_routed = options.any(|item| [LSRR, SSRR].contains(&item.bytes[0]));
+        !source_routed && (self.interfaces.is_empty() || self.interfaces.share(ip.src(), gateway))
+    }
+
+    /// The second word of the message's header.
+    fn rest(&self, packet: &Packet) -> u32 {
+        match (self.kind, self.code) {
+            (PARAMETER_PROBLEM, 0) => u32::from(packet.cold().user[PARAMETER]) << 24,
+            (REDIRECT, _) => u32::from_be_bytes(packet.anno().dst4()),
+            (UNREACHABLE, unreachable::FRAG_NEEDED) => u32::from(self.pmtu),
+            _ => 0,
+        }
+    }
+
+    /// Makes the message of the packet; `None` if there is no room for its headers.
+    fn message(&self, packet: &mut Packet, ident: u16) -> Option<()> {
+        let own = usize::from(packet.cold().user[SOURCE_ROUTED]);
+        let rest = self.rest(packet);
+        let ip = ip4::header(packet)?;
+        let (src, tos) = (ip.src(), ip.tos());
+        let back = Reversed::of(ip.header(), own);
+        let option = back.as_ref().map_or(&[][..], Reversed::padded);
+        let dst = back.as_ref().map_or(src, |b| b.first);
+        let header_len = ipv4::MIN_LEN + option.len();
+        let quoted = ip4::datagram(packet).len();
+        if !packet.pull(packet.network_offset()) {
+            return None;
+        }
+        packet.truncate(quoted.min(self.mtu - header_len - icmp::LEN));
+        let needed = header_len + icmp::LEN + HEADROOM;
+        if packet.headroom() < needed && !packet.realign(needed) {
+            return None;
+        }
+        packet.push(header_len + icmp::LEN)?;
+        let bytes = packet.data_mut();
+        let total_len = bytes.len() as u16;
+        let (header, message) = bytes.split_at_mut(header_len);
+        let mut message = Icmp::new_unchecked(message);
+        message.set_kind(self.kind);
+        message.set_code(self.code);
+        message.set_rest(rest);
+        message.fill_checksum();
+        header[ipv4::MIN_LEN..].copy_from_slice(option);
+        let mut ip = Ipv4::new_unchecked(header);
+        ip.set_header_len(header_len);
+        ip.set_tos(PRECEDENCE | tos & TOS);
+        ip.set_total_len(total_len);
+        ip.set_ident(ident);
+        ip.set_fragment_word(0);
+        ip.set_ttl(self.ttl);
+        ip.set_protocol(proto::ICMP);
+        ip.set_src(self.src);
+        ip.set_dst(dst);
+        ip.fill_checksum();
+        self.annotate(packet, dst, header_len);
+        Some(())
+    }
+
+    /// The annotations of a packet that this router made; it keeps only where it came from.
+    fn annotate(&self, packet: &mut Packet, dst: Ipv4Addr, header_len: usize) {
+        let (device, trace) = (packet.anno().device, packet.anno().trace);
+        let anno = packet.anno_mut();
+        *anno = Anno::EMPTY;
+        (anno.device, anno.trace) = (device, trace);
+        anno.set_dst4(dst.octets());
+        anno.set_fix_ip_src(self.fix_src);
+        packet.set_network_offset(0);
+        packet.set_transport_offset(header_len);
+        packet.set_hash(0);
+        packet.set_vlan_tci(0);
+    }
+}
+
+#[cfg(test)]
+#[path = "icmp_error_tests.rs"]
+mod tests;

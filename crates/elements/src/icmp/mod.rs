@@ -1,0 +1,13 @@
+mod check_icmp_header;
+mod icmp_error;
+mod icmp_ping_responder;
+mod names;
+
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<check_icmp_header::CheckICMPHeader>(),
+    Class::of::<icmp_error::ICMPError>(),
+    Class::of::<icmp_ping_responder::ICMPPingResponder>(),
+];

@@ -1,0 +1,310 @@
+//! Checks IPv4 headers, and whether their addresses may be on a wire at all.
+//!
+//! The tests of RFC 1812, 5.2.2, are made: length, version, checksum, header length, total length. What
+//! the link layer added behind the packet is cut off. The network header and destination address
+//! annotations are set.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14)
+//!     -> c :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Discard;
+//! ```
+//!
+//! A bad packet leaves by output 1, or is dropped under the name of its fault. A packet of which the
+//! end is missing, but whose header is right, leaves by output 2 if that is connected: RFC 1812, 5.2.2,
+//! asks for a Parameter Problem message that points at the total length.
+//!
+//! With `INTERFACES`, `BADSRC` or `GOODDST` addresses are looked at too (RFC 1812, 5.3.7; RFC 1122,
+//! 3.2.1.3): a source must be a unicast address outside networks 0 and 127 and not on the list of
+//! bad sources, and a destination must not lie in network 0, network 127 or class E (but may be
+//! 255.255.255.255).
+//!
+//! Arguments:
+//!
+//! - `OFFSET`: where the header begins. Default 0.
+//!
+//! Keyword arguments:
+//!
+//! - `INTERFACES`: the router's addresses, with prefix lengths. Their broadcast addresses, 0.0.0.0 and
+//!   255.255.255.255 become bad sources, the addresses themselves good destinations.
+//! - `BADSRC`: further bad sources.
+//! - `GOODDST`: destinations for which the list of bad sources does not count.
+//! - `CHECKSUM`: whether to verify checksums. Default true.
+//! - `VERBOSE`, `DETAILS`: taken for the sake of Click's files. Every fault is counted by name anyway.
+
+use crate::ip4::{Addresses, Interfaces, PARAMETER};
+use crate::prelude::*;
+use std::net::Ipv4Addr;
+use wire::{BadHeader, Ipv4, addr, ipv4};
+
+const BAD_SOURCE: u8 = 6;
+const BAD_DESTINATION: u8 = 7;
+
+/// Offset of the total length, for Parameter Problem messages.
+const TOTAL_LENGTH: u8 = 2;
+
+pub(super) struct Config {
+    offset: usize,
+    checksum: bool,
+    addresses: bool,
+    bad_sources: Vec<Ipv4Addr>,
+    good_destinations: Vec<Ipv4Addr>,
+}
+
+pub(super) struct CheckIPHeader {
+    config: Arc<Config>,
+    drops: [u64; 8],
+}
+
+impl Config {
+    /// RFC 1812, 5.3.7. The bad sources count only for packets that are not for this router.
+    #[inline]
+    fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<u8> {
+        let listed = self.bad_sources.contains(&src);
+        let bad = match listed {
+            true => !self.good_destinations.contains(&dst),
+            false => addr::is_martian_source4(src),
+        };
+        if bad {
+            Some(BAD_SOURCE)
+        } else {
+            addr::is_martian_destination4(dst).then_some(BAD_DESTINATION)
+        }
+    }
+}
+
+impl Element for CheckIPHeader {
+    const CLASS: &'static str = "CheckIPHeader";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "truncated?"]);
+    const GIVES: &'static [Facts] = &[
+        Facts::IP4.and(Facts::DST4),
+        Facts::NONE,
+        Facts::IP4.and(Facts::DST4),
+    ];
+    const SPOILS: Facts = Facts::IP6.and(Facts::DST6);
+    // The first six are `BadHeader`'s, in its order.
+    const DROPS: &'static [&'static str] = &[
+        "too_short",
+        "bad_version",
+        "bad_header_length",
+        "bad_checksum",
+        "bad_length",
+        "truncated",
+        "bad_source",
+        "bad_destination",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let interfaces: Option<Interfaces> =
+            args.key_maybe("INTERFACES", "the router's addresses, with prefix lengths");
+        let bad: Option<Addresses> = args.key_maybe("BADSRC", "further bad sources");
+        let good: Option<Addresses> = args.key_maybe(
+            "GOODDST",
+            "destinations for which the list of bad sources does not count",
+        );
+        let checksum = args.key("CHECKSUM", true, "whether to verify checksums");
+        args.key("VERBOSE", false, "taken, and without effect");
+        args.key("DETAILS", false, "taken, and without effect");
+        let offset = args.optional("OFFSET", 0, "where the header begins");
+        let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
+        let mut bad_sources = bad.unwrap_or_default().0;
+        let mut good_destinations = good.unwrap_or_default().0;
+        if let Some(interfaces) = interfaces {
+            bad_sources.extend(interfaces.broadcasts());
+            bad_sources.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
+            good_destinations.extend(interfaces.addresses());
+        }
+        Config {
+            offset,
+            checksum,
+            addresses,
+            bad_sources,
+            good_destinations,
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> CheckIPHeader {
+        CheckIPHeader {
+            config: Arc::clone(config),
+            drops: [0; 8],
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let config = &*self.config;
+        let bytes = packet.data().get(config.offset..).unwrap_or(&[]);
+        let checked = match config.checksum {
+            true => ipv4::check(bytes),
+            false => ipv4::check_unsummed(bytes),
+        };
+        let (total_len, short) = match checked {
+            Ok(checked) => (checked.total_len, false),
+            Err(BadHeader::Truncated) if cx.connected(2) => (bytes.len(), true),
+            Err(fault) => return self.reject(fault.index() as u8),
+        };
+        let ip = Ipv4::new_unchecked(bytes);
+        let (src, dst) = (ip.src(), ip.dst());
+        if config.addresses
+            && let Some(fault) = config.judge(src, dst)
+        {
+            return self.reject(fault);
+        }
+        let offset = config.offset;
+        packet.truncate(offset + total_len);
+        packet.set_network_offset(offset);
+        packet.anno_mut().set_dst4(dst.octets());
+        if short {
+            self.drops[BadHeader::Truncated.index()] += 1;
+            packet.cold_mut().user[PARAMETER] = TOTAL_LENGTH;
+            return Verdict::out(2);
+        }
+        Verdict::ON
+    }
+
+    fn take(&mut self, old: CheckIPHeader) {
+        self.drops = old.drops;
+    }
+
+    const HANDLERS: &'static [Handler<CheckIPHeader>] = &[
+        Handler::sum("drops", "bad packets", |e| e.drops.iter().sum()),
+        Handler::text("drop_details", "bad packets, by fault", |e, _| {
+            let lines = e.drops.iter().zip(Self::DROPS);
+            Ok(lines.map(|(n, name)| format!("{n}\t{name}\n")).collect())
+        }),
+    ];
+}
+
+impl CheckIPHeader {
+    #[cold]
+    fn reject(&mut self, fault: u8) -> Verdict {
+        self.drops[usize::from(fault)] += 1;
+        Verdict::reject(fault, 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::{ip, sum};
+    use testkit::Bench;
+
+    const ALONE: &str = "c :: CheckIPHeader -> out :: Collect";
+    const ROUTER: &str = "c :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> out :: Collect";
+
+    #[test]
+    fn a_good_packet_is_marked_and_loses_its_padding() {
+        let mut bench = Bench::new(crate::CLASSES, "c :: CheckIPHeader(2) -> out :: Collect");
+        let packet = ip([10, 0, 0, 9], [10, 0, 1, 9], b"data");
+        let framed = [b"LL", &packet[..], b"padding"].concat();
+        bench.push("c", &[framed]);
+        let out = &bench.take_packets("out")[0];
+        assert_eq!(out.bytes, [b"LL", &packet[..]].concat());
+        assert_eq!(out.network_offset, 2);
+        assert_eq!(out.anno.dst4(), [10, 0, 1, 9]);
+    }
+
+    #[test]
+    fn each_fault_is_dropped_under_its_name() {
+        let fault = |edit: &dyn Fn(&mut Vec<u8>)| {
+            let mut packet = ip([10, 0, 0, 9], [10, 0, 1, 9], b"data");
+            edit(&mut packet);
+            let mut bench = Bench::new(crate::CLASSES, ALONE);
+            bench.push("c", &[packet]);
+            assert!(bench.take("out").is_empty());
+            assert_eq!(bench.read("c.drops"), "1");
+            bench.all_drops().remove(0).1
+        };
+        assert_eq!(fault(&|p| p.truncate(19)), "too_short");
+        assert_eq!(fault(&|p| p[0] = 0x65), "bad_version");
+        assert_eq!(fault(&|p| p[0] = 0x44), "bad_header_length");
+        assert_eq!(fault(&|p| p[10] ^= 1), "bad_checksum");
+        assert_eq!(
+            fault(&|p| {
+                p[3] = 19;
+                sum(p);
+            }),
+            "bad_length"
+        );
+        assert_eq!(fault(&|p| p.truncate(23)), "truncated");
+    }
+
+    #[test]
+    fn checksums_are_believed_when_told_so() {
+        let mut packet = ip([10, 0, 0, 9], [10, 0, 1, 9], b"data");
+        packet[10] ^= 1;
+        let text = "c :: CheckIPHeader(CHECKSUM false) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("c", &[packet]);
+        assert_eq!(bench.take("out").len(), 1);
+    }
+
+    #[test]
+    fn bad_packets_leave_by_output_1_and_short_ones_by_output_2() {
+        let text = "c :: CheckIPHeader -> out :: Collect;
+            c[1] -> bad :: Collect; c[2] -> short :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packet = ip([10, 0, 0, 9], [10, 0, 1, 9], b"data");
+        bench.push("c", &[&packet[..23], &packet[..19]]);
+        assert_eq!(bench.take("bad"), [&packet[..19]]);
+        let short = &bench.take_packets("short")[0];
+        assert_eq!(short.bytes, &packet[..23]);
+        assert_eq!(short.anno.dst4(), [10, 0, 1, 9]);
+    }
+
+    #[test]
+    fn martians_are_dropped_where_interfaces_are_given() {
+        let drop = |src, dst| {
+            let mut bench = Bench::new(crate::CLASSES, ROUTER);
+            bench.push("c", &[ip(src, dst, b"")]);
+            bench.all_drops().pop().map(|d| d.1)
+        };
+        let host = [192, 0, 2, 1];
+        assert_eq!(drop(host, [10, 0, 1, 9]), None);
+        for source in [
+            [0, 0, 0, 0],
+            [0, 1, 2, 3],
+            [127, 0, 0, 1],
+            [224, 0, 0, 1],
+            [240, 0, 0, 1],
+            [255, 255, 255, 255],
+            [10, 0, 0, 255],
+            [10, 0, 1, 255],
+        ] {
+            assert_eq!(drop(source, host).as_deref(), Some("bad_source"));
+        }
+        for destination in [[0, 0, 0, 0], [127, 0, 0, 1], [240, 0, 0, 1]] {
+            assert_eq!(drop(host, destination).as_deref(), Some("bad_destination"));
+        }
+        for fine in [[255, 255, 255, 255], [224, 0, 0, 5], [10, 0, 0, 255]] {
+            assert_eq!(drop(host, fine), None);
+        }
+        // To the router itself: a host that has no address yet may ask for one.
+        assert_eq!(drop([0, 0, 0, 0], [10, 0, 0, 1]), None);
+        assert_eq!(
+            drop([127, 0, 0, 1], [10, 0, 0, 1]).as_deref(),
+            Some("bad_source")
+        );
+    }
+
+    #[test]
+    fn addresses_are_not_looked_at_unless_asked_for() {
+        let mut bench = Bench::new(crate::CLASSES, ALONE);
+        bench.push("c", &[ip([224, 0, 0, 1], [127, 0, 0, 1], b"")]);
+        assert_eq!(bench.take("out").len(), 1);
+    }
+
+    #[test]
+    fn a_wrong_interface_is_an_error_in_words() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> CheckIPHeader(INTERFACES 10.0.0.1/24 eth0) -> Discard",
+        );
+        assert!(
+            errors.contains("INTERFACES must be addresses of interfaces")
+                && errors.contains("not `eth0`"),
+            "{errors}"
+        );
+    }
+}

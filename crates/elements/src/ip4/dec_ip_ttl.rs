@@ -1,0 +1,139 @@
+//! Lowers the time to live of IPv4 packets by one, and turns away those whose time is over.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
+//! ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> Discard;
+//! ```
+//!
+//! A packet that comes with 0 or 1 leaves by output 1, unchanged; without one it is dropped (RFC 1812,
+//! 5.3.1). The checksum is updated incrementally (RFC 1624).
+//!
+//! Keyword arguments:
+//!
+//! - `ACTIVE`: if false, packets pass as they are. Default true.
+//! - `MULTICAST`: if false, packets to multicast addresses pass as they are. Default true.
+
+use crate::prelude::*;
+use wire::addr;
+
+const EXPIRED: u8 = 0;
+const NO_HEADER: u8 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct DecIPTTL {
+    active: bool,
+    multicast: bool,
+}
+
+impl Element for DecIPTTL {
+    const CLASS: &'static str = "DecIPTTL";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["expired", "no_header"];
+
+    type Config = DecIPTTL;
+
+    fn configure(args: &mut Args) -> DecIPTTL {
+        DecIPTTL {
+            active: args.key("ACTIVE", true, "if false, packets pass as they are"),
+            multicast: args.key(
+                "MULTICAST",
+                true,
+                "if false, multicast packets pass as they are",
+            ),
+        }
+    }
+
+    fn new(config: &Arc<DecIPTTL>, _: &Init) -> DecIPTTL {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Some(mut ip) = super::header_mut(packet) else {
+            return Verdict::drop(NO_HEADER);
+        };
+        if !self.active || !self.multicast && addr::is_multicast4(ip.dst()) {
+            return Verdict::ON;
+        }
+        match ip.ttl() {
+            0 | 1 => Verdict::reject(EXPIRED, 1),
+            ttl => {
+                ip.patch_ttl(ttl - 1);
+                Verdict::ON
+            }
+        }
+    }
+
+    const HANDLERS: &'static [Handler<DecIPTTL>] = &[
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::set("set_active", "changes ACTIVE", |e, value, _| {
+            e.active = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::{ip, sum};
+    use testkit::Bench;
+    use wire::Ipv4;
+
+    const BOTH: &str = "c :: CheckIPHeader -> t :: DecIPTTL -> out :: Collect;
+        t[1] -> late :: Collect";
+
+    /// Every checksum that a header can have, roughly: one per identification.
+    fn packet(ttl: u8, ident: u16) -> Vec<u8> {
+        let mut packet = ip([10, 0, 0, 9], [10, 0, 1, 9], b"payload");
+        packet[4..6].copy_from_slice(&ident.to_be_bytes());
+        packet[8] = ttl;
+        sum(&mut packet);
+        packet
+    }
+
+    #[test]
+    fn every_time_to_live_goes_down_by_one_with_the_right_checksum() {
+        let mut bench = Bench::new(crate::CLASSES, BOTH);
+        for ident in (0..=u16::MAX).step_by(251) {
+            let packets: Vec<_> = (0..=255).map(|ttl| packet(ttl, ident)).collect();
+            bench.push("c", &packets);
+            assert_eq!(bench.take("late"), &packets[..2], "untouched");
+            for (out, before) in bench.take("out").into_iter().zip(&packets[2..]) {
+                let ip = Ipv4::new_checked(&out).unwrap();
+                assert_eq!(ip.ttl(), before[8] - 1);
+                assert!(ip.verify_checksum());
+                assert_eq!(out, packet(before[8] - 1, ident), "nothing else changed");
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_second_output_the_late_are_dropped_by_name() {
+        let text = "c :: CheckIPHeader -> t :: DecIPTTL -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("c", &[packet(1, 0)]);
+        assert_eq!(bench.drops("t", "expired"), 1);
+    }
+
+    #[test]
+    fn it_can_be_told_to_leave_multicast_or_everything_alone() {
+        let mut group = ip([10, 0, 0, 9], [224, 0, 0, 251], b"");
+        group[8] = 1;
+        sum(&mut group);
+        let text = "c :: CheckIPHeader -> t :: DecIPTTL(MULTICAST false) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("c", &[&group[..], &packet(9, 0)]);
+        assert_eq!(bench.take("out"), [group, packet(8, 0)]);
+        bench.write("t.set_active", "false");
+        bench.push("c", &[packet(1, 0)]);
+        assert_eq!(bench.take("out"), [packet(1, 0)]);
+    }
+
+    #[test]
+    fn packets_must_have_a_checked_header() {
+        let errors = testkit::errors(crate::CLASSES, "InfiniteSource -> t :: DecIPTTL -> Discard");
+        assert!(errors.contains("put CheckIPHeader"), "{errors}");
+    }
+}

@@ -1,0 +1,83 @@
+//! Drops packets to every host of an attached network.
+//!
+//! A directed broadcast is addressed to a network's last address, or to its first as very old hosts
+//! wrote it. A router must not forward one unless it was told to (RFC 2644, which changes RFC 1812,
+//! 5.3.5.2). Put this element before the network's link; leave it out to allow them. Networks of 31 and
+//! 32 bits have no broadcast addresses (RFC 3021).
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> DropDirectedBroadcasts(10.0.0.1/24) -> Discard;
+//! ```
+//!
+//! What is turned away leaves by output 1, if that is connected.
+//!
+//! Arguments:
+//!
+//! - `INTERFACES`: addresses of interfaces with prefix lengths, separated by spaces.
+
+use crate::ip4::Interfaces;
+use crate::prelude::*;
+
+const DIRECTED_BROADCAST: u8 = 0;
+const NO_HEADER: u8 = 1;
+
+pub(super) struct DropDirectedBroadcasts {
+    interfaces: Arc<Interfaces>,
+}
+
+impl Element for DropDirectedBroadcasts {
+    const CLASS: &'static str = "DropDirectedBroadcasts";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "broadcast?"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["directed_broadcast", "no_header"];
+
+    type Config = Interfaces;
+
+    fn configure(args: &mut Args) -> Interfaces {
+        args.required("INTERFACES", "addresses of interfaces with prefix lengths")
+    }
+
+    fn new(interfaces: &Arc<Interfaces>, _: &Init) -> DropDirectedBroadcasts {
+        DropDirectedBroadcasts {
+            interfaces: Arc::clone(interfaces),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match super::header(packet) {
+            None => Verdict::drop(NO_HEADER),
+            Some(ip) if self.interfaces.is_broadcast(ip.dst()) => {
+                Verdict::reject(DIRECTED_BROADCAST, 1)
+            }
+            Some(_) => Verdict::ON,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::ip;
+    use testkit::Bench;
+
+    #[test]
+    fn only_broadcasts_of_the_networks_are_dropped() {
+        let text = "c :: CheckIPHeader
+            -> d :: DropDirectedBroadcasts(10.0.0.1/25 192.0.2.1/31) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let to = |dst| ip([1, 1, 1, 1], dst, b"");
+        let pass = [
+            to([10, 0, 0, 126]),
+            to([10, 0, 0, 128]),
+            to([10, 0, 0, 255]),
+            to([192, 0, 2, 0]),
+            to([192, 0, 2, 1]),
+        ];
+        bench.push("c", &pass);
+        bench.push("c", &[to([10, 0, 0, 127]), to([10, 0, 0, 0])]);
+        assert_eq!(bench.take("out"), pass);
+        assert_eq!(bench.drops("d", "directed_broadcast"), 2);
+    }
+}

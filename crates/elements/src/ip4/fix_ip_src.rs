@@ -1,0 +1,74 @@
+//! Fills in the source address of packets that the router itself made.
+//!
+//! ICMPError does not know by which interface its messages will leave, and they must carry that
+//! interface's address (RFC 1812, 4.3.2.4). It sets the FIX_IP_SRC annotation instead. FixIPSrc, on the
+//! way out, writes the address into packets so annotated, updates the header's checksum and clears
+//! the annotation.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FixIPSrc(10.0.0.1) -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `IPADDR`: the interface's address.
+
+use crate::prelude::*;
+use std::net::Ipv4Addr;
+
+pub(super) struct FixIPSrc {
+    address: Ipv4Addr,
+}
+
+impl Element for FixIPSrc {
+    const CLASS: &'static str = "FixIPSrc";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+
+    type Config = Ipv4Addr;
+
+    fn configure(args: &mut Args) -> Ipv4Addr {
+        args.required("IPADDR", "the interface's address")
+    }
+
+    fn new(address: &Arc<Ipv4Addr>, _: &Init) -> FixIPSrc {
+        FixIPSrc { address: **address }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if packet.anno().fix_ip_src() {
+            packet.anno_mut().set_fix_ip_src(false);
+            if let Some(mut ip) = super::header_mut(packet) {
+                ip.patch_src(self.address);
+            }
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::ip;
+    use engine::packet::{Batch, Packet};
+    use testkit::Bench;
+    use wire::Ipv4;
+
+    #[test]
+    fn annotated_packets_get_the_address_once_and_others_stay() {
+        let text =
+            "c :: CheckIPHeader -> FixIPSrc(10.0.0.1) -> FixIPSrc(10.0.1.1) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packet = ip([1, 1, 1, 1], [2, 2, 2, 2], b"data");
+        let mut marked = Packet::from_bytes(&packet).unwrap();
+        marked.anno_mut().set_fix_ip_src(true);
+        let plain = Packet::from_bytes(&packet).unwrap();
+        bench.push_packets("c", 0, Batch::from_iter([marked, plain]));
+        let out = bench.take_packets("out");
+        let fixed = Ipv4::new_checked(&out[0].bytes).unwrap();
+        assert_eq!(fixed.src().octets(), [10, 0, 0, 1]);
+        assert!(fixed.verify_checksum() && !out[0].anno.fix_ip_src());
+        assert_eq!(out[1].bytes, packet);
+    }
+}

@@ -1,0 +1,112 @@
+//! Sets the destination address annotation from the packet.
+//!
+//! ```click
+//! FromDevice(null:64) -> MarkIPHeader(14) -> GetIPAddress(IP dst) -> Discard;
+//! ```
+//!
+//! Packets too short for it are dropped.
+//!
+//! Arguments:
+//!
+//! - `OFFSET`: where the four bytes of the address begin; 16 for the destination of a packet that begins
+//!   with its IP header.
+//!
+//! Keyword arguments:
+//!
+//! - `IP`: `src` or `dst`, in place of `OFFSET`: that address of the marked IP header.
+
+use crate::prelude::*;
+
+const TOO_SHORT: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Data(usize),
+    Header(usize),
+}
+
+pub(super) struct GetIPAddress {
+    place: Place,
+}
+
+impl Element for GetIPAddress {
+    const CLASS: &'static str = "GetIPAddress";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::DST4];
+    const SPOILS: Facts = Facts::DST6;
+    const DROPS: &'static [&'static str] = &["too_short"];
+
+    type Config = Place;
+
+    fn configure(args: &mut Args) -> Place {
+        let field: Option<String> = args.key_maybe("IP", "`src` or `dst`, in place of OFFSET");
+        let offset: Option<usize> = args.maybe("OFFSET", "where the address begins");
+        match (offset, field.as_deref()) {
+            (Some(offset), None) => Place::Data(offset),
+            (None, Some("src")) => Place::Header(12),
+            (None, Some("dst")) => Place::Header(16),
+            _ => {
+                args.error_in_whole(
+                    "it must be said where the address is",
+                    "write GetIPAddress(16), GetIPAddress(IP src) or GetIPAddress(IP dst)",
+                );
+                Place::Data(0)
+            }
+        }
+    }
+
+    fn new(place: &Arc<Place>, _: &Init) -> GetIPAddress {
+        GetIPAddress { place: **place }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let found = match self.place {
+            Place::Data(offset) => packet.data().get(offset..),
+            Place::Header(offset) => packet.network().get(offset..),
+        };
+        let Some(&address) = found.and_then(|bytes| bytes.first_chunk::<4>()) else {
+            return Verdict::drop(TOO_SHORT);
+        };
+        packet.anno_mut().set_dst4(address);
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::ip;
+    use testkit::Bench;
+
+    fn annotation(configuration: &str) -> [u8; 4] {
+        let text =
+            format!("m :: MarkIPHeader(1) -> GetIPAddress({configuration}) -> out :: Collect");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.push(
+            "m",
+            &[[b"x", &ip([1, 2, 3, 4], [5, 6, 7, 8], b"")[..]].concat()],
+        );
+        bench.take_packets("out")[0].anno.dst4()
+    }
+
+    #[test]
+    fn the_annotation_comes_from_a_place_or_a_field() {
+        assert_eq!(annotation("17"), [5, 6, 7, 8]);
+        assert_eq!(annotation("IP src"), [1, 2, 3, 4]);
+        assert_eq!(annotation("IP dst"), [5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn packets_that_end_before_it_are_dropped() {
+        let mut bench = Bench::new(crate::CLASSES, "g :: GetIPAddress(16) -> out :: Collect");
+        bench.push("g", &[[0; 19]]);
+        assert_eq!(bench.drops("g", "too_short"), 1);
+    }
+
+    #[test]
+    fn a_configuration_without_a_place_is_refused() {
+        let errors = testkit::errors(crate::CLASSES, "Idle -> GetIPAddress -> Discard");
+        assert!(errors.contains("where the address is"), "{errors}");
+    }
+}

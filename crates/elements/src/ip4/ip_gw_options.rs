@@ -1,0 +1,201 @@
+//! Does what every router on the way does to IPv4 options: record route, timestamp, source routes.
+//!
+//! It stands on the output path, since the address to record is that of the interface by which the
+//! packet leaves (RFC 1812, 5.2.4.3 and 5.3.13). Packets without options pass at once. Options that it
+//! does not know pass as they are.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> g :: IPGWOptions(10.0.0.1, 10.0.1.1) -> Discard;
+//! g[1] -> ICMPError(10.0.0.1, parameterproblem) -> Discard;
+//! g[2] -> ICMPError(10.0.0.1, unreachable, srcroutefail) -> Discard;
+//! ```
+//!
+//! A packet with a bad option leaves by output 1, annotated with the place of the bad byte. One with a
+//! strict source route whose next hop is not the one named in it, or with any source route while
+//! `SOURCE_ROUTES` is false, leaves by output 2. Without these outputs they are dropped. The next entry
+//! of a source route is taken up by IPSourceRoute; here the address that this router recorded in it
+//! becomes that of the interface.
+//!
+//! Arguments:
+//!
+//! - `MYADDR`: address of the interface by which packets leave.
+//! - `OTHERADDRS`: the router's other addresses, separated by spaces; a timestamp may be asked for by
+//!   any of them.
+//!
+//! Keyword arguments:
+//!
+//! - `SOURCE_ROUTES`: whether source-routed packets are forwarded. Default true, as RFC 1812, 4.2.2.2,
+//!   wants it; RFC 7126, 4.3 and 4.4, advises to turn it off.
+
+use crate::ip4::{Addresses, PARAMETER, SOURCE_ROUTED, day_ms, options, record};
+use crate::prelude::*;
+use std::net::Ipv4Addr;
+use wire::ipv4;
+use wire::ipv4_options::{Opt, Options};
+
+const BAD_OPTION: u8 = 0;
+const SOURCE_ROUTE: u8 = 1;
+const NO_HEADER: u8 = 2;
+
+pub(super) struct Config {
+    me: Ipv4Addr,
+    others: Vec<Ipv4Addr>,
+    source_routes: bool,
+}
+
+pub(super) struct IPGWOptions {
+    config: Arc<Config>,
+}
+
+impl Element for IPGWOptions {
+    const CLASS: &'static str = "IPGWOptions";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "source_route?"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let source_routes = args.key(
+            "SOURCE_ROUTES",
+            true,
+            "whether source-routed packets are forwarded",
+        );
+        Config {
+            me: args.required("MYADDR", "address of the interface by which packets leave"),
+            others: args
+                .maybe::<Addresses>("OTHERADDRS", "the router's other addresses")
+                .unwrap_or_default()
+                .0,
+            source_routes,
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> IPGWOptions {
+        IPGWOptions {
+            config: Arc::clone(config),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        match super::header(packet) {
+            None => Verdict::drop(NO_HEADER),
+            Some(ip) if ip.header_len() == ipv4::MIN_LEN => Verdict::ON,
+            Some(_) => self.options(packet, cx),
+        }
+    }
+}
+
+impl IPGWOptions {
+    #[cold]
+    fn options(&self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let config = &*self.config;
+        let next_hop = packet.anno().dst4();
+        let own = usize::from(packet.cold().user[SOURCE_ROUTED]);
+        let Some(mut ip) = super::header_mut(packet) else {
+            return Verdict::drop(NO_HEADER);
+        };
+        let direct = ip.dst().octets() == next_hop;
+        let header = ip.header_mut();
+        let refused = Options::new(header).map_while(Result::ok).any(|item| {
+            match item.option {
+                Opt::LooseRoute(_) => !config.source_routes,
+                // RFC 791: straight to the named host, over a network that both are on.
+                Opt::StrictRoute(_) => !config.source_routes || !direct,
+                _ => false,
+            }
+        });
+        if refused {
+            return Verdict::reject(SOURCE_ROUTE, 2);
+        }
+        if own != 0 && own + 4 <= header.len() {
+            header[own..own + 4].copy_from_slice(&config.me.octets());
+        }
+        match record(header, config.me, &config.others, day_ms(cx.now())) {
+            Ok(changed) => {
+                if changed || own != 0 {
+                    options::fill_checksum(header);
+                }
+                Verdict::ON
+            }
+            Err(pointer) => {
+                options::fill_checksum(header);
+                packet.cold_mut().user[PARAMETER] = pointer;
+                Verdict::reject(BAD_OPTION, 1)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::{ip, with_options};
+    use testkit::Bench;
+    use wire::Ipv4;
+    use wire::ipv4_options::{LSRR, RR, SSRR, TS};
+
+    fn bench(more: &str) -> Bench {
+        let text = format!(
+            "c :: CheckIPHeader -> g :: IPGWOptions(10.0.0.1, 10.0.1.1{more}) -> out :: Collect;
+             g[1] -> bad :: Collect; g[2] -> refused :: Collect"
+        );
+        Bench::new(crate::CLASSES, &text)
+    }
+
+    #[test]
+    fn a_route_is_recorded_and_the_checksum_stays_right() {
+        let mut bench = bench("");
+        let packet = with_options(&[RR, 7, 4, 0, 0, 0, 0], b"data");
+        bench.push("c", &[&packet[..], &ip([1, 1, 1, 1], [2, 2, 2, 2], b"")]);
+        let out = bench.take("out");
+        assert_eq!(out[0][20..27], [RR, 7, 8, 10, 0, 0, 1]);
+        assert!(Ipv4::new_checked(&out[0]).unwrap().verify_checksum());
+        assert_eq!(out[0][28..], *b"data");
+        assert_eq!(out.len(), 2);
+    }
+
+    #[test]
+    fn the_time_is_that_of_the_day() {
+        let mut bench = bench("");
+        bench.push("c", &[with_options(&[TS, 8, 5, 0, 0, 0, 0, 0], b"")]);
+        let out = bench.take("out");
+        let time = u32::from_be_bytes([out[0][24], out[0][25], out[0][26], out[0][27]]);
+        assert_eq!(out[0][22], 9);
+        assert_eq!(time, super::day_ms(bench.graph().now()));
+    }
+
+    #[test]
+    fn a_bad_option_leaves_with_a_right_checksum() {
+        let mut bench = bench("");
+        bench.push("c", &[with_options(&[RR, 3, 3], b"")]);
+        let bad = bench.take("bad");
+        assert!(Ipv4::new_checked(&bad[0]).unwrap().verify_checksum());
+    }
+
+    #[test]
+    fn strict_routes_must_lead_straight_to_the_destination() {
+        for (kind, gateway, refused) in [
+            (SSRR, [2, 2, 2, 2], 0),
+            (SSRR, [9, 9, 9, 9], 1),
+            (LSRR, [9, 9, 9, 9], 0),
+        ] {
+            let [a, b, c, d] = gateway;
+            let text = format!(
+                "c :: CheckIPHeader -> SetIPAddress({a}.{b}.{c}.{d})
+                 -> g :: IPGWOptions(10.0.0.1) -> out :: Collect"
+            );
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push("c", &[with_options(&[kind, 7, 8, 3, 3, 3, 3], b"")]);
+            assert_eq!(bench.drops("g", "source_route"), refused);
+        }
+    }
+
+    #[test]
+    fn source_routes_can_be_refused() {
+        let mut bench = bench(", SOURCE_ROUTES false");
+        bench.push("c", &[with_options(&[LSRR, 7, 8, 3, 3, 3, 3], b"")]);
+        assert_eq!(bench.take("refused").len(), 1);
+    }
+}

@@ -1,0 +1,262 @@
+//! Puts fragmented IPv4 packets together again.
+//!
+//! A router forwards fragments as they are; only what is addressed to it needs this (RFC 791, 3.2;
+//! RFC 1812, 4.2.1 and 4.3.3). Whole packets pass. Fragments wait until all of their packet have come.
+//! Every worker has its own: devices bring all fragments of a packet to one queue, as their hash
+//! leaves ports out of account for fragments.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> r :: IPReassembler -> Discard;
+//! r[1] -> ICMPError(10.0.0.1, timeexceeded, reassembly) -> Discard;
+//! ```
+//!
+//! When the time is over, the first fragment leaves by output 1 if it has come and that is connected
+//! (ICMPError makes a message of it); the others are dropped. Fragments that overlap, or contradict
+//! each other about the end, are an attack or an error: the whole packet is dropped. A repeated
+//! fragment does no harm. A packet longer than a buffer is never complete: its fragments that lie
+//! beyond are dropped as `too_long`.
+//!
+//! Keyword arguments:
+//!
+//! - `HIMEM`: bytes of buffers that may wait, on each worker; above it the oldest packets go until
+//!   three quarters are left. Default 262144.
+//! - `TIMEOUT`: how long a packet may take, from its first fragment to come. Default 60s (RFC 1122,
+//!   3.3.2).
+
+use super::pending::{Added, Fragment, Key, Table};
+use crate::prelude::*;
+use engine::pool;
+use std::time::Duration;
+use wire::Ipv4;
+
+const TIMEOUT: usize = 0;
+const OVERLAP: usize = 1;
+const DUPLICATE: usize = 2;
+const BAD_FRAGMENT: usize = 3;
+const TOO_LONG: usize = 4;
+const EVICTED: usize = 5;
+const NO_BUFFER: usize = 6;
+
+pub(super) struct Config {
+    himem: usize,
+    timeout: Duration,
+}
+
+pub(super) struct IPReassembler {
+    config: Arc<Config>,
+    table: Table,
+    reassembled: u64,
+    merged: u64,
+}
+
+impl Element for IPReassembler {
+    const CLASS: &'static str = "IPReassembler";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "timeout?"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &[
+        "timeout",
+        "overlap",
+        "duplicate",
+        "bad_fragment",
+        "too_long",
+        "evicted",
+        "no_buffer",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            himem: args.key("HIMEM", 256 * 1024, "bytes of buffers that may wait"),
+            timeout: args.key(
+                "TIMEOUT",
+                Duration::from_secs(60),
+                "how long a packet may take",
+            ),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> IPReassembler {
+        IPReassembler {
+            config: Arc::clone(config),
+            table: Table::default(),
+            reassembled: 0,
+            merged: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let is_fragment = |p: &Packet| super::header(p).is_none_or(|ip| ip.is_fragment());
+        if !batch.iter().any(is_fragment) {
+            return;
+        }
+        let mut out = cx.spare();
+        for packet in batch.drain() {
+            if is_fragment(&packet) {
+                out.extend(self.fragment(packet, cx));
+            } else {
+                out.push(packet);
+            }
+        }
+        batch.append(&mut out);
+        cx.keep_spare(out);
+        self.limit(cx);
+        self.set_timer(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let (now, timeout) = (cx.now(), self.config.timeout);
+        let due = |since: Time| since + timeout <= now;
+        while self.table.oldest().is_some_and(due)
+            && let Some(mut fragments) = self.table.pop_oldest()
+        {
+            for fragment in fragments.drain(..) {
+                if fragment.offset == 0 && cx.connected(1) {
+                    cx.emit(1, fragment.packet);
+                } else {
+                    cx.drop(fragment.packet, TIMEOUT);
+                }
+            }
+            self.table.recycle(fragments);
+        }
+        self.set_timer(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.table.packets()
+    }
+
+    fn take(&mut self, old: IPReassembler) {
+        self.table = old.table;
+        (self.reassembled, self.merged) = (old.reassembled, old.merged);
+    }
+
+    const HANDLERS: &'static [Handler<IPReassembler>] = &[
+        Handler::sum("reassembled", "packets put together", |e| e.reassembled),
+        Handler::sum(
+            "merged",
+            "fragments that became part of another packet",
+            |e| e.merged,
+        ),
+        Handler::sum("waiting", "fragments that wait", |e| {
+            e.table.packets() as u64
+        }),
+    ];
+}
+
+impl IPReassembler {
+    /// Takes a fragment in; gives the packet that it completes.
+    fn fragment(&mut self, packet: Packet, cx: &mut Cx) -> Option<Packet> {
+        let (key, fragment) = match parse(packet) {
+            Ok(parsed) => parsed,
+            Err((packet, reason)) => {
+                cx.drop(packet, reason);
+                return None;
+            }
+        };
+        match self.table.add(key, fragment, cx.now()) {
+            Added::Held => None,
+            Added::Duplicate(packet) => {
+                cx.drop(packet, DUPLICATE);
+                None
+            }
+            Added::Overlap(fragments) => {
+                self.drop_all(fragments, OVERLAP, cx);
+                None
+            }
+            Added::Complete(fragments) => self.join(fragments, cx),
+        }
+    }
+
+    fn drop_all(&mut self, mut fragments: Vec<Fragment>, reason: usize, cx: &mut Cx) {
+        for fragment in fragments.drain(..) {
+            cx.drop(fragment.packet, reason);
+        }
+        self.table.recycle(fragments);
+    }
+
+    /// The packet that fragments make, with the header of the first.
+    fn join(&mut self, mut fragments: Vec<Fragment>, cx: &mut Cx) -> Option<Packet> {
+        let Some(whole) = whole(&fragments) else {
+            self.drop_all(fragments, NO_BUFFER, cx);
+            return None;
+        };
+        self.reassembled += 1;
+        self.merged += fragments.len() as u64 - 1;
+        fragments.clear();
+        self.table.recycle(fragments);
+        Some(whole)
+    }
+
+    /// Lets the oldest go while more waits than may.
+    fn limit(&mut self, cx: &mut Cx) {
+        let bytes = |table: &Table| table.packets() * (pool::data_bytes());
+        if bytes(&self.table) <= self.config.himem {
+            return;
+        }
+        while bytes(&self.table) > self.config.himem / 4 * 3
+            && let Some(fragments) = self.table.pop_oldest()
+        {
+            self.drop_all(fragments, EVICTED, cx);
+        }
+    }
+
+    fn set_timer(&self, cx: &mut Cx) {
+        if let Some(since) = self.table.oldest() {
+            cx.set_timer(since + self.config.timeout);
+        }
+    }
+}
+
+/// What a fragment is and where it belongs; or the packet, and why it is dropped.
+fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
+    let Some(ip) = super::header(&packet) else {
+        return Err((packet, BAD_FRAGMENT));
+    };
+    let key = Key {
+        src: ip.src(),
+        dst: ip.dst(),
+        protocol: ip.protocol(),
+        ident: ip.ident(),
+    };
+    let (offset, last) = (ip.fragment_offset(), !ip.more_fragments());
+    let header_len = ip.header_len();
+    let payload = packet.network_offset() + header_len;
+    let len = super::datagram(&packet).len() - header_len;
+    // All but the last end at a multiple of 8, or the next could not begin there.
+    if len == 0 || !last && !len.is_multiple_of(8) {
+        return Err((packet, BAD_FRAGMENT));
+    }
+    if payload + offset + len > pool::data_bytes().min(usize::from(u16::MAX)) {
+        return Err((packet, TOO_LONG));
+    }
+    let fragment = Fragment {
+        packet,
+        payload,
+        offset,
+        len,
+        last,
+    };
+    Ok((key, fragment))
+}
+
+/// A packet with the header of the first fragment and the payload of all; `None` without a buffer.
+fn whole(fragments: &[Fragment]) -> Option<Packet> {
+    let first = fragments.first()?;
+    let mut whole = first.packet.copy()?;
+    whole.truncate(first.payload + first.len);
+    for fragment in &fragments[1..] {
+        whole.put(fragment.len)?.copy_from_slice(fragment.bytes());
+    }
+    let total_len = whole.len() - whole.network_offset();
+    let mut ip = Ipv4::new_unchecked(whole.network_mut());
+    ip.set_total_len(total_len as u16);
+    ip.set_fragment_word(0);
+    ip.fill_checksum();
+    Some(whole)
+}
+
+#[cfg(test)]
+#[path = "ip_reassembler_tests.rs"]
+mod tests;

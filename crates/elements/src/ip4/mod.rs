@@ -1,0 +1,76 @@
+mod addresses;
+mod check_ip_header;
+mod dec_ip_ttl;
+mod drop_directed_broadcasts;
+mod fix_ip_src;
+mod get_ip_address;
+mod ip_fragmenter;
+mod ip_gw_options;
+mod ip_reassembler;
+mod ip_source_route;
+mod mark_ip_header;
+mod options;
+mod pending;
+mod set_ip_address;
+
+use engine::element::Class;
+use engine::packet::Packet;
+use wire::{Ipv4, ipv4};
+
+pub(crate) use addresses::{Addresses, Interfaces};
+pub(crate) use options::{Reversed, SOURCE_ROUTED, day_ms, record};
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<check_ip_header::CheckIPHeader>(),
+    Class::of::<dec_ip_ttl::DecIPTTL>(),
+    Class::of::<drop_directed_broadcasts::DropDirectedBroadcasts>(),
+    Class::of::<fix_ip_src::FixIPSrc>(),
+    Class::of::<get_ip_address::GetIPAddress>(),
+    Class::of::<ip_fragmenter::IPFragmenter>(),
+    Class::of::<ip_gw_options::IPGWOptions>(),
+    Class::of::<ip_reassembler::IPReassembler>(),
+    Class::of::<ip_source_route::IPSourceRoute>(),
+    Class::of::<mark_ip_header::MarkIPHeader>(),
+    Class::of::<set_ip_address::SetIPAddress>(),
+];
+
+/// Place in the user annotations of the byte that a Parameter Problem message points at (Click's
+/// ICMP_PARAMPROB).
+pub(crate) const PARAMETER: usize = 17;
+
+/// The marked IPv4 header, if all of it is there.
+///
+/// The plan has proved that it was checked; what elements between did to the data (a `Strip`, say) is
+/// not known to the plan, so that the bounds are looked at once more.
+#[inline]
+pub(crate) fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {
+    let bytes = packet.network();
+    holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
+}
+
+/// As [`header`], to change.
+#[inline]
+pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
+    let bytes = packet.network_mut();
+    holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
+}
+
+#[inline]
+fn holds_header(bytes: &[u8]) -> bool {
+    bytes.len() >= ipv4::MIN_LEN
+        && (ipv4::MIN_LEN..=bytes.len()).contains(&(usize::from(bytes[0] & 0xf) * 4))
+}
+
+/// The marked datagram, header and payload, without what lies behind it; empty if there is none.
+#[inline]
+pub(crate) fn datagram(packet: &Packet) -> &[u8] {
+    let bytes = packet.network();
+    match header(packet) {
+        Some(ip) => &bytes[..ip.total_len().clamp(ip.header_len(), bytes.len())],
+        None => &[],
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,158 @@
+//! Fragments that wait until their datagram is complete.
+
+use engine::clock::Time;
+use engine::packet::Packet;
+use std::collections::{BTreeMap, HashMap};
+use std::net::Ipv4Addr;
+
+/// What the fragments of a datagram have in common (RFC 791, 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) src: Ipv4Addr,
+    pub(super) dst: Ipv4Addr,
+    pub(super) protocol: u8,
+    pub(super) ident: u16,
+}
+
+/// A fragment: the packet, and where its payload lies in the packet and in the datagram.
+pub(super) struct Fragment {
+    pub(super) packet: Packet,
+    /// Offset of the payload in the packet's data.
+    pub(super) payload: usize,
+    pub(super) offset: usize,
+    pub(super) len: usize,
+    pub(super) last: bool,
+}
+
+impl Fragment {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.packet.data()[self.payload..self.payload + self.len]
+    }
+
+    fn end(&self) -> usize {
+        self.offset + self.len
+    }
+}
+
+/// What became of a fragment.
+pub(super) enum Added {
+    /// It waits.
+    Held,
+    /// It is there already.
+    Duplicate(Packet),
+    /// It contradicts others of its datagram, which are all here, with it.
+    Overlap(Vec<Fragment>),
+    /// It was the last to come: all fragments, in order.
+    Complete(Vec<Fragment>),
+}
+
+struct Pending {
+    /// By offset, without overlap.
+    fragments: Vec<Fragment>,
+    /// Payload bytes here.
+    have: usize,
+    /// Length of the whole payload, when the last fragment has come.
+    total: Option<usize>,
+    serial: u64,
+    since: Time,
+}
+
+/// Datagrams whose fragments have not all come, oldest first.
+#[derive(Default)]
+pub(super) struct Table {
+    pending: HashMap<Key, Pending>,
+    by_age: BTreeMap<u64, Key>,
+    serial: u64,
+    packets: usize,
+    spare: Vec<Vec<Fragment>>,
+}
+
+impl Table {
+    /// Fragments that wait.
+    pub(super) fn packets(&self) -> usize {
+        self.packets
+    }
+
+    /// Adds a fragment, which has at least one byte.
+    pub(super) fn add(&mut self, key: Key, fragment: Fragment, now: Time) -> Added {
+        let (by_age, serial, spare) = (&mut self.by_age, &mut self.serial, &mut self.spare);
+        let datagram = self.pending.entry(key).or_insert_with(|| {
+            *serial += 1;
+            by_age.insert(*serial, key);
+            Pending {
+                fragments: spare.pop().unwrap_or_default(),
+                have: 0,
+                total: None,
+                serial: *serial,
+                since: now,
+            }
+        });
+        let at = datagram
+            .fragments
+            .partition_point(|f| f.offset < fragment.offset);
+        if let Some(twin) = datagram.fragments.get(at)
+            && twin.offset == fragment.offset
+            && twin.last == fragment.last
+            && twin.bytes() == fragment.bytes()
+        {
+            return Added::Duplicate(fragment.packet);
+        }
+        self.packets += 1;
+        let fits = datagram.fits(at, &fragment);
+        datagram.have += fragment.len;
+        if fragment.last {
+            datagram.total = Some(fragment.end());
+        }
+        let complete = datagram.total == Some(datagram.have);
+        datagram.fragments.insert(at, fragment);
+        match (fits, complete) {
+            (false, _) => Added::Overlap(self.remove(key)),
+            (true, true) => Added::Complete(self.remove(key)),
+            (true, false) => Added::Held,
+        }
+    }
+
+    fn remove(&mut self, key: Key) -> Vec<Fragment> {
+        let Some(datagram) = self.pending.remove(&key) else {
+            return Vec::new();
+        };
+        self.by_age.remove(&datagram.serial);
+        self.packets -= datagram.fragments.len();
+        datagram.fragments
+    }
+
+    /// When the oldest datagram began.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        let (_, key) = self.by_age.first_key_value()?;
+        self.pending.get(key).map(|d| d.since)
+    }
+
+    /// Takes out the oldest datagram.
+    pub(super) fn pop_oldest(&mut self) -> Option<Vec<Fragment>> {
+        let (_, &key) = self.by_age.first_key_value()?;
+        Some(self.remove(key))
+    }
+
+    /// Takes an emptied list back, so that its memory serves again.
+    pub(super) fn recycle(&mut self, mut fragments: Vec<Fragment>) {
+        fragments.clear();
+        if self.spare.len() < 64 {
+            self.spare.push(fragments);
+        }
+    }
+}
+
+impl Pending {
+    /// Whether a fragment for place `at` neither overlaps its neighbours nor contradicts the end.
+    fn fits(&self, at: usize, fragment: &Fragment) -> bool {
+        let before = at.checked_sub(1).and_then(|i| self.fragments.get(i));
+        let behind = self.fragments.get(at);
+        let end_known = match self.total {
+            Some(total) => fragment.end() <= total && !fragment.last,
+            None => !fragment.last || behind.is_none(),
+        };
+        end_known
+            && before.is_none_or(|b| b.end() <= fragment.offset)
+            && behind.is_none_or(|b| fragment.end() <= b.offset)
+    }
+}
