@@ -60,6 +60,8 @@ pub(crate) struct Core {
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
     pub(crate) stop: bool,
+    /// Sources rest, so that what is under way can arrive before a hot swap.
+    paused: bool,
 }
 
 /// A task: an element that starts work by itself, scheduled by stride.
@@ -188,6 +190,7 @@ impl Graph {
             reader,
             wakers: Arc::clone(&site.wakers),
             stop: false,
+            paused: false,
             plan: Arc::clone(plan),
         };
         Graph { nodes, core }
@@ -219,6 +222,11 @@ impl Graph {
     pub fn set_time(&mut self, now: Time) {
         self.core.clock = Clock::Virtual(now);
         self.core.now = now;
+    }
+
+    /// Lets sources rest, or work again.
+    pub fn pause(&mut self, paused: bool) {
+        self.core.paused = paused;
     }
 
     /// Whether an element has asked the router to stop.
@@ -273,8 +281,15 @@ impl Graph {
 
     /// Runs the ready task with the least pass; `None` if no task is ready.
     pub fn run_next_task(&mut self) -> Option<Did> {
-        let tasks = self.core.tasks.iter().enumerate();
-        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready);
+        let Core {
+            tasks,
+            plan,
+            paused,
+            ..
+        } = &self.core;
+        let rests = |t: &Task| *paused && plan.elements[t.node].inputs.is_empty();
+        let tasks = tasks.iter().enumerate();
+        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready && !rests(t));
         let (index, _) = ready.min_by_key(|(_, t)| t.pass)?;
         let task = &mut self.core.tasks[index];
         task.pass += task.stride;

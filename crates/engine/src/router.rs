@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long control waits for a worker's answer before it says so.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
+/// How long sources may rest before a reload while queues between workers run empty.
+const DRAIN_TIME: Duration = Duration::from_millis(100);
+
 /// Makes a thread's waiter and the function that wakes it.
 pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
 
@@ -346,6 +349,8 @@ impl Router {
             }
             self.ports.open(&device.name, &device.request)?;
         }
+        self.empty_crossings(&current, plan)
+            .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
         self.ask_all(move |inside| inside.swap(&next))
             .map_err(|e| e.to_string())?;
@@ -356,6 +361,39 @@ impl Router {
             }
         }
         Ok(())
+    }
+
+    /// Before a queue between workers goes, sources rest until it is empty: workers take the new
+    /// graph up one after the other, and nobody would fetch what comes into it meanwhile.
+    fn empty_crossings(&self, old: &Plan, new: &Plan) -> Result<(), AskError> {
+        let stays = |name: &str, class: &str| {
+            new.find(name)
+                .is_some_and(|i| new.elements[i].class.name == class)
+        };
+        let crossings = old
+            .crossings()
+            .into_iter()
+            .filter_map(|(name, ..)| old.find(name));
+        let going: Arc<[usize]> = crossings
+            .filter(|&i| !stays(&old.elements[i].name, old.elements[i].class.name))
+            .collect();
+        if going.is_empty() {
+            return Ok(());
+        }
+        let until = Instant::now() + DRAIN_TIME;
+        loop {
+            let going = Arc::clone(&going);
+            let held = self.ask_all(move |inside| {
+                inside.graph().pause(true);
+                going
+                    .iter()
+                    .map(|&node| inside.graph().held_by(node))
+                    .sum::<usize>()
+            })?;
+            if held.iter().sum::<usize>() == 0 || Instant::now() >= until {
+                return Ok(());
+            }
+        }
     }
 
     /// Tells all workers to end and waits for them.

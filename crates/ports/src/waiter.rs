@@ -87,6 +87,40 @@ impl Waiter {
     }
 }
 
+/// A worker's waiter, which waits for the descriptors of the queues that the worker owns just then.
+struct OfWorker {
+    waiter: Waiter,
+    known: Vec<RawFd>,
+}
+
+impl engine::worker::Waiter for OfWorker {
+    fn wait(&mut self, fds: &[RawFd], at_most: Duration) {
+        if self.known != fds {
+            self.known.iter().for_each(|&fd| self.waiter.remove(fd));
+            // A queue that cannot be waited for is polled: `at_most` bounds the sleep all the same.
+            self.known = fds
+                .iter()
+                .copied()
+                .filter(|&fd| self.waiter.add(fd).is_ok())
+                .collect();
+        }
+        self.waiter.wait(at_most);
+    }
+}
+
+/// What a worker sleeps on, and what wakes it; see `engine::router::Router::start`.
+///
+/// # Errors
+/// The process or the system has no descriptors left.
+pub fn of_worker() -> io::Result<(Box<dyn engine::worker::Waiter>, engine::wake::WakeFn)> {
+    let (waiter, waker) = Waiter::new()?;
+    let waiter = OfWorker {
+        waiter,
+        known: Vec::new(),
+    };
+    Ok((Box::new(waiter), Box::new(move || waker.wake())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

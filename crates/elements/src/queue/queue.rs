@@ -227,8 +227,16 @@ impl Element for Queue {
     }
 
     fn take(&mut self, mut old: Queue) {
-        self.local.append(&mut old.local);
         (self.highest, self.dropped) = (old.highest, old.dropped);
+        self.local = std::mem::take(&mut old.local);
+        // The old ends of rings go home before the new ones are looked for.
+        drop(old);
+        if let Some(far) = self.far.as_mut().filter(|far| far.puller != far.worker) {
+            // Another worker pulls now: what was ours to give goes to its ring.
+            let mut batch: Batch = self.local.drain(..).collect();
+            far.push(&mut batch, usize::MAX);
+            self.dropped += batch.len() as u64;
+        }
     }
 
     const HANDLERS: &'static [Handler<Queue>] = &[

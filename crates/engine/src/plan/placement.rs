@@ -427,12 +427,19 @@ fn assign_queues(
                 .collect();
             request.rx_queues += queues;
         } else {
-            let base = request.tx_queues;
-            plan.elements[i].queues = (0..copies).map(|c| vec![base + c]).collect();
-            request.tx_queues += copies;
             let offers = infos
                 .get(&device.name)
                 .map_or(usize::MAX, |p| p.max_tx_queues);
+            let workers = &plan.elements[i].workers;
+            let base = request.tx_queues;
+            let roomy = base + plan.workers <= offers;
+            plan.elements[i].queues = if roomy {
+                // By worker, so that a reload which moves senders moves no queue.
+                workers.iter().map(|worker| vec![base + worker]).collect()
+            } else {
+                (0..copies).map(|c| vec![base + c]).collect()
+            };
+            request.tx_queues += if roomy { plan.workers } else { copies };
             if request.tx_queues > offers {
                 refuse_queues(i, device, offers, request.tx_queues, router, errors);
             }

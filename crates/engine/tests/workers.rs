@@ -1,0 +1,217 @@
+//! Routers with threads, over in-memory ports: several workers, sleep and wake, messages, reload.
+
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use engine::router::Router;
+use ports::Directory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn plan(text: &str, workers: usize, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
+    testkit::plan(elements::CLASSES, text, workers, ports, previous)
+        .unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
+    let ports = Arc::new(Directory::new());
+    let plan = plan(text, workers, &ports, None);
+    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
+    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
+    (router.unwrap_or_else(|e| panic!("{e}")), ports)
+}
+
+/// A frame of one flow with a number.
+fn frame(flow: u8, number: u32) -> Vec<u8> {
+    let mut frame = vec![flow; 60];
+    frame[56..].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+/// Numbers by flow, in the order in which they left.
+fn by_flow(frames: impl Iterator<Item = Vec<u8>>) -> BTreeMap<u8, Vec<u32>> {
+    let mut flows: BTreeMap<u8, Vec<u32>> = BTreeMap::new();
+    for frame in frames {
+        let number = u32::from_be_bytes(frame[56..60].try_into().expect("four bytes"));
+        flows.entry(frame[0]).or_default().push(number);
+    }
+    flows
+}
+
+#[test]
+fn two_workers_forward_in_parallel_and_keep_the_order_of_flows() {
+    let (router, ports) = start("FromDevice(mem:a) -> c :: Counter -> ToDevice(mem:b)", 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..2000 {
+        assert!(a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2)));
+    }
+    let sent = b.collect_at_least(2000, LONG);
+    let queues: Vec<usize> = sent.iter().map(|s| s.queue).collect();
+    assert!(
+        queues.contains(&0) && queues.contains(&1),
+        "each worker has a transmit queue of its own"
+    );
+    let flows = by_flow(sent.into_iter().map(|s| s.frame));
+    assert_eq!(flows.len(), 2);
+    for numbers in flows.values() {
+        assert_eq!(*numbers, (0..1000).collect::<Vec<u32>>());
+    }
+    assert_eq!(router.read("c.count", "").as_deref(), Ok("2000"));
+    let stats = router.stats().expect("the workers answer");
+    let node = router.plan().find("c").expect("it is there");
+    assert!(
+        stats.iter().all(|s| s[node].packets == 1000),
+        "each worker has its share"
+    );
+}
+
+#[test]
+fn packets_change_worker_through_a_queue_in_the_order_of_flows() {
+    let text = "FromDevice(mem:a) -> q :: Queue(5000) -> u :: Unqueue(CORES 1) -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..4000 {
+        assert!(a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2)));
+    }
+    let flows = by_flow(b.collect_at_least(4000, LONG).into_iter().map(|s| s.frame));
+    for numbers in flows.values() {
+        assert_eq!(*numbers, (0..2000).collect::<Vec<u32>>());
+    }
+    assert_eq!(router.plan().crossings(), [("q", vec![0], 1)]);
+    assert_eq!(router.read("q.drops", "").as_deref(), Ok("0"));
+}
+
+#[test]
+fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
+    let (router, ports) = start(
+        "FromDevice(mem:a) -> q :: Queue -> u :: Unqueue(CORES 1) -> ToDevice(mem:b)",
+        2,
+    );
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..50 {
+        // Wait for both workers to sleep, then wake them.
+        let asleep = |w: usize| {
+            router
+                .pulse(w)
+                .sleeps
+                .load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let before = [asleep(0), asleep(1)];
+        let until = Instant::now() + LONG;
+        while (asleep(0) == before[0] || asleep(1) == before[1]) && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        assert!(a.inject(0, &frame(0, n)));
+        assert_eq!(b.collect_at_least(1, LONG).len(), 1, "packet {n}");
+        assert_eq!(router.read("u.count", ""), Ok((n + 1).to_string()));
+    }
+}
+
+#[test]
+fn a_hundred_reloads_under_traffic_lose_nothing() {
+    let base = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 1) -> out :: ToDevice(mem:b)";
+    let painted = "FromDevice(mem:a, BURST 7) -> Paint(1) -> c :: Counter -> q :: Queue(160000) -> u :: Unqueue(CORES 1) -> out :: ToDevice(mem:b)";
+    let straight = "FromDevice(mem:a) -> c :: Counter -> out :: ToDevice(mem:b, BURST 5)";
+    let more = "FromDevice(mem:a) -> c :: Counter -> q :: Queue(150000) -> u :: Unqueue(CORES 0) -> out :: ToDevice(mem:b); FromDevice(mem:x) -> Discard";
+    let (router, ports) = start(base, 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    let paced = std::thread::spawn({
+        let a = a.clone();
+        move || {
+            for n in 0..100_000u32 {
+                // The port holds 8192 frames: wait for room, as a paced source would.
+                while !a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2)) {
+                    std::thread::yield_now();
+                }
+            }
+        }
+    });
+    let mut current = router.plan();
+    let mut sent = Vec::new();
+    for round in 0..100 {
+        let text = [painted, straight, more, base][round % 4];
+        let next = plan(text, 2, &ports, Some(&current));
+        router
+            .reload(&next)
+            .unwrap_or_else(|e| panic!("round {round}: {e}"));
+        current = next;
+        sent.extend(b.collect());
+    }
+    paced.join().expect("the source does not panic");
+    let until = Instant::now() + LONG;
+    while sent.len() < 100_000 && Instant::now() < until {
+        sent.extend(b.collect_at_least(1, Duration::from_millis(100)));
+    }
+    assert_eq!(
+        router.read("c.count", "").as_deref(),
+        Ok("100000"),
+        "a counter that stays keeps its count"
+    );
+    let plan = router.plan();
+    let stats = router.stats().expect("the workers answer");
+    let books: Vec<_> = stats
+        .iter()
+        .map(|s| {
+            plan.elements
+                .iter()
+                .zip(s)
+                .map(|(e, s)| (&e.name, s.packets, &s.drops))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(sent.len(), 100_000, "{books:?}, held {:?}", router.held());
+    let mut flows = by_flow(sent.into_iter().map(|s| s.frame));
+    for numbers in flows.values_mut() {
+        numbers.sort_unstable();
+        assert_eq!(*numbers, (0..50_000).collect::<Vec<u32>>());
+    }
+}
+
+#[test]
+fn a_reload_that_needs_more_queues_than_are_open_is_refused_and_changes_nothing() {
+    let (router, ports) = start(
+        "FromDevice(mem:a, CORES 0) -> c :: Counter -> ToDevice(mem:b)",
+        2,
+    );
+    let next = plan(
+        "FromDevice(mem:a) -> c :: Counter -> ToDevice(mem:b)",
+        2,
+        &ports,
+        Some(&router.plan()),
+    );
+    let error = router.reload(&next).expect_err("the port has one queue");
+    assert!(error.contains("must be stopped"), "{error}");
+    assert!(ports.memory("a").inject(0, &frame(0, 0)));
+    assert_eq!(ports.memory("b").collect_at_least(1, LONG).len(), 1);
+}
+
+#[test]
+fn a_router_whose_sources_have_ended_is_over_when_all_is_delivered() {
+    let (router, ports) = start(
+        "InfiniteSource(LIMIT 1000) -> q :: Queue(2000) -> u :: Unqueue(CORES 1) -> c :: Counter -> Discard",
+        2,
+    );
+    assert!(router.wait_ended(LONG));
+    assert_eq!(router.read("c.count", "").as_deref(), Ok("1000"));
+    drop(ports);
+}
+
+#[test]
+fn unknown_handlers_are_explained() {
+    let (router, _ports) = start("FromDevice(mem:a) -> c :: Counter -> Discard", 1);
+    let error = |path: &str| {
+        router
+            .read(path, "")
+            .expect_err("there is no such handler")
+            .to_string()
+    };
+    assert!(error("d.count").contains("there is no element `d`"));
+    assert!(error("c.cuont").contains("it has count, byte_count"));
+    let refused = router
+        .write("c.count", "5")
+        .expect_err("counts are read")
+        .to_string();
+    assert!(refused.contains("can only be read"), "{refused}");
+}
