@@ -3,6 +3,8 @@
 //! A class's file holds its manual page, ports, state, configuration, packet step, handlers and
 //! tests, in this order. To add one, write the file, then its line in the folder's list.
 
+/// Classes that find and name neighbours by ARP.
+pub mod arp;
 /// Classes that move, count and copy packets.
 pub mod basic;
 /// Classes that sort packets by their bytes.
@@ -31,6 +33,7 @@ use engine::plan::Registry;
 
 /// Every class, by folder.
 pub const CLASSES: &[&[Class]] = &[
+    arp::CLASSES,
     basic::CLASSES,
     classify::CLASSES,
     device::CLASSES,

@@ -16,7 +16,8 @@
 //!   packet; those that get [`Found::Wait`] go to [`Resolver::hold`].
 //! - On an answer: [`Resolver::answered`]; on anything else in which a neighbour names itself:
 //!   [`Resolver::heard`].
-//! - In `timer`, and after every batch: [`Resolver::tick`], then `cx.set_timer` to what it returns.
+//! - After every batch: [`Resolver::arm`], and in `timer`: [`Resolver::tick`]; then `cx.set_timer`
+//!   to what they return.
 //!
 //! All of them tell what is to be done by [`Event`]s: packets that may leave, questions to send,
 //! packets to give up. The table sees to it that each question is asked by one worker and at most
@@ -169,6 +170,8 @@ pub(crate) struct Resolver<K> {
     /// The table's generation up to which nothing that waits has become known.
     seen: u64,
     ask_at: Time,
+    /// When the element's timer is due, as far as this part has set it.
+    timer_at: Option<Time>,
     keys: Vec<K>,
 }
 
@@ -183,6 +186,7 @@ impl<K: Key + Hash> Resolver<K> {
             seen: link.table().generation(),
             link: Arc::clone(link),
             ask_at: Time::default(),
+            timer_at: None,
             keys: Vec::new(),
         }
     }
@@ -327,15 +331,18 @@ impl<K: Key + Hash> Resolver<K> {
         }
     }
 
-    /// Asks again, gives up, ages the table. Returns when to call it next; `None` = after the next
-    /// packet.
-    pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
-        self.catch_up(out);
-        if now >= self.ask_at && !self.waiting.queues.is_empty() {
-            self.ask_at = now + STEP;
-            self.each_key(|this, key| this.ask_again(key, now, out));
+    /// When to call [`tick`](Self::tick), if that is earlier than was said before.
+    #[inline]
+    pub(crate) fn arm(&mut self, now: Time) -> Option<Time> {
+        let wanted = self.next_tick(now)?;
+        if self.timer_at.is_some_and(|at| at <= wanted) {
+            return None;
         }
-        self.link.step(now);
+        self.timer_at = Some(wanted);
+        self.timer_at
+    }
+
+    fn next_tick(&self, now: Time) -> Option<Time> {
         if !self.waiting.queues.is_empty() {
             Some(now + LOOK)
         } else if !self.link.table().is_empty() {
@@ -343,6 +350,18 @@ impl<K: Key + Hash> Resolver<K> {
         } else {
             None
         }
+    }
+
+    /// Asks again, gives up, ages the table. Returns when to call it next.
+    pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
+        self.catch_up(out);
+        if now >= self.ask_at && !self.waiting.queues.is_empty() {
+            self.ask_at = now + STEP;
+            self.each_key(|this, key| this.ask_again(key, now, out));
+        }
+        self.link.step(now);
+        self.timer_at = self.next_tick(now);
+        self.timer_at
     }
 
     fn ask_again(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) {
@@ -519,6 +538,7 @@ mod tests {
         assert_eq!(log.ready.concat(), b"b");
         let next = a.tick(now + LOOK, &mut log.note());
         assert_eq!((log.ready.concat(), a.held()), (b"ba".to_vec(), 0));
+        assert_eq!(a.arm(now + LOOK), None, "that is armed already");
         assert_eq!(next, Some(now + LOOK + STEP), "then the table is only aged");
     }
 

@@ -1,6 +1,7 @@
 //! Values of arguments: how each type is written, and what is said when it is written wrong.
 
 use crate::args::{Kind, Names};
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 use wire::{EtherAddr, Prefix4, Prefix6};
@@ -210,14 +211,14 @@ addresses! {
 }
 
 macro_rules! prefixes {
-    ($($t:ty, $kind:literal, $name:expr;)*) => {$(
+    ($($t:ty, $kind:literal, $name:expr, $complete:expr;)*) => {$(
         impl FromArg for $t {
             const KIND: &'static str = $kind;
 
             /// Bits behind the prefix length may be set, as in Click: they do not count.
             fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
-                let text = names.get(raw, $name).unwrap_or(raw);
-                match <$t>::parse_host(text) {
+                let text = $complete(names.get(raw, $name).unwrap_or(raw));
+                match <$t>::parse_host(&text) {
                     Ok((address, len)) => Ok(<$t>::new(address, len)),
                     Err(_) => must_be(Self::KIND, raw),
                 }
@@ -235,8 +236,22 @@ macro_rules! prefixes {
 }
 
 prefixes! {
-    Prefix4, "an IPv4 prefix such as 192.0.2.0/24", Kind::IpNet;
-    Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net;
+    Prefix4, "an IPv4 prefix such as 192.0.2.0/24", Kind::IpNet, complete;
+    Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net, Cow::Borrowed;
+}
+
+/// `10.1/16` is `10.1.0.0/16`, and `0/0` is every address, as in Click.
+fn complete(text: &str) -> Cow<'_, str> {
+    match text.split_once('/') {
+        Some((address, length)) if !address.is_empty() => {
+            let missing = 3usize.saturating_sub(address.matches('.').count());
+            match missing {
+                0 => Cow::Borrowed(text),
+                _ => Cow::Owned(format!("{address}{}/{length}", ".0".repeat(missing))),
+            }
+        }
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Splits a number from the unit behind it.
@@ -400,6 +415,23 @@ mod tests {
             Ok(Ipv4Addr::new(192, 0, 2, 9))
         );
         assert!(Ipv4Addr::from_arg("gw2", &names).is_err());
+    }
+
+    #[test]
+    fn prefixes_may_leave_zeros_out() {
+        for (text, shown) in [
+            ("0/0", "0.0.0.0/0"),
+            ("18.26/16", "18.26.0.0/16"),
+            ("18.26.4/255.255.255.0", "18.26.4.0/24"),
+            ("18.26.4.9/24", "18.26.4.0/24"),
+            ("18.26.4.9", "18.26.4.9/32"),
+        ] {
+            assert_eq!(parse::<Prefix4>(text).unwrap().show(), shown);
+        }
+        for wrong in ["18.26", "/8", "18../8", "1.2.3.4.5/8", "::/0"] {
+            assert!(parse::<Prefix4>(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse::<Prefix6>("::/0").is_ok());
     }
 
     #[test]

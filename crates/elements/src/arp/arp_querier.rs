@@ -1,0 +1,478 @@
+//! Puts Ethernet headers before IP packets, to neighbours that it finds by ARP (RFC 826).
+//!
+//! ```click
+//! FromDevice(eth0)
+//!     -> c :: Classifier(12/0806 20/0001, 12/0806, 12/0800, -);
+//! c[0] -> ARPResponder(192.0.2.1 02:00:00:00:00:01) -> q :: Queue -> ToDevice(eth0);
+//! c[1] -> [1]arpq :: ARPQuerier(192.0.2.1/24, 02:00:00:00:00:01) -> q;
+//! c[2] -> Strip(14) -> CheckIPHeader -> arpq;
+//! c[3] -> Discard;
+//! ```
+//!
+//! Packets come to input 0 and go to the neighbour that their destination annotation names. While
+//! its address is not known they wait, and an ARP query is sent: by output 1, or by output 0 if
+//! that is not connected. A neighbour is asked at most once per second, by one worker (RFC 1122,
+//! 2.3.2.1), up to three times; then the packets that wait for it leave by output 2, for an ICMP
+//! error to be made (RFC 1812, 3.3.2), or are dropped (`unresolved`). Where too many wait, the
+//! oldest goes (`full`). Packets leave in order.
+//!
+//! Input 1 takes ARP frames. Replies answer queries; any other ARP frame of a known neighbour updates
+//! its entry, and one that asks for us makes an entry. Frames that claim our own address for another
+//! station are counted (`conflicts`). Not every frame needs to come here, but replies must.
+//!
+//! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's
+//! broadcast address go to all stations, those to a multicast group to its Ethernet group (RFC 1112,
+//! 6.4). All workers share the table; it survives a reload.
+//!
+//! Arguments:
+//!
+//! - `IP`: our address, with the length of the network's prefix, or a name (AddressInfo).
+//! - `ETH`: our Ethernet address; may be left out if the name stands for one too.
+//! - `CAPACITY`: packets that may wait. Default 2048.
+//! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
+//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = as many
+//!   as may wait at all. Default 64.
+//! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
+//! - `POLL_TIMEOUT`: age at which an entry that is used is asked for again; 0 = never. Default 1
+//!   minute.
+//! - `BROADCAST`: another address that stands for all stations.
+//! - `BROADCAST_POLL`: whether such questions go to all stations, not to the neighbour alone. Default
+//!   false.
+
+use super::station::Station;
+use crate::neighbour::{Bounds, Event, Found, Link, Resolver};
+use crate::prelude::*;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tables::neighbours::{Refused, Timing};
+use wire::{Arp, EtherAddr, Prefix4, addr, arp, ether, ipv4};
+
+const NO_ADDRESS: usize = 0;
+const UNRESOLVED: usize = 1;
+const FULL: usize = 2;
+const TABLE_FULL: usize = 3;
+const NO_HEADROOM: usize = 4;
+const BAD_ARP: usize = 5;
+
+const OUT: usize = 0;
+const QUERIES: usize = 1;
+const UNREACHABLE: usize = 2;
+
+const ENTRIES_MAX: usize = 1 << 20;
+
+pub(super) struct Config {
+    ip: Ipv4Addr,
+    net: Option<Prefix4>,
+    ether: EtherAddr,
+    broadcast: Option<Ipv4Addr>,
+    broadcast_poll: bool,
+    link: Arc<Link<u32>>,
+}
+
+impl Config {
+    /// The Ethernet group for destinations that are no neighbour.
+    fn group(&self, ip: Ipv4Addr) -> Option<EtherAddr> {
+        if addr::is_multicast4(ip) {
+            Some(EtherAddr::multicast4(ip))
+        } else if addr::is_limited_broadcast(ip) || self.broadcast == Some(ip) {
+            Some(EtherAddr::BROADCAST)
+        } else {
+            None
+        }
+    }
+
+    /// Whether an address can be a neighbour's.
+    fn on_link(&self, ip: Ipv4Addr) -> bool {
+        self.net.is_none_or(|net| net.contains(ip))
+            && !addr::is_martian_source4(ip)
+            && self.broadcast != Some(ip)
+    }
+}
+
+/// What leaves a worker's copy: frames, questions, and packets given up.
+struct Sender {
+    config: Arc<Config>,
+    queries: u64,
+    drops: u64,
+    no_buffer: u64,
+}
+
+impl Sender {
+    fn act(&mut self, event: Event<u32>, cx: &mut Cx) {
+        match event {
+            Event::Ready(mac, mut packet) => {
+                if self.encapsulate(&mut packet, mac) {
+                    cx.emit(OUT, packet);
+                } else {
+                    self.drop(packet, NO_HEADROOM, cx);
+                }
+            }
+            Event::Ask(ip, to) => match self.query(Ipv4Addr::from(ip), to) {
+                Some(query) => {
+                    self.queries += 1;
+                    cx.emit(if cx.connected(QUERIES) { QUERIES } else { OUT }, query);
+                }
+                None => self.no_buffer += 1,
+            },
+            Event::Failed(packet) => self.give_up(packet, cx),
+            Event::Full(packet) => self.drop(packet, FULL, cx),
+        }
+    }
+
+    #[inline]
+    fn encapsulate(&self, packet: &mut Packet, mac: EtherAddr) -> bool {
+        let Some(head) = packet.push(ether::LEN) else {
+            return false;
+        };
+        head.copy_from_slice(&ether::header(mac, self.config.ether, ether::IPV4));
+        packet.set_mac_here();
+        true
+    }
+
+    fn query(&self, ip: Ipv4Addr, to: Option<EtherAddr>) -> Option<Packet> {
+        let (mac, us) = (self.config.ether, self.config.ip);
+        let to = to.filter(|_| !self.config.broadcast_poll);
+        let mut packet = Packet::new()?;
+        let (head, body) = packet.put(ether::LEN + arp::LEN)?.split_at_mut(ether::LEN);
+        let all = EtherAddr::BROADCAST;
+        head.copy_from_slice(&ether::header(to.unwrap_or(all), mac, ether::ARP));
+        let target = (to.unwrap_or(EtherAddr::ZERO), ip);
+        body.copy_from_slice(&arp::packet(arp::REQUEST, (mac, us), target));
+        packet.set_mac_here();
+        Some(packet)
+    }
+
+    /// A packet whose neighbour does not answer.
+    fn give_up(&mut self, mut packet: Packet, cx: &mut Cx) {
+        // What output 2 says of its packets is made sure of here, since input 0 does not ask for it.
+        if cx.connected(UNREACHABLE) && ipv4::check(packet.data()).is_ok() {
+            packet.set_network_offset(0);
+            cx.emit(UNREACHABLE, packet);
+        } else {
+            self.drop(packet, UNRESOLVED, cx);
+        }
+    }
+
+    fn drop(&mut self, packet: Packet, reason: usize, cx: &mut Cx) {
+        self.drops += 1;
+        cx.drop(packet, reason);
+    }
+}
+
+pub(super) struct ArpQuerier {
+    resolver: Resolver<u32>,
+    sender: Sender,
+    responses: u64,
+    conflicts: u64,
+}
+
+impl ArpQuerier {
+    fn send(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        let ArpQuerier {
+            resolver, sender, ..
+        } = self;
+        let now = cx.now();
+        resolver.catch_up(&mut |event| sender.act(event, cx));
+        let mut ready = cx.spare();
+        // Packets of a batch often go the same way: the last answer holds for the whole batch.
+        let mut last = (0, EtherAddr::ZERO);
+        for mut packet in batch.drain() {
+            let key = u32::from_be_bytes(packet.anno().dst4());
+            if key == 0 {
+                sender.drop(packet, NO_ADDRESS, cx);
+                continue;
+            }
+            if key != last.0 {
+                let found = match sender.config.group(Ipv4Addr::from(key)) {
+                    Some(mac) => Found::Known(mac),
+                    None => resolver.find(key, now, &mut |event| sender.act(event, cx)),
+                };
+                match found {
+                    Found::Known(mac) => last = (key, mac),
+                    Found::Wait => {
+                        resolver.hold(key, packet, now, &mut |event| sender.act(event, cx));
+                        continue;
+                    }
+                    Found::Unreachable => {
+                        sender.give_up(packet, cx);
+                        continue;
+                    }
+                    Found::TableFull => {
+                        sender.drop(packet, TABLE_FULL, cx);
+                        continue;
+                    }
+                }
+            }
+            if sender.encapsulate(&mut packet, last.1) {
+                ready.push(packet);
+            } else {
+                sender.drop(packet, NO_HEADROOM, cx);
+            }
+        }
+        batch.append(&mut ready);
+        cx.keep_spare(ready);
+    }
+
+    /// Learns from an ARP frame; false if it is none.
+    fn hear(&mut self, frame: &[u8], cx: &mut Cx) -> bool {
+        let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
+        let Some(Ok(heard)) = frame.get(ether::LEN..).map(Arp::new_checked) else {
+            return false;
+        };
+        let (op, mac, ip) = (heard.op(), heard.sender_ether(), heard.sender_ip());
+        if !is_arp || !matches!(op, arp::REQUEST | arp::REPLY) || !mac.is_unicast() {
+            return false;
+        }
+        let ArpQuerier {
+            resolver, sender, ..
+        } = self;
+        let (now, config) = (cx.now(), Arc::clone(&sender.config));
+        self.responses += u64::from(op == arp::REPLY);
+        if ip == config.ip {
+            self.conflicts += u64::from(mac != config.ether);
+            return true;
+        }
+        if ip.is_unspecified() {
+            return true; // a probe: the address is not its yet (RFC 5227, 2.1.1)
+        }
+        let (key, to_us) = (ip.to_bits(), heard.target_ip() == config.ip);
+        let mut act = |event| sender.act(event, cx);
+        if op == arp::REPLY && to_us {
+            resolver.answered(key, mac, now, &mut act);
+        } else {
+            let make = op == arp::REQUEST && to_us && config.on_link(ip);
+            resolver.heard(key, mac, make, now, &mut act);
+        }
+        true
+    }
+}
+
+impl Element for ArpQuerier {
+    const CLASS: &'static str = "ARPQuerier";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["ip", "arp"], &["out", "queries?", "unreachable?"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::DST4, Facts::ETHER];
+    const GIVES: &'static [Facts] = &[
+        Facts::ETHER,
+        Facts::ETHER,
+        Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
+    ];
+    // Frames and packets meet here: what was known of one does not hold for the other.
+    const SPOILS: Facts = Facts::ALL;
+    const DROPS: &'static [&'static str] = &[
+        "no_address",
+        "unresolved",
+        "full",
+        "table_full",
+        "no_headroom",
+        "bad_arp",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let us: Station = args.required("IP", "our address, with the network's prefix length");
+        let ether: Option<EtherAddr> = args.maybe("ETH", "our Ethernet address");
+        let packets = args.key("CAPACITY", 2048, "packets that may wait");
+        let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table");
+        let packets_each = args.key("ENTRY_PACKET_CAPACITY", 64, "packets that wait for one");
+        let minute = Duration::from_secs(60);
+        let timeout = args.key("TIMEOUT", 5 * minute, "how long an entry is kept");
+        let poll = args.key("POLL_TIMEOUT", minute, "age at which it is asked for again");
+        let broadcast = args.key_maybe("BROADCAST", "address of all stations");
+        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether all are asked again");
+        if ether.or(us.ether).is_none() {
+            args.error_in_whole(
+                "our Ethernet address is missing",
+                "give it behind IP, or a name that stands for both",
+            );
+        }
+        if entries > ENTRIES_MAX {
+            args.error_in_whole(
+                format!("a table of {entries} neighbours is too large"),
+                format!("ENTRY_CAPACITY goes up to {ENTRIES_MAX}"),
+            );
+        }
+        let nanos = |time: Duration| match time.as_nanos() {
+            0 => u64::MAX,
+            n => u64::try_from(n).unwrap_or(u64::MAX),
+        };
+        let bounds = Bounds {
+            entries: match entries {
+                0 => 65_536,
+                n => n.min(ENTRIES_MAX),
+            },
+            packets,
+            packets_each: if packets_each == 0 {
+                packets
+            } else {
+                packets_each
+            },
+            timing: Timing {
+                reachable: nanos(poll).min(nanos(timeout)),
+                idle: nanos(timeout),
+                ..Timing::default()
+            },
+        };
+        Config {
+            ip: us.ip,
+            net: us.net,
+            ether: ether.or(us.ether).unwrap_or_default(),
+            broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
+            broadcast_poll,
+            link: Arc::new(Link::new(bounds)),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {
+        ArpQuerier {
+            resolver: Resolver::new(&config.link, init.workers),
+            sender: Sender {
+                config: Arc::clone(config),
+                queries: 0,
+                drops: 0,
+                no_buffer: 0,
+            },
+            responses: 0,
+            conflicts: 0,
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        if input == 0 {
+            self.send(batch, cx);
+        } else {
+            for packet in batch.drain() {
+                if !self.hear(packet.data(), cx) {
+                    self.sender.drop(packet, BAD_ARP, cx);
+                }
+            }
+        }
+        if let Some(at) = self.resolver.arm(cx.now()) {
+            cx.set_timer(at);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let sender = &mut self.sender;
+        let next = self
+            .resolver
+            .tick(cx.now(), &mut |event| sender.act(event, cx));
+        if let Some(at) = next {
+            cx.set_timer(at);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.resolver.held()
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.link = Link::inherit(&config.link, &old.link);
+    }
+
+    fn take(&mut self, old: ArpQuerier) {
+        self.resolver.take(old.resolver);
+        (self.responses, self.conflicts) = (old.responses, old.conflicts);
+        (self.sender.queries, self.sender.drops) = (old.sender.queries, old.sender.drops);
+        self.sender.no_buffer = old.sender.no_buffer;
+    }
+
+    const HANDLERS: &'static [Handler<ArpQuerier>] = &[
+        Handler::shared(
+            "table",
+            "a line per neighbour: address, whether it is known, Ethernet address, age in seconds",
+            |config: &Config, _| Ok(table(config)),
+        ),
+        Handler::shared(
+            "entries",
+            "neighbours in the table",
+            |config: &Config, _| Ok(config.link.table().len().to_string()),
+        ),
+        Handler::shared("count", "neighbours in the table", |config: &Config, _| {
+            Ok(config.link.table().len().to_string())
+        }),
+        Handler::shared("ipaddr", "our address", |config: &Config, _| {
+            Ok(config.ip.to_string())
+        }),
+        Handler::shared(
+            "broadcast",
+            "the address of all stations",
+            |config: &Config, _| {
+                Ok(config
+                    .broadcast
+                    .map(|ip| ip.to_string())
+                    .unwrap_or_default())
+            },
+        ),
+        Handler::sum("length", "packets that wait", |e| e.held() as u64),
+        Handler::sum("drops", "packets dropped", |e| e.sender.drops),
+        Handler::sum("queries", "queries sent", |e| e.sender.queries),
+        Handler::sum("responses", "replies received", |e| e.responses),
+        Handler::sum("conflicts", "frames that claim our address", |e| {
+            e.conflicts
+        }),
+        Handler::sum("no_buffer", "queries not sent, the pool had run dry", |e| {
+            e.sender.no_buffer
+        }),
+        Handler::action("insert", "`IP ETH`: an entry for good", insert),
+        Handler::action(
+            "delete",
+            "`IP`: removes an entry",
+            |config: &Config, value| {
+                let ip: Ipv4Addr = engine::units::parse(value)?;
+                let removed = config.link.table().remove(ip.to_bits());
+                match removed.map_err(refused)? {
+                    true => Ok(String::new()),
+                    false => Err(format!("there is no entry for {ip}")),
+                }
+            },
+        ),
+        Handler::action("clear", "removes all entries", |config: &Config, _| {
+            config.link.clear(true);
+            Ok(String::new())
+        }),
+    ];
+}
+
+fn table(config: &Config) -> String {
+    let mut entries = config.link.entries();
+    entries.sort_unstable_by_key(|(ip, ..)| *ip);
+    let mut text = String::new();
+    for (ip, neighbour, age) in entries {
+        let known = u8::from(neighbour.known().is_some());
+        let (ip, mac, age) = (
+            Ipv4Addr::from(ip),
+            neighbour.mac.dashed(),
+            age.as_secs_f64(),
+        );
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{ip} {known} {mac} {age:.6}");
+    }
+    text
+}
+
+fn insert(config: &Config, value: &str) -> Result<String, String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let &[ip, mac] = words.as_slice() else {
+        return Err("write an IPv4 address and an Ethernet address".to_owned());
+    };
+    let (ip, mac): (Ipv4Addr, EtherAddr) = (engine::units::parse(ip)?, engine::units::parse(mac)?);
+    if !mac.is_unicast() {
+        return Err(format!("{mac} is not the address of one station"));
+    }
+    let news = config.link.table().set_permanent(ip.to_bits(), mac, 0);
+    news.map(|_| String::new()).map_err(refused)
+}
+
+fn refused(why: Refused) -> String {
+    match why {
+        Refused::Full => "the table is full; give ENTRY_CAPACITY a larger value".to_owned(),
+        Refused::Busy => "the entry is being changed at this moment; try again".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "arp_querier_tests.rs"]
+mod tests;
