@@ -1,0 +1,79 @@
+"""Fixtures of the system tests. Every test gets networks of its own, so each can run alone.
+
+`network`: client, router and server, addressed, the router running.
+`lab`: an empty lab, for tests that build their own.
+`wire`: scapy at both ends of a running router, the hosts' stacks quiet; one per module, for speed.
+
+`ASHLAR_ROUTER=linux` runs the tests that ask for nothing of Ashlar's own against the kernel.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from net import Lab, leftovers  # noqa: E402
+from topology import ASHLAR, KIND, Network  # noqa: E402
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "ashlar: needs Ashlar itself, not only some router")
+    # pytest unwinds on Ctrl-C by itself; a SIGTERM must end as tidily.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
+    if os.geteuid() != 0:
+        pytest.exit("the system tests make network namespaces: run them as root", returncode=2)
+    if KIND != "linux" and not os.access(ASHLAR, os.X_OK):
+        pytest.exit(f"there is no {ASHLAR}: run `make build`, or set ASHLAR_BIN", returncode=2)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if KIND == "linux":
+        dropped = [item for item in items if item.get_closest_marker("ashlar")]
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Whatever the outcome of the tests: nothing of theirs is left."""
+    if left := leftovers(f"ashlar-{os.getpid()}-"):
+        print("\nleft behind:", *left, sep="\n  ", file=sys.stderr)
+        session.exitstatus = 1
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab() as made:
+        yield made
+
+
+@pytest.fixture
+def network(lab: Lab) -> Network:
+    made = Network(lab)
+    made.router.start()
+    return made
+
+
+@pytest.fixture(scope="module")
+def wire() -> Iterator["Wire"]:
+    from wire import Wire
+    with Lab() as lab:
+        network = Network(lab, quiet=True)
+        network.router.start()
+        made = Wire(network)
+        made.flush()
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _fresh_wire(request: pytest.FixtureRequest) -> None:
+    """A test on the wire sees only frames of its own."""
+    if "wire" in request.fixturenames:
+        wire = request.getfixturevalue("wire")
+        wire.flush()
+        wire.client.clear()
+        wire.server.clear()

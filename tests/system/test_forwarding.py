@@ -1,0 +1,219 @@
+"""The main job on real packets: a Linux host on each side of the router, IPv4 and IPv6, with all
+offloads of the hosts on.
+
+Shows that packets of every size cross, fragments and TCP and UDP contents unchanged, both ways and
+on both workers; that the router answers for itself, shows up in traceroutes, makes path MTU
+discovery work, and accounts for every packet.
+"""
+
+import re
+import socket
+from collections import defaultdict
+
+import pytest
+from net import Lab, until
+from taps import Frame, Tap
+from topology import CLIENT, SERVER, Network
+from traffic import port, tcp_send, tcp_transfer, udp, udp_echo
+
+both_versions = pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
+both_ways = pytest.mark.parametrize("from_client", [True, False], ids=["from_client", "from_server"])
+SIZES = [0, 1, 56, 1452, 1453, 1472, 1473, 4000, 8000, 65507]
+ETHERTYPE = {4: 0x0800, 6: 0x86DD}
+# Linux numbers that Python's socket module does not name.
+UDP_SEGMENT, IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 103, 10, 0
+
+
+def ping(network: Network, version: int, target: str, size: int, *words: str, count: int = 3) -> None:
+    """Pings from the client; fails unless every request is answered with what it held."""
+    done = network.client.run("ping", f"-{version}", f"-c{count}", "-i0.005", "-W3", f"-s{size}", *words, target,
+                              ok=None)
+    assert f"{count} packets transmitted, {count} received" in done.out, str(done)
+    assert "wrong data" not in done.out, str(done)
+
+
+@both_versions
+def test_pings_of_every_size_are_answered(network, version):
+    for size in SIZES:
+        ping(network, version, "server", size)
+
+
+@both_versions
+def test_the_router_answers_pings_to_all_its_addresses(network, version):
+    for side in (CLIENT, SERVER):
+        for size in (0, 1, 56, 1400, 1452):
+            ping(network, version, side.router[version], size)
+
+
+def l3_without_hops(frame: Frame, version: int) -> bytes:
+    """The packet without what a router changes: TTL and checksum, or hop limit."""
+    packet = bytearray(frame.l3)
+    if version == 4:
+        del packet[int.from_bytes(packet[2:4]):]
+        packet[8], packet[10:12] = 0, b"\0\0"
+    else:
+        del packet[40 + int.from_bytes(packet[4:6]):]
+        packet[7] = 0
+    return bytes(packet)
+
+
+def is_fragment(frame: Frame, version: int) -> bool:
+    if frame.ethertype != ETHERTYPE[version]:
+        return False
+    return frame.l3[6] & 0x3F != 0 or frame.l3[7] != 0 if version == 4 else frame.l3[6] == 44
+
+
+def hops_of(frame: Frame, version: int) -> int:
+    return frame.l3[8 if version == 4 else 7]
+
+
+def header_sum_is_right(packet: bytes) -> bool:
+    total = sum(int.from_bytes(packet[at:at + 2]) for at in range(0, (packet[0] & 15) * 4, 2))
+    return (total & 0xFFFF) + (total >> 16) in (0xFFFF, 0x1FFFE)
+
+
+@both_versions
+def test_fragments_cross_unchanged(network, version):
+    """Captured on both sides and compared, in order; only TTL and checksum (hop limit) may differ."""
+    taps = {"client": Tap(network.client), "server": Tap(network.server)}
+    sizes = [1473, 4000, 8000, 65507]
+    for size in sizes:
+        ping(network, version, "server", size, count=1)
+    # Fragments of a request have 1500 bytes but for the last; the host sends with these MTUs.
+    payload = (1500 - (20 if version == 4 else 48)) // 8 * 8
+    wanted = 2 * sum(-(-(size + 8) // payload) for size in sizes)
+    seen = {name: tap.collect(lambda fs: sum(is_fragment(f, version) for f in fs) >= wanted, "fragments")
+            for name, tap in taps.items()}
+    for tap in taps.values():
+        assert tap.lost() == 0
+    for sender, receiver in (("client", "server"), ("server", "client")):
+        sent = [f for f in seen[sender] if f.outgoing and is_fragment(f, version)]
+        came = [f for f in seen[receiver] if not f.outgoing and is_fragment(f, version)]
+        assert len(sent) == wanted // 2
+        assert [l3_without_hops(f, version) for f in came] == [l3_without_hops(f, version) for f in sent]
+        for before, after in zip(sent, came, strict=True):
+            assert hops_of(after, version) == hops_of(before, version) - 1
+            assert version == 6 or header_sum_is_right(after.l3)
+
+
+@both_versions
+@pytest.mark.parametrize("probe", ["", "-I", "-T"], ids=["UDP", "ICMP", "TCP"])
+def test_traceroute_names_the_router(network, version, probe):
+    done = network.client.run("traceroute", f"-{version}", "-n", "-q2", "-w2", *probe.split(), SERVER.host[version])
+    hops = re.findall(r"^ *\d+ +(\S+) .*ms .*ms", done.out, re.MULTILINE)
+    assert hops == [CLIENT.router[version], SERVER.host[version]], str(done)
+
+
+@both_versions
+@both_ways
+def test_tcp_carries_megabytes_both_ways_at_once(network, version, from_client):
+    """With frames larger than the MTU and unfinished checksums, as the hosts' offloads make them."""
+    tap = Tap(network.client)
+    tcp_transfer(network, version, 8_000_000, from_client=from_client)
+    largest = max(len(frame.data) for frame in tap.take() if frame.outgoing)
+    assert largest > 1514, "the client's segmentation offload was not exercised"
+
+
+@both_versions
+def test_udp_datagrams_arrive_as_they_were(network, version):
+    largest = 1472 if version == 4 else 1452
+    udp_echo(network, version, [1 + 7 * n % largest for n in range(1000)])
+    udp_echo(network, version, [0, 1, largest, largest + 1, 4000, 9000, 65507], window=1)
+
+
+@both_versions
+def test_datagrams_that_leave_segmentation_to_the_device_arrive(network, version):
+    near, far = udp(network.client, version), udp(network.server, version)
+    near.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1200)
+    data = bytes(n % 251 for n in range(10 * 1200 + 7))
+    near.sendto(data, (SERVER.host[version], port(far)))
+    parts = [far.recv(1 << 16) for _ in range(11)]
+    assert [len(p) for p in parts] == [1200] * 10 + [7]
+    assert b"".join(parts) == data
+
+
+def narrow(lab: Lab, narrow_side, mtu: int = 1400) -> Network:
+    """A network in which only the router knows that one of its links is narrow: a host that sends
+    too much there has to be told."""
+    network = Network(lab)
+    network.router_space.ip(f"link set {narrow_side.interface} mtu {mtu}")
+    network.router.start()
+    return network
+
+
+@both_versions
+@both_ways
+def test_tcp_discovers_a_narrow_path(lab, version, from_client):
+    network = narrow(lab, SERVER if from_client else CLIENT)
+    sender, address = ((network.client, SERVER) if from_client else (network.server, CLIENT))
+    tcp_send(network, version, 2_000_000, from_client=from_client)
+    route = sender.run("ip", f"-{version}", "route", "get", address.host[version]).out
+    assert "mtu 1400" in route, f"the sender did not learn the path's MTU: {route}"
+
+
+@both_versions
+def test_a_packet_too_large_for_a_link_is_answered_with_its_mtu(lab, version):
+    network = narrow(lab, SERVER)
+    done = network.client.run("ping", f"-{version}", "-c1", "-W3", "-Mdo", "-s1440", "server", ok=None)
+    assert re.search(r"From router .*(Frag needed and DF set|Packet too big).*mtu ?= ?1400", done.out), done
+
+
+def test_the_router_fragments_what_may_be_fragmented(lab):
+    network = narrow(lab, SERVER)
+    tap = Tap(network.server)
+    near, far = udp(network.client, 4), udp(network.server, 4)
+    near.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)
+    data = bytes(n % 251 for n in range(1440))
+    near.sendto(data, (SERVER.host[4], port(far)))
+    assert far.recv(1 << 16) == data
+    frames = tap.collect(lambda fs: sum(is_fragment(f, 4) for f in fs) >= 2, "fragments")
+    fragments = [f for f in frames if not f.outgoing and is_fragment(f, 4)]
+    assert [int.from_bytes(f.l3[2:4]) <= 1400 for f in fragments] == [True, True]
+    assert all(header_sum_is_right(f.l3) for f in fragments)
+    assert int.from_bytes(fragments[0].l3[2:4]) % 8 == 4, "all but the last hold a multiple of 8 bytes"
+
+
+@both_versions
+def test_flows_keep_their_order_on_all_workers(network, version):
+    """Many flows at once; each arrives whole and in order."""
+    flows, rounds, window = 32, 300, 10
+    senders = [udp(network.client, version) for _ in range(flows)]
+    receiver = udp(network.server, version)
+    target = (SERVER.host[version], port(receiver))
+    arrived: dict[int, list[int]] = defaultdict(list)
+    for first in range(0, rounds, window):
+        for number in range(first, first + window):
+            for sender in senders:
+                sender.sendto(number.to_bytes(4), target)
+        for _ in range(window * flows):
+            data, source = receiver.recvfrom(64)
+            arrived[source[1]].append(int.from_bytes(data))
+    assert arrived == {port(sender): list(range(rounds)) for sender in senders}
+
+
+@pytest.mark.ashlar
+def test_both_workers_forward(network):
+    for version in (4, 6):
+        test_flows_keep_their_order_on_all_workers(network, version)
+    forwarded: dict[int, int] = defaultdict(int)
+    for element in network.router.stats()["elements"]:
+        for copy in element["copies"]:
+            if (device := copy.get("device")) and not device["receives"]:
+                forwarded[copy["worker"]] += device["packets"]
+    assert set(forwarded) == {0, 1}
+    assert all(count > 1000 for count in forwarded.values()), forwarded
+
+
+@pytest.mark.ashlar
+def test_the_books_balance_at_the_end(network):
+    """Every packet that came into being went out, was dropped under a name, or is held."""
+    for version in (4, 6):
+        ping(network, version, "server", 56, count=20)
+        tcp_transfer(network, version, 1_000_000)
+        network.client.run("ping", f"-{version}", "-c1", "-W1", "-t1", "server", ok=(0, 1))
+    assert network.router.stop() == 0, network.router.process.said()
+    until(lambda: "books:" in network.router.process.out, "the report")
+    books = re.search(r"books: in (\d+) = out (\d+) \+ drops (\d+) \+ held (\d+)", network.router.process.out)
+    entered, left, dropped, held = map(int, books.groups())
+    assert entered == left + dropped + held
+    assert entered > 80

@@ -1,0 +1,110 @@
+"""The tools of the system tests themselves: networks are made and taken away whole, waits end with
+their event, `wire` sees and proves absent. They run against any router."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from net import Failed, Lab, leftovers, until
+from scapy.layers.inet import ICMP, IP, UDP
+from scapy.layers.inet6 import ICMPv6TimeExceeded, IPv6
+from topology import CLIENT, Network
+
+HERE = Path(__file__).parent
+
+
+def test_a_lab_leaves_nothing_behind_also_after_a_failure():
+    with pytest.raises(ZeroDivisionError):
+        with Lab() as lab:
+            name = lab.name
+            network = Network(lab)
+            network.client.spawn("sleep", "1000")
+            network.client.socket(2, 2)
+            (lab.folder / "file").write_text("x")
+            assert len(leftovers(f"{name}-")) >= 5
+            raise ZeroDivisionError
+    assert leftovers(f"{name}-") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_lab_leaves_nothing_behind_when_its_process_is_told_to_end(number):
+    script = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+from net import Lab, stop_on_signals
+from topology import Network
+stop_on_signals()
+with Lab() as lab:
+    network = Network(lab)
+    network.server.spawn("sleep", "1000")
+    print("ready", flush=True)
+    network.client.run("sleep", "1000")
+"""
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    prefix = f"ashlar-{run.pid}-"
+    try:
+        assert run.stdout.readline() == "ready\n"
+        assert leftovers(prefix)
+        run.send_signal(number)
+        assert run.wait(10) == 128 + number
+    finally:
+        run.kill()
+        run.wait()
+    assert leftovers(prefix) == []
+
+
+def test_waiting_in_vain_says_for_what_and_with_what_output(lab):
+    with pytest.raises(Failed, match="for pigs to fly"):
+        until(lambda: False, "pigs to fly", timeout=0.01)
+    with pytest.raises(Failed, match="(?s)without saying /never/.*once"):
+        lab.spawn("echo", "once").wait_for("never")
+    with pytest.raises(Failed, match="ended with 3"):
+        lab.run("sh", "-c", "exit 3")
+
+
+def test_programs_die_with_the_process_that_started_them():
+    script = f"""
+import sys; sys.path.insert(0, {str(HERE)!r})
+from net import Lab
+lab = Lab()
+print(lab.spawn("sleep", "1000").pid, flush=True)
+sys.stdin.read()
+"""
+    run = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = int(run.stdout.readline())
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
+    until(lambda: not Path(f"/proc/{child}").exists(), "the end of the child")
+    for left in leftovers(f"ashlar-{run.pid}-"):
+        Path(left.removeprefix("file ")).rmdir()
+
+
+def test_hosts_know_the_names_of_all_addresses(network):
+    assert network.client.run("getent", "hosts", CLIENT.router[4]).out.split() == [CLIENT.router[4], "router"]
+
+
+def test_scapy_is_the_only_speaker_and_sees_what_crosses(wire):
+    for near, far in ((wire.client, wire.server), (wire.server, wire.client)):
+        near.send(IP(src=near.ip4, dst=far.ip4, ttl=9) / UDP(sport=1000, dport=1001) / b"four")
+        got = far.expect(lambda p: UDP in p and p[UDP].dport == 1001 and IP in p)
+        assert (got[IP].ttl, bytes(got[UDP].payload)[:4]) == (8, b"four")
+        near.send(IPv6(src=near.ip6, dst=far.ip6, hlim=9) / UDP(sport=1000, dport=1001) / b"six")
+        got = far.expect(lambda p: UDP in p and p[UDP].dport == 1001 and IPv6 in p)
+        assert (got[IPv6].hlim, bytes(got[UDP].payload)[:3]) == (8, b"six")
+
+
+def test_scapy_proves_that_nothing_came(wire):
+    wire.client.send(IP(src=wire.client.ip4, dst=wire.server.ip4, ttl=1) / UDP(sport=1000, dport=1002) / b"x")
+    wire.server.expect_nothing(lambda p: UDP in p and p[UDP].dport == 1002)
+    error = wire.client.expect(lambda p: ICMP in p and p[ICMP].type == 11)
+    assert error[IP].src == wire.client.router4
+    wire.client.send(IPv6(src=wire.client.ip6, dst=wire.server.ip6, hlim=1) / UDP(sport=1000, dport=1002) / b"x")
+    wire.client.expect(lambda p: ICMPv6TimeExceeded in p)
+
+
+def test_an_unexpected_frame_fails_the_proof_that_nothing_came(wire):
+    wire.client.send(IP(src=wire.client.ip4, dst=wire.server.ip4) / UDP(sport=1000, dport=1003) / b"x")
+    with pytest.raises(Failed, match="unexpected"):
+        wire.server.expect_nothing(lambda p: UDP in p and p[UDP].dport == 1003)

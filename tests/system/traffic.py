@@ -1,0 +1,136 @@
+"""Transfers between the hosts, compared byte by byte at the far end."""
+
+import hashlib
+import random
+import socket
+import threading
+from dataclasses import dataclass
+
+from net import Failed, Namespace
+from topology import CLIENT, SERVER, Network
+
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+TIMEOUT = 30.0
+SO_RCVBUFFORCE = 33
+
+
+def ends(network: Network, version: int, from_client: bool) -> tuple[Namespace, Namespace, str]:
+    """The host that sends, the host that receives, and the receiver's address."""
+    if from_client:
+        return network.client, network.server, SERVER.host[version]
+    return network.server, network.client, CLIENT.host[version]
+
+
+def listen(space: Namespace, version: int) -> socket.socket:
+    """A listening TCP socket on a port that the kernel picks."""
+    made = space.socket(FAMILY[version], socket.SOCK_STREAM)
+    made.bind(("", 0))
+    made.listen()
+    made.settimeout(TIMEOUT)
+    return made
+
+
+def udp(space: Namespace, version: int) -> socket.socket:
+    """A UDP socket on a port that the kernel picks, with room for everything that a test sends."""
+    made = space.socket(FAMILY[version], socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
+    made.bind(("", 0))
+    made.settimeout(TIMEOUT)
+    return made
+
+
+def port(made: socket.socket) -> int:
+    return made.getsockname()[1]
+
+
+@dataclass
+class Sum:
+    """What a receiver saw."""
+
+    length: int = 0
+    digest: str = ""
+
+
+def _drain(stream: socket.socket, into: Sum) -> None:
+    state = hashlib.sha256()
+    while data := stream.recv(1 << 20):
+        into.length += len(data)
+        state.update(data)
+    into.digest = state.hexdigest()
+
+
+def tcp_transfer(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
+    """Sends `size` random bytes each way over one connection, which the sender opens, both ways at
+    the same time, and fails unless both arrive as they were."""
+    sender, receiver, address = ends(network, version, from_client)
+    listener = listen(receiver, version)
+    near = sender.socket(FAMILY[version], socket.SOCK_STREAM)
+    near.settimeout(TIMEOUT)
+    near.connect((address, port(listener)))
+    far, _ = listener.accept()
+    far.settimeout(TIMEOUT)
+    _exchange({near: size, far: size})
+
+
+def tcp_send(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
+    """Sends `size` random bytes one way, and fails unless they arrive as they were."""
+    sender, receiver, address = ends(network, version, from_client)
+    listener = listen(receiver, version)
+    near = sender.socket(FAMILY[version], socket.SOCK_STREAM)
+    near.settimeout(TIMEOUT)
+    near.connect((address, port(listener)))
+    far, _ = listener.accept()
+    far.settimeout(TIMEOUT)
+    _exchange({near: size, far: 0})
+
+
+def _exchange(sizes: dict[socket.socket, int]) -> None:
+    near, far = sizes
+    data = {end: random.Random(size + i).randbytes(size) for i, (end, size) in enumerate(sizes.items())}
+    got = {near: Sum(), far: Sum()}
+    troubles: list[Exception] = []
+
+    def work(job, *arguments) -> None:
+        try:
+            job(*arguments)
+        except OSError as error:
+            troubles.append(error)
+
+    def push(end: socket.socket) -> None:
+        end.sendall(data[end])
+        end.shutdown(socket.SHUT_WR)
+
+    threads = [threading.Thread(target=work, args=(push, end), daemon=True) for end in sizes]
+    threads += [threading.Thread(target=work, args=(_drain, end, got[end]), daemon=True) for end in sizes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * TIMEOUT)
+    near.close()
+    far.close()
+    for sent, received in ((data[near], got[far]), (data[far], got[near])):
+        if received != Sum(len(sent), hashlib.sha256(sent).hexdigest()):
+            raise Failed(f"{len(sent)} bytes were sent by TCP, {received.length} came, "
+                         f"{'changed' if received.length == len(sent) else 'not all'}; {troubles}")
+
+
+def udp_echo(network: Network, version: int, sizes: list[int], window: int = 32) -> None:
+    """Sends datagrams of random bytes to the server and back, `window` of them on their way at a
+    time, and fails unless each comes back as it was, in its turn."""
+    near, far = udp(network.client, version), udp(network.server, version)
+    source = random.Random(len(sizes))
+    for at in range(0, len(sizes), window):
+        batch = [source.randbytes(size) for size in sizes[at:at + window]]
+        try:
+            for data in batch:
+                near.sendto(data, (SERVER.host[version], port(far)))
+            for number, data in enumerate(batch, at):
+                echo, sender = far.recvfrom(1 << 16)
+                if echo != data:
+                    raise Failed(f"datagram {number} of {len(data)} bytes reached the server changed")
+                far.sendto(echo, sender)
+            for number, data in enumerate(batch, at):
+                if near.recv(1 << 16) != data:
+                    raise Failed(f"datagram {number} of {len(data)} bytes came back changed")
+        except TimeoutError:
+            raise Failed(f"a datagram of {sizes[at:at + window]} bytes was lost") from None

@@ -1,0 +1,159 @@
+"""Scapy as the only speaker on both links of the router, for black-box cases.
+
+The fixture `wire` (conftest.py) is a `Wire` around a running router. The hosts' own stacks are
+quiet; each end answers ARP requests and neighbour solicitations for the addresses in its
+`answers`, and for nothing else:
+
+    def test_ttl(wire):
+        wire.client.send(IP(src=wire.client.ip4, dst=wire.server.ip4, ttl=1) / UDP() / b"x")
+        error = wire.client.expect(lambda p: ICMP in p and p[ICMP].type == 11)
+        wire.server.expect_nothing(lambda p: UDP in p)
+
+Nothing sleeps: waits end when the frame is there. `expect_nothing` sends marked packets after the
+ones under test, through every queue of the router, and looks when these have arrived.
+"""
+
+import random
+import select
+import time
+from collections.abc import Callable
+
+from net import Failed
+from taps import Tap, mac_of
+from topology import CLIENT, SERVER, Network, Side
+
+from scapy.config import conf
+conf.ipv6_enabled = True
+from scapy.layers.inet import ICMP, IP, TCP, UDP  # noqa: E402,F401
+from scapy.layers.inet6 import ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6NDOptDstLLAddr, IPv6  # noqa: E402
+from scapy.layers.l2 import ARP, Ether  # noqa: E402
+from scapy.packet import Packet, Raw  # noqa: E402
+
+Match = Callable[[Packet], bool]
+BROADCAST = "ff:ff:ff:ff:ff:ff"
+# Marked packets go by this many flows, so that each queue of the router carries one.
+MARKERS = 24
+# Waited after the last marked packet for what another core may still have in hand.
+GRACE = 0.02
+
+
+class End:
+    """One end of the wire: what a host would be."""
+
+    def __init__(self, wire: "Wire", tap: Tap, side: Side, router_mac: str):
+        self._wire, self.tap, self.side = wire, tap, side
+        self.mac, self.router_mac = tap.mac, router_mac
+        self.ip4, self.ip6 = side.host[4], side.host[6]
+        self.router4, self.router6 = side.router[4], side.router[6]
+        # Addresses that the end owns: address to MAC.
+        self.answers = {self.ip4: self.mac, self.ip6: self.mac}
+        self.seen: list[Packet] = []
+
+    def frame(self, packet: Packet) -> Packet:
+        """Puts an Ethernet header to the router in front, unless the packet has one."""
+        return packet if isinstance(packet, Ether) else Ether(src=self.mac, dst=self.router_mac) / packet
+
+    def send(self, packet: Packet | bytes) -> bytes:
+        """Sends a packet (to the router, if it has no Ethernet header) or the bytes of a frame;
+        returns the bytes of the frame."""
+        data = packet if isinstance(packet, bytes) else bytes(self.frame(packet))
+        self.tap.send(data)
+        return data
+
+    def expect(self, match: Match, timeout: float = 2.0) -> Packet:
+        """Waits for a frame that matches, and takes it and all that came before it away."""
+        end = time.monotonic() + timeout
+        while True:
+            for at, packet in enumerate(self.seen):
+                if match(packet):
+                    del self.seen[:at + 1]
+                    return packet
+            if time.monotonic() > end:
+                raise Failed(f"no such frame at {self.tap.space} within {timeout:g} s; seen: {self.told()}")
+            self._wire.pump(min(0.05, timeout))
+
+    def expect_nothing(self, match: Match) -> None:
+        """Makes sure that no frame that matches comes of what was sent before."""
+        self._wire.flush()
+        if found := [p for p in self.seen if match(p)]:
+            raise Failed(f"unexpected at {self.tap.space}: {found[0].show(dump=True)}")
+
+    def told(self) -> str:
+        """What has been seen and not been taken, for messages."""
+        return "; ".join(p.summary() for p in self.seen) or "nothing"
+
+    def clear(self) -> None:
+        """Forgets what has been seen."""
+        self._wire.pump(0)
+        self.seen.clear()
+
+    def _receive(self) -> None:
+        for frame in self.tap.take():
+            packet = Ether(frame.data)
+            if not self._wire.is_marker(packet):
+                self.seen.append(packet)
+            self._resolve(packet)
+
+    def _resolve(self, packet: Packet) -> None:
+        if ARP in packet and packet[ARP].op == 1:
+            asked = packet[ARP]
+            if mac := self.answers.get(asked.pdst):
+                self.send(Ether(src=mac, dst=asked.hwsrc) / ARP(
+                    op=2, hwsrc=mac, psrc=asked.pdst, hwdst=asked.hwsrc, pdst=asked.psrc))
+        elif ICMPv6ND_NS in packet:
+            target = packet[ICMPv6ND_NS].tgt
+            if mac := self.answers.get(target):
+                self.send(Ether(src=mac, dst=packet.src) / IPv6(src=target, dst=packet[IPv6].src, hlim=255)
+                          / ICMPv6ND_NA(R=0, S=1, O=1, tgt=target) / ICMPv6NDOptDstLLAddr(lladdr=mac))
+
+
+class Wire:
+    """Both ends, around a router that runs."""
+
+    def __init__(self, network: Network):
+        self.network = network
+        macs = [mac_of(network.router_space, side.interface) for side in (CLIENT, SERVER)]
+        self.client = End(self, Tap(network.client, outgoing=False), CLIENT, macs[0])
+        self.server = End(self, Tap(network.server, outgoing=False), SERVER, macs[1])
+        self._marks: dict[bytes, int] = {}
+        self._random = random.Random(1)
+
+    def other(self, end: End) -> End:
+        return self.server if end is self.client else self.client
+
+    def pump(self, timeout: float) -> None:
+        """Receives at both ends, waiting for the first frame at most `timeout` seconds."""
+        ends = (self.client, self.server)
+        select.select([e.tap for e in ends], [], [], timeout)
+        for end in ends:
+            end._receive()
+
+    def flush(self, timeout: float = 5.0) -> None:
+        """Returns when all that was sent before has passed the router: marked packets that were
+        sent both ways, through all its queues, have arrived."""
+        mark = b"mark" + self._random.randbytes(12)
+        self._marks[mark] = 0
+        for end in (self.client, self.server):
+            far = self.other(end)
+            for flow in range(MARKERS):
+                addresses = (end.ip4, far.ip4) if flow % 2 else (end.ip6, far.ip6)
+                layer = IP if flow % 2 else IPv6
+                end.send(layer(src=addresses[0], dst=addresses[1])
+                         / UDP(sport=40000 + flow, dport=9) / mark)
+        end = time.monotonic() + timeout
+        while self._marks[mark] < 2 * MARKERS:
+            if time.monotonic() > end:
+                raise Failed(f"{self._marks[mark]} of {2 * MARKERS} marked packets crossed the router; "
+                             f"client: {self.client.told()}; server: {self.server.told()}")
+            self.pump(0.05)
+        self.pump(GRACE)
+        del self._marks[mark]
+
+    def is_marker(self, packet: Packet) -> bool:
+        """Counts marked packets; they are not shown to tests."""
+        data = bytes(packet[Raw].load) if UDP in packet and Raw in packet else b""
+        if not data.startswith(b"mark"):
+            return False
+        if data in self._marks and ICMP not in packet:
+            self._marks[data] += 1
+        return True
