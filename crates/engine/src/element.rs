@@ -415,6 +415,12 @@ pub trait Element: Sized + 'static {
         Placement::default()
     }
 
+    /// Bytes of what the copies share (tables, rings), for `ashlar plan`; 0 if it is not worth saying.
+    fn memory(config: &Self::Config) -> usize {
+        let _ = config;
+        0
+    }
+
     /// Least number of outputs and inputs that the configuration implies, where ports vary.
     fn port_count(config: &Self::Config) -> (Option<usize>, Option<usize>) {
         let _ = config;
@@ -461,6 +467,7 @@ pub struct Class {
     pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
     pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
+    pub(crate) memory: fn(&AnyConfig) -> usize,
     pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
 }
 
@@ -491,6 +498,7 @@ impl Class {
                 E::HANDLERS[index].run_control(&typed::<E>(config), value)
             },
             placement: |config| E::placement(&typed::<E>(config)),
+            memory: |config| E::memory(&typed::<E>(config)),
             port_count: |config| E::port_count(&typed::<E>(config)),
         }
     }

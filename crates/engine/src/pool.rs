@@ -139,7 +139,16 @@ pub fn made() -> usize {
         .map_or_else(|| MADE.load(Relaxed), |pool| (pool.in_use)())
 }
 
+/// Bytes that a heap buffer takes, and how many may exist.
+pub fn limits() -> (usize, usize) {
+    (buffer_bytes(), LIMIT.load(Relaxed))
+}
+
+fn buffer_bytes() -> usize {
+    (HEADER + BUFFER_BYTES.load(Relaxed)).next_multiple_of(64)
+}
+
 /// Bytes that the heap pool holds.
 pub fn memory_bytes() -> usize {
-    MADE.load(Relaxed) * (HEADER + BUFFER_BYTES.load(Relaxed)).next_multiple_of(64)
+    MADE.load(Relaxed) * buffer_bytes()
 }

@@ -22,6 +22,9 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long sources may rest before a reload while queues between workers run empty.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
+/// Numbers of elements and handlers hold for one plan only.
+const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
+
 /// Makes a thread's waiter and the function that wakes it.
 pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
 
@@ -293,7 +296,13 @@ impl Router {
                 .map_err(AskError::Refused);
         }
         let argument = argument.to_owned();
-        let answers = self.ask_all(move |inside| inside.graph().read(node, handler, &argument))?;
+        let answers = self.ask_all(move |inside| {
+            let graph = inside.graph();
+            if !Arc::ptr_eq(graph.plan(), &plan) {
+                return Some(Err(REPLACED.to_owned()));
+            }
+            graph.read(node, handler, &argument)
+        })?;
         let answers: Result<Vec<String>, String> = answers.into_iter().flatten().collect();
         Ok(merge(info.access, answers.map_err(AskError::Refused)?))
     }
@@ -310,7 +319,13 @@ impl Router {
             return element.control(handler, value).map_err(AskError::Refused);
         }
         let value = value.to_owned();
-        let answers = self.ask_all(move |inside| inside.graph().write(node, handler, &value))?;
+        let answers = self.ask_all(move |inside| {
+            let graph = inside.graph();
+            if !Arc::ptr_eq(graph.plan(), &plan) {
+                return Some(Err(REPLACED.to_owned()));
+            }
+            graph.write(node, handler, &value)
+        })?;
         let wrong = answers.into_iter().flatten().find_map(Result::err);
         wrong.map_or(Ok(String::new()), |w| Err(AskError::Refused(w)))
     }
@@ -394,6 +409,12 @@ impl Router {
                 return Ok(());
             }
         }
+    }
+
+    /// Has the workers move no more packets; they go on answering, so that counts can be read when
+    /// they are final. [`stop`](Self::stop) ends them.
+    pub fn halt(&self) -> Result<(), AskError> {
+        self.ask_all(Inside::halt).map(|_| ())
     }
 
     /// Tells all workers to end and waits for them.

@@ -72,7 +72,7 @@ pub struct Pulse {
     /// The worker has nothing left to do: sources have ended, nothing is held. It can change back
     /// when another worker hands packets over.
     pub done: AtomicBool,
-    /// The worker has ended.
+    /// An element has stopped the worker, or it has ended.
     pub ended: AtomicBool,
     /// Who waits for `done` or `ended` to change.
     pub changed: Changed,
@@ -103,6 +103,7 @@ pub struct Inside {
     graph: Option<Graph>,
     site: Site,
     idle: Idle,
+    halted: bool,
     quit: bool,
 }
 
@@ -124,6 +125,11 @@ impl Inside {
     /// Changes how the worker sleeps.
     pub fn set_idle(&mut self, idle: Idle) {
         self.idle = idle;
+    }
+
+    /// Moves no more packets, but goes on answering: counts are final then.
+    pub fn halt(&mut self) {
+        self.halted = true;
     }
 
     /// Ends the worker after this turn.
@@ -206,6 +212,7 @@ impl Worker {
             graph: Some(graph),
             site,
             idle: Idle::default(),
+            halted: false,
             quit: false,
         };
         let mut empty = 0u32;
@@ -215,6 +222,10 @@ impl Worker {
                 while let Ok(message) = mail.try_recv() {
                     message(&mut inside);
                 }
+            }
+            if inside.halted {
+                answer_only(&mut inside, &mail, &pulse);
+                break;
             }
             let worked = inside.graph().turn();
             inside.graph().quiescent();
@@ -226,7 +237,8 @@ impl Worker {
             }
             last = now;
             if inside.graph().stopped() {
-                break;
+                inside.halted = true;
+                continue;
             }
             if worked {
                 pulse.done.store(false, Ordering::Release);
@@ -250,6 +262,18 @@ impl Worker {
         inside.graph = None;
         pulse.ended.store(true, Ordering::Release);
         pulse.changed.tell();
+    }
+}
+
+/// What a worker does that moves no more packets: it answers until it is told to quit.
+fn answer_only(inside: &mut Inside, mail: &Receiver<Message>, pulse: &Pulse) {
+    pulse.ended.store(true, Ordering::Release);
+    pulse.changed.tell();
+    while !inside.quit {
+        match inside.graph().reader_mut().offline(|| mail.recv()) {
+            Ok(message) => message(inside),
+            Err(_) => return,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod show;
 use crate::args::{ArgInfo, Args, Names};
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
+use crate::placement::Device;
 use crate::port::{PortDirectory, PortInfo, PortRequest};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
@@ -118,6 +119,16 @@ impl PlanElement {
     /// Whether input 0 is pull.
     pub fn input_pull(&self) -> bool {
         self.inputs.first().copied().unwrap_or(false)
+    }
+
+    /// The device that it receives from or sends to.
+    pub fn device(&self) -> Option<Device> {
+        (self.class.placement)(&self.config).device
+    }
+
+    /// Bytes of what its copies share.
+    pub fn memory(&self) -> usize {
+        (self.class.memory)(&self.config)
     }
 
     /// Runs a handler that works on what the workers share.
