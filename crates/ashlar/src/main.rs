@@ -1,2 +1,32 @@
-//! The program.
-fn main() {}
+//! The program. `cli` is the command line; each subcommand is a file of `cmd`.
+
+mod cli;
+mod cmd;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(run) => cmd::run::run(run),
+        Command::Check(check) => cmd::check::check(&check),
+        Command::Plan(plan) => cmd::plan::plan(&plan),
+        Command::Show(show) => cmd::show::show(&show),
+        Command::Set(set) => cmd::set::set(&set),
+        Command::Reload(reload) => cmd::reload::reload(&reload),
+        Command::Stop(target) => cmd::set::stop(&target),
+        Command::Man { folder } => cmd::man::man(folder.as_deref()),
+        Command::Completions { shell } => cmd::man::completions(shell),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            // A reader that has seen enough (`ashlar show | head`) is no mistake.
+            if !text.is_empty() {
+                cmd::complain(&text);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

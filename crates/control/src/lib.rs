@@ -1,1 +1,30 @@
-//! Placeholder.
+//! The control plane: everything asynchronous, and the only crate that knows tokio.
+//!
+//! A [`Control`] holds a running [`Router`](engine::router::Router) and serves it: HTTP and JSON over
+//! a UNIX socket ([`api`]), Prometheus text, signals, logs. It runs on one thread beside the workers
+//! and never touches a packet buffer: it reaches workers by messages that they run between batches.
+//!
+//! A request goes from [`api::request`] (a pure function of method, path and query) through
+//! [`Control`]'s methods (which may wait for workers, so they run on a blocking thread) to JSON of
+//! the shapes in [`view`]. [`client`] is the other end, as the program's subcommands use it.
+
+pub mod api;
+pub mod books;
+pub mod client;
+pub mod describe;
+mod handlers;
+pub mod log;
+mod machine;
+mod reload;
+pub mod runtime;
+pub mod socket;
+pub mod source;
+pub mod view;
+
+mod state;
+
+pub use handlers::{COMMON as COMMON_HANDLERS, GLOBAL as GLOBAL_HANDLERS};
+pub use machine::{directory, make_waiter};
+pub use runtime::{Ended, Serve, serve};
+pub use source::{Compiled, Source, compile};
+pub use state::{Control, Failure, Start};

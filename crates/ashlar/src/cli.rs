@@ -1,0 +1,232 @@
+//! The command line. Help, manual pages and completions are made from these definitions.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A programmable router: Click configurations on real ports.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ashlar",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a configuration until it ends, a signal arrives, or `ashlar stop`
+    ///
+    /// SIGINT and SIGTERM end the router in order, SIGHUP has it read its file again. It ends by
+    /// itself when all its sources have ended and nothing is held.
+    Run(Run),
+    /// Find all mistakes of a configuration
+    ///
+    /// Each is shown with its place, cause and remedy. Devices that are not there are warnings.
+    Check(Check),
+    /// Show what would run where: workers, queues, elements, memory, changes of worker
+    Plan(Plan),
+    /// Read handlers of a running router, or list its elements
+    Show(Show),
+    /// Write a handler of a running router
+    Set(Set),
+    /// Replace the configuration of a running router
+    ///
+    /// The new one is checked first; if it is wrong, the old one keeps running. Elements that stay
+    /// keep counters, tables and queues.
+    Reload(Reload),
+    /// End a running router in order
+    Stop(Target),
+    /// Print the manual pages (roff), or write them into a folder
+    Man {
+        /// A folder; without it, all pages go to standard output
+        folder: Option<PathBuf>,
+    },
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// A configuration and its definitions.
+#[derive(Args, Debug)]
+pub(crate) struct Configuration {
+    /// The configuration; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Values for the configuration's variables
+    #[arg(value_name = "NAME=value", value_parser = definition)]
+    pub(crate) definitions: Vec<(String, String)>,
+}
+
+fn definition(word: &str) -> Result<(String, String), String> {
+    control::source::definition(word)
+        .ok_or_else(|| format!("`{word}` is no definition: write NAME=value"))
+}
+
+/// How many workers.
+#[derive(Args, Debug)]
+pub(crate) struct Workers {
+    /// Worker threads, 1 to 64
+    #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: u8,
+}
+
+/// Which router.
+#[derive(Args, Debug)]
+pub(crate) struct Target {
+    /// The router's socket, or its name; default is the only router that runs
+    #[arg(long, short, value_name = "PATH|NAME")]
+    pub(crate) socket: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+    #[command(flatten)]
+    pub(crate) workers: Workers,
+    /// Processors to pin the workers to, such as 2-5,8
+    #[arg(long, value_name = "LIST", value_parser = cores)]
+    pub(crate) cores: Option<Cores>,
+    /// The router's name; default is the file's name without its extension
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Where to listen for `ashlar show` and the like; default follows from the name
+    #[arg(long, short, value_name = "PATH")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Listen nowhere
+    #[arg(long, conflicts_with = "socket")]
+    pub(crate) no_socket: bool,
+    /// Serve Prometheus metrics over TCP, too; without ADDR on the loopback address
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
+    pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Seed of the random numbers that elements use
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Print counts, drops and the books at the end
+    #[arg(long)]
+    pub(crate) report: bool,
+    /// How logs look
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
+    pub(crate) log_format: LogFormat,
+    /// How much is logged: off, error, warn, info or debug
+    #[arg(long, default_value = "info", value_name = "LEVEL")]
+    pub(crate) log_level: control::log::Level,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cores(pub(crate) Vec<usize>);
+
+fn cores(text: &str) -> Result<Cores, String> {
+    let list: engine::units::Cores = engine::units::parse(text)?;
+    Ok(Cores(list.0))
+}
+
+fn address(text: &str) -> Result<std::net::SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
+        return Ok((std::net::Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse()
+        .map_err(|_| "write PORT or ADDR:PORT, such as 9100 or [::1]:9100".to_owned())
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+    #[command(flatten)]
+    pub(crate) workers: Workers,
+    /// Print the mistakes as a JSON array
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Plan {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+    #[command(flatten)]
+    pub(crate) workers: Workers,
+    /// Print the plan as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// ELEMENT.HANDLER, or ELEMENT for all its handlers; without it, all elements
+    pub(crate) what: Option<String>,
+    /// What the handler is asked, such as an address for `lookup`
+    #[arg(
+        value_name = "ARG",
+        allow_hyphen_values = true,
+        trailing_var_arg = true
+    )]
+    pub(crate) argument: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Set {
+    /// ELEMENT.HANDLER
+    pub(crate) handler: String,
+    /// The value; `-` reads it from standard input
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) value: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Reload {
+    /// The new configuration (`-` is standard input; default is the router's own file, read
+    /// again) and values for its variables, added to those of the start
+    #[arg(value_name = "FILE|NAME=value")]
+    pub(crate) words: Vec<String>,
+    /// Only print what would change
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_makes_sense() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_address_without_a_host_is_on_the_loopback() {
+        let local = |text| address(text).map(|a| a.to_string());
+        assert_eq!(local("9100"), Ok("127.0.0.1:9100".into()));
+        assert_eq!(local(":9100"), Ok("127.0.0.1:9100".into()));
+        assert_eq!(local("[::1]:9100"), Ok("[::1]:9100".into()));
+        assert!(local("here").is_err());
+    }
+}

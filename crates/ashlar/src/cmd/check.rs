@@ -1,0 +1,20 @@
+//! `ashlar check`
+
+use super::{Done, compile, print};
+use crate::cli::Check;
+
+pub(crate) fn check(check: &Check) -> Done {
+    let ports = control::directory();
+    let (_, compiled) = compile(&check.configuration, check.workers.workers, &*ports, false)?;
+    if check.json {
+        print(&format!("{}\n", compiled.json()))?;
+    } else {
+        print(&compiled.text())?;
+    }
+    match compiled.errors() {
+        0 => Ok(()),
+        _ if check.json => Err(String::new()),
+        1 => Err("1 error".to_owned()),
+        n => Err(format!("{n} errors")),
+    }
+}

@@ -1,0 +1,39 @@
+//! `ashlar man` and `ashlar completions`
+
+use super::{Done, print};
+use crate::cli::Cli;
+use clap::CommandFactory;
+use std::path::Path;
+
+/// The manual pages: `ashlar(1)` and one for each subcommand.
+pub(crate) fn man(folder: Option<&Path>) -> Done {
+    let mut root = Cli::command();
+    root.build();
+    let mut commands = vec![root.clone()];
+    commands.extend(root.get_subcommands().map(|sub| {
+        let name = format!("ashlar-{}", sub.get_name());
+        sub.clone().display_name(name)
+    }));
+    for command in commands {
+        let page = clap_mangen::Man::new(command);
+        let mut text = Vec::new();
+        page.render(&mut text).map_err(|e| e.to_string())?;
+        match folder {
+            None => print(&String::from_utf8_lossy(&text))?,
+            Some(folder) => {
+                let file = folder.join(page.get_filename());
+                std::fs::create_dir_all(folder)
+                    .and_then(|()| std::fs::write(&file, text))
+                    .map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Completions for a shell.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Done {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "ashlar", &mut text);
+    print(&String::from_utf8_lossy(&text))
+}

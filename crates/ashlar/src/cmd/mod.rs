@@ -1,0 +1,62 @@
+//! The subcommands: each gives nothing, or an error for standard error (empty if all was said).
+
+pub(crate) mod check;
+pub(crate) mod man;
+pub(crate) mod plan;
+pub(crate) mod reload;
+pub(crate) mod run;
+pub(crate) mod set;
+pub(crate) mod show;
+
+use crate::cli::{Configuration, Target};
+use control::client::Client;
+use control::{Compiled, Source};
+use engine::plan::Options;
+use engine::port::PortDirectory;
+use std::io::Write;
+
+pub(crate) type Done = Result<(), String>;
+
+/// Prints to standard output. An empty error ends the program quietly when nobody reads any more.
+pub(crate) fn print(text: &str) -> Done {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|_| String::new())
+}
+
+/// Prints to standard error.
+pub(crate) fn complain(text: &str) {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let start = if text.contains(": error: ") || text.starts_with("error: ") {
+        ""
+    } else {
+        "ashlar: "
+    };
+    let _ = write!(std::io::stderr(), "{start}{text}{end}");
+}
+
+/// Reads a configuration and plans it.
+pub(crate) fn compile(
+    configuration: &Configuration,
+    workers: u8,
+    ports: &dyn PortDirectory,
+    devices_must_exist: bool,
+) -> Result<(Source, Compiled), String> {
+    let source = Source::read(&configuration.file, configuration.definitions.clone())?;
+    let options = Options {
+        workers: usize::from(workers),
+        ports,
+        devices_must_exist,
+        open_inputs: false,
+        previous: None,
+    };
+    let compiled = control::compile(&source, &elements::registry(), &options);
+    Ok((source, compiled))
+}
+
+/// A client of the router that the user means.
+pub(crate) fn client(target: &Target) -> Result<Client, String> {
+    let path = control::socket::find(target.socket.as_deref())?;
+    Ok(Client::new(&path))
+}

@@ -1,0 +1,22 @@
+//! `ashlar plan`
+
+use super::{Done, compile, complain, print};
+use crate::cli::Plan;
+
+pub(crate) fn plan(asked: &Plan) -> Done {
+    let ports = control::directory();
+    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &*ports, false)?;
+    if !compiled.diagnostics.is_empty() {
+        complain(&compiled.text());
+    }
+    let Some(plan) = &compiled.plan else {
+        return Err(String::new());
+    };
+    let view = control::describe::describe(plan);
+    if asked.json {
+        let text = serde_json::to_string_pretty(&view).map_err(|e| e.to_string())?;
+        print(&format!("{text}\n"))
+    } else {
+        print(&view.to_string())
+    }
+}

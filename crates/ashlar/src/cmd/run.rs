@@ -1,0 +1,67 @@
+//! `ashlar run`
+
+use super::{Done, compile, complain, print};
+use crate::cli::{LogFormat, Run};
+use control::log::Format;
+use control::socket::{self, Socket};
+use control::{Control, Serve, Source, Start};
+use engine::plan::Plan;
+use std::sync::Arc;
+use tracing::info;
+
+pub(crate) fn run(run: Run) -> Done {
+    let format = match run.log_format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    control::log::start(format, run.log_level);
+    let ports = control::directory();
+    let workers = run.workers.workers;
+    let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
+    if !compiled.diagnostics.is_empty() {
+        complain(&compiled.text());
+    }
+    let Some(plan) = compiled.plan else {
+        return Err(String::new());
+    };
+    let name = run.name.clone().unwrap_or_else(|| source.stem());
+    let socket = match (run.no_socket, &run.socket) {
+        (true, _) => None,
+        (_, Some(path)) => Some(Socket::bind(path)?),
+        _ => Some(Socket::bind(&socket::path_of(&name))?),
+    };
+    let control = start(&run, name, source, plan, ports)?;
+    if let Some(socket) = &socket {
+        info!(socket = %socket.path.display(), workers, "start");
+    } else {
+        info!(workers, "start");
+    }
+    let ended = control::serve(&control, Serve { socket })?;
+    let books = control.close().map_err(|e| e.text)?;
+    info!(reason = ended.words(), "stop");
+    if run.report {
+        print(&books.to_string())?;
+    }
+    Ok(())
+}
+
+fn start(
+    run: &Run,
+    name: String,
+    source: Source,
+    plan: Arc<Plan>,
+    ports: Arc<ports::Directory>,
+) -> Result<Arc<Control>, String> {
+    let control = Control::start(Start {
+        name,
+        source,
+        plan,
+        registry: elements::registry(),
+        ports,
+        seed: run.seed,
+    })?;
+    if let Some(cores) = &run.cores {
+        control.pin(&cores.0)?;
+    }
+    Ok(Arc::new(control))
+}

@@ -1,0 +1,33 @@
+//! `ashlar set` and `ashlar stop`
+
+use super::{Done, client, print};
+use crate::cli::{Set, Target};
+use control::client::encode;
+use std::io::Read;
+
+pub(crate) fn set(set: &Set) -> Done {
+    let client = client(&set.target)?;
+    let value = if set.value == ["-"] {
+        let mut bytes = Vec::new();
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map_err(|e| format!("cannot read standard input: {e}"))?;
+        bytes
+    } else {
+        set.value.join(" ").into_bytes()
+    };
+    let answer = client.put(&format!("/v1/handlers/{}", encode(&set.handler)), value)?;
+    let text = String::from_utf8_lossy(&answer);
+    let end = if text.is_empty() || text.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    print(&format!("{text}{end}"))
+}
+
+pub(crate) fn stop(target: &Target) -> Done {
+    client(target)?.post("/v1/stop", Vec::new())?;
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! `ashlar show`
+
+use super::{Done, client, print};
+use crate::cli::Show;
+use control::client::{Client, encode};
+use control::view::Element;
+use std::fmt::Write;
+
+pub(crate) fn show(show: &Show) -> Done {
+    let client = client(&show.target)?;
+    let Some(what) = &show.what else {
+        return list(&client, show.json);
+    };
+    let elements: Vec<Element> = client.get_json("/v1/elements")?;
+    match elements.iter().find(|e| e.name == *what) {
+        Some(element) if show.argument.is_empty() => one(&client, element, show.json),
+        _ => {
+            let text = read(&client, what, &show.argument.join(" "))?;
+            let end = if text.is_empty() || text.ends_with('\n') {
+                ""
+            } else {
+                "\n"
+            };
+            print(&format!("{text}{end}"))
+        }
+    }
+}
+
+/// A handler's text.
+fn read(client: &Client, path: &str, argument: &str) -> Result<String, String> {
+    let target = format!(
+        "/v1/handlers/{}?argument={}",
+        encode(path),
+        encode(argument)
+    );
+    let bytes = client.get(&target)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn list(client: &Client, json: bool) -> Done {
+    if json {
+        let bytes = client.get("/v1/elements")?;
+        return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
+    }
+    let elements: Vec<Element> = client.get_json("/v1/elements")?;
+    let width = |f: fn(&Element) -> usize| elements.iter().map(f).max().unwrap_or(0);
+    let (name, class) = (width(|e| e.name.len()), width(|e| e.class.len()));
+    let mut text = String::new();
+    for e in &elements {
+        let own = e.handlers.iter().filter(|h| !is_common(&h.name));
+        let handlers: Vec<String> = own.map(|h| mark(&h.name, h.read)).collect();
+        let line = format!(
+            "{:name$} :: {:class$}  {}",
+            e.name,
+            e.class,
+            handlers.join(" ")
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    print(&text)
+}
+
+/// Handlers that can only be written end in `=`.
+fn mark(name: &str, read: bool) -> String {
+    format!("{name}{}", if read { "" } else { "=" })
+}
+
+fn is_common(name: &str) -> bool {
+    control::COMMON_HANDLERS.iter().any(|(n, _)| *n == name)
+}
+
+/// All readable handlers of an element, with their values where they are short.
+fn one(client: &Client, element: &Element, json: bool) -> Done {
+    let mut values = Vec::new();
+    for handler in &element.handlers {
+        let value = match handler.read {
+            // A handler that wants an argument says so: that is no failure of the list.
+            true => read(client, &format!("{}.{}", element.name, handler.name), "").ok(),
+            false => None,
+        };
+        values.push(value);
+    }
+    if json {
+        let pairs = element.handlers.iter().zip(&values);
+        let map: serde_json::Map<String, serde_json::Value> = pairs
+            .filter_map(|(h, v)| Some((h.name.clone(), v.clone()?.into())))
+            .collect();
+        let text = serde_json::to_string_pretty(&map).map_err(|e| e.to_string())?;
+        return print(&format!("{text}\n"));
+    }
+    let width = element
+        .handlers
+        .iter()
+        .map(|h| h.name.len() + 1)
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for (handler, value) in element.handlers.iter().zip(values) {
+        let name = mark(&handler.name, handler.read);
+        let value = value.unwrap_or_else(|| format!("({})", handler.doc));
+        let mut lines = value.lines();
+        let first = lines.next().unwrap_or_default();
+        let _ = writeln!(text, "{}", format!("{name:width$}  {first}").trim_end());
+        let rest: Vec<&str> = lines.collect();
+        for line in rest.iter().take(10) {
+            let _ = writeln!(text, "{:width$}  {line}", "");
+        }
+        if rest.len() > 10 {
+            let _ = writeln!(text, "{:width$}  ... {} more lines", "", rest.len() - 10);
+        }
+    }
+    print(&text)
+}

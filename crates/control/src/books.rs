@@ -1,0 +1,131 @@
+//! The books of a router: every packet that came in went out, was dropped under a name, or is held.
+
+use crate::view::Stats;
+use engine::plan::Plan;
+use std::fmt;
+
+/// Counts of one element, summed over workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Packets that came over its connections.
+    pub entered: u64,
+    /// Packets that left by its outputs.
+    pub left: u64,
+    /// Packets dropped, by name; names with a count only.
+    pub drops: Vec<(String, u64)>,
+    /// Packets held.
+    pub held: u64,
+    /// Packets that it made.
+    pub made: u64,
+    /// Packets that ended in it without being dropped: sent, counted, answered.
+    pub taken: u64,
+}
+
+/// The books of a router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Books {
+    /// Every element, in the order of the configuration.
+    pub lines: Vec<Line>,
+    /// Buffers of packets that workers took and did not give back.
+    pub buffers: i64,
+}
+
+/// Adds the books up. What entered an element is counted by its neighbours.
+pub fn balance(plan: &Plan, stats: Stats) -> Books {
+    let mut entered = vec![0u64; plan.elements.len()];
+    for edge in &plan.edges {
+        let copies = &stats.elements[edge.from.0].copies;
+        let sent = copies.iter().filter_map(|c| c.sent.get(edge.from.1));
+        entered[edge.to.0] += sent.sum::<u64>();
+    }
+    let buffers = stats.workers.iter().map(|w| w.buffers).sum();
+    let elements = stats.elements.into_iter().zip(entered);
+    let lines = elements.map(|(element, entered)| {
+        let mut drops: Vec<(String, u64)> = Vec::new();
+        for (at, name) in element.drop_names.into_iter().enumerate() {
+            let count = element.copies.iter().filter_map(|c| c.drops.get(at)).sum();
+            if count > 0 {
+                drops.push((name, count));
+            }
+        }
+        let left = element.copies.iter().flat_map(|c| &c.sent).sum();
+        let held = element.copies.iter().map(|c| c.held).sum();
+        let gone = left + held + drops.iter().map(|(_, n)| n).sum::<u64>();
+        Line {
+            name: element.name,
+            class: element.class,
+            entered,
+            left,
+            drops,
+            held,
+            made: gone.saturating_sub(entered),
+            taken: entered.saturating_sub(gone),
+        }
+    });
+    Books {
+        lines: lines.collect(),
+        buffers,
+    }
+}
+
+impl Books {
+    /// Packets that came into being: in, out, dropped, held.
+    pub fn totals(&self) -> (u64, u64, u64, u64) {
+        let sum = |f: fn(&Line) -> u64| self.lines.iter().map(f).sum();
+        let dropped = |l: &Line| l.drops.iter().map(|(_, n)| n).sum();
+        (
+            sum(|l| l.made),
+            sum(|l| l.taken),
+            sum(dropped),
+            sum(|l| l.held),
+        )
+    }
+
+    /// Whether the packets held are all the packets that exist. It can fail only through a fault.
+    pub fn fit(&self) -> bool {
+        let (made, taken, dropped, held) = self.totals();
+        made == taken + dropped + held && u64::try_from(self.buffers) == Ok(held)
+    }
+}
+
+impl fmt::Display for Books {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let wide =
+            |side: fn(&Line) -> usize, least| self.lines.iter().map(side).fold(least, usize::max);
+        let (name, class) = (wide(|l| l.name.len(), 7), wide(|l| l.class.len(), 5));
+        writeln!(
+            f,
+            "{:name$}  {:class$} {:>12} {:>12} {:>12}",
+            "element", "class", "in", "out", "held"
+        )?;
+        for l in &self.lines {
+            let (held, entered, left) = (l.held, l.entered, l.left);
+            write!(
+                f,
+                "{:name$}  {:class$} {entered:>12} {left:>12} {held:>12}",
+                l.name, l.class
+            )?;
+            for (reason, count) in &l.drops {
+                write!(f, "  {reason} {count}")?;
+            }
+            writeln!(f)?;
+        }
+        let (made, taken, dropped, held) = self.totals();
+        writeln!(
+            f,
+            "books: in {made} = out {taken} + drops {dropped} + held {held}"
+        )?;
+        if !self.fit() {
+            writeln!(
+                f,
+                "books: {} buffers are in use, but {held} packets are held",
+                self.buffers
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,136 @@
+//! The other end of the API, for the program's subcommands: blocking calls, one connection each.
+
+use crate::view::Wrong;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use std::path::{Path, PathBuf};
+
+/// A client of one router.
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// Makes text fit for a place in a path or query.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+impl Client {
+    /// A client of the router that listens at `socket`.
+    pub fn new(socket: &Path) -> Client {
+        Client {
+            socket: socket.to_owned(),
+        }
+    }
+
+    /// The answer to a GET. Errors are sentences.
+    pub fn get(&self, target: &str) -> Result<Bytes, String> {
+        self.call(Method::GET, target, Vec::new())
+    }
+
+    /// The answer to a GET, as JSON.
+    pub fn get_json<T: DeserializeOwned>(&self, target: &str) -> Result<T, String> {
+        parse(&self.get(target)?)
+    }
+
+    /// Sends a value; the answer.
+    pub fn put(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        self.call(Method::PUT, target, value)
+    }
+
+    /// Asks for an action; the answer.
+    pub fn post(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        self.call(Method::POST, target, value)
+    }
+
+    fn call(&self, method: Method, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        let mut all = Vec::new();
+        self.stream(method, target, value, &mut |bytes| {
+            all.extend_from_slice(bytes);
+            true
+        })?;
+        Ok(all.into())
+    }
+
+    /// The answer to a GET piece by piece, until `take` returns false or it ends.
+    pub fn follow(&self, target: &str, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), String> {
+        self.stream(Method::GET, target, Vec::new(), take)
+    }
+
+    fn stream(
+        &self,
+        method: Method,
+        target: &str,
+        value: Vec<u8>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .map_err(|e| e.to_string())?;
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", "ashlar")
+            .body(Full::new(Bytes::from(value)))
+            .map_err(|e| format!("this cannot be asked: {e}"))?;
+        runtime.block_on(async {
+            let (reply, _connection) = self.send(request).await?;
+            let good = reply.status().is_success();
+            let mut body = reply.into_body();
+            let mut wrong = Vec::new();
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|e| format!("the router broke off: {e}"))?;
+                let Some(data) = frame.data_ref() else {
+                    continue;
+                };
+                if !good {
+                    wrong.extend_from_slice(data);
+                } else if !take(data) {
+                    break;
+                }
+            }
+            if good {
+                Ok(())
+            } else {
+                Err(parse::<Wrong>(&wrong)?.error)
+            }
+        })
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Running), String> {
+        let shown = self.socket.display();
+        let stream = tokio::net::UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|e| format!("no router answers at {shown}: {e}"))?;
+        let broken = |e: hyper::Error| format!("the router at {shown} does not answer: {e}");
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
+        let running = Running(tokio::spawn(async {
+            // An error shows at the request, too.
+            let _ = connection.await;
+        }));
+        let reply = sender.send_request(request).await.map_err(broken)?;
+        Ok((reply, running))
+    }
+}
+
+/// A connection that is closed with its last use.
+struct Running(tokio::task::JoinHandle<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|e| format!("the router's answer makes no sense: {e}"))
+}

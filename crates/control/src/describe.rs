@@ -1,0 +1,245 @@
+//! A plan as people and programs read it: `ashlar plan`.
+
+use crate::handlers::edge_name;
+use engine::element::Runs;
+use engine::plan::Plan;
+use serde::Serialize;
+use std::fmt;
+
+/// A plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct Description {
+    /// Devices to open.
+    pub devices: Vec<Device>,
+    /// Workers and what they run.
+    pub workers: Vec<Worker>,
+    /// Where packets change worker.
+    pub crossings: Vec<Crossing>,
+    /// Elements.
+    pub elements: Vec<Element>,
+    /// Connections, as the language spells them.
+    pub connections: Vec<String>,
+    /// Memory.
+    pub memory: Memory,
+}
+
+/// A device to open.
+#[derive(Clone, Debug, Serialize)]
+pub struct Device {
+    /// Its name.
+    pub name: String,
+    /// Receive queues.
+    pub rx_queues: usize,
+    /// Transmit queues.
+    pub tx_queues: usize,
+}
+
+/// A worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct Worker {
+    /// Its number.
+    pub worker: usize,
+    /// Elements that have a copy here.
+    pub elements: usize,
+    /// Those that start work: tasks, and users of device queues.
+    pub starts: Vec<Start>,
+}
+
+/// An element that starts work on a worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct Start {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Whether it is a task; else packets come to it.
+    pub task: bool,
+    /// Its device.
+    pub device: Option<String>,
+    /// Queues of the device.
+    pub queues: Vec<usize>,
+}
+
+/// A queue in which packets change worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct Crossing {
+    /// The queue.
+    pub element: String,
+    /// Workers that fill it.
+    pub from: Vec<usize>,
+    /// The worker that empties it.
+    pub to: usize,
+}
+
+/// An element.
+#[derive(Clone, Debug, Serialize)]
+pub struct Element {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Configuration.
+    pub configuration: String,
+    /// Workers with a copy.
+    pub workers: Vec<usize>,
+}
+
+/// An estimate of memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct Memory {
+    /// Bytes of one packet buffer.
+    pub buffer_bytes: usize,
+    /// Buffers that may exist.
+    pub buffers_max: usize,
+    /// Bytes of all of them; they are taken as packets need them.
+    pub pool_bytes_max: usize,
+    /// Shared tables and rings of elements that say how large they are: name, bytes.
+    pub elements: Vec<(String, usize)>,
+}
+
+/// Describes a plan.
+pub fn describe(plan: &Plan) -> Description {
+    let (buffer_bytes, buffers_max) = engine::pool::limits();
+    let sized = plan.elements.iter().map(|e| (e.name.clone(), e.memory()));
+    Description {
+        devices: plan
+            .devices
+            .iter()
+            .map(|d| Device {
+                name: d.name.clone(),
+                rx_queues: d.request.rx_queues,
+                tx_queues: d.request.tx_queues,
+            })
+            .collect(),
+        workers: (0..plan.workers).map(|w| worker(plan, w)).collect(),
+        crossings: plan
+            .crossings()
+            .into_iter()
+            .map(|(element, from, to)| Crossing {
+                element: element.to_owned(),
+                from,
+                to,
+            })
+            .collect(),
+        elements: plan
+            .elements
+            .iter()
+            .map(|e| Element {
+                name: e.name.clone(),
+                class: e.class.name.to_owned(),
+                configuration: e.text.clone(),
+                workers: e.workers.clone(),
+            })
+            .collect(),
+        connections: plan.edges.iter().map(|e| edge_name(plan, e)).collect(),
+        memory: Memory {
+            buffer_bytes,
+            buffers_max,
+            pool_bytes_max: buffer_bytes * buffers_max,
+            elements: sized.filter(|(_, bytes)| *bytes > 0).collect(),
+        },
+    }
+}
+
+fn worker(plan: &Plan, worker: usize) -> Worker {
+    let here = plan.elements.iter().filter(|e| e.workers.contains(&worker));
+    let starts = here
+        .clone()
+        .filter(|e| e.runs == Runs::AsTask || !e.queues_of(worker).is_empty());
+    Worker {
+        worker,
+        elements: here.count(),
+        starts: starts
+            .map(|e| Start {
+                name: e.name.clone(),
+                class: e.class.name.to_owned(),
+                task: e.runs == Runs::AsTask,
+                device: e.device().map(|d| d.name),
+                queues: e.queues_of(worker).to_vec(),
+            })
+            .collect(),
+    }
+}
+
+/// `1 queue`, `2 queues`.
+fn count(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Numbers joined: `0, 1 and 2`.
+fn list(numbers: &[usize]) -> String {
+    let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// Bytes in a unit that fits.
+fn bytes(n: usize) -> String {
+    match n {
+        0..10_240 => count(n, "byte"),
+        10_240..10_485_760 => format!("{} KiB", n / 1024),
+        _ => format!("{} MiB", n / 1_048_576),
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for d in &self.devices {
+            let (rx, tx) = (
+                count(d.rx_queues, "receive queue"),
+                count(d.tx_queues, "transmit queue"),
+            );
+            writeln!(f, "device {}: {rx}, {tx}", d.name)?;
+        }
+        for w in &self.workers {
+            writeln!(f, "worker {}: {}", w.worker, count(w.elements, "element"))?;
+            for s in &w.starts {
+                write!(f, "  {} :: {}", s.name, s.class)?;
+                if let Some(device) = &s.device {
+                    let word = if s.queues.len() == 1 {
+                        "queue"
+                    } else {
+                        "queues"
+                    };
+                    write!(f, ": {device} {word} {}", list(&s.queues))?;
+                }
+                writeln!(f, "{}", if s.task { ", task" } else { "" })?;
+            }
+        }
+        for c in &self.crossings {
+            let word = if c.from.len() == 1 {
+                "worker"
+            } else {
+                "workers"
+            };
+            let from = list(&c.from);
+            writeln!(
+                f,
+                "packets change worker in {}: from {word} {from} to {}",
+                c.element, c.to
+            )?;
+        }
+        let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();
+        let (elements, edges) = (self.elements.len(), self.connections.len());
+        writeln!(
+            f,
+            "{}, {}; {copied} on more than one worker",
+            count(elements, "element"),
+            count(edges, "connection")
+        )?;
+        let m = &self.memory;
+        writeln!(
+            f,
+            "memory: packet buffers of {} bytes, {} at most ({}), taken as needed",
+            m.buffer_bytes,
+            m.buffers_max,
+            bytes(m.pool_bytes_max)
+        )?;
+        for (name, size) in &m.elements {
+            writeln!(f, "memory: {name}: {}", bytes(*size))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! Replacing the running configuration: compared, checked, planned, taken up.
+
+use crate::handlers::edge_name;
+use crate::source::{Compiled, Source, compile};
+use crate::state::{Control, Failure};
+use crate::view::{Changes, ReloadReply, ReloadRequest};
+use engine::plan::{Options, Plan};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use tracing::info;
+
+impl Control {
+    /// Replaces the configuration, or says what would change. A wrong configuration is answered
+    /// with its mistakes, and the running one stays.
+    pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let source = wanted(&running, asked)?;
+        let plan = self.router.plan();
+        // A plan that is not taken up must not touch what the running elements share.
+        let previous = (!asked.dry_run).then_some(&*plan);
+        let options = Options {
+            workers: plan.workers,
+            ports: &*self.ports,
+            devices_must_exist: true,
+            open_inputs: false,
+            previous,
+        };
+        let compiled = compile(&source, &self.registry, &options);
+        let Some(next) = compiled.plan.clone() else {
+            return Ok(reply(&compiled, Changes::default(), false));
+        };
+        let changes = changes(&plan, &next);
+        if !asked.dry_run {
+            let refused = |e: String| Failure::new(409, e);
+            self.router.reload(&next).map_err(refused)?;
+            self.reloads.fetch_add(1, Ordering::Relaxed);
+            info!(
+                configuration = source.name,
+                added = changes.added.len(),
+                removed = changes.removed.len(),
+                reconfigured = changes.reconfigured.len(),
+                kept = changes.kept,
+                "reload"
+            );
+            *running = source;
+        }
+        Ok(reply(&compiled, changes, true))
+    }
+}
+
+fn wanted(running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
+    let Some(text) = &asked.text else {
+        return running
+            .again(&asked.definitions)
+            .map_err(|e| Failure::new(409, e));
+    };
+    let mut source = Source {
+        name: asked
+            .name
+            .clone()
+            .unwrap_or_else(|| "configuration".to_owned()),
+        path: asked.path.as_ref().map(PathBuf::from),
+        text: text.clone(),
+        definitions: running.definitions.clone(),
+    };
+    source.define(&asked.definitions);
+    Ok(source)
+}
+
+fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {
+    ReloadReply {
+        good,
+        changes,
+        text: compiled.text(),
+        diagnostics: serde_json::from_str(&compiled.json()).unwrap_or_default(),
+    }
+}
+
+/// What differs between two plans, by name.
+fn changes(old: &Plan, new: &Plan) -> Changes {
+    let same_class = |a: &Plan, b: &Plan, n: usize| {
+        let element = &a.elements[n];
+        let other = b.find(&element.name).map(|i| &b.elements[i]);
+        other.is_some_and(|o| o.class.name == element.class.name)
+    };
+    let missing = |a: &Plan, b: &Plan| -> Vec<String> {
+        let missing = (0..a.elements.len()).filter(|&n| !same_class(a, b, n));
+        missing.map(|n| a.elements[n].name.clone()).collect()
+    };
+    let (added, removed) = (missing(new, old), missing(old, new));
+    let stay = new.elements.iter().filter(|e| !added.contains(&e.name));
+    let changed = |e: &&engine::plan::PlanElement| {
+        let before = old.find(&e.name).map(|i| &old.elements[i]);
+        before.is_some_and(|b| b.text != e.text)
+    };
+    let total = stay.clone().count();
+    let reconfigured: Vec<String> = stay.filter(changed).map(|e| e.name.clone()).collect();
+    let edges =
+        |p: &Plan| -> BTreeSet<String> { p.edges.iter().map(|e| edge_name(p, e)).collect() };
+    let devices =
+        |p: &Plan| -> BTreeSet<String> { p.devices.iter().map(|d| d.name.clone()).collect() };
+    let (old_edges, new_edges) = (edges(old), edges(new));
+    let (old_devices, new_devices) = (devices(old), devices(new));
+    let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| a.difference(b).cloned().collect();
+    Changes {
+        added,
+        removed,
+        kept: total - reconfigured.len(),
+        reconfigured,
+        connected: only(&new_edges, &old_edges),
+        disconnected: only(&old_edges, &new_edges),
+        opened: only(&new_devices, &old_devices),
+        closed: only(&old_devices, &new_devices),
+    }
+}

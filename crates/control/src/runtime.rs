@@ -1,0 +1,154 @@
+//! The control thread: serves the API, obeys signals, watches ports, and notices the end.
+
+use crate::api::Api;
+use crate::socket::Socket;
+use crate::state::Control;
+use crate::view::ReloadRequest;
+use engine::port::PortDirectory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::{error, info, warn};
+
+/// Why a router's service ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All sources have ended, or an element stopped the router.
+    ByItself,
+    /// A signal: SIGINT or SIGTERM.
+    Signal,
+    /// A client asked for it.
+    Asked,
+}
+
+impl Ended {
+    /// The reason in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Ended::ByItself => "all is done",
+            Ended::Signal => "signal",
+            Ended::Asked => "asked",
+        }
+    }
+}
+
+/// What is served beside the router.
+pub struct Serve {
+    /// The API's socket.
+    pub socket: Option<Socket>,
+}
+
+/// Serves a router on the calling thread until it ends. The workers still run then: see
+/// [`Control::close`]. The error is a sentence.
+pub fn serve(control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(32)
+        .build()
+        .map_err(|e| format!("cannot start the control thread: {e}"))?;
+    let over = Arc::new(AtomicBool::new(false));
+    let ended = runtime.block_on(run(control, &serve, Arc::clone(&over)));
+    over.store(true, Ordering::Release);
+    // Requests under way are cut off; what waits for a worker ends with its answer.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    drop(serve);
+    ended
+}
+
+async fn run(
+    control: &Arc<Control>,
+    serve: &Serve,
+    over: Arc<AtomicBool>,
+) -> Result<Ended, String> {
+    let wrong = |e: std::io::Error| format!("cannot start the control thread: {e}");
+    let (mut interrupt, mut terminate) =
+        (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
+    let mut hang_up = on(SignalKind::hangup())?;
+    let mut second = tokio::time::interval(Duration::from_secs(1));
+    let mut watch = PortWatch::default();
+    let mut end = watch_end(control, over);
+    if let Some(socket) = &serve.socket {
+        let listener = socket.listener().map_err(wrong)?;
+        let listener = tokio::net::UnixListener::from_std(listener).map_err(wrong)?;
+        tokio::spawn(Api::new(Arc::clone(control)).serve(listener));
+    }
+    loop {
+        tokio::select! {
+            _ = &mut end => return Ok(Ended::ByItself),
+            _ = interrupt.recv() => return Ok(Ended::Signal),
+            _ = terminate.recv() => return Ok(Ended::Signal),
+            () = control.stop.notified() => return Ok(Ended::Asked),
+            _ = hang_up.recv() => reload_again(control),
+            _ = second.tick() => watch.look(control),
+        }
+    }
+}
+
+fn on(kind: SignalKind) -> Result<Signal, String> {
+    signal(kind).map_err(|e| format!("cannot wait for signals: {e}"))
+}
+
+/// Ends when the router has ended by itself.
+fn watch_end(control: &Arc<Control>, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<()> {
+    let control = Arc::clone(control);
+    tokio::task::spawn_blocking(move || {
+        while !over.load(Ordering::Acquire) {
+            if control.router.wait_ended(Duration::from_millis(500)) {
+                return;
+            }
+        }
+    })
+}
+
+/// SIGHUP: reads the configuration's file again.
+fn reload_again(control: &Arc<Control>) {
+    let control = Arc::clone(control);
+    tokio::task::spawn_blocking(move || match control.reload(&ReloadRequest::default()) {
+        Ok(reply) if reply.good => {}
+        Ok(reply) => error!(
+            "the configuration on disk is wrong, the running one stays:\n{}",
+            reply.text
+        ),
+        Err(failure) => error!("{}", failure.text),
+    });
+}
+
+/// What was last seen of ports, so that changes are said once.
+#[derive(Default)]
+struct PortWatch(BTreeMap<String, bool>);
+
+impl PortWatch {
+    fn look(&mut self, control: &Control) {
+        for event in control.ports.events() {
+            warn!(event = "port", "{event}");
+        }
+        let open: Vec<_> = control
+            .ports
+            .names()
+            .iter()
+            .filter_map(|name| control.ports.get(name))
+            .collect();
+        self.0
+            .retain(|name, _| open.iter().any(|p| p.name == *name));
+        for port in open {
+            let up = port.port.link_up();
+            match self.0.insert(port.name.clone(), up) {
+                None => {
+                    let about = port.port.info();
+                    info!(port = port.name, driver = about.driver, up, "port open");
+                    for remark in about.remarks {
+                        warn!(port = port.name, "{remark}");
+                    }
+                }
+                Some(was) if was != up => {
+                    let state = if up { "up" } else { "down" };
+                    warn!(port = port.name, up, "link {state}");
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}

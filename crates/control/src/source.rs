@@ -1,0 +1,164 @@
+//! A configuration and what becomes of it: text, definitions, diagnostics, plan.
+
+use engine::plan::{self, Options, Plan, Registry};
+use lang::{Diagnostic, SourceMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A configuration as the user gives it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Its name in messages: the path as it was typed, or `standard input`.
+    pub name: String,
+    /// The file, if it can be read again.
+    pub path: Option<PathBuf>,
+    /// The text.
+    pub text: String,
+    /// `NAME=value` of the command line.
+    pub definitions: Vec<(String, String)>,
+}
+
+impl Source {
+    /// Reads a file, or standard input if the name is `-`. The error is a sentence.
+    pub fn read(name: &str, definitions: Vec<(String, String)>) -> Result<Source, String> {
+        let (name, path, bytes) = if name == "-" {
+            let mut bytes = Vec::new();
+            std::io::Read::read_to_end(&mut std::io::stdin().lock(), &mut bytes)
+                .map_err(|e| format!("cannot read standard input: {e}"))?;
+            ("standard input".to_owned(), None, bytes)
+        } else {
+            let bytes = std::fs::read(name).map_err(|e| format!("cannot read {name}: {e}"))?;
+            // The path must hold when the router re-reads it from wherever it runs then.
+            let path = std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
+            (name.to_owned(), Some(path), bytes)
+        };
+        let text = String::from_utf8(bytes).map_err(|e| {
+            format!(
+                "{name} is not text: byte {} is not UTF-8",
+                e.utf8_error().valid_up_to()
+            )
+        })?;
+        Ok(Source {
+            name,
+            path,
+            text,
+            definitions,
+        })
+    }
+
+    /// The same file as it is now, with `changes` to its definitions. The error is a sentence.
+    pub fn again(&self, changes: &[(String, String)]) -> Result<Source, String> {
+        let Some(path) = &self.path else {
+            return Err("the configuration came from standard input: name a file".to_owned());
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let mut again = Source {
+            text,
+            ..self.clone()
+        };
+        again.define(changes);
+        Ok(again)
+    }
+
+    /// Adds definitions; later ones replace earlier ones of the same name.
+    pub fn define(&mut self, changes: &[(String, String)]) {
+        for (name, value) in changes {
+            self.definitions.retain(|(n, _)| n != name);
+            self.definitions.push((name.clone(), value.clone()));
+        }
+    }
+
+    /// A short name for the router: the file without folder and extension.
+    pub fn stem(&self) -> String {
+        let stem = self.path.as_deref().and_then(Path::file_stem);
+        stem.map_or_else(|| "router".to_owned(), |s| s.to_string_lossy().into_owned())
+    }
+}
+
+/// A configuration, read and planned as far as its mistakes allow.
+pub struct Compiled {
+    /// All texts, to show places in them.
+    pub map: SourceMap,
+    /// The flattened graph.
+    pub router: lang::Router,
+    /// The plan, if there was no error.
+    pub plan: Option<Arc<Plan>>,
+    /// All mistakes, by place.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Compiled {
+    /// The diagnostics as people read them.
+    pub fn text(&self) -> String {
+        lang::render_all(&self.diagnostics, &self.map)
+    }
+
+    /// The diagnostics as a JSON array.
+    pub fn json(&self) -> String {
+        lang::to_json(&self.diagnostics, &self.map)
+    }
+
+    /// Number of errors, warnings not counted.
+    pub fn errors(&self) -> usize {
+        self.diagnostics.iter().filter(|d| d.is_error()).count()
+    }
+}
+
+/// Reads a configuration and plans it. Libraries that it requires are looked up beside its file.
+pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compiled {
+    let mut map = SourceMap::new();
+    let file = map.add(source.name.clone(), source.text.clone());
+    let folder = source.path.as_deref().and_then(Path::parent);
+    let mut library = |name: &str| std::fs::read_to_string(folder?.join(name)).ok();
+    let (router, mut diagnostics) =
+        lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
+    let (mut plan, more) = plan::make(&router, registry, options);
+    diagnostics.extend(more);
+    lang::sort(&mut diagnostics);
+    if diagnostics.iter().any(Diagnostic::is_error) {
+        plan = None;
+    }
+    Compiled {
+        map,
+        router,
+        plan,
+        diagnostics,
+    }
+}
+
+/// Splits `NAME=value`; `None` if the word is no definition.
+pub fn definition(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let name = name.strip_prefix('$').unwrap_or(name);
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let good = !name.is_empty() && name.chars().all(fits);
+    good.then(|| (name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_has_a_name_an_equals_sign_and_any_value() {
+        assert_eq!(definition("A=b=c"), Some(("A".into(), "b=c".into())));
+        assert_eq!(definition("$A="), Some(("A".into(), String::new())));
+        assert_eq!(definition("./a=b.click"), None);
+        assert_eq!(definition("=x"), None);
+        assert_eq!(definition("router.click"), None);
+    }
+
+    #[test]
+    fn later_definitions_replace_earlier_ones() {
+        let mut source = Source {
+            definitions: vec![("A".into(), "1".into()), ("B".into(), "2".into())],
+            ..Source::default()
+        };
+        source.define(&[("A".into(), "3".into())]);
+        assert_eq!(
+            source.definitions,
+            [("B".into(), "2".into()), ("A".into(), "3".into())]
+        );
+    }
+}

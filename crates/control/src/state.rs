@@ -1,0 +1,336 @@
+//! A running router with what control knows about it. Methods may wait for workers.
+
+use crate::source::Source;
+use crate::view;
+use crate::{books, handlers, machine};
+use engine::plan::{Plan, Registry};
+use engine::port::PortDirectory;
+use engine::router::{AskError, Router};
+use engine::stats::{NodeStats, TaskStats, drop_names};
+use ports::Directory;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// A running router, as the API serves it.
+pub struct Control {
+    pub(crate) router: Router,
+    pub(crate) registry: Registry,
+    pub(crate) ports: Arc<Directory>,
+    pub(crate) stop: tokio::sync::Notify,
+    /// Held while a configuration is being replaced: one at a time.
+    pub(crate) source: Mutex<Source>,
+    pub(crate) reloads: AtomicU64,
+    name: String,
+    started: Instant,
+}
+
+/// Why a request was not fulfilled: a status of HTTP and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// 4xx: the request is wrong; 5xx: the router cannot answer.
+    pub status: u16,
+    /// A sentence.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure.
+    pub fn new(status: u16, text: impl Into<String>) -> Failure {
+        Failure {
+            status,
+            text: text.into(),
+        }
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        let status = match &error {
+            AskError::NoElement(_) | AskError::NoHandler(_) => 404,
+            AskError::Refused(_) => 422,
+            AskError::NoAnswer(_) => 503,
+        };
+        Failure::new(status, error.to_string())
+    }
+}
+
+/// What one worker answers about its counts, all at one moment.
+pub(crate) struct Answer {
+    plan: Arc<Plan>,
+    pub(crate) stats: Vec<NodeStats>,
+    tasks: Vec<(usize, TaskStats)>,
+    held: Vec<usize>,
+    /// Packets and bytes of elements with a device.
+    devices: Vec<(usize, u64, u64)>,
+    buffers: isize,
+}
+
+/// How a router is started.
+pub struct Start {
+    /// Its name.
+    pub name: String,
+    /// The configuration.
+    pub source: Source,
+    /// Its plan.
+    pub plan: Arc<Plan>,
+    /// The classes, for reloads.
+    pub registry: Registry,
+    /// Ports.
+    pub ports: Arc<Directory>,
+    /// Seed of random numbers.
+    pub seed: u64,
+}
+
+impl Control {
+    /// Opens the devices and starts the workers. The error is a sentence.
+    pub fn start(start: Start) -> Result<Control, String> {
+        let ports = Arc::clone(&start.ports) as Arc<dyn PortDirectory>;
+        let router = Router::start(&start.plan, ports, &machine::make_waiter, start.seed)?;
+        Ok(Control {
+            router,
+            registry: start.registry,
+            ports: start.ports,
+            stop: tokio::sync::Notify::new(),
+            source: Mutex::new(start.source),
+            reloads: AtomicU64::new(0),
+            name: start.name,
+            started: Instant::now(),
+        })
+    }
+
+    /// The router.
+    pub fn router(&self) -> &Router {
+        &self.router
+    }
+
+    /// Pins workers to processors: worker n to the n-th of `cores`, again from the first if there
+    /// are fewer. The error is a sentence.
+    pub fn pin(&self, cores: &[usize]) -> Result<(), String> {
+        for worker in 0..self.router.workers() {
+            let Some(&core) = cores.get(worker % cores.len().max(1)) else {
+                return Ok(());
+            };
+            let pinned = self.router.ask(worker, move |_| {
+                let mut set = rustix::thread::CpuSet::new();
+                if core >= rustix::thread::CpuSet::MAX_CPU {
+                    return Err("there is no such processor".to_owned());
+                }
+                set.set(core);
+                rustix::thread::sched_setaffinity(None, &set).map_err(|e| e.to_string())
+            });
+            pinned
+                .map_err(|e| e.to_string())?
+                .map_err(|e| format!("cannot pin worker {worker} to processor {core}: {e}"))?;
+        }
+        Ok(())
+    }
+
+    /// The configuration that runs.
+    pub fn source(&self) -> Source {
+        self.source
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// About the process.
+    pub fn info(&self) -> view::Info {
+        view::Info {
+            name: self.name.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_ns: nanoseconds(self.started),
+            configuration: self.source().name,
+            reloads: self.reloads.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Elements and handlers.
+    pub fn elements(&self) -> Vec<view::Element> {
+        let plan = self.router.plan();
+        let each = |e: &engine::plan::PlanElement| view::Element {
+            name: e.name.clone(),
+            class: e.class.name.to_owned(),
+            configuration: e.text.clone(),
+            workers: e.workers.clone(),
+            handlers: handlers::list(e),
+        };
+        plan.elements.iter().map(each).collect()
+    }
+
+    /// Reads `element.handler`.
+    pub fn read(&self, path: &str, argument: &str) -> Result<String, Failure> {
+        match handlers::read(self, path) {
+            Some(answer) => answer,
+            None => Ok(self.router.read(path, argument)?),
+        }
+    }
+
+    /// Writes `element.handler`.
+    pub fn write(&self, path: &str, value: &str) -> Result<String, Failure> {
+        if handlers::read(self, path).is_some() {
+            return Err(Failure::new(422, format!("`{path}` can only be read")));
+        }
+        Ok(self.router.write(path, value)?)
+    }
+
+    /// Every worker's counts and the plan that they belong to.
+    pub(crate) fn counts(&self) -> Result<(Arc<Plan>, Vec<Answer>), Failure> {
+        // Workers take a new configuration up one after the other: look again if one has and another
+        // has not.
+        for _ in 0..3 {
+            let answers = self.router.ask_all(|inside| Answer::of(inside.graph()))?;
+            let Some(plan) = answers.first().map(|a| Arc::clone(&a.plan)) else {
+                break;
+            };
+            if answers.iter().all(|a| Arc::ptr_eq(&a.plan, &plan)) {
+                return Ok((plan, answers));
+            }
+        }
+        Err(Failure::new(
+            503,
+            "the configuration is being replaced: ask again",
+        ))
+    }
+
+    /// All counts.
+    pub fn stats(&self) -> Result<view::Stats, Failure> {
+        let (plan, answers) = self.counts()?;
+        Ok(self.view(&plan, &answers))
+    }
+
+    fn view(&self, plan: &Plan, answers: &[Answer]) -> view::Stats {
+        let element = |node: usize| view::ElementStats {
+            name: plan.elements[node].name.clone(),
+            class: plan.elements[node].class.name.to_owned(),
+            drop_names: drop_names(&plan.elements[node]),
+            copies: plan.elements[node]
+                .workers
+                .iter()
+                .filter_map(|&w| Some(answers.get(w)?.copy(plan, node, w)))
+                .collect(),
+        };
+        let workers = answers.iter().enumerate().map(|(w, answer)| {
+            let pulse = self.router.pulse(w);
+            let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
+            view::WorkerStats {
+                turns: get(&pulse.turns),
+                empty: get(&pulse.empty),
+                asleep_ns: get(&pulse.asleep),
+                sleeps: get(&pulse.sleeps),
+                longest_turn_ns: get(&pulse.longest_turn),
+                held: answer.held.iter().sum::<usize>() as u64,
+                buffers: answer.buffers as i64,
+            }
+        });
+        view::Stats {
+            time_ns: nanoseconds(self.started),
+            reloads: self.reloads.load(Ordering::Relaxed),
+            elements: (0..plan.elements.len()).map(element).collect(),
+            workers: workers.collect(),
+            ports: self.port_stats(),
+            pool: view::PoolStats {
+                buffers: engine::pool::made(),
+                bytes: engine::pool::memory_bytes(),
+            },
+        }
+    }
+
+    fn port_stats(&self) -> Vec<view::PortStats> {
+        let open = self.ports.names().into_iter();
+        open.filter_map(|name| self.ports.get(&name))
+            .map(|open| {
+                let info = open.port.info();
+                let counters = open.port.counters().into_iter();
+                view::PortStats {
+                    name: open.name,
+                    driver: info.driver,
+                    mac: wire::EtherAddr(info.mac).to_string(),
+                    mtu: info.mtu,
+                    up: open.port.link_up(),
+                    counters: counters
+                        .map(|(name, queue, value)| view::PortCounter {
+                            name: name.to_owned(),
+                            queue,
+                            value,
+                        })
+                        .collect(),
+                }
+            })
+            .collect()
+    }
+
+    /// Halts the router and gives its final counts, as the books add them up.
+    pub fn close(&self) -> Result<books::Books, Failure> {
+        self.router.halt()?;
+        let (plan, answers) = self.counts()?;
+        Ok(books::balance(&plan, self.view(&plan, &answers)))
+    }
+
+    /// Ends the service: [`serve`](crate::serve) returns.
+    pub fn stop(&self) {
+        self.stop.notify_one();
+    }
+}
+
+impl Answer {
+    fn of(graph: &mut engine::graph::Graph) -> Answer {
+        let plan = Arc::clone(graph.plan());
+        let mut devices = Vec::new();
+        for (node, element) in plan.elements.iter().enumerate() {
+            if element.queues.is_empty() {
+                continue;
+            }
+            let handlers = (element.class.handlers)();
+            let count = |name: &str| {
+                let at = handlers.iter().position(|h| h.name == name)?;
+                graph.read(node, at, "")?.ok()?.parse().ok()
+            };
+            let packets = count("count").unwrap_or(0);
+            devices.push((node, packets, count("byte_count").unwrap_or(0)));
+        }
+        Answer {
+            stats: graph.stats().to_vec(),
+            tasks: graph.task_stats().map(|(n, s)| (n, *s)).collect(),
+            held: (0..plan.elements.len()).map(|n| graph.held_by(n)).collect(),
+            devices,
+            buffers: engine::pool::balance(),
+            plan,
+        }
+    }
+
+    fn copy(&self, plan: &Plan, node: usize, worker: usize) -> view::CopyStats {
+        let stats = &self.stats[node];
+        let element = &plan.elements[node];
+        let task = self.tasks.iter().find(|(n, _)| *n == node);
+        let used = self.devices.iter().find(|(n, ..)| *n == node);
+        let device = element.device().zip(used);
+        view::CopyStats {
+            worker,
+            packets: stats.packets,
+            batches: stats.batches,
+            cycles: stats.cycles,
+            sent: stats.sent.clone(),
+            drops: stats.drops.clone(),
+            held: self.held[node] as u64,
+            task: task.map(|(_, t)| view::Task {
+                runs: t.runs,
+                empty: t.empty,
+                cycles: t.cycles,
+                empty_cycles: t.empty_cycles,
+            }),
+            device: device.map(|(device, &(_, packets, bytes))| view::DeviceUse {
+                port: device.name,
+                receives: device.receives,
+                queues: element.queues_of(worker).to_vec(),
+                packets,
+                bytes,
+            }),
+        }
+    }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,250 @@
+//! What the API says, as JSON: the shapes that server and client share.
+//!
+//! Times are nanoseconds, cycles are those of the time-stamp counter, counts only grow while an
+//! element stays (a reload keeps them).
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /v1/info`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Info {
+    /// The router's name.
+    pub name: String,
+    /// Version of the program.
+    pub version: String,
+    /// Process number.
+    pub pid: u32,
+    /// Nanoseconds since the start.
+    pub uptime_ns: u64,
+    /// Where the configuration came from.
+    pub configuration: String,
+    /// Configurations taken up since the start, the first not counted.
+    pub reloads: u64,
+}
+
+/// One of `GET /v1/elements`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Element {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Configuration string.
+    pub configuration: String,
+    /// Workers that have a copy.
+    pub workers: Vec<usize>,
+    /// Handlers.
+    pub handlers: Vec<Handler>,
+}
+
+/// A handler.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Handler {
+    /// Name.
+    pub name: String,
+    /// One sentence.
+    pub doc: String,
+    /// Whether it may be read.
+    pub read: bool,
+    /// Whether it may be written.
+    pub write: bool,
+}
+
+/// `GET /v1/stats`: all counts at one moment.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Stats {
+    /// Nanoseconds since the start.
+    pub time_ns: u64,
+    /// Reloads so far: counts of different configurations are not to be paired by place.
+    pub reloads: u64,
+    /// Elements, in the order of the configuration.
+    pub elements: Vec<ElementStats>,
+    /// Workers.
+    pub workers: Vec<WorkerStats>,
+    /// Open ports.
+    pub ports: Vec<PortStats>,
+    /// Packet buffers.
+    pub pool: PoolStats,
+}
+
+/// An element's counts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ElementStats {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: String,
+    /// Names of its drop counters.
+    pub drop_names: Vec<String>,
+    /// One for each worker with a copy.
+    pub copies: Vec<CopyStats>,
+}
+
+/// Counts of one worker's copy of an element.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CopyStats {
+    /// The worker.
+    pub worker: usize,
+    /// Packets that came in, or were pulled from it.
+    pub packets: u64,
+    /// Batches in which they came.
+    pub batches: u64,
+    /// Cycles spent in it.
+    pub cycles: u64,
+    /// Packets that left, by output.
+    pub sent: Vec<u64>,
+    /// Packets dropped, in the order of the names.
+    pub drops: Vec<u64>,
+    /// Packets that it holds now.
+    pub held: u64,
+    /// If it is a task: how it ran.
+    pub task: Option<Task>,
+    /// If it uses a device: what went through its queues.
+    pub device: Option<DeviceUse>,
+}
+
+/// How a task ran.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Task {
+    /// Runs.
+    pub runs: u64,
+    /// Runs that found nothing: empty polls.
+    pub empty: u64,
+    /// Cycles of runs that moved packets, with all that the packets passed.
+    pub cycles: u64,
+    /// Cycles of empty polls.
+    pub empty_cycles: u64,
+}
+
+/// What went through the device queues of one copy.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceUse {
+    /// The port.
+    pub port: String,
+    /// Whether it receives; else it sends.
+    pub receives: bool,
+    /// Its queues.
+    pub queues: Vec<usize>,
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// A worker's counts.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct WorkerStats {
+    /// Turns of its loop.
+    pub turns: u64,
+    /// Turns in which nothing moved.
+    pub empty: u64,
+    /// Nanoseconds asleep.
+    pub asleep_ns: u64,
+    /// Sleeps.
+    pub sleeps: u64,
+    /// Longest time between two looks into its mailbox, awake.
+    pub longest_turn_ns: u64,
+    /// Packets that its elements hold.
+    pub held: u64,
+    /// Buffers that it took minus those it gave back; only the sum over workers means something.
+    pub buffers: i64,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PortStats {
+    /// Its name in configurations.
+    pub name: String,
+    /// Its driver.
+    pub driver: String,
+    /// MAC address.
+    pub mac: String,
+    /// Largest network-layer packet.
+    pub mtu: usize,
+    /// Whether the link is up.
+    pub up: bool,
+    /// Counters that only the port knows.
+    pub counters: Vec<PortCounter>,
+}
+
+/// A counter of a port.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PortCounter {
+    /// Name, such as `kernel_drops`.
+    pub name: String,
+    /// The queue, if it counts for one only.
+    pub queue: Option<usize>,
+    /// Value.
+    pub value: u64,
+}
+
+/// Packet buffers.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct PoolStats {
+    /// Buffers made, or in use where the pool is DPDK's.
+    pub buffers: usize,
+    /// Bytes that they take.
+    pub bytes: usize,
+}
+
+/// `POST /v1/reload`, what is sent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReloadRequest {
+    /// The new configuration; without it the router reads its file again.
+    #[serde(default)]
+    pub text: Option<String>,
+    /// Name of the configuration in messages.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Its file, absolute, for later reloads and libraries.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// Definitions that change.
+    #[serde(default)]
+    pub definitions: Vec<(String, String)>,
+    /// Whether only to say what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// `POST /v1/reload`, what is answered.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct ReloadReply {
+    /// Whether the new configuration is good (and, unless it was a dry run, runs).
+    pub good: bool,
+    /// What changes, if it is good.
+    pub changes: Changes,
+    /// Mistakes and warnings, as people read them.
+    pub text: String,
+    /// The same for programs.
+    pub diagnostics: serde_json::Value,
+}
+
+/// What a reload changes, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Elements that are new (or have another class than before).
+    pub added: Vec<String>,
+    /// Elements that go.
+    pub removed: Vec<String>,
+    /// Elements with another configuration.
+    pub reconfigured: Vec<String>,
+    /// Number of elements that stay as they are.
+    pub kept: usize,
+    /// Connections that are new.
+    pub connected: Vec<String>,
+    /// Connections that go.
+    pub disconnected: Vec<String>,
+    /// Devices to open.
+    pub opened: Vec<String>,
+    /// Devices to close.
+    pub closed: Vec<String>,
+}
+
+/// What an error says.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Wrong {
+    /// A sentence.
+    pub error: String,
+}
