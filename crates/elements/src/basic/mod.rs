@@ -6,6 +6,7 @@ mod idle;
 mod null;
 mod paint;
 mod paint_switch;
+mod paint_tee;
 mod print;
 mod tee;
 
@@ -21,6 +22,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<null::Null>(),
     Class::of::<paint::Paint>(),
     Class::of::<paint_switch::PaintSwitch>(),
+    Class::of::<paint_tee::PaintTee>(),
     Class::of::<print::Print>(),
     Class::of::<tee::Tee>(),
 ];
