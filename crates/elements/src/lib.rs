@@ -21,6 +21,8 @@ pub mod info;
 pub mod ip4;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
+/// Rate limits of ICMP errors.
+mod limit;
 /// What ARP and Neighbour Discovery share.
 mod neighbour;
 /// Classes that hold packets, and that take them out again.

@@ -41,16 +41,16 @@
 //! - `MTU`: the longest message. Default 576 (4.3.2.3).
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
 //! - `RATE`: messages per second, over all workers; 0 = no limit. Default 1000.
-//! - `BURST`: messages that may come at once. Default 100.
+//! - `BURST`: messages that may come at once. Default 50.
 //! - `TTL`: time to live of messages. Default 64.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
 
 use super::names;
 use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
+use crate::limit::Limit;
 use crate::prelude::*;
 use engine::anno::{Anno, PacketType};
 use std::net::Ipv4Addr;
-use tables::bucket::{Rate, SharedBucket};
 use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
 use wire::ipv4_options::{LSRR, Options, SSRR};
 use wire::{Icmp, Ipv4, addr, icmp, ipv4, proto};
@@ -82,7 +82,7 @@ pub(super) struct Config {
     pmtu: u16,
     ttl: u8,
     fix_src: bool,
-    limit: Option<SharedBucket>,
+    limit: Limit,
 }
 
 pub(super) struct ICMPError {
@@ -117,8 +117,7 @@ impl Element for ICMPError {
             args.key_maybe("BADADDRS", "further addresses that are no hosts");
         let mtu = args.key("MTU", 576, "the longest message");
         let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
-        let rate = args.key("RATE", 1000, "messages per second; 0 = no limit");
-        let burst = args.key("BURST", 100, "messages that may come at once");
+        let limit = Limit::configure(args, 1000, 50);
         let ttl = args.key("TTL", 64, "time to live of messages");
         let fix_src = args.key(
             "USE_FIX_ANNO",
@@ -146,7 +145,7 @@ impl Element for ICMPError {
             pmtu,
             ttl,
             fix_src,
-            limit: (rate > 0).then(|| SharedBucket::new(Rate::new(rate, burst))),
+            limit,
         }
     }
 
@@ -160,14 +159,17 @@ impl Element for ICMPError {
         if let Some(reason) = self.config.forbidden(packet) {
             return Verdict::drop(reason);
         }
-        let limit = &self.config.limit;
-        if limit.as_ref().is_some_and(|l| !l.take(cx.now().0, 1)) {
+        if !self.config.limit.take(cx) {
             return Verdict::drop(RATE_LIMITED);
         }
         match self.config.message(packet, cx.random() as u16) {
             Some(()) => Verdict::ON,
             None => Verdict::drop(NO_ROOM),
         }
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.limit.inherit(&old.limit);
     }
 }
 

@@ -274,3 +274,16 @@ fn a_packet_without_headroom_is_moved() {
     assert!(Ipv4::new_checked(&out).unwrap().verify_checksum());
     assert_eq!(icmp::TIME_EXCEEDED, out[20]);
 }
+
+#[test]
+fn a_change_of_configuration_does_not_fill_the_bucket() {
+    let configuration = "10.0.0.1, timeexceeded, RATE 1, BURST 2";
+    let mut bench = bench(configuration);
+    bench.push("p", &vec![ip(HOST, PEER, b""); 2]);
+    assert_eq!(bench.take("out").len(), 2);
+    let text = "p :: Paint(2) -> c :: CheckIPHeader
+        -> e :: ICMPError(10.0.0.1, unreachable, RATE 1, BURST 2) -> out :: Collect";
+    bench.reload(text).unwrap();
+    bench.push("p", &[ip(HOST, PEER, b"")]);
+    assert_eq!(bench.drops("e", "rate_limited"), 1);
+}

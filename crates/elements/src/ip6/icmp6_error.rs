@@ -37,7 +37,7 @@
 use super::addresses::Addresses6;
 use super::chain::{self, Link};
 use super::fault;
-use super::limit::Limit;
+use crate::limit::Limit;
 use crate::prelude::*;
 use engine::anno::PacketType;
 use engine::args::Names;

@@ -15,7 +15,6 @@ mod ip6_local;
 mod ip6_nd_advertiser;
 mod ip6_nd_solicitor;
 mod ip6_protocol_switch;
-mod limit;
 mod mark_ip6_header;
 mod nd;
 mod set_ip6_address;
