@@ -1,0 +1,195 @@
+//! The books of a router: for every element, packets in = packets out + drops by name + held.
+//!
+//! What goes in is counted at the far ends of an element's edges and where the test lets packets in;
+//! what goes out, is dropped and is held is counted by the element itself. So one that loses a
+//! packet, frees it without a name, counts it twice or makes one up does not balance.
+
+use engine::element::Class;
+use engine::graph::Graph;
+use engine::plan::Plan;
+use engine::stats::NodeStats;
+use std::fmt;
+
+/// What an element may do with the number of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// In = out + dropped + held.
+    Keeps,
+    /// It makes packets and takes none: nothing can be wrong.
+    Source,
+    /// It takes packets and sends none: what it neither dropped nor holds has ended there.
+    Sink,
+    /// Every output gets every packet.
+    Copies,
+    /// It makes packets of its own and ends some: its own counters tell, no law does.
+    Makes,
+}
+
+/// Classes that do not keep the number of packets, and why.
+const EXCEPTIONS: &[(&str, Law)] = &[
+    ("Tee", Law::Copies),
+    // An answer takes the place of the packet that it tells of, but not every packet is answered.
+    ("ICMPError", Law::Makes),
+    ("ICMP6Error", Law::Makes),
+    // One packet becomes several.
+    ("IPFragmenter", Law::Makes),
+    ("IP6Fragmenter", Law::Makes),
+    // Queries are made, answers end here, packets that waited are replaced.
+    ("ARPQuerier", Law::Makes),
+    ("IP6NDSolicitor", Law::Makes),
+];
+
+/// What a class may do with the number of packets.
+pub fn law(class: &Class) -> Law {
+    match EXCEPTIONS.iter().find(|(name, _)| *name == class.name) {
+        Some((_, law)) => *law,
+        None if class.ports.inputs.is_empty() => Law::Source,
+        None if class.ports.outputs.is_empty() => Law::Sink,
+        None => Law::Keeps,
+    }
+}
+
+/// The account of one element, over all workers.
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// The element's name.
+    pub name: String,
+    /// Its class.
+    pub class: &'static str,
+    /// Its law.
+    pub law: Law,
+    /// Number of its outputs.
+    pub outputs: usize,
+    /// Packets that came in over edges or were let in.
+    pub came: u64,
+    /// Packets that left.
+    pub left: u64,
+    /// Packets dropped, by name.
+    pub drops: Vec<(String, u64)>,
+    /// Packets held now.
+    pub held: u64,
+}
+
+impl Account {
+    /// Packets dropped.
+    pub fn dropped(&self) -> u64 {
+        self.drops.iter().map(|d| d.1).sum()
+    }
+
+    /// Packets that ended here: those of a sink that it neither dropped nor holds.
+    pub fn ended(&self) -> u64 {
+        match self.law {
+            Law::Sink => self.came.saturating_sub(self.dropped() + self.held),
+            _ => 0,
+        }
+    }
+
+    fn balances(&self) -> bool {
+        let gone = self.left + self.dropped() + self.held;
+        match self.law {
+            Law::Keeps => self.came == gone,
+            Law::Source => self.came == 0,
+            Law::Sink => self.came >= gone,
+            Law::Copies => self.came * self.outputs as u64 == gone,
+            Law::Makes => true,
+        }
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} :: {} ({:?}): {} came, {} left, {} held, dropped {:?}",
+            self.name, self.class, self.law, self.came, self.left, self.held, self.drops
+        )
+    }
+}
+
+/// The accounts of a router.
+#[derive(Clone, Debug)]
+pub struct Books {
+    /// One account per element, in the plan's order.
+    pub accounts: Vec<Account>,
+}
+
+impl Books {
+    /// The books of a plan from each element's counts and held packets, with packets let in at
+    /// elements from outside.
+    pub fn new(plan: &Plan, stats: &[NodeStats], held: &[usize], let_in: &[u64]) -> Books {
+        let mut came = let_in.to_vec();
+        came.resize(plan.elements.len(), 0);
+        for edge in &plan.edges {
+            came[edge.to.0] += stats[edge.from.0].sent[edge.from.1];
+        }
+        let elements = plan.elements.iter().zip(stats).enumerate();
+        let accounts = elements.map(|(node, (element, stats))| {
+            let names = engine::stats::drop_names(element).into_iter();
+            let drops = names.zip(stats.drops.iter().copied());
+            Account {
+                name: element.name.clone(),
+                class: element.class.name,
+                law: law(element.class),
+                outputs: element.outputs.len().max(1),
+                came: came[node],
+                left: stats.sent.iter().sum(),
+                drops: drops.filter(|d| d.1 > 0).collect(),
+                held: held[node] as u64,
+            }
+        });
+        Books {
+            accounts: accounts.collect(),
+        }
+    }
+
+    /// The books of a router with one worker.
+    pub fn of(graph: &Graph, let_in: &[u64]) -> Books {
+        let plan = graph.plan();
+        let held: Vec<usize> = (0..plan.elements.len()).map(|n| graph.held_by(n)).collect();
+        Books::new(plan, graph.stats(), &held, let_in)
+    }
+
+    /// The accounts that do not balance, in words; empty if all is well.
+    pub fn mistakes(&self) -> String {
+        let wrong = self.accounts.iter().filter(|a| !a.balances());
+        wrong.map(|a| format!("{a}\n")).collect()
+    }
+
+    /// Panics with the accounts that do not balance.
+    #[track_caller]
+    pub fn check(&self) {
+        let mistakes = self.mistakes();
+        assert!(mistakes.is_empty(), "the books do not balance:\n{mistakes}");
+    }
+
+    /// The account of an element.
+    pub fn account(&self, name: &str) -> Option<&Account> {
+        self.accounts.iter().find(|a| a.name == name)
+    }
+
+    /// Packets that ended at elements of a class.
+    pub fn ended_at(&self, class: &str) -> u64 {
+        let of_class = self.accounts.iter().filter(|a| a.class == class);
+        of_class.map(Account::ended).sum()
+    }
+
+    /// Packets dropped anywhere, by element and name.
+    pub fn drops(&self) -> Vec<(String, u64)> {
+        let all = self.accounts.iter().flat_map(|a| {
+            let each = a.drops.iter();
+            each.map(move |(name, n)| (format!("{} {name}", a.name), *n))
+        });
+        all.collect()
+    }
+
+    /// Packets held anywhere.
+    pub fn held(&self) -> u64 {
+        self.accounts.iter().map(|a| a.held).sum()
+    }
+
+    /// Classes of elements that packets came to, or that made some; without those that make and take none.
+    pub fn classes_used(&self) -> std::collections::BTreeSet<&'static str> {
+        let used = self.accounts.iter().filter(|a| a.came + a.left > 0);
+        used.map(|a| a.class).collect()
+    }
+}

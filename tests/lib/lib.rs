@@ -1,0 +1,13 @@
+//! What tests of whole routers share, and the entry points that fuzzing runs.
+//!
+//! A [`Whole`] is a router on in-memory ports and virtual time. Its [`Books`] say for every element
+//! that what came in left, was dropped under a name, or is held. Each module of [`targets`] takes
+//! bytes as a fuzzer makes them; `fuzz/` runs it under libFuzzer and `targets.rs`, on stable, with
+//! its seeds and seeded random bytes.
+
+mod books;
+pub mod targets;
+mod whole;
+
+pub use books::{Account, Books, Law, law};
+pub use whole::{Whole, conf, registry, router_text};

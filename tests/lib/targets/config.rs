@@ -1,0 +1,65 @@
+//! Configurations: whatever classes and arguments are written, planning gives a plan or mistakes
+//! with places, and a plan can be built on every worker.
+
+use super::Choices;
+use crate::whole::{in_memory, read, registry};
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Site, Walker};
+use engine::publish;
+use engine::wake::Wakers;
+use std::sync::Arc;
+
+const WORKERS: usize = 2;
+/// Longer texts are only slower.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// The first byte chooses: a whole text, or the class whose arguments follow.
+pub fn run(data: &[u8]) {
+    let mut choices = Choices(&data[..data.len().min(TEXT_BYTES_MAX)]);
+    let classes = registry().classes();
+    let text = match choices.byte() {
+        0 | b'\n' => String::from_utf8_lossy(choices.0).into_owned(),
+        class => {
+            let class = classes[usize::from(class - 1) % classes.len()].name;
+            let arguments = String::from_utf8_lossy(choices.0);
+            format!("e :: {class}({arguments});")
+        }
+    };
+    plan(&text);
+}
+
+/// Plans a text and builds the plan's graphs.
+pub fn plan(text: &str) {
+    let ports = in_memory();
+    let read = read(text, &[], WORKERS, true, &*ports);
+    for mistake in &read.mistakes {
+        if let Some(span) = mistake.span {
+            let place = read.map.text(span.file).get(span.range());
+            assert!(place.is_some(), "{span:?} is not in its text");
+        }
+    }
+    let _ = lang::render_all(&read.mistakes, &read.map);
+    let Some(plan) = read.plan else {
+        return;
+    };
+    let _ = plan.to_string();
+    for device in &plan.devices {
+        if ports.open(&device.name, &device.request).is_err() {
+            return;
+        }
+    }
+    let before = engine::pool::balance();
+    for worker in 0..WORKERS {
+        let site = Site {
+            worker,
+            walker: Walker::Sweep,
+            clock: Clock::Virtual(Time(0)),
+            ports: Arc::clone(&ports),
+            wakers: Arc::new(Wakers::none(WORKERS)),
+            seed: 1,
+        };
+        let reader = publish::domain().register();
+        drop(reader.map(|reader| Graph::build(&plan, &site, reader)));
+    }
+    assert_eq!(engine::pool::balance(), before, "building leaked buffers");
+}

@@ -1,0 +1,93 @@
+//! The whole router: any frames at its ports, in any rhythm, on either walker.
+//!
+//! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, the frame.
+
+use super::Choices;
+use crate::whole::Whole;
+use engine::graph::Walker;
+use std::time::Duration;
+
+/// The port that receives the frame.
+const PORT: u8 = 1;
+/// The router runs after this frame; else frames gather into a burst.
+const RUN: u8 = 2;
+/// Time passes after this frame.
+const WAIT: u8 = 4;
+/// The frame is sent to the router's own Ethernet address.
+const TO_US: u8 = 8;
+/// The IPv4 header checksum is made right.
+const SUMMED: u8 = 16;
+/// The length counts in units of 8 bytes.
+const LONG: u8 = 32;
+/// The frame gets an Ethernet type that fits its first byte behind the header.
+const TYPED: u8 = 64;
+
+/// Address of in-memory ports.
+const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+/// Feeds a router.
+pub fn run(data: &[u8]) {
+    let before = engine::pool::balance();
+    let mut choices = Choices(&data[..data.len().min(16 << 10)]);
+    let walker = match choices.byte() & 1 {
+        0 => Walker::Sweep,
+        _ => Walker::Strict,
+    };
+    let mut router = Whole::router(walker);
+    while !choices.is_empty() {
+        let flags = choices.byte();
+        let length = usize::from(choices.byte()) << if flags & LONG != 0 { 3 } else { 0 };
+        let mut frame = choices.bytes(length).to_vec();
+        shape(&mut frame, flags);
+        router.receive(usize::from(flags & PORT), [&frame[..]]);
+        if flags & RUN != 0 {
+            router.settle();
+        }
+        if flags & WAIT != 0 {
+            router.advance(Duration::from_millis(700));
+        }
+    }
+    finish(router);
+    assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+}
+
+/// Lets all timers run out and closes the books.
+pub fn finish(mut router: Whole) {
+    router.settle();
+    router.books().check();
+    router.advance(Duration::from_secs(30));
+    let books = router.books();
+    books.check();
+    let sent: usize = (0..2).map(|port| router.sent(port).len()).sum();
+    assert!(
+        sent as u64 <= books.ended_at("ToDevice"),
+        "sent from nowhere"
+    );
+}
+
+/// Helps the fuzzer past checks that it would only pass by luck.
+fn shape(frame: &mut [u8], flags: u8) {
+    if flags & TO_US != 0
+        && let Some(to) = frame.first_chunk_mut()
+    {
+        *to = ROUTER;
+    }
+    if frame.len() > 14 && flags & TYPED != 0 {
+        let ethertype: [u8; 2] = match frame[14] >> 4 {
+            4 => [0x08, 0x00],
+            6 => [0x86, 0xdd],
+            _ => [0x08, 0x06],
+        };
+        frame[12..14].copy_from_slice(&ethertype);
+    }
+    if flags & SUMMED != 0
+        && let Some(ip) = frame.get_mut(14..)
+        && let Some(first) = ip.first()
+        && let Some(header) = ip.get_mut(..usize::from(first & 15) * 4)
+        && header.len() >= 20
+    {
+        header[10..12].fill(0);
+        let sum = wire::checksum::checksum(header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+    }
+}

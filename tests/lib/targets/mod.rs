@@ -1,0 +1,78 @@
+//! Entry points for fuzzers: each takes any bytes and panics only if the program is wrong.
+
+pub mod capture;
+pub mod config;
+pub mod control;
+pub mod graph;
+pub mod headers;
+pub mod language;
+
+/// A target.
+pub struct Target {
+    /// Its name, that of its folder of seeds and of its file in `fuzz/fuzz_targets`.
+    pub name: &'static str,
+    /// What it runs.
+    pub run: fn(&[u8]),
+}
+
+/// Every target.
+pub const ALL: &[Target] = &[
+    Target {
+        name: "capture",
+        run: capture::run,
+    },
+    Target {
+        name: "config",
+        run: config::run,
+    },
+    Target {
+        name: "control",
+        run: control::run,
+    },
+    Target {
+        name: "graph",
+        run: graph::run,
+    },
+    Target {
+        name: "headers",
+        run: headers::run,
+    },
+    Target {
+        name: "language",
+        run: language::run,
+    },
+];
+
+/// Takes bytes from the front, as a fuzzer's choices; zeros when there are none left.
+pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Choices<'a> {
+    pub(crate) fn byte(&mut self) -> u8 {
+        match self.0.split_first() {
+            Some((&first, rest)) => {
+                self.0 = rest;
+                first
+            }
+            None => 0,
+        }
+    }
+
+    /// Up to `n` bytes.
+    pub(crate) fn bytes(&mut self, n: usize) -> &'a [u8] {
+        let (front, rest) = self.0.split_at(n.min(self.0.len()));
+        self.0 = rest;
+        front
+    }
+
+    /// The rest of the line as text, without its end.
+    pub(crate) fn line(&mut self) -> String {
+        let end = self.0.iter().position(|&b| b == b'\n');
+        let line = self.bytes(end.unwrap_or(self.0.len()));
+        self.bytes(1);
+        String::from_utf8_lossy(line).into_owned()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

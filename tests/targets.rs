@@ -1,0 +1,95 @@
+//! Every fuzz target on its seeds, on changed seeds and on seeded random bytes, so that stable
+//! builds run them too.
+
+use router_tests::targets::{ALL, Target};
+use std::path::Path;
+use testkit::Rng;
+
+/// The seeds of a target, by name of the file.
+fn seeds(target: &Target) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds");
+    let files = std::fs::read_dir(folder.join(target.name)).expect("every target has seeds");
+    let mut paths: Vec<_> = files.map(|f| f.expect("a file").path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "{} has no seed", target.name);
+    let read = |path| std::fs::read(path).expect("a seed can be read");
+    paths.into_iter().map(read).collect()
+}
+
+/// Replaces, removes, repeats or inserts a few bytes.
+fn change(seed: &[u8], rng: &mut Rng) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..rng.range(1..6) {
+        let at = rng.below(bytes.len() + 1);
+        let end = (at + rng.range(1..9)).min(bytes.len());
+        match rng.below(4) {
+            0 => drop(bytes.drain(at..end)),
+            1 => {
+                let again = bytes[at..end].to_vec();
+                bytes.splice(at..at, again);
+            }
+            2 => bytes.insert(at, rng.u8()),
+            _ if at < bytes.len() => bytes[at] = *rng.pick(&[0, 1, 0x7f, 0xff, rng.clone().u8()]),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+/// Runs a target on its seeds, `changed` changed ones and `random` random inputs.
+fn run(name: &str, changed: usize, random: usize) {
+    let target = ALL.iter().find(|t| t.name == name).expect("it is listed");
+    let seeds = seeds(target);
+    seeds.iter().for_each(|seed| (target.run)(seed));
+    let mut rng = Rng::seed(1);
+    for _ in 0..changed {
+        let seed = rng.pick(&seeds).clone();
+        (target.run)(&change(&seed, &mut rng));
+    }
+    for _ in 0..random {
+        let n = rng.below(300);
+        (target.run)(&rng.bytes(n));
+    }
+}
+
+#[test]
+fn captures_of_any_bytes_are_read() {
+    run("capture", 4_000, 1_000);
+}
+
+#[test]
+fn configurations_of_any_bytes_are_planned_or_refused() {
+    run("config", 3_000, 1_000);
+}
+
+#[test]
+fn handlers_take_or_refuse_any_value() {
+    run("control", 300, 100);
+}
+
+#[test]
+fn a_whole_router_takes_any_frames() {
+    run("graph", 400, 100);
+}
+
+#[test]
+fn header_views_read_any_bytes() {
+    run("headers", 4_000, 2_000);
+}
+
+#[test]
+fn the_language_reads_any_bytes() {
+    run("language", 2_000, 1_000);
+}
+
+#[test]
+fn every_target_has_its_file_and_its_seeds() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
+    let files = std::fs::read_dir(folder).expect("the targets lie beside the workspace");
+    let mut found: Vec<_> = files
+        .filter_map(|f| f.expect("a file").file_name().into_string().ok())
+        .collect();
+    found.sort();
+    let listed: Vec<_> = ALL.iter().map(|t| format!("{}.rs", t.name)).collect();
+    assert_eq!(found, listed);
+}
