@@ -1,1 +1,221 @@
+//! Bad input to a whole router: every frame of a capture per feature, cut at every length and with
+//! changed bytes, on both walkers. Nothing panics, no buffer is lost, and the books balance.
 
+use engine::graph::Walker;
+use router_tests::{Books, Whole, registry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use testkit::{Rng, features, shared};
+
+type Groups = Vec<(String, Vec<Vec<u8>>)>;
+
+/// Frames that go in before the router runs.
+const BURST: usize = 256;
+
+/// The features of the generator.
+fn made() -> Groups {
+    let groups = features().into_iter();
+    groups.map(|(name, f)| (name.to_owned(), f)).collect()
+}
+
+/// What a run showed, summed over routers.
+#[derive(Default)]
+struct Seen {
+    injected: u64,
+    sent: u64,
+    held: u64,
+    drops: BTreeMap<String, u64>,
+    classes: BTreeSet<&'static str>,
+}
+
+impl Seen {
+    fn add(&mut self, router: &Whole, books: &Books, sent: u64) {
+        self.injected += router.injected();
+        self.sent += sent;
+        self.held += books.held();
+        for (name, n) in books.drops() {
+            *self.drops.entry(name).or_default() += n;
+        }
+        self.classes.extend(books.classes_used());
+    }
+
+    fn print(&self, title: &str) {
+        let Seen {
+            injected,
+            sent,
+            held,
+            ..
+        } = self;
+        println!(
+            "{title}: {injected} in, {sent} out, {held} held, drops {:?}",
+            self.drops
+        );
+        let all = registry().classes().len();
+        let used: Vec<_> = self.classes.iter().copied().collect();
+        println!(
+            "classes exercised: {} of {all}: {}",
+            used.len(),
+            used.join(" ")
+        );
+    }
+}
+
+/// Feeds frames in bursts, alternating between the two ports, with time passing now and then.
+struct Feeder {
+    router: Whole,
+    burst: Vec<Vec<u8>>,
+    bursts: usize,
+    sent: u64,
+}
+
+impl Feeder {
+    fn new(walker: Walker) -> Feeder {
+        Feeder {
+            router: Whole::router(walker),
+            burst: Vec::new(),
+            bursts: 0,
+            sent: 0,
+        }
+    }
+
+    fn feed(&mut self, frame: &[u8]) {
+        self.burst.push(frame.to_vec());
+        if self.burst.len() == BURST {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let frames = self.burst.iter().map(Vec::as_slice);
+        self.router.receive(self.bursts % 2, frames);
+        self.burst.clear();
+        self.router.settle();
+        self.bursts += 1;
+        if self.bursts.is_multiple_of(8) {
+            self.router.advance(Duration::from_millis(300));
+        }
+        self.sent += (0..2)
+            .map(|p| self.router.sent(p).len() as u64)
+            .sum::<u64>();
+    }
+
+    /// Checks the books, and that no buffer is used but those that the books know of.
+    fn finish(mut self, seen: &mut Seen, before: isize) {
+        self.flush();
+        self.router.books().check();
+        self.router.advance(Duration::from_secs(60));
+        self.sent += (0..2)
+            .map(|p| self.router.sent(p).len() as u64)
+            .sum::<u64>();
+        let books = self.router.books();
+        books.check();
+        assert!(self.sent <= books.ended_at("ToDevice"), "sent from nowhere");
+        let held = isize::try_from(books.held()).expect("few packets are held");
+        assert_eq!(engine::pool::balance() - before, held, "buffers held");
+        seen.add(&self.router, &books, self.sent);
+        drop(self.router);
+        assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+    }
+}
+
+/// Feeds all frames of each group, in the forms that `each` makes of one, to a router per group.
+fn feed(groups: &Groups, walker: Walker, mut each: impl FnMut(&[u8], &mut Feeder)) -> Seen {
+    let mut seen = Seen::default();
+    for (_, frames) in groups {
+        let before = engine::pool::balance();
+        let mut feeder = Feeder::new(walker);
+        frames.iter().for_each(|frame| each(frame, &mut feeder));
+        feeder.finish(&mut seen, before);
+    }
+    assert!(seen.injected > 0 && seen.sent > 0);
+    seen
+}
+
+/// A frame at every length, from nothing to all of it.
+fn every_length(frame: &[u8], feeder: &mut Feeder) {
+    (0..=frame.len()).for_each(|len| feeder.feed(&frame[..len]));
+}
+
+/// Copies of a frame with changed bytes, bits and lengths.
+fn mutated(frame: &[u8], rng: &mut Rng, feeder: &mut Feeder) {
+    for _ in 0..24 {
+        let mut frame = frame.to_vec();
+        for _ in 0..rng.range(1..4) {
+            let reach = if rng.one_in(4) {
+                frame.len()
+            } else {
+                frame.len().min(80)
+            };
+            if reach > 0 {
+                let at = rng.below(reach);
+                frame[at] = match rng.below(4) {
+                    0 => 0,
+                    1 => 0xff,
+                    2 => frame[at] ^ 1 << rng.below(8),
+                    _ => rng.u8(),
+                };
+            }
+        }
+        if rng.one_in(4) {
+            frame.resize(rng.below(1600), rng.u8());
+        }
+        feeder.feed(&frame);
+    }
+}
+
+#[test]
+fn made_features_cut_at_every_length_leave_the_books_balanced() {
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let seen = feed(&made(), walker, every_length);
+        seen.print(&format!("made features, every length, {walker:?}"));
+    }
+}
+
+#[test]
+fn made_features_with_changed_bytes_leave_the_books_balanced() {
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let mut rng = Rng::seed(11);
+        let seen = feed(&made(), walker, |f, feeder| mutated(f, &mut rng, feeder));
+        seen.print(&format!("made features, changed, {walker:?}"));
+    }
+}
+
+#[test]
+fn captured_features_cut_at_every_length_leave_the_books_balanced() {
+    let Some(captures) = shared::captures("pcap/features.tar.zst") else {
+        return;
+    };
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let seen = feed(&captures, walker, every_length);
+        seen.print(&format!("captured features, every length, {walker:?}"));
+    }
+}
+
+#[test]
+fn captured_features_with_changed_bytes_leave_the_books_balanced() {
+    let Some(captures) = shared::captures("pcap/features.tar.zst") else {
+        return;
+    };
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let mut rng = Rng::seed(12);
+        let seen = feed(&captures, walker, |f, feeder| mutated(f, &mut rng, feeder));
+        seen.print(&format!("captured features, changed, {walker:?}"));
+    }
+}
+
+#[test]
+fn random_frames_leave_the_books_balanced() {
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let mut rng = Rng::seed(13);
+        let noise = (0..4_000).map(|_| {
+            let n = rng.below(200);
+            rng.bytes(n)
+        });
+        let groups = vec![
+            ("noise".to_owned(), noise.collect()),
+            ("mix".to_owned(), testkit::traffic::mix(5, 20_000)),
+        ];
+        let seen = feed(&groups, walker, |frame, feeder| feeder.feed(frame));
+        seen.print(&format!("random frames, {walker:?}"));
+    }
+}
