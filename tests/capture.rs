@@ -1,1 +1,1 @@
-
+//! Captures through a whole router: every packet of a file is accounted for.
