@@ -7,8 +7,12 @@
 //! so neither walker re-enters one, and cycles are legal.
 
 use crate::clock::{Clock, Time};
+mod swap;
+mod walk;
+
+use crate::class::Node;
 use crate::cx::{Cx, Edges, Target};
-use crate::element::{Did, Init, Node, Runs};
+use crate::element::{Did, Init, Runs};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
@@ -19,9 +23,6 @@ use crate::wake::Wakers;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
-
-/// Packets may take this many backward edges in one sweep before they are dropped as `loop`.
-const LAPS_MAX: u32 = 256;
 
 /// Which walker moves packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,114 +399,6 @@ impl Graph {
         Some(result)
     }
 
-    /// Moves packets on until none is on its way.
-    pub(crate) fn walk(&mut self) {
-        match self.core.walker {
-            Walker::Sweep => self.sweep(),
-            Walker::Strict => self.descend(),
-        }
-    }
-
-    fn sweep(&mut self) {
-        self.core.laps = 0;
-        while let Some(rank) = self.core.ready.take_first() {
-            let node = self.core.plan.order[rank];
-            for input in 0..self.core.plan.elements[node].inputs.len() {
-                let inbox = self.core.edges.inbox(node, input);
-                if self.core.inboxes[inbox].is_empty() {
-                    continue;
-                }
-                let mut batch = self.core.spare.pop().unwrap_or_default();
-                std::mem::swap(&mut batch, &mut self.core.inboxes[inbox]);
-                self.follow(node, input, &mut batch);
-                self.core.spare.push(batch);
-            }
-        }
-    }
-
-    /// Follows a batch along output 0 until it is empty or has to wait.
-    fn follow(&mut self, mut node: usize, mut input: usize, batch: &mut Batch) {
-        loop {
-            self.visit(node, input, batch);
-            if batch.is_empty() {
-                return;
-            }
-            let Some(target) = self.core.edges.output(node, 0) else {
-                return self.core.drop_unconnected(node, 0, batch);
-            };
-            self.core.note_sent(node, 0, batch.len());
-            let backward = self.core.plan.rank[target.node()] <= self.core.plan.rank[node];
-            if backward || !self.core.inboxes[target.inbox()].is_empty() {
-                if backward && self.core.too_many_laps() {
-                    return self.core.drop_looping(node, batch);
-                }
-                return self.core.put(target, batch);
-            }
-            (node, input) = (target.node(), target.port());
-        }
-    }
-
-    fn visit(&mut self, node: usize, input: usize, batch: &mut Batch) {
-        let Some(mut element) = self.nodes[node].take() else {
-            return batch.clear();
-        };
-        self.core.enter(node, input, batch);
-        let before = self.core.clock.cycles();
-        element.process(
-            input,
-            batch,
-            &mut Cx {
-                nodes: &mut self.nodes,
-                core: &mut self.core,
-                this: node,
-            },
-        );
-        let spent = self.core.clock.cycles().wrapping_sub(before);
-        self.core.stats[node].cycles += spent;
-        self.nodes[node] = Some(element);
-    }
-
-    fn descend(&mut self) {
-        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
-        self.core.stack.reverse();
-        let mut batch = self.core.spare.pop().unwrap_or_default();
-        let mut steps = 0u32;
-        while let Some((target, packet)) = self.core.stack.pop() {
-            batch.push(packet);
-            let mark = self.core.stack.len();
-            steps += 1;
-            if steps > 1 << 20 {
-                self.core.drop_looping(target.node(), &mut batch);
-                continue;
-            }
-            self.visit(target.node(), target.port(), &mut batch);
-            match self.core.edges.output(target.node(), 0) {
-                Some(next) => {
-                    self.core.note_sent(target.node(), 0, batch.len());
-                    self.core.stack.extend(batch.drain().map(|p| (next, p)));
-                }
-                None => self.core.drop_unconnected(target.node(), 0, &mut batch),
-            }
-            self.core.stack[mark..].reverse();
-        }
-        self.core.spare.push(batch);
-    }
-
-    /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
-    pub fn inject(&mut self, node: usize, input: usize, batch: &mut Batch) {
-        if batch.is_empty() || self.nodes[node].is_none() {
-            return batch.clear();
-        }
-        let target = Target::new(node, input, self.core.edges.inbox(node, input));
-        match self.core.walker {
-            Walker::Sweep => self.core.put(target, batch),
-            Walker::Strict => {
-                self.core.stack.extend(batch.drain().map(|p| (target, p)));
-            }
-        }
-        self.walk();
-    }
-
     /// Reads a handler of this worker's copy; `None` if there is no copy here.
     pub fn read(
         &self,
@@ -559,75 +452,6 @@ impl Graph {
     pub fn reader_mut(&mut self) -> &mut Reader {
         &mut self.core.reader
     }
-
-    /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
-    /// every element that stays.
-    pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
-        self.empty_what_goes(plan);
-        let Graph { mut nodes, core } = self;
-        let old_plan = Arc::clone(&core.plan);
-        let mut next = Graph::build(plan, site, core.reader);
-        next.core.taps = core.taps;
-        next.core.random = core.random;
-        for (index, element) in plan.elements.iter().enumerate() {
-            let Some(was) = old_plan.find(&element.name) else {
-                continue;
-            };
-            let before = &old_plan.elements[was];
-            if before.class.name != element.class.name {
-                continue;
-            }
-            next.core.stats[index].take(&core.stats[was]);
-            if next.nodes[index].is_none() {
-                continue;
-            }
-            if let Some(at) = core.timer_at[was] {
-                next.core.set_timer(index, at);
-            }
-            if let Some(old) = core.tasks.iter().find(|t| t.node == was)
-                && let Some(new) = next.core.tasks.iter_mut().find(|t| t.node == index)
-            {
-                new.stats = old.stats;
-                new.stride = old.stride;
-            }
-            let Some(old) = nodes[was].take() else {
-                continue;
-            };
-            if element.same_as(before) {
-                next.nodes[index] = Some(old);
-            } else if let Some(new) = &mut next.nodes[index] {
-                new.take(old.into_any());
-            }
-        }
-        next
-    }
-}
-
-/// Rounds in which elements that go at a hot swap may hand on what they hold.
-const DRAIN_ROUNDS: usize = 1000;
-
-impl Graph {
-    /// Lets packets leave the elements that `next` does not have, as far as they do at once.
-    fn empty_what_goes(&mut self, next: &Plan) {
-        let plan = Arc::clone(&self.core.plan);
-        let stays = |n: usize| {
-            next.find(&plan.elements[n].name)
-                .is_some_and(|i| next.elements[i].class.name == plan.elements[n].class.name)
-        };
-        let going: Vec<usize> = (0..plan.elements.len()).filter(|&n| !stays(n)).collect();
-        for _ in 0..DRAIN_ROUNDS {
-            if going.iter().all(|&n| self.held_by(n) == 0) {
-                return;
-            }
-            for task in 0..self.core.tasks.len() {
-                let node = self.core.tasks[task].node;
-                if !plan.elements[node].inputs.is_empty() {
-                    self.with_node(node, |element, cx| element.task(cx));
-                    self.walk();
-                }
-            }
-        }
-    }
 }
 
 impl Core {
@@ -640,72 +464,5 @@ impl Core {
 
     pub(crate) fn cancel_timer(&mut self, node: usize) {
         self.timer_at[node] = None;
-    }
-
-    /// Adds packets to an inbox, leaving `batch` empty.
-    #[inline]
-    pub(crate) fn put(&mut self, target: Target, batch: &mut Batch) {
-        let inbox = &mut self.inboxes[target.inbox()];
-        if inbox.is_empty() {
-            std::mem::swap(inbox, batch);
-        } else {
-            inbox.append(batch);
-        }
-        self.ready.insert(self.plan.rank[target.node()]);
-    }
-
-    #[inline]
-    fn enter(&mut self, node: usize, input: usize, batch: &mut Batch) {
-        let stats = &mut self.stats[node];
-        stats.packets += batch.len() as u64;
-        stats.batches += 1;
-        if self.taps.watching() {
-            self.taps.enter(node, input, batch, self.now);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn note_sent(&mut self, node: usize, port: usize, packets: usize) {
-        self.stats[node].sent[port] += packets as u64;
-    }
-
-    fn too_many_laps(&mut self) -> bool {
-        self.laps += 1;
-        self.laps > LAPS_MAX
-    }
-
-    #[cold]
-    fn drop_looping(&mut self, node: usize, batch: &mut Batch) {
-        let reason = self.stats[node].drops.len() - 1;
-        self.drop_all(node, reason, batch);
-    }
-
-    #[cold]
-    pub(crate) fn drop_unconnected(&mut self, node: usize, port: usize, batch: &mut Batch) {
-        let reason = self.plan.elements[node].class.drops.len() + port;
-        self.drop_all(node, reason, batch);
-    }
-
-    pub(crate) fn drop_all(&mut self, node: usize, reason: usize, batch: &mut Batch) {
-        if batch.is_empty() {
-            return;
-        }
-        if let Some(count) = self.stats[node].drops.get_mut(reason) {
-            *count += batch.len() as u64;
-        }
-        if self.taps.watching() {
-            self.taps.dropped(node, reason, batch.iter(), self.now);
-        }
-        batch.clear();
-    }
-
-    pub(crate) fn drop_one(&mut self, node: usize, reason: usize, packet: Packet) {
-        if let Some(count) = self.stats[node].drops.get_mut(reason) {
-            *count += 1;
-        }
-        if self.taps.watching() {
-            self.taps
-                .dropped(node, reason, std::iter::once(&packet), self.now);
-        }
     }
 }

@@ -9,9 +9,12 @@
 
 pub mod anno;
 pub mod args;
+mod batch;
+mod class;
 pub mod clock;
 mod cx;
 pub mod element;
+mod facts;
 pub mod graph;
 pub mod handler;
 pub mod near;

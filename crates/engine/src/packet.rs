@@ -21,6 +21,7 @@
 #![allow(unsafe_code)]
 
 use crate::anno::{Anno, Cold};
+pub use crate::batch::Batch;
 use crate::element::Verdict;
 use crate::pool;
 use std::mem::{ManuallyDrop, offset_of, size_of};
@@ -510,85 +511,7 @@ impl std::fmt::Debug for Packet {
     }
 }
 
-/// Packets that travel together between elements.
-#[derive(Default, Debug)]
-pub struct Batch(Vec<Packet>);
-
 impl Batch {
-    /// An empty batch; it allocates when first used.
-    pub const fn new() -> Batch {
-        Batch(Vec::new())
-    }
-
-    /// An empty batch with room for `n` packets.
-    pub fn with_capacity(n: usize) -> Batch {
-        Batch(Vec::with_capacity(n))
-    }
-
-    /// Number of packets.
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is no packet.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds a packet at the end.
-    #[inline]
-    pub fn push(&mut self, packet: Packet) {
-        self.0.push(packet);
-    }
-
-    /// Moves all packets of `other` to the end of this batch.
-    #[inline]
-    pub fn append(&mut self, other: &mut Batch) {
-        self.0.append(&mut other.0);
-    }
-
-    /// Takes all packets out, in order.
-    #[inline]
-    pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
-        self.0.drain(..)
-    }
-
-    /// Takes the first `n` packets out (all, if there are fewer).
-    #[inline]
-    pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Packet> {
-        let n = n.min(self.0.len());
-        self.0.drain(..n)
-    }
-
-    /// Takes out all packets behind the first `n`.
-    pub fn split_off(&mut self, n: usize) -> Batch {
-        Batch(self.0.split_off(n.min(self.0.len())))
-    }
-
-    /// Frees all packets.
-    pub fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Packets in order.
-    #[inline]
-    pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
-        self.0.iter()
-    }
-
-    /// Packets in order, to change.
-    #[inline]
-    pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
-        self.0.iter_mut()
-    }
-
-    /// Bytes of all packets.
-    pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|p| p.len() as u64).sum()
-    }
-
     /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay, in order; the
     /// others go to `aside`. With every packet for output 0 nothing is moved.
     #[inline]
@@ -657,18 +580,6 @@ impl Batch {
             self.0.set_len(len - n);
             n
         }
-    }
-}
-
-impl Extend<Packet> for Batch {
-    fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
-        self.0.extend(packets);
-    }
-}
-
-impl FromIterator<Packet> for Batch {
-    fn from_iter<I: IntoIterator<Item = Packet>>(packets: I) -> Batch {
-        Batch(packets.into_iter().collect())
     }
 }
 

@@ -1,0 +1,215 @@
+//! Element classes as the rest of the program sees them: their types are erased.
+
+use crate::args::Args;
+use crate::cx::Cx;
+use crate::element::{Copies, Did, Element, Init, Ports, Runs};
+use crate::facts::Facts;
+use crate::handler::{Handler, HandlerInfo};
+use crate::packet::Batch;
+use crate::placement::Placement;
+use std::any::Any;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// A configuration whose class is not known here.
+pub type AnyConfig = Arc<dyn Any + Send + Sync>;
+
+/// An element class as the rest of the program sees it.
+pub struct Class {
+    /// The class name.
+    pub name: &'static str,
+    /// Source of the file that defines it; see [`Class::manual`].
+    pub source: &'static str,
+    /// Ports.
+    pub ports: Ports,
+    /// See [`Element::NEEDS`].
+    pub needs: &'static [Facts],
+    /// See [`Element::GIVES`].
+    pub gives: &'static [Facts],
+    /// See [`Element::SPOILS`].
+    pub spoils: Facts,
+    /// See [`Element::DROPS`].
+    pub drops: &'static [&'static str],
+    /// See [`Element::COPIES`].
+    pub copies: Copies,
+    /// See [`Element::RUNS`].
+    pub runs: Runs,
+    /// See [`Element::NOTIFIES`].
+    pub notifies: bool,
+    /// Handlers of the class.
+    pub handlers: fn() -> Vec<HandlerInfo>,
+    pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
+    pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
+    pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
+    pub(crate) placement: fn(&AnyConfig) -> Placement,
+    pub(crate) memory: fn(&AnyConfig) -> usize,
+    pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
+}
+
+impl Class {
+    /// The class of an element type.
+    pub const fn of<E: Element>() -> Class {
+        Class {
+            name: E::CLASS,
+            source: E::MANUAL,
+            ports: E::PORTS,
+            needs: E::NEEDS,
+            gives: E::GIVES,
+            spoils: E::SPOILS,
+            drops: E::DROPS,
+            copies: E::COPIES,
+            runs: E::RUNS,
+            notifies: E::NOTIFIES,
+            handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
+            configure: |args| Box::new(Fresh::<E>(E::configure(args))),
+            build: |config, init| {
+                let config = typed::<E>(config);
+                Box::new(Running {
+                    element: E::new(&config, init),
+                    config,
+                })
+            },
+            control: |config, index, value| {
+                E::HANDLERS[index].run_control(&typed::<E>(config), value)
+            },
+            placement: |config| E::placement(&typed::<E>(config)),
+            memory: |config| E::memory(&typed::<E>(config)),
+            port_count: |config| E::port_count(&typed::<E>(config)),
+        }
+    }
+
+    /// The manual page as text: the file's leading `//!` lines.
+    pub fn manual(&self) -> String {
+        let lines = self.source.lines().take_while(|l| l.starts_with("//!"));
+        let mut text = String::new();
+        for line in lines {
+            let line = line.trim_start_matches("//!");
+            text.push_str(line.strip_prefix(' ').unwrap_or(line));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The first sentence of the manual page.
+    pub fn summary(&self) -> String {
+        let manual = self.manual();
+        let first: Vec<&str> = manual.lines().take_while(|l| !l.is_empty()).collect();
+        first.join(" ")
+    }
+
+    /// What an input needs.
+    pub fn needs(&self, input: usize) -> Facts {
+        self.needs
+            .get(input)
+            .or(self.needs.last())
+            .copied()
+            .unwrap_or(Facts::NONE)
+    }
+
+    /// What an output gives.
+    pub fn gives(&self, output: usize) -> Facts {
+        self.gives
+            .get(output)
+            .or(self.gives.last())
+            .copied()
+            .unwrap_or(Facts::NONE)
+    }
+}
+
+impl std::fmt::Debug for Class {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+fn typed<E: Element>(config: &AnyConfig) -> Arc<E::Config> {
+    Arc::clone(config)
+        .downcast::<E::Config>()
+        .unwrap_or_else(|_| unreachable!("a class is given only configurations that it parsed"))
+}
+
+/// A configuration that was parsed and is not yet shared.
+pub(crate) trait ErasedConfig {
+    fn inherit(&mut self, old: &AnyConfig);
+    fn share(self: Box<Self>) -> AnyConfig;
+}
+
+struct Fresh<E: Element>(E::Config);
+
+impl<E: Element> ErasedConfig for Fresh<E> {
+    fn inherit(&mut self, old: &AnyConfig) {
+        E::inherit(&mut self.0, &typed::<E>(old));
+    }
+
+    fn share(self: Box<Self>) -> AnyConfig {
+        Arc::new(self.0)
+    }
+}
+
+/// An element as the graph sees it.
+pub(crate) trait Node {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx);
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx);
+    fn task(&mut self, cx: &mut Cx) -> Did;
+    fn timer(&mut self, cx: &mut Cx);
+    fn wait_fds(&self, fds: &mut Vec<RawFd>);
+    fn must_poll(&self) -> bool;
+    fn held(&self) -> usize;
+    fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
+    fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
+    fn take(&mut self, old: Box<dyn Any>);
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+struct Running<E: Element> {
+    element: E,
+    config: Arc<E::Config>,
+}
+
+impl<E: Element> Node for Running<E> {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.element.process(input, batch, cx);
+    }
+
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        self.element.pull(output, max, into, cx);
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        self.element.task(cx)
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.element.timer(cx);
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.element.wait_fds(fds);
+    }
+
+    fn must_poll(&self) -> bool {
+        self.element.must_poll()
+    }
+
+    fn held(&self) -> usize {
+        self.element.held()
+    }
+
+    fn read(&self, handler: usize, argument: &str) -> Result<String, String> {
+        E::HANDLERS[handler].run_read(&self.element, &self.config, argument)
+    }
+
+    fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String> {
+        E::HANDLERS[handler].run_write(&mut self.element, value, cx)
+    }
+
+    fn take(&mut self, old: Box<dyn Any>) {
+        if let Ok(old) = old.downcast::<Running<E>>() {
+            self.element.take(old.element);
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

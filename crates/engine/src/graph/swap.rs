@@ -1,0 +1,74 @@
+//! Hot swap: one graph becomes another between batches, and what stays keeps its state.
+
+use super::{Graph, Site};
+use crate::plan::Plan;
+use std::sync::Arc;
+
+/// Rounds in which elements that go at a hot swap may hand on what they hold.
+const DRAIN_ROUNDS: usize = 1000;
+
+impl Graph {
+    /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
+    /// every element that stays.
+    pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
+        self.empty_what_goes(plan);
+        let Graph { mut nodes, core } = self;
+        let old_plan = Arc::clone(&core.plan);
+        let mut next = Graph::build(plan, site, core.reader);
+        next.core.taps = core.taps;
+        next.core.random = core.random;
+        for (index, element) in plan.elements.iter().enumerate() {
+            let Some(was) = old_plan.find(&element.name) else {
+                continue;
+            };
+            let before = &old_plan.elements[was];
+            if before.class.name != element.class.name {
+                continue;
+            }
+            next.core.stats[index].take(&core.stats[was]);
+            if next.nodes[index].is_none() {
+                continue;
+            }
+            if let Some(at) = core.timer_at[was] {
+                next.core.set_timer(index, at);
+            }
+            if let Some(old) = core.tasks.iter().find(|t| t.node == was)
+                && let Some(new) = next.core.tasks.iter_mut().find(|t| t.node == index)
+            {
+                new.stats = old.stats;
+                new.stride = old.stride;
+            }
+            let Some(old) = nodes[was].take() else {
+                continue;
+            };
+            if element.same_as(before) {
+                next.nodes[index] = Some(old);
+            } else if let Some(new) = &mut next.nodes[index] {
+                new.take(old.into_any());
+            }
+        }
+        next
+    }
+
+    /// Lets packets leave the elements that `next` does not have, as far as they do at once.
+    fn empty_what_goes(&mut self, next: &Plan) {
+        let plan = Arc::clone(&self.core.plan);
+        let stays = |n: usize| {
+            next.find(&plan.elements[n].name)
+                .is_some_and(|i| next.elements[i].class.name == plan.elements[n].class.name)
+        };
+        let going: Vec<usize> = (0..plan.elements.len()).filter(|&n| !stays(n)).collect();
+        for _ in 0..DRAIN_ROUNDS {
+            if going.iter().all(|&n| self.held_by(n) == 0) {
+                return;
+            }
+            for task in 0..self.core.tasks.len() {
+                let node = self.core.tasks[task].node;
+                if !plan.elements[node].inputs.is_empty() {
+                    self.with_node(node, |element, cx| element.task(cx));
+                    self.walk();
+                }
+            }
+        }
+    }
+}

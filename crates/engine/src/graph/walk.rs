@@ -1,0 +1,189 @@
+//! The two walkers: how packets move on until none is on its way.
+
+use super::{Core, Graph, Walker};
+use crate::cx::{Cx, Target};
+use crate::packet::{Batch, Packet};
+
+/// Packets may take this many backward edges in one sweep before they are dropped as `loop`.
+const LAPS_MAX: u32 = 256;
+/// Steps of one descent before what is left counts as a loop.
+const STEPS_MAX: u32 = 1 << 20;
+
+impl Graph {
+    /// Moves packets on until none is on its way.
+    pub(crate) fn walk(&mut self) {
+        match self.core.walker {
+            Walker::Sweep => self.sweep(),
+            Walker::Strict => self.descend(),
+        }
+    }
+
+    fn sweep(&mut self) {
+        self.core.laps = 0;
+        while let Some(rank) = self.core.ready.take_first() {
+            let node = self.core.plan.order[rank];
+            for input in 0..self.core.plan.elements[node].inputs.len() {
+                let inbox = self.core.edges.inbox(node, input);
+                if self.core.inboxes[inbox].is_empty() {
+                    continue;
+                }
+                let mut batch = self.core.spare.pop().unwrap_or_default();
+                std::mem::swap(&mut batch, &mut self.core.inboxes[inbox]);
+                self.follow(node, input, &mut batch);
+                self.core.spare.push(batch);
+            }
+        }
+    }
+
+    /// Follows a batch along output 0 until it is empty or has to wait.
+    fn follow(&mut self, mut node: usize, mut input: usize, batch: &mut Batch) {
+        loop {
+            self.visit(node, input, batch);
+            if batch.is_empty() {
+                return;
+            }
+            let Some(target) = self.core.edges.output(node, 0) else {
+                return self.core.drop_unconnected(node, 0, batch);
+            };
+            self.core.note_sent(node, 0, batch.len());
+            let backward = self.core.plan.rank[target.node()] <= self.core.plan.rank[node];
+            if backward || !self.core.inboxes[target.inbox()].is_empty() {
+                if backward && self.core.too_many_laps() {
+                    return self.core.drop_looping(node, batch);
+                }
+                return self.core.put(target, batch);
+            }
+            (node, input) = (target.node(), target.port());
+        }
+    }
+
+    fn visit(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        let Some(mut element) = self.nodes[node].take() else {
+            return batch.clear();
+        };
+        self.core.enter(node, input, batch);
+        let before = self.core.clock.cycles();
+        element.process(
+            input,
+            batch,
+            &mut Cx {
+                nodes: &mut self.nodes,
+                core: &mut self.core,
+                this: node,
+            },
+        );
+        let spent = self.core.clock.cycles().wrapping_sub(before);
+        self.core.stats[node].cycles += spent;
+        self.nodes[node] = Some(element);
+    }
+
+    fn descend(&mut self) {
+        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
+        self.core.stack.reverse();
+        let mut batch = self.core.spare.pop().unwrap_or_default();
+        let mut steps = 0u32;
+        while let Some((target, packet)) = self.core.stack.pop() {
+            batch.push(packet);
+            let mark = self.core.stack.len();
+            steps += 1;
+            if steps > STEPS_MAX {
+                self.core.drop_looping(target.node(), &mut batch);
+                continue;
+            }
+            self.visit(target.node(), target.port(), &mut batch);
+            match self.core.edges.output(target.node(), 0) {
+                Some(next) => {
+                    self.core.note_sent(target.node(), 0, batch.len());
+                    self.core.stack.extend(batch.drain().map(|p| (next, p)));
+                }
+                None => self.core.drop_unconnected(target.node(), 0, &mut batch),
+            }
+            self.core.stack[mark..].reverse();
+        }
+        self.core.spare.push(batch);
+    }
+
+    /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
+    pub fn inject(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        if batch.is_empty() || self.nodes[node].is_none() {
+            return batch.clear();
+        }
+        let target = Target::new(node, input, self.core.edges.inbox(node, input));
+        match self.core.walker {
+            Walker::Sweep => self.core.put(target, batch),
+            Walker::Strict => {
+                self.core.stack.extend(batch.drain().map(|p| (target, p)));
+            }
+        }
+        self.walk();
+    }
+}
+
+impl Core {
+    /// Adds packets to an inbox, leaving `batch` empty.
+    #[inline]
+    pub(crate) fn put(&mut self, target: Target, batch: &mut Batch) {
+        let inbox = &mut self.inboxes[target.inbox()];
+        if inbox.is_empty() {
+            std::mem::swap(inbox, batch);
+        } else {
+            inbox.append(batch);
+        }
+        self.ready.insert(self.plan.rank[target.node()]);
+    }
+
+    #[inline]
+    fn enter(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        let stats = &mut self.stats[node];
+        stats.packets += batch.len() as u64;
+        stats.batches += 1;
+        if self.taps.watching() {
+            self.taps.enter(node, input, batch, self.now);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn note_sent(&mut self, node: usize, port: usize, packets: usize) {
+        self.stats[node].sent[port] += packets as u64;
+    }
+
+    fn too_many_laps(&mut self) -> bool {
+        self.laps += 1;
+        self.laps > LAPS_MAX
+    }
+
+    #[cold]
+    fn drop_looping(&mut self, node: usize, batch: &mut Batch) {
+        let reason = self.stats[node].drops.len() - 1;
+        self.drop_all(node, reason, batch);
+    }
+
+    #[cold]
+    pub(crate) fn drop_unconnected(&mut self, node: usize, port: usize, batch: &mut Batch) {
+        let reason = self.plan.elements[node].class.drops.len() + port;
+        self.drop_all(node, reason, batch);
+    }
+
+    pub(crate) fn drop_all(&mut self, node: usize, reason: usize, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        if let Some(count) = self.stats[node].drops.get_mut(reason) {
+            *count += batch.len() as u64;
+        }
+        if self.taps.watching() {
+            self.taps.dropped(node, reason, batch.iter(), self.now);
+        }
+        batch.clear();
+    }
+
+    pub(crate) fn drop_one(&mut self, node: usize, reason: usize, packet: Packet) {
+        if let Some(count) = self.stats[node].drops.get_mut(reason) {
+            *count += 1;
+        }
+        if self.taps.watching() {
+            self.taps
+                .dropped(node, reason, std::iter::once(&packet), self.now);
+        }
+    }
+}
