@@ -10,13 +10,18 @@ mod fix_ip6_src;
 mod get_ip6_address;
 mod icmp6_error;
 mod icmp6_ping_responder;
+mod icmp6_redirect;
+mod icmp6_types;
+mod ip6_fragmenter;
 mod ip6_hop_by_hop;
 mod ip6_local;
 mod ip6_nd_advertiser;
 mod ip6_nd_solicitor;
 mod ip6_protocol_switch;
+mod ip6_reassembler;
 mod mark_ip6_header;
 mod nd;
+mod pieces;
 mod set_ip6_address;
 #[cfg(test)]
 mod testing;
@@ -34,11 +39,14 @@ pub const CLASSES: &[Class] = &[
     Class::of::<get_ip6_address::GetIP6Address>(),
     Class::of::<icmp6_error::ICMP6Error>(),
     Class::of::<icmp6_ping_responder::ICMP6PingResponder>(),
+    Class::of::<icmp6_redirect::ICMP6Redirect>(),
+    Class::of::<ip6_fragmenter::IP6Fragmenter>(),
     Class::of::<ip6_hop_by_hop::IP6HopByHop>(),
     Class::of::<ip6_local::IP6Local>(),
     Class::of::<ip6_nd_advertiser::IP6NDAdvertiser>(),
     Class::of::<ip6_nd_solicitor::IP6NDSolicitor>(),
     Class::of::<ip6_protocol_switch::IP6ProtocolSwitch>(),
+    Class::of::<ip6_reassembler::IP6Reassembler>(),
     Class::of::<mark_ip6_header::MarkIP6Header>(),
     Class::of::<set_ip6_address::SetIP6Address>(),
 ];

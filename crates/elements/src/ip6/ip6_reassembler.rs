@@ -1,0 +1,296 @@
+//! Puts the fragments of packets to the router together again.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> r :: IP6Reassembler -> Discard;
+//! r[1] -> ICMP6Error(2001:db8::1, timeexceeded, reassembly) -> Discard;
+//! r[2] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
+//! ```
+//!
+//! Only for packets that end here: a router never puts together what it forwards. Packets without
+//! fragment header pass; one that is whole in spite of it loses it (RFC 6946). Fragments are kept
+//! until their packet is complete (RFC 8200, 4.5), which then leaves as if it had come whole.
+//!
+//! A packet that is not complete `TIMEOUT` after its first piece came is given up: its first
+//! fragment, if it is there, leaves by output 1, or is dropped (`timeout`). Fragments that overlap end their packet
+//! and all that still comes of it (`overlap`; RFC 5722); an exact copy is dropped (`duplicate`).
+//! Output 2 gets fragments with a fault that is to be told, noted for ICMP6Error, or drops them (`bad_fragment`): a
+//! length that is no multiple of 8 before the end, a packet longer than 65,535 bytes, a first
+//! fragment without all headers (RFC 7112). A packet that does not fit a buffer is dropped (`too_long`).
+//!
+//! The other fragments of a whole packet count as `merged`. When `DATAGRAMS` are unfinished the oldest
+//! one goes (`evicted`), so memory is bounded: two buffers each.
+//!
+//! Keyword arguments:
+//!
+//! - `TIMEOUT`: default 60s.
+//! - `DATAGRAMS`: unfinished packets, on each core. Default 64.
+
+use super::pieces::{Added, Body, Piece, bad_fragment};
+use super::{chain, fault};
+use crate::prelude::*;
+use std::time::Duration;
+use wire::{Ipv6, ext, ipv6};
+
+const TIMEOUT: u8 = 0;
+const OVERLAP: usize = 1;
+const DUPLICATE: usize = 2;
+const BAD_FRAGMENT: u8 = 3;
+const UNREPORTED: usize = 4;
+const TOO_LONG: usize = 5;
+const MERGED: usize = 6;
+const EVICTED: usize = 7;
+const NO_BUFFER: usize = 8;
+const ECN: usize = 9;
+/// Not a port: the packet is a fragment.
+const TAKE: Verdict = Verdict::out(254);
+
+pub(super) struct Config {
+    timeout: Duration,
+    datagrams: usize,
+}
+
+/// Source, destination and identification.
+type Id = ([u8; 32], u32);
+
+/// A packet that is not complete.
+struct Datagram {
+    id: Id,
+    until: Time,
+    first: Option<(Packet, Piece)>,
+    /// `None`: fragments overlapped, and whatever else comes is dropped.
+    body: Option<Body>,
+}
+
+pub(super) struct IP6Reassembler {
+    config: Arc<Config>,
+    /// Oldest first.
+    unfinished: Vec<Datagram>,
+    /// Maps of finished bodies, to be used again.
+    spare: Vec<Vec<u64>>,
+    whole: u64,
+}
+
+struct Hands<'a, 'b> {
+    element: &'a mut IP6Reassembler,
+    cx: &'a mut Cx<'b>,
+}
+
+/// Looks for a fragment header; takes it off a packet that is whole.
+fn sort(packet: &mut Packet) -> Verdict {
+    let whole = chain::whole(packet).unwrap_or(&[]);
+    match Piece::of(whole) {
+        Some(piece) if piece.is_atomic() => {
+            let len = whole.len();
+            match unwrap(packet, &piece, len) {
+                Some(()) => Verdict::ON,
+                None => Verdict::drop(TOO_LONG as u8),
+            }
+        }
+        Some(_) => TAKE,
+        None => Verdict::ON,
+    }
+}
+
+/// Takes the fragment header out of a packet that ends after `len` bytes.
+fn unwrap(packet: &mut Packet, piece: &Piece, len: usize) -> Option<()> {
+    let offset = packet.network_offset();
+    if !packet.pull(offset) {
+        return None;
+    }
+    packet.truncate(len);
+    let bytes = packet.data_mut();
+    *bytes.get_mut(piece.named_at)? = piece.next;
+    bytes.copy_within(..piece.at, ext::FRAGMENT_LEN);
+    if !packet.pull(ext::FRAGMENT_LEN) {
+        return None;
+    }
+    packet.set_network_offset(0);
+    packet.set_transport_offset(ipv6::LEN);
+    let payload = packet.len().checked_sub(ipv6::LEN)?;
+    Ipv6::new_unchecked(packet.data_mut()).set_payload_len(payload as u16);
+    Some(())
+}
+
+impl IP6Reassembler {
+    fn fragment(&mut self, mut packet: Packet, cx: &mut Cx) {
+        let whole = chain::whole(&packet).unwrap_or(&[]);
+        let Some(piece) = Piece::of(whole) else {
+            return;
+        };
+        if let Some(bad) = bad_fragment(whole, &piece) {
+            let verdict = match fault::note(&mut packet, bad) {
+                true => Verdict::reject(BAD_FRAGMENT, 2),
+                false => Verdict::drop(UNREPORTED as u8),
+            };
+            return cx.send(packet, verdict);
+        }
+        let Some(at) = self.datagram(whole, &piece, cx) else {
+            return cx.drop(packet, NO_BUFFER);
+        };
+        let datagram = &mut self.unfinished[at];
+        let added = match &mut datagram.body {
+            Some(body) => body.add(whole, &piece),
+            None => Added::Overlap,
+        };
+        match added {
+            Added::New => self.keep(at, packet, piece, cx),
+            Added::Duplicate => cx.drop(packet, DUPLICATE),
+            Added::TooLong => cx.drop(packet, TOO_LONG),
+            Added::Overlap => {
+                cx.drop(packet, OVERLAP);
+                self.forbid(at, cx);
+            }
+        }
+    }
+
+    /// The unfinished packet of a piece; a new one if need be.
+    fn datagram(&mut self, whole: &[u8], piece: &Piece, cx: &mut Cx) -> Option<usize> {
+        let id = (*whole.get(8..)?.first_chunk()?, piece.ident);
+        if let Some(at) = self.unfinished.iter().position(|d| d.id == id) {
+            return Some(at);
+        }
+        if self.unfinished.len() >= self.config.datagrams {
+            let oldest = self.unfinished.remove(0);
+            self.end(oldest, Verdict::drop(EVICTED as u8), cx);
+        }
+        let body = Body::new(self.spare.pop().unwrap_or_default())?;
+        let until = cx.now() + self.config.timeout;
+        cx.set_timer(until);
+        self.unfinished.push(Datagram {
+            id,
+            until,
+            first: None,
+            body: Some(body),
+        });
+        Some(self.unfinished.len() - 1)
+    }
+
+    /// Keeps a fragment whose bytes are in the body, and ends a packet that is complete.
+    fn keep(&mut self, at: usize, packet: Packet, piece: Piece, cx: &mut Cx) {
+        let datagram = &mut self.unfinished[at];
+        let complete = datagram.body.as_ref().is_some_and(Body::is_complete);
+        if piece.offset == 0 {
+            datagram.first = Some((packet, piece));
+        } else {
+            cx.drop(packet, MERGED);
+        }
+        if complete {
+            let Datagram { first, body, .. } = self.unfinished.remove(at);
+            if let (Some(first), Some(body)) = (first, body) {
+                self.finish(first, body, cx);
+            }
+        }
+    }
+
+    /// The first fragment becomes the whole packet.
+    fn finish(&mut self, (mut packet, piece): (Packet, Piece), body: Body, cx: &mut Cx) {
+        let len = piece.at + ext::FRAGMENT_LEN + piece.len;
+        let unwrapped = unwrap(&mut packet, &piece, len);
+        match unwrapped.and_then(|()| body.append_to(&mut packet, piece.len)) {
+            Some(true) => {
+                self.whole += 1;
+                cx.emit(0, packet);
+            }
+            // RFC 3168, 5.3: congestion was met by a sender that is not told of it.
+            Some(false) => cx.drop(packet, ECN),
+            None => cx.drop(packet, TOO_LONG),
+        }
+        self.spare.push(body.into_map());
+    }
+
+    /// Forgets what is there of a packet, and drops what will come.
+    fn forbid(&mut self, at: usize, cx: &mut Cx) {
+        let datagram = &mut self.unfinished[at];
+        if let Some((packet, _)) = datagram.first.take() {
+            cx.drop(packet, OVERLAP);
+        }
+        if let Some(body) = datagram.body.take() {
+            self.spare.push(body.into_map());
+        }
+    }
+
+    fn end(&mut self, datagram: Datagram, verdict: Verdict, cx: &mut Cx) {
+        if let Some((packet, _)) = datagram.first {
+            cx.send(packet, verdict);
+        }
+        if let Some(body) = datagram.body {
+            self.spare.push(body.into_map());
+        }
+    }
+}
+
+impl Element for IP6Reassembler {
+    const CLASS: &'static str = "IP6Reassembler";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "timeout?", "problem?"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP6];
+    const SPOILS: Facts = Facts::ETHER;
+    const DROPS: &'static [&'static str] = &[
+        "timeout",
+        "overlap",
+        "duplicate",
+        "bad_fragment",
+        "unreported",
+        "too_long",
+        "merged",
+        "evicted",
+        "no_buffer",
+        "ecn",
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let minute = Duration::from_secs(60);
+        Config {
+            timeout: args.key("TIMEOUT", minute, "when an unfinished packet is given up"),
+            datagrams: args.key("DATAGRAMS", 64, "unfinished packets on each core"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> IP6Reassembler {
+        IP6Reassembler {
+            config: Arc::clone(config),
+            unfinished: Vec::new(),
+            spare: Vec::new(),
+            whole: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        batch.split(
+            &mut Hands { element: self, cx },
+            |packet, _| sort(packet),
+            |packet, verdict, hands| match verdict {
+                TAKE => hands.element.fragment(packet, hands.cx),
+                other => hands.cx.send(packet, other),
+            },
+        );
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let now = cx.now();
+        while self.unfinished.first().is_some_and(|d| d.until <= now) {
+            let datagram = self.unfinished.remove(0);
+            self.end(datagram, Verdict::reject(TIMEOUT, 1), cx);
+        }
+        if let Some(next) = self.unfinished.first() {
+            cx.set_timer(next.until);
+        }
+    }
+
+    fn take(&mut self, old: IP6Reassembler) {
+        self.unfinished = old.unfinished;
+        self.whole = old.whole;
+    }
+
+    const HANDLERS: &'static [Handler<IP6Reassembler>] = &[
+        Handler::sum("whole", "packets put together", |e| e.whole),
+        Handler::sum("length", "unfinished packets", |e| {
+            e.unfinished.len() as u64
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+use super::super::testing::{both, ip6};
+use std::time::Duration;
+use testkit::Bench;
+use wire::ext;
+
+const TEXT: &str = "r :: IP6Reassembler(DATAGRAMS 4) -> out :: Collect;
+        r[1] -> late :: Collect; r[2] -> told :: Collect";
+const SRC: &str = "2001:db8::1";
+const DST: &str = "2001:db8::ff";
+
+/// A fragment of a UDP packet's body.
+fn part(ident: u32, body: &[u8], from: usize, to: usize) -> Vec<u8> {
+    let more = to < body.len();
+    let header = ext::fragment_header(17, from, more, ident);
+    ip6(SRC, DST, 44, 64, &[&header[..], &body[from..to]].concat())
+}
+
+fn body(len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n * 7 + n / 256) as u8).collect()
+}
+
+fn whole(body: &[u8]) -> Vec<u8> {
+    ip6(SRC, DST, 17, 64, body)
+}
+
+fn lost(bench: &Bench, name: &str) -> u64 {
+    bench.drops("r", name)
+}
+
+#[test]
+fn fragments_in_every_order_make_the_packet_that_was_cut() {
+    let data = body(53);
+    let cuts = [(0, 16), (16, 24), (24, 48), (48, 53)];
+    both(TEXT, |bench| {
+        let mut order = vec![0, 1, 2, 3];
+        for n in 0..24u32 {
+            let parts: Vec<_> = order
+                .iter()
+                .map(|&i: &usize| part(n, &data, cuts[i].0, cuts[i].1))
+                .collect();
+            bench.push("r", &parts[..3]);
+            assert!(bench.take("out").is_empty());
+            bench.push("r", &parts[3..]);
+            assert_eq!(bench.take("out"), [whole(&data)], "{order:?}");
+            // The next permutation.
+            let at = (0..3).rev().find(|&i| order[i] < order[i + 1]);
+            if let Some(at) = at {
+                let to = (at + 1..4).rev().find(|&i| order[i] > order[at]).unwrap();
+                order.swap(at, to);
+                order[at + 1..].reverse();
+            }
+        }
+        assert_eq!(lost(bench, "merged"), 24 * 3);
+        assert_eq!(bench.read("r.length"), "0");
+    });
+}
+
+#[test]
+fn what_the_fragmenter_cuts_is_put_together_whatever_its_length_and_headers() {
+    let text = "f :: IP6Fragmenter(1280) -> r :: IP6Reassembler -> out :: Collect";
+    both(text, |bench| {
+        let mut random = 1u64;
+        for _ in 0..300 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(99);
+            let data = body(8 + (random >> 33) as usize % 1800);
+            let packet = match random >> 62 {
+                0 => whole(&data),
+                1 => ip6(
+                    SRC,
+                    DST,
+                    0,
+                    9,
+                    &[&[17, 0, 1, 4, 0, 0, 0, 0][..], &data].concat(),
+                ),
+                2 => ip6(
+                    SRC,
+                    DST,
+                    60,
+                    9,
+                    &[&[17, 0, 1, 4, 0, 0, 0, 0][..], &data].concat(),
+                ),
+                _ => {
+                    let chain = [0x2b, 0, 1, 4, 0, 0, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0];
+                    ip6(SRC, DST, 0, 9, &[&chain[..], &data].concat())
+                }
+            };
+            bench.push("f", &[&packet]);
+            assert_eq!(bench.take("out"), [packet]);
+        }
+    });
+}
+
+#[test]
+fn a_whole_packet_loses_its_fragment_header_and_meets_no_others() {
+    both(TEXT, |bench| {
+        let data = body(40);
+        bench.push("r", &[part(7, &data, 0, 16)]);
+        bench.push("r", &[part(7, &data[..20], 0, 20)]);
+        assert_eq!(bench.take("out"), [whole(&data[..20])]);
+        bench.push("r", &[part(7, &data, 16, 40)]);
+        assert_eq!(bench.take("out"), [whole(&data)]);
+        let other = ip6(SRC, DST, 58, 64, b"\x80\0\0\0\0\0\0\0");
+        bench.push("r", &[&other]);
+        assert_eq!(bench.take("out"), [other]);
+    });
+}
+
+#[test]
+fn overlapping_fragments_end_their_packet_and_copies_do_not() {
+    both(TEXT, |bench| {
+        let data = body(64);
+        bench.push("r", &[part(1, &data, 0, 32), part(1, &data, 0, 32)]);
+        assert_eq!(lost(bench, "duplicate"), 1);
+        bench.push("r", &[part(1, &data, 32, 64), part(1, &data, 32, 64)]);
+        assert_eq!(bench.take("out"), [whole(&data)]);
+        // The last one began a new packet of the same name; an overlap follows.
+        bench.push("r", &[part(1, &data, 24, 64)]);
+        assert_eq!(lost(bench, "overlap"), 1);
+        bench.push("r", &[part(1, &data, 0, 32)]);
+        assert_eq!(lost(bench, "overlap"), 2, "nothing of it is taken any more");
+        let mut other = part(2, &data, 8, 16);
+        bench.push("r", &[&other]);
+        other[50] ^= 1;
+        bench.push("r", &[&other]);
+        assert_eq!(lost(bench, "overlap"), 3, "the same place, other bytes");
+        assert!(bench.take("out").is_empty());
+    });
+}
+
+#[test]
+fn pieces_behind_the_end_and_two_ends_are_overlaps() {
+    both(TEXT, |bench| {
+        let data = body(64);
+        bench.push("r", &[part(1, &data, 32, 64), part(1, &body(72), 64, 72)]);
+        bench.push("r", &[part(2, &data, 32, 64), part(2, &body(40), 32, 40)]);
+        bench.push("r", &[part(3, &data, 40, 48), part(3, &data[..32], 24, 32)]);
+        assert_eq!(lost(bench, "overlap"), 3);
+    });
+}
+
+#[test]
+fn after_a_minute_the_first_fragment_is_handed_back() {
+    both(TEXT, |bench| {
+        let data = body(64);
+        let first = part(1, &data, 0, 32);
+        bench.push("r", &[&first, &part(2, &data, 32, 64)]);
+        bench.advance(Duration::from_secs(59));
+        assert!(bench.take("late").is_empty());
+        bench.advance(Duration::from_secs(2));
+        assert_eq!(bench.take("late"), [first]);
+        assert_eq!(bench.read("r.length"), "0");
+        bench.push("r", &[part(1, &data, 32, 64)]);
+        assert!(bench.take("out").is_empty());
+    });
+}
+
+#[test]
+fn faults_are_told_with_code_and_pointer() {
+    let text = "r :: IP6Reassembler -> Discard; r[2] -> ICMP6Error(2001:db8::ff,
+        parameterproblem) -> out :: Collect";
+    both(text, |bench| {
+        let data = body(64);
+        let odd = part(1, &data, 0, 20);
+        let far = {
+            let header = ext::fragment_header(17, 65528, true, 2);
+            ip6(SRC, DST, 44, 64, &[&header[..], &data[..16]].concat())
+        };
+        let headless = part(3, &data[8..], 0, 0);
+        let half_udp = {
+            let header = ext::fragment_header(6, 0, true, 3);
+            ip6(SRC, DST, 44, 64, &[&header[..], &data[..16]].concat())
+        };
+        for (packet, code, pointer) in [(&odd, 0, 4), (&far, 0, 42), (&half_udp, 3, 0)] {
+            bench.push("r", &[packet]);
+            let out = bench.take("out").remove(0);
+            assert_eq!((out[40], out[41], out[47]), (4, code, pointer));
+        }
+        bench.push("r", &[headless]);
+        assert_eq!(lost(bench, "unreported"), 1);
+    });
+}
+
+#[test]
+fn a_packet_longer_than_a_buffer_is_dropped_by_name() {
+    both(TEXT, |bench| {
+        let room = engine::pool::data_bytes() / 8 * 8;
+        let data = body(room + 2000);
+        bench.push("r", &[part(1, &data, room - 64, room + 64)]);
+        assert_eq!(lost(bench, "too_long"), 1);
+    });
+}
+
+#[test]
+fn marks_of_congestion_are_kept() {
+    both(TEXT, |bench| {
+        let data = body(64);
+        for (one, other, mark) in [
+            (2, 3, Some(3)),
+            (1, 2, Some(1)),
+            (0, 3, None),
+            (3, 3, Some(3)),
+        ] {
+            let mut parts = [part(9, &data, 0, 32), part(9, &data, 32, 64)];
+            parts[0][1] |= one << 4;
+            parts[1][1] |= other << 4;
+            bench.push("r", &parts);
+            let out = bench.take("out");
+            assert_eq!(out.first().map(|p| p[1] >> 4 & 3), mark);
+        }
+        assert_eq!(lost(bench, "ecn"), 1);
+    });
+}
+
+#[test]
+fn a_flood_of_unfinished_packets_takes_bounded_memory() {
+    both(TEXT, |bench| {
+        let before = engine::pool::balance();
+        let data = body(64);
+        for n in 0..1000 {
+            bench.push("r", &[part(n, &data, 0, 32)]);
+        }
+        assert!(engine::pool::balance() - before <= 8);
+        assert_eq!(lost(bench, "evicted"), 996);
+        bench.push("r", &[part(999, &data, 32, 64)]);
+        assert_eq!(bench.take("out"), [whole(&data)]);
+    });
+}
+
+#[test]
+fn fragments_cut_at_every_length_do_no_harm() {
+    both(TEXT, |bench| {
+        let chain = [44, 0, 1, 4, 0, 0, 0, 0];
+        let header = ext::fragment_header(60, 0, true, 1);
+        let rest = [17, 0, 1, 4, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+        let all = [&chain[..], &header, &rest].concat();
+        for len in 0..=all.len() {
+            bench.push("r", &[ip6(SRC, DST, 60, 64, &all[..len])]);
+        }
+        let came = ["out", "told", "late"].map(|port| bench.take(port).len());
+        let dropped: u64 = bench.all_drops().iter().map(|d| d.2).sum();
+        let held: u64 = bench.read("r.length").parse().unwrap();
+        let sum = came.iter().sum::<usize>() as u64 + dropped + held;
+        assert_eq!(sum, all.len() as u64 + 1);
+    });
+}

@@ -1,0 +1,211 @@
+//! Pieces of a fragmented IPv6 packet, and the body that they make (RFC 8200, 4.5).
+
+use super::chain;
+use engine::packet::Packet;
+use wire::ext::{self, BadExt, Report};
+use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
+
+/// A fragment's header, and the bytes behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Offset of the fragment header.
+    pub(super) at: usize,
+    /// Offset of the byte that announces it.
+    pub(super) named_at: usize,
+    /// The header behind it.
+    pub(super) next: u8,
+    pub(super) ident: u32,
+    /// Place in the body, in bytes.
+    pub(super) offset: usize,
+    /// Bytes behind the fragment header.
+    pub(super) len: usize,
+    more: bool,
+}
+
+impl Piece {
+    /// The fragment header of a packet, if it has one.
+    pub(super) fn of(packet: &[u8]) -> Option<Piece> {
+        let link = chain::links(packet).find(|l| l.protocol == proto::FRAGMENT)?;
+        let &[next, _, high, low, a, b, c, d] = packet.get(link.at..)?.first_chunk()?;
+        let word = u16::from_be_bytes([high, low]);
+        Some(Piece {
+            at: link.at,
+            named_at: link.named_at,
+            next,
+            ident: u32::from_be_bytes([a, b, c, d]),
+            offset: usize::from(word & !7),
+            len: packet.len() - link.at - ext::FRAGMENT_LEN,
+            more: word & 1 != 0,
+        })
+    }
+
+    /// Whether the packet is whole.
+    pub(super) fn is_atomic(&self) -> bool {
+        self.offset == 0 && !self.more
+    }
+
+    fn end(&self) -> usize {
+        self.offset + self.len
+    }
+
+    /// Its bytes in the packet.
+    fn bytes<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
+        packet.get(self.at + ext::FRAGMENT_LEN..).unwrap_or(&[])
+    }
+}
+
+/// What is wrong with a fragment by itself.
+pub(super) fn bad_fragment(packet: &[u8], piece: &Piece) -> Option<BadExt> {
+    let fault = |code, pointer, report| {
+        Some(BadExt {
+            code,
+            pointer,
+            report,
+        })
+    };
+    if piece.more && !piece.len.is_multiple_of(8) {
+        return fault(0, 4, Report::Unicast);
+    }
+    if piece.at - ipv6::LEN + piece.end() > usize::from(u16::MAX) {
+        return fault(0, piece.at + 2, Report::Unicast);
+    }
+    if piece.len == 0 {
+        return fault(0, piece.at, Report::Never);
+    }
+    if piece.offset == 0 && !has_all_headers(packet) {
+        let chain = icmp6::parameter_problem::CHAIN;
+        return fault(chain, 0, Report::Unicast);
+    }
+    None
+}
+
+/// RFC 7112, 5: a first fragment holds the upper layer's header too.
+fn has_all_headers(packet: &[u8]) -> bool {
+    let Some(upper) = chain::upper(packet) else {
+        return ext::walk(packet).is_ok_and(|w| w.protocol == proto::NO_NEXT);
+    };
+    let least = match upper.protocol {
+        proto::TCP => tcp::MIN_LEN,
+        proto::UDP => udp::LEN,
+        proto::ICMP6 => icmp6::LEN,
+        _ => 0,
+    };
+    packet.len() >= upper.at + least
+}
+
+/// What became of a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    New,
+    /// All its bytes are there already, and the same.
+    Duplicate,
+    /// Some of its bytes are there already, or it lies behind the end.
+    Overlap,
+    TooLong,
+}
+
+/// What is there of a packet's body: everything behind the fragment header.
+pub(super) struct Body {
+    bytes: Packet,
+    /// A bit for every eight bytes that are there.
+    map: Vec<u64>,
+    units: usize,
+    /// Length, once the last piece has come.
+    len: Option<usize>,
+    /// Whether a piece had met congestion, and whether one could not be marked.
+    ecn: (bool, bool),
+}
+
+impl Body {
+    /// An empty body that uses the memory of `map`; `None` if the pool has run dry.
+    pub(super) fn new(mut map: Vec<u64>) -> Option<Body> {
+        let mut bytes = Packet::new()?;
+        let room = bytes.tailroom();
+        bytes.put(room)?;
+        map.clear();
+        map.resize(room.div_ceil(8).div_ceil(64), 0);
+        Some(Body {
+            bytes,
+            map,
+            units: 0,
+            len: None,
+            ecn: (false, false),
+        })
+    }
+
+    /// The memory of the map.
+    pub(super) fn into_map(self) -> Vec<u64> {
+        self.map
+    }
+
+    fn has(&self, unit: usize) -> bool {
+        self.map
+            .get(unit / 64)
+            .is_some_and(|w| w >> (unit % 64) & 1 != 0)
+    }
+
+    /// Takes in a piece that is sound by itself.
+    pub(super) fn add(&mut self, packet: &[u8], piece: &Piece) -> Added {
+        let (from, end) = (piece.offset, piece.end());
+        if end > self.bytes.len() {
+            return Added::TooLong;
+        }
+        let (first, behind) = (from / 8, end.div_ceil(8));
+        let there = (first..behind).filter(|&unit| self.has(unit)).count();
+        let last_known = !piece.more && self.len == Some(end);
+        if there == behind - first && (piece.more || last_known) {
+            let same = self.bytes.data().get(from..end) == Some(piece.bytes(packet));
+            return if same {
+                Added::Duplicate
+            } else {
+                Added::Overlap
+            };
+        }
+        let ends_elsewhere = match self.len {
+            Some(len) => end > len || !piece.more,
+            None => !piece.more && (behind..64 * self.map.len()).any(|unit| self.has(unit)),
+        };
+        if there > 0 || ends_elsewhere {
+            return Added::Overlap;
+        }
+        if let Some(place) = self.bytes.data_mut().get_mut(from..end) {
+            place.copy_from_slice(piece.bytes(packet));
+        }
+        for unit in first..behind {
+            self.map[unit / 64] |= 1 << (unit % 64);
+        }
+        self.units += behind - first;
+        if !piece.more {
+            self.len = Some(end);
+        }
+        match Ipv6::new_unchecked(packet).ecn() {
+            3 => self.ecn.0 = true,
+            0 => self.ecn.1 = true,
+            _ => {}
+        }
+        Added::New
+    }
+
+    /// Whether nothing is missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.len.is_some_and(|len| len.div_ceil(8) == self.units)
+    }
+
+    /// Puts what follows the first `from` bytes behind a packet that has these, and sets its lengths.
+    /// `None` if there is no room, `Some(false)` if the marks of congestion do not fit together.
+    pub(super) fn append_to(&self, packet: &mut Packet, from: usize) -> Option<bool> {
+        let rest = self.bytes.data().get(from..self.len?)?;
+        if packet.tailroom() < rest.len() && !packet.realign(engine::packet::HEADROOM) {
+            return None;
+        }
+        packet.put(rest.len())?.copy_from_slice(rest);
+        let payload = u16::try_from(packet.len().checked_sub(ipv6::LEN)?).ok()?;
+        let mut ip = Ipv6::new_unchecked(packet.data_mut());
+        ip.set_payload_len(payload);
+        if self.ecn.0 {
+            let class = ip.traffic_class() | 3;
+            ip.set_traffic_class(class);
+        }
+        Some(self.ecn != (true, true))
+    }
+}
