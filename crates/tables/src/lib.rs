@@ -2,11 +2,9 @@
 //!
 //! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe`.
 //! What several workers read is made of atomics ([`fib`], [`neighbours`], [`bucket`]) or is an
-//! immutable value that the engine publishes ([`groups`]). A [`wheel`] has one owner.
 
 pub mod bucket;
 pub mod fib;
 pub mod groups;
 pub mod neighbours;
 pub mod sample;
-pub mod wheel;
