@@ -27,6 +27,8 @@ mod limit;
 mod neighbour;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;
+/// Classes that look routes up.
+pub mod route;
 /// Classes that make packets.
 pub mod source;
 
@@ -45,6 +47,7 @@ pub const CLASSES: &[&[Class]] = &[
     ip4::CLASSES,
     ip6::CLASSES,
     queue::CLASSES,
+    route::CLASSES,
     source::CLASSES,
 ];
 

@@ -95,11 +95,17 @@ impl Groups {
     /// the flow's hash; none if `id` is 0, unknown, or all members are down.
     #[inline]
     pub fn next_hop(&self, id: u16, flow_hash: u32) -> Option<&Member> {
+        self.next_hop_with(id, || flow_hash)
+    }
+
+    /// As [`next_hop`](Self::next_hop); the hash is asked for only if there is a choice.
+    #[inline]
+    pub fn next_hop_with(&self, id: u16, flow_hash: impl FnOnce() -> u32) -> Option<&Member> {
         match self.0.get(usize::from(id).wrapping_sub(1))? {
             Choice::Nothing => None,
             Choice::One(member) => Some(member),
             Choice::Several(group) => {
-                let bucket = (u64::from(flow_hash) * group.buckets.len() as u64) >> 32;
+                let bucket = (u64::from(flow_hash()) * group.buckets.len() as u64) >> 32;
                 group
                     .members
                     .get(usize::from(group.buckets[bucket as usize]))

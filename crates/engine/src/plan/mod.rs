@@ -444,7 +444,9 @@ fn check_side(
     errors: &mut Vec<Diagnostic>,
 ) -> usize {
     let (least, most) = Ports::range(names);
-    let most = configured.unwrap_or(most);
+    // `+` names as many ports as the configuration says, `*` at least as many.
+    let open = names.last().is_some_and(|n| n.ends_with('*'));
+    let most = configured.filter(|_| !open).unwrap_or(most);
     let mut wrong = |message: String, help: String| {
         errors.push(
             Diagnostic::error("ports", format!("in `{}`: {message}", title(element)))
@@ -486,7 +488,8 @@ fn check_side(
         }));
     for port in 0..count.min(most) {
         let free = Ports::optional(names, port)
-            && (configured.is_none() || names.get(port).is_some_and(|n| n.ends_with('?')));
+            && (configured.is_none_or(|n| open && port >= n)
+                || names.get(port).is_some_and(|n| n.ends_with('?')));
         if !used.get(port).copied().unwrap_or(false) && !free {
             let name = Ports::port_name(names, port);
             let help = if side == "output" {

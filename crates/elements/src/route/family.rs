@@ -1,0 +1,138 @@
+//! What route lookup does differently for IPv4 and for IPv6.
+
+use engine::args::Names;
+use engine::element::Facts;
+use engine::packet::Packet;
+use engine::units::FromArg;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use tables::fib::{Fib, Prefix};
+use wire::{FlowKey, Prefix4, Prefix6};
+
+/// An IP version whose addresses have `N` bytes.
+pub(super) trait Family<const N: usize>: 'static {
+    /// An address as the table wants it.
+    type Key: Copy;
+    /// The fact that the destination annotation is set.
+    const DST: Facts;
+
+    /// The destination annotation.
+    fn key(packet: &Packet) -> Self::Key;
+    fn set_dst(packet: &mut Packet, gateway: IpAddr);
+    fn lookup_bulk(fib: &Fib<N>, keys: &[Self::Key], ids: &mut [u16]);
+    /// A hash of the packet's flow, the same for all its packets.
+    fn flow_hash(packet: &Packet, seed: u32) -> u32;
+
+    /// Parses an address, and looks it up if there is a table.
+    fn lookup(fib: &Fib<N>, address: &str) -> Result<u16, String>;
+    fn prefix(text: &str, names: &Names) -> Result<Prefix<N>, String>;
+    /// The gateway, `None` if it is the unspecified address.
+    fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String>;
+    fn show(prefix: Prefix<N>) -> String;
+}
+
+/// IPv4.
+pub(super) struct V4;
+
+impl Family<4> for V4 {
+    type Key = u32;
+    const DST: Facts = Facts::DST4;
+
+    #[inline]
+    fn key(packet: &Packet) -> u32 {
+        u32::from_be_bytes(packet.anno().dst4())
+    }
+
+    #[inline]
+    fn set_dst(packet: &mut Packet, gateway: IpAddr) {
+        if let IpAddr::V4(gateway) = gateway {
+            packet.anno_mut().set_dst4(gateway.octets());
+        }
+    }
+
+    #[inline]
+    fn lookup_bulk(fib: &Fib<4>, keys: &[u32], ids: &mut [u16]) {
+        fib.lookup_bulk(keys, ids);
+    }
+
+    #[inline]
+    fn flow_hash(packet: &Packet, seed: u32) -> u32 {
+        FlowKey::of_ip4(packet.network()).map_or(0, |flow| flow.hash(seed))
+    }
+
+    fn lookup(fib: &Fib<4>, address: &str) -> Result<u16, String> {
+        let address: Ipv4Addr = engine::units::parse(address)?;
+        Ok(fib.lookup(address.to_bits()))
+    }
+
+    fn prefix(text: &str, names: &Names) -> Result<Prefix<4>, String> {
+        // The usual form first: tables are long, and names are not looked for in it.
+        if let Ok((address, length)) = Prefix4::parse_host(text) {
+            return Ok(Prefix::new(address.octets(), length));
+        }
+        let prefix = Prefix4::from_arg(text, names);
+        let host = |_| Ipv4Addr::from_arg(text, names).map(|a| Prefix4::new(a, 32));
+        prefix.clone().or_else(host).or(prefix).map(Prefix::from)
+    }
+
+    fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String> {
+        let address = Ipv4Addr::from_arg(text, names)?;
+        Ok((!address.is_unspecified()).then_some(address.into()))
+    }
+
+    fn show(prefix: Prefix<4>) -> String {
+        Prefix4::from(prefix).to_string()
+    }
+}
+
+/// IPv6.
+pub(super) struct V6;
+
+impl Family<16> for V6 {
+    type Key = [u8; 16];
+    const DST: Facts = Facts::DST6;
+
+    #[inline]
+    fn key(packet: &Packet) -> [u8; 16] {
+        packet.anno().dst6()
+    }
+
+    #[inline]
+    fn set_dst(packet: &mut Packet, gateway: IpAddr) {
+        if let IpAddr::V6(gateway) = gateway {
+            packet.anno_mut().set_dst6(gateway.octets());
+        }
+    }
+
+    #[inline]
+    fn lookup_bulk(fib: &Fib<16>, keys: &[[u8; 16]], ids: &mut [u16]) {
+        fib.lookup_bulk(keys, ids);
+    }
+
+    #[inline]
+    fn flow_hash(packet: &Packet, seed: u32) -> u32 {
+        FlowKey::of_ip6(packet.network()).map_or(0, |flow| flow.hash(seed))
+    }
+
+    fn lookup(fib: &Fib<16>, address: &str) -> Result<u16, String> {
+        let address: Ipv6Addr = engine::units::parse(address)?;
+        Ok(fib.lookup(&address.octets()))
+    }
+
+    fn prefix(text: &str, names: &Names) -> Result<Prefix<16>, String> {
+        if let Ok((address, length)) = Prefix6::parse_host(text) {
+            return Ok(Prefix::new(address.octets(), length));
+        }
+        let prefix = Prefix6::from_arg(text, names);
+        let host = |_| Ipv6Addr::from_arg(text, names).map(|a| Prefix6::new(a, 128));
+        prefix.clone().or_else(host).or(prefix).map(Prefix::from)
+    }
+
+    fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String> {
+        let address = Ipv6Addr::from_arg(text, names)?;
+        Ok((!address.is_unspecified()).then_some(address.into()))
+    }
+
+    fn show(prefix: Prefix<16>) -> String {
+        Prefix6::from(prefix).to_string()
+    }
+}

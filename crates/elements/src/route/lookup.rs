@@ -1,0 +1,365 @@
+//! Route lookup, the element behind all its class names.
+
+use super::family::Family;
+use super::syntax::{Hops, PORTS_MAX, Parser};
+use super::table::{Table, Which};
+use crate::prelude::*;
+use engine::args::{Arg, Names};
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tables::fib::Prefix;
+use tables::groups::Member;
+
+const NO_ROUTE: u8 = 0;
+const NO_NEXT_HOP: u8 = 1;
+/// Handlers that only read.
+const READERS: usize = 4;
+/// As a port: not connected, so that packets are dropped.
+const NOWHERE: u8 = u8::MAX;
+
+/// What makes a class of route lookup.
+pub(super) trait Kind<const N: usize>: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Whether there are no handlers to change routes.
+    const FIXED: bool = false;
+    /// The IP version.
+    type Family: Family<N>;
+}
+
+pub(super) struct Config<const N: usize> {
+    table: Table<N>,
+    no_route: Option<u8>,
+    /// The highest port that the configuration names.
+    port_max: Option<u16>,
+    /// Outputs of the running element; 0 until it runs.
+    outputs: AtomicUsize,
+    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    seed: u32,
+}
+
+impl<const N: usize> Config<N> {
+    fn check_ports(&self, hops: &[Member]) -> Result<(), String> {
+        let outputs = self.outputs.load(Relaxed);
+        match hops.iter().find(|hop| usize::from(hop.port) >= outputs) {
+            Some(hop) if outputs > 0 => Err(format!(
+                "there is no output {}, only 0 to {}",
+                hop.port,
+                outputs - 1
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) struct Lookup<K: Kind<N>, const N: usize> {
+    config: Arc<Config<N>>,
+    outputs: usize,
+    no_route: u8,
+    keys: Vec<<K::Family as Family<N>>::Key>,
+    ids: Vec<u16>,
+    verdicts: Vec<Verdict>,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind<N>, const N: usize> Lookup<K, N> {
+    /// Those that only read come first.
+    const ALL: &'static [Handler<Self>] = &[
+        Handler::shared("table", "a route per line", |config: &Config<N>, _| {
+            Ok(config.table.show(K::Family::show))
+        }),
+        Handler::shared(
+            "lookup",
+            "`ADDRESS`: its port and gateway; -1 without route",
+            |config: &Config<N>, address| {
+                let id = K::Family::lookup(config.table.fib(), address)?;
+                Ok(answer(&config.table.hops(id)))
+            },
+        ),
+        Handler::shared("length", "number of routes", |config: &Config<N>, _| {
+            Ok(config.table.len().to_string())
+        }),
+        Handler::shared(
+            "groups",
+            "a group of next hops per line: id, routes, and each next hop, up or down",
+            |config: &Config<N>, _| Ok(config.table.show_groups()),
+        ),
+        Handler::action(
+            "add",
+            "`ROUTE`: adds one that is new",
+            |config: &Config<N>, v| {
+                control::<K, N>(config, &format!("add {v}")).map_err(|(_, wrong)| wrong)
+            },
+        ),
+        Handler::action(
+            "set",
+            "`ROUTE`: adds or changes one",
+            |config: &Config<N>, v| {
+                control::<K, N>(config, &format!("set {v}")).map_err(|(_, wrong)| wrong)
+            },
+        ),
+        Handler::action(
+            "remove",
+            "`ADDRESS/MASK [GATEWAY] [PORT]`: removes a route",
+            |config: &Config<N>, v| {
+                control::<K, N>(config, &format!("remove {v}")).map_err(|(_, wrong)| wrong)
+            },
+        ),
+        Handler::action(
+            "ctrl",
+            "add, set and remove lines, carried out all or not at all",
+            |config: &Config<N>, lines| {
+                control::<K, N>(config, lines)
+                    .map_err(|(line, wrong)| format!("line {line}: {wrong}"))
+            },
+        ),
+        Handler::action("flush", "removes all routes", |config: &Config<N>, _| {
+            config.table.flush();
+            Ok(String::new())
+        }),
+        Handler::action(
+            "next_hop_down",
+            "`GATEWAY [PORT]` or `- PORT`: takes it out of all groups; returns how many",
+            |config: &Config<N>, v| set_up::<K, N>(config, v, false),
+        ),
+        Handler::action(
+            "next_hop_up",
+            "`GATEWAY [PORT]` or `- PORT`: puts it back; returns how many groups changed",
+            |config: &Config<N>, v| set_up::<K, N>(config, v, true),
+        ),
+    ];
+}
+
+impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
+    const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
+    const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
+    const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
+
+    type Config = Config<N>;
+
+    fn configure(args: &mut Args) -> Config<N> {
+        let no_route: Option<u8> = args.key_maybe("NOROUTE", "port for packets without route");
+        let file: Option<String> = args.key_maybe("ROUTES", "file with a route per line");
+        let given = args.rest("ROUTE", "ADDRESS/MASK [GATEWAY] PORT", "a route");
+        let names = args.names().clone();
+        let mut routes = Vec::new();
+        if let Some(file) = file {
+            read_file::<K, N>(&file, &names, &mut routes, args);
+        }
+        let mut parser = Parser::new(&names);
+        for arg in &given {
+            match parser.route::<K::Family, N>(&arg.words().join(" ")) {
+                Ok(route) => routes.push(route),
+                Err(wrong) => refuse(args, arg, &wrong),
+            }
+        }
+        if no_route == Some(NOWHERE) {
+            args.error_in_whole("there is no port 255", "give NOROUTE a lower one");
+        }
+        let ports = routes
+            .iter()
+            .flat_map(|(_, hops)| hops.iter().map(|h| h.port));
+        let port_max = ports.chain(no_route.map(u16::from)).max();
+        let table = Table::new(routes).unwrap_or_else(|(_, wrong)| {
+            args.error_in_whole(wrong, "leave some of the routes out");
+            Table::empty()
+        });
+        Config {
+            table,
+            no_route,
+            port_max: port_max.filter(|&port| port < PORTS_MAX),
+            outputs: AtomicUsize::new(0),
+            seed: RandomState::new().hash_one(0) as u32,
+        }
+    }
+
+    fn new(config: &Arc<Config<N>>, init: &Init) -> Self {
+        config.outputs.store(init.outputs, Relaxed);
+        Lookup {
+            no_route: config.no_route.unwrap_or(NOWHERE),
+            config: Arc::clone(config),
+            outputs: init.outputs,
+            keys: Vec::new(),
+            ids: Vec::new(),
+            verdicts: Vec::new(),
+            kind: PhantomData,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let table = &self.config.table;
+        self.keys.clear();
+        self.keys.extend(batch.iter().map(K::Family::key));
+        self.ids.resize(batch.len(), 0);
+        K::Family::lookup_bulk(table.fib(), &self.keys, &mut self.ids);
+        // After the lookup: groups of an earlier moment might lack an id that it gave.
+        let groups = table.groups().read(cx.reader());
+        self.verdicts.clear();
+        for (packet, &id) in batch.iter_mut().zip(&self.ids) {
+            let seed = self.config.seed;
+            let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
+            let verdict = match next_hop {
+                Some(hop) if usize::from(hop.port) < self.outputs => {
+                    if let Some(gateway) = hop.gateway {
+                        K::Family::set_dst(packet, gateway);
+                    }
+                    packet.anno_mut().group = id;
+                    Verdict::out(hop.port as u8) // below PORTS_MAX
+                }
+                _ if id == 0 => Verdict::reject(NO_ROUTE, self.no_route),
+                _ => Verdict::reject(NO_NEXT_HOP, self.no_route),
+            };
+            self.verdicts.push(verdict);
+        }
+        let mut verdicts = self.verdicts.iter();
+        batch.split(
+            cx,
+            |_, _| verdicts.next().copied().unwrap_or(Verdict::ON),
+            |packet, verdict, cx| cx.send(packet, verdict),
+        );
+    }
+
+    fn inherit(config: &mut Config<N>, old: &Config<N>) {
+        config.table.inherit(&old.table);
+        config.seed = old.seed; // flows stay on their next hops
+    }
+
+    fn port_count(config: &Config<N>) -> (Option<usize>, Option<usize>) {
+        (None, config.port_max.map(|port| usize::from(port) + 1))
+    }
+
+    const HANDLERS: &'static [Handler<Self>] = if K::FIXED {
+        Self::ALL.split_at(READERS).0
+    } else {
+        Self::ALL
+    };
+}
+
+/// The hash that the port or an element before has stored, or else ours, stored for those behind.
+#[inline]
+fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
+    match packet.hash() {
+        0 => {
+            let hash = F::flow_hash(packet, seed).max(1);
+            packet.set_hash(hash);
+            hash
+        }
+        hash => hash,
+    }
+}
+
+fn refuse(args: &mut Args, arg: &Arg, wrong: &str) {
+    args.error_with_help(
+        arg,
+        format!("in `{}` {wrong}", arg.raw),
+        "a route is ADDRESS/MASK [GATEWAY] PORT, and more next hops follow behind `|`",
+    );
+}
+
+fn read_file<K: Kind<N>, const N: usize>(
+    file: &str,
+    names: &Names,
+    routes: &mut Vec<(Prefix<N>, Hops)>,
+    args: &mut Args,
+) {
+    let text = match std::fs::read_to_string(file) {
+        Ok(text) => text,
+        Err(wrong) => {
+            let help = "ROUTES names a text file, from where the router was started";
+            return args.error_in_whole(format!("cannot read `{file}`: {wrong}"), help);
+        }
+    };
+    let mut parser = Parser::new(names);
+    for (number, line) in lines(&text) {
+        match parser.route::<K::Family, N>(line) {
+            Ok(route) => routes.push(route),
+            Err(wrong) => {
+                let message = format!("in `{file}`, line {number}: {wrong}");
+                return args.error_in_whole(message, "each line is a route");
+            }
+        }
+    }
+}
+
+/// Lines that say something, with their numbers. `#` starts a comment.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate();
+    let bare = lines.map(|(i, l)| (i + 1, l.split('#').next().unwrap_or(l).trim()));
+    bare.filter(|(_, line)| !line.is_empty())
+}
+
+/// Carries out lines of `ctrl`. The error names the line.
+fn control<K: Kind<N>, const N: usize>(
+    config: &Config<N>,
+    text: &str,
+) -> Result<String, (usize, String)> {
+    use super::syntax::Command::{Add, Remove, Set};
+    let names = Names::default();
+    let mut parser = Parser::new(&names);
+    let (mut commands, mut numbers) = (Vec::new(), Vec::new());
+    for (number, line) in lines(text) {
+        let command = parser.command::<K::Family, N>(line);
+        let command = command.map_err(|wrong| (number, wrong))?;
+        match &command {
+            Add(_, hops) | Set(_, hops) => {
+                config.check_ports(hops).map_err(|wrong| (number, wrong))?;
+            }
+            Remove(..) => {}
+        }
+        commands.push(command);
+        numbers.push(number);
+    }
+    let done = config.table.apply(&commands, K::Family::show);
+    done.map(|()| String::new())
+        .map_err(|(at, wrong)| (numbers.get(at).copied().unwrap_or(0), wrong))
+}
+
+fn set_up<K: Kind<N>, const N: usize>(
+    config: &Config<N>,
+    value: &str,
+    up: bool,
+) -> Result<String, String> {
+    let words: Vec<&str> = value.split_ascii_whitespace().collect();
+    let (gateway, port) = match words.as_slice() {
+        [gateway] => (*gateway, None),
+        [gateway, port] => (*gateway, Some(engine::units::parse(port)?)),
+        _ => return Err("write GATEWAY, GATEWAY PORT or - PORT".to_owned()),
+    };
+    let gateway = match gateway {
+        "-" => None,
+        text => K::Family::gateway(text, &Names::default())
+            .map_err(|wrong| format!("the gateway {wrong}"))?,
+    };
+    if gateway.is_none() && port.is_none() {
+        return Err("without a gateway the port says which next hop it is".to_owned());
+    }
+    Ok(config.table.set_up(up, Which { gateway, port }).to_string())
+}
+
+/// What `lookup` answers: port and gateway of each next hop.
+fn answer(hops: &[Member]) -> String {
+    let each = hops.iter().map(|hop| {
+        let weight = match hop.weight {
+            1 => String::new(),
+            n => format!(" WEIGHT {n}"),
+        };
+        match hop.gateway {
+            Some(gateway) => format!("{} {gateway}{weight}", hop.port),
+            None => format!("{}{weight}", hop.port),
+        }
+    });
+    match hops {
+        [] => "-1".to_owned(),
+        _ => each.collect::<Vec<_>>().join(" | "),
+    }
+}
+
+#[cfg(test)]
+#[path = "lookup_tests.rs"]
+mod tests;

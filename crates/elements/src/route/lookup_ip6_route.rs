@@ -1,0 +1,32 @@
+//! Looks up where IPv6 packets go next: longest-prefix match.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> CheckIP6Header
+//!     -> rt :: LookupIP6Route(
+//!         2001:db8::1/128 ::0 0,
+//!         2001:db8::/64 1,
+//!         ::0/0 2001:db8::fe 1);
+//! rt[0] -> Discard;   // for us
+//! rt[1] -> Discard;
+//! ```
+//!
+//! The destination annotation is looked up. A packet leaves by the port of the longest route that
+//! matches; if the route names a gateway (not `::0`), the annotation becomes its address. Several
+//! next hops, handlers and what becomes of packets without route are as in DirectIPLookup.
+//!
+//! Arguments:
+//!
+//! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
+//! - `NOROUTE`: the port for packets without route.
+//! - `ROUTES`: a file with a route per line, read when the configuration is new.
+
+use super::{family::V6, lookup::Kind};
+use crate::prelude::*;
+
+pub(super) struct Ip6Route;
+
+impl Kind<16> for Ip6Route {
+    const CLASS: &'static str = "LookupIP6Route";
+    const MANUAL: &'static str = manual!();
+    type Family = V6;
+}

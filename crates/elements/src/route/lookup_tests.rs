@@ -1,0 +1,366 @@
+use engine::packet::Packet;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use testkit::{Bench, Rng, ip4, ip6};
+
+const ALL: [&str; 4] = [
+    "DirectIPLookup",
+    "RadixIPLookup",
+    "RangeIPLookup",
+    "LinearIPLookup",
+];
+
+fn text(class: &str, routes: &str) -> String {
+    format!(
+        "rt :: {class}({routes}) -> a :: Collect;
+         rt[1] -> b :: Collect; rt[2] -> c :: Collect"
+    )
+}
+
+fn bench(routes: &str) -> Bench {
+    Bench::new(crate::CLASSES, &text("DirectIPLookup", routes))
+}
+
+fn packet(dst: &str, port: u16) -> Packet {
+    let dst: Ipv4Addr = dst.parse().expect("an address");
+    let bytes = ip4().src("10.9.9.9").dst(dst).udp(port, 53).bytes();
+    let mut packet = Packet::from_bytes(&bytes).expect("it fits");
+    packet.set_network_offset(0);
+    packet.anno_mut().set_dst4(dst.octets());
+    packet
+}
+
+/// Where packets to these destinations go next, of those that leave by `output`.
+fn next(bench: &mut Bench, output: &str) -> Vec<String> {
+    let packets = bench.take_packets(output);
+    let each = packets
+        .iter()
+        .map(|p| Ipv4Addr::from(p.anno.dst4()).to_string());
+    each.collect()
+}
+
+fn send(bench: &mut Bench, to: &[&str]) {
+    bench.push_packets("rt", 0, to.iter().map(|dst| packet(dst, 1)).collect());
+}
+
+fn lookup(bench: &mut Bench, address: &str) -> String {
+    bench.try_read("rt.lookup", address).expect("an address")
+}
+
+#[test]
+fn the_longest_prefix_decides_the_port_and_the_gateway() {
+    for class in ALL.into_iter().chain(["StaticIPLookup"]) {
+        for make in [Bench::new, Bench::strict] {
+            let routes =
+                "18.26.4.24/32 0, 18.26.4/24 1, 0/0 18.26.4.1 2, 18.26.4.128/25 10.0.0.9 1";
+            let mut bench = make(crate::CLASSES, &text(class, routes));
+            send(
+                &mut bench,
+                &[
+                    "18.26.4.24",
+                    "18.26.4.200",
+                    "1.2.3.4",
+                    "18.26.4.7",
+                    "0.0.0.0",
+                ],
+            );
+            assert_eq!(next(&mut bench, "a"), ["18.26.4.24"]);
+            assert_eq!(next(&mut bench, "b"), ["10.0.0.9", "18.26.4.7"]);
+            assert_eq!(next(&mut bench, "c"), ["18.26.4.1", "18.26.4.1"]);
+            assert!(bench.all_drops().is_empty());
+        }
+    }
+}
+
+/// The steps and answers of Click's own test of its lookup elements (test/ip/iplookups-01).
+#[test]
+fn routes_come_and_go_by_handlers_with_clicks_answers() {
+    for class in ALL {
+        let mut bench = Bench::new(crate::CLASSES, &text(class, ""));
+        for (handler, value, answer) in [
+            ("add", "18.26/16 1.0.0.1 0", "0 1.0.0.1"),
+            ("add", "18.26.0/18 2.0.0.2 1", "1 2.0.0.2"),
+            ("add", "18.26.0/17 3.0.0.3 2", "1 2.0.0.2"),
+            ("remove", "18.26.0/18 2.0.0.2 1", "2 3.0.0.3"),
+            ("remove", "18.26.0/16 1.0.0.1 0", "2 3.0.0.3"),
+            ("add", "18.26.0/12 4.0.0.4 0", "2 3.0.0.3"),
+            ("remove", "18.26.0/17 3.0.0.3 2", "0 4.0.0.4"),
+            ("add", "0.0.0.0/32 99.99.99.99 0", "0 4.0.0.4"),
+            ("add", "18.26.4.9/32 5.0.0.5 0", "0 5.0.0.5"),
+            ("remove", "18.26.4.9/32 5.0.0.5 0", "0 4.0.0.4"),
+            ("set", "18.26.0/12 7.0.0.7 0", "0 7.0.0.7"),
+            ("remove", "18.26.0/12", "-1"),
+        ] {
+            bench.write(&format!("rt.{handler}"), value);
+            assert_eq!(
+                lookup(&mut bench, "18.26.4.9"),
+                answer,
+                "{class} {handler} {value}"
+            );
+        }
+    }
+}
+
+#[test]
+fn changes_that_make_no_sense_are_refused() {
+    let mut bench = bench("18.26/12 4.0.0.4 0, 10/8 1");
+    let mut refused = |handler: &str, value: &str| {
+        bench
+            .try_write(&format!("rt.{handler}"), value)
+            .expect_err(value)
+    };
+    assert_eq!(
+        refused("add", "18.26/12 6.0.0.6 0"),
+        "conflict with existing route '18.16.0.0/12 4.0.0.4 0'"
+    );
+    assert!(refused("remove", "18.26/13").contains("no such route to 18.24.0.0/13"));
+    assert!(refused("remove", "18.26/12 4.0.0.5 0").contains("no such route"));
+    assert!(refused("set", "18.26/12 3").contains("there is no output 3, only 0 to 2"));
+    assert!(refused("ctrl", "add 1/8 1\n\n set 2/8").contains("line 3: a route is written"));
+    assert_eq!(bench.read("rt.length"), "2");
+    assert_eq!(
+        bench.read("rt.table"),
+        "10.0.0.0/8 - 1\n18.16.0.0/12 4.0.0.4 0\n"
+    );
+    let fixed =
+        Bench::new(crate::CLASSES, &text("StaticIPLookup", "0/0 0")).try_write("rt.add", "");
+    assert!(fixed.expect_err("it is static").contains("no handler"));
+}
+
+#[test]
+fn several_changes_are_made_all_or_none() {
+    let mut bench = bench("10/8 1, 20/8 1.1.1.1 2");
+    let before = bench.read("rt.table");
+    for bad in ["add 10/8 0", "remove 11/8", "remove 20/8 1.1.1.2 2"] {
+        let lines = format!("set 10/8 0\nremove 20/8\nadd 30/8 0\nset 20/9 0 # and\n{bad}");
+        let wrong = bench.try_write("rt.ctrl", &lines).expect_err(bad);
+        assert!(wrong.starts_with("line 5: "), "{wrong}");
+        assert_eq!(bench.read("rt.table"), before);
+    }
+    bench.write("rt.ctrl", "set 10/8 0\nremove 20/8\nadd 30/8 0");
+    assert_eq!(bench.read("rt.table"), "10.0.0.0/8 - 0\n30.0.0.0/8 - 0\n");
+    bench.write("rt.flush", "");
+    assert_eq!(bench.read("rt.table"), "");
+}
+
+#[test]
+fn packets_without_route_are_dropped_by_name_or_leave_by_their_port() {
+    let mut bench = bench("10/8 0");
+    send(&mut bench, &["10.0.0.1", "11.0.0.1"]);
+    assert_eq!(next(&mut bench, "a"), ["10.0.0.1"]);
+    assert_eq!(bench.drops("rt", "no_route"), 1);
+    let text = text("DirectIPLookup", "10/8 1.2.3.4 0, NOROUTE 2");
+    bench.reload(&text).unwrap_or_else(|e| panic!("{e}"));
+    send(&mut bench, &["10.0.0.1", "11.0.0.1"]);
+    assert_eq!(next(&mut bench, "c"), ["11.0.0.1"]);
+    bench.write("rt.next_hop_down", "1.2.3.4");
+    send(&mut bench, &["10.0.0.1"]);
+    assert_eq!(
+        next(&mut bench, "c"),
+        ["10.0.0.1"],
+        "its annotation unchanged"
+    );
+}
+
+fn flows() -> impl Iterator<Item = Packet> {
+    (0..200).map(|port| packet("10.0.0.1", port))
+}
+
+/// The gateway of each flow.
+fn spread(bench: &mut Bench) -> Vec<(u16, String)> {
+    bench.push_packets("rt", 0, flows().collect());
+    let mut all = Vec::new();
+    for output in ["a", "b", "c"] {
+        for packet in bench.take_packets(output) {
+            let port = u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]);
+            assert_ne!(packet.anno.group, 0);
+            all.push((port, Ipv4Addr::from(packet.anno.dst4()).to_string()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn flows_are_spread_by_weight_stay_and_move_only_if_they_must() {
+    let mut bench = bench("10/8 1.0.0.1 0 | 1.0.0.2 1 WEIGHT 2 | 1.0.0.3 2, 11/8 1.0.0.2 1");
+    let before = spread(&mut bench);
+    let count = |all: &[(u16, String)], hop: &str| all.iter().filter(|(_, g)| g == hop).count();
+    for (hop, share) in [
+        ("1.0.0.1", 20..80),
+        ("1.0.0.2", 60..140),
+        ("1.0.0.3", 20..80),
+    ] {
+        assert!(
+            share.contains(&count(&before, hop)),
+            "{hop}: {}",
+            count(&before, hop)
+        );
+    }
+    assert_eq!(spread(&mut bench), before);
+    assert_eq!(
+        bench.try_write("rt.next_hop_down", "1.0.0.2"),
+        Ok("2".to_owned())
+    );
+    let without = spread(&mut bench);
+    assert_eq!((without.len(), count(&without, "1.0.0.2")), (200, 0));
+    for (was, is) in before.iter().zip(&without) {
+        assert!(was == is || was.1 == "1.0.0.2", "it moved without need");
+    }
+    assert!(bench.read("rt.groups").contains("1.0.0.2 1 WEIGHT 2 down"));
+    // A route that comes now knows it too.
+    bench.write("rt.add", "12/8 1.0.0.2 1 | 1.0.0.3 2");
+    send(&mut bench, &["12.0.0.1"]);
+    assert_eq!(next(&mut bench, "c"), ["1.0.0.3"]);
+    // The last word counts, also for what comes later.
+    bench.write("rt.next_hop_up", "1.0.0.2 1");
+    let again = spread(&mut bench);
+    assert!(count(&again, "1.0.0.2") >= 60);
+    for (was, is) in without.iter().zip(&again) {
+        assert!(was == is || is.1 == "1.0.0.2", "it moved without need");
+    }
+    bench.write(
+        "rt.ctrl",
+        "add 13/8 1.0.0.2 0\nadd 14/8 1.0.0.2 1 | 1.0.0.9 1",
+    );
+    let groups = bench.read("rt.groups");
+    assert!(
+        groups.contains("1.0.0.2 0 down") && !groups.contains("1.0.0.2 1 down"),
+        "{groups}"
+    );
+    bench.write("rt.next_hop_up", "1.0.0.2");
+    assert!(!bench.read("rt.groups").contains("down"));
+    assert!(bench.try_write("rt.next_hop_down", "-").is_err());
+}
+
+#[test]
+fn a_reload_brings_the_difference_and_keeps_what_handlers_did() {
+    let mut bench = bench("1/8 0, 2/8 0, 3/8 0, 4/8 0");
+    bench.write(
+        "rt.ctrl",
+        "add 9/8 1.1.1.1 2\nset 2/8 1\nremove 3/8\nadd 10/8 0\nset 4/8 2",
+    );
+    bench.write("rt.next_hop_down", "1.1.1.1");
+    let text = text("DirectIPLookup", "2/8 0, 3/8 0, 4/8 1, 5/8 1, 10/8 2");
+    bench.reload(&text).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(
+        bench.read("rt.table").replace(".0.0.0", ""),
+        // 1 is gone, 2 and 3 stay as handlers left them, 4, 5 and 10 are as is written now.
+        "2/8 - 1\n4/8 - 1\n5/8 - 1\n9/8 1.1.1.1 2\n10/8 - 2\n"
+    );
+    assert!(bench.read("rt.groups").contains("1.1.1.1 2 down"));
+}
+
+#[test]
+fn ids_and_memory_are_used_again_while_routes_come_and_go() {
+    let mut bench = bench("");
+    for round in 0..70_000u32 {
+        let [_, a, b, c] = round.to_be_bytes();
+        bench.write(
+            "rt.set",
+            &format!("10.0.0.1/32 1.{a}.{b}.{c} {}", round % 3),
+        );
+        if round % 64 == 0 {
+            bench.graph().quiescent();
+        }
+    }
+    assert_eq!(bench.read("rt.groups").lines().count(), 1);
+    assert_eq!(lookup(&mut bench, "10.0.0.1"), "0 1.1.17.111");
+}
+
+#[test]
+fn a_quarter_million_routes_load_by_ctrl_and_from_a_file() {
+    let mut rng = Rng::seed(9);
+    let mut lines = String::new();
+    for i in 0..262_144u32 {
+        let (address, length) = (Ipv4Addr::from_bits(i << 14), 18 + rng.below(10));
+        let hop = rng.below(40);
+        // Writing to a String cannot fail.
+        let _ = writeln!(lines, "{address}/{length} 192.0.2.{hop} {}", hop % 3);
+    }
+    let mut by_ctrl = bench("");
+    let started = std::time::Instant::now();
+    by_ctrl.write(
+        "rt.ctrl",
+        &lines
+            .lines()
+            .map(|l| format!("add {l}\n"))
+            .collect::<String>(),
+    );
+    eprintln!("262144 routes by ctrl: {:?}", started.elapsed());
+    assert_eq!(by_ctrl.read("rt.length"), "262144");
+    let file = std::env::temp_dir().join(format!("ashlar-routes-{}", std::process::id()));
+    std::fs::write(&file, &lines).expect("the temporary folder can be written");
+    let by_file = Bench::new(
+        crate::CLASSES,
+        &text("DirectIPLookup", &format!("ROUTES \"{}\"", file.display())),
+    );
+    let _ = std::fs::remove_file(&file);
+    let mut by_file = by_file;
+    assert!(by_file.read("rt.table") == by_ctrl.read("rt.table"));
+}
+
+#[test]
+fn ipv6_routes_are_looked_up_too() {
+    let text = text(
+        "LookupIP6Route",
+        "2001:db8::1/128 ::0 0, 2001:db8::/64 1, ::0/0 2001:db8::fe 2",
+    );
+    for make in [Bench::new, Bench::strict] {
+        let mut bench = make(crate::CLASSES, &text);
+        let packets = ["2001:db8::1", "2001:db8::9", "2001:db9::9"].map(|dst| {
+            let bytes = ip6().src("2001:db8::7").dst(dst).udp(1, 2).bytes();
+            let mut packet = Packet::from_bytes(&bytes).expect("it fits");
+            let dst: Ipv6Addr = dst.parse().expect("an address");
+            packet.anno_mut().set_dst6(dst.octets());
+            packet
+        });
+        bench.push_packets("rt", 0, packets.into_iter().collect());
+        for (output, dst) in [
+            ("a", "2001:db8::1"),
+            ("b", "2001:db8::9"),
+            ("c", "2001:db8::fe"),
+        ] {
+            let went = bench.take_packets(output);
+            assert_eq!(Ipv6Addr::from(went[0].anno.dst6()).to_string(), dst);
+        }
+        bench.write(
+            "rt.add",
+            "2001:db8:0:0:8000::/65 2001:db8::fd 0 | 2001:db8::fc 1",
+        );
+        assert_eq!(
+            lookup(&mut bench, "2001:db8::8000:0:0:1"),
+            "1 2001:db8::fc | 0 2001:db8::fd"
+        );
+    }
+}
+
+#[test]
+fn mistakes_of_the_configuration_are_told_with_their_places() {
+    let refused = |class: &str, routes: &str| {
+        testkit::errors(
+            crate::CLASSES,
+            &format!("Idle -> rt :: {class}({routes}) -> Discard"),
+        )
+    };
+    let errors = refused("RadixIPLookup", "10/8 0, 11/33 0, 12/8 1.2.3 0, 13/8 x");
+    for wrong in [
+        "in `11/33 0` the destination must be an IPv4 prefix",
+        "in `12/8 1.2.3 0` the gateway must be an IPv4 address",
+        "in `13/8 x` the port must be a number",
+    ] {
+        assert!(errors.contains(wrong), "{errors}");
+    }
+    let errors = refused("DirectIPLookup", "10/8 0, 11/8 1");
+    assert!(
+        errors.contains("output 1 (out1) is not connected"),
+        "{errors}"
+    );
+    let errors = refused("DirectIPLookup", "10/8 0, NOROUTE 255");
+    assert!(errors.contains("there is no port 255"), "{errors}");
+    let errors = refused("DirectIPLookup", "ROUTES /nonexistent/routes");
+    assert!(
+        errors.contains("cannot read `/nonexistent/routes`"),
+        "{errors}"
+    );
+}

@@ -1,0 +1,31 @@
+//! Looks up where IPv4 packets go next; see DirectIPLookup.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
+//!     -> rt :: RangeIPLookup(
+//!         192.0.2.1/32 0,
+//!         192.0.2.0/24 1,
+//!         0/0 192.0.2.254 1);
+//! rt[0] -> Discard;   // for us
+//! rt[1] -> Discard;
+//! ```
+//!
+//! It is DirectIPLookup under another of Click's names, for configurations that use it: routes are
+//! written, looked up and changed in the same way, and equally fast.
+//!
+//! Arguments:
+//!
+//! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
+//! - `NOROUTE`: the port for packets without route.
+//! - `ROUTES`: a file with a route per line, read when the configuration is new.
+
+use super::{family::V4, lookup::Kind};
+use crate::prelude::*;
+
+pub(super) struct Range;
+
+impl Kind<4> for Range {
+    const CLASS: &'static str = "RangeIPLookup";
+    const MANUAL: &'static str = manual!();
+    type Family = V4;
+}

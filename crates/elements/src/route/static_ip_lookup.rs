@@ -1,0 +1,32 @@
+//! Looks up where IPv4 packets go next, by routes that do not change while the router runs.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
+//!     -> rt :: StaticIPLookup(
+//!         192.0.2.1/32 0,
+//!         192.0.2.0/24 1,
+//!         0/0 192.0.2.254 1);
+//! rt[0] -> Discard;   // for us
+//! rt[1] -> Discard;
+//! ```
+//!
+//! Routes are written as for DirectIPLookup, and looked up equally fast; there are no handlers to
+//! change them.
+//!
+//! Arguments:
+//!
+//! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
+//! - `NOROUTE`: the port for packets without route.
+//! - `ROUTES`: a file with a route per line, read when the configuration is new.
+
+use super::{family::V4, lookup::Kind};
+use crate::prelude::*;
+
+pub(super) struct Static;
+
+impl Kind<4> for Static {
+    const CLASS: &'static str = "StaticIPLookup";
+    const MANUAL: &'static str = manual!();
+    type Family = V4;
+    const FIXED: bool = true;
+}

@@ -1,0 +1,357 @@
+//! Routes and their next hops, as control changes them and workers read them.
+//!
+//! Workers read the [`Fib`], whose words are atomic, then the published [`Groups`]. Control writes
+//! under a lock that no worker takes. What a worker may still look at is kept until all have passed
+//! a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the
+//! table finds its group, also if the route has changed between the two reads.
+
+use super::syntax::{Command, Hops, show_hops};
+use engine::publish::{Epoch, Published, domain};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tables::fib::{Fib, Limbo, Prefix, Rib};
+use tables::groups::{GroupId, GroupTable, Groups, Member};
+
+/// A routing table.
+pub(super) struct Table<const N: usize> {
+    fib: Arc<Fib<N>>,
+    groups: Published<Groups>,
+    writer: Mutex<Writer<N>>,
+}
+
+/// What control knows and workers do not.
+struct Writer<const N: usize> {
+    rib: Rib<N>,
+    groups: GroupTable,
+    /// The routes that the configuration brought, in order.
+    configured: Vec<(Prefix<N>, Hops)>,
+    /// What was said of next hops going down and up, the last word last: it counts for routes to
+    /// come too.
+    said: Vec<(Which, bool)>,
+    retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
+}
+
+/// Names next hops: by gateway (`None`: those without), and by port if that is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Which {
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) port: Option<u16>,
+}
+
+impl Which {
+    /// Whether it names all that `other` names.
+    fn covers(&self, other: &Which) -> bool {
+        self.gateway == other.gateway && (self.port.is_none() || self.port == other.port)
+    }
+
+    fn holds(&self, member: &Member) -> bool {
+        member.gateway == self.gateway && self.port.is_none_or(|port| port == member.port)
+    }
+}
+
+/// Why commands were refused: which of them, and a sentence.
+pub(super) type Refused = (usize, String);
+
+impl<const N: usize> Table<N> {
+    /// A table with the routes of a configuration. Of several for one prefix the last counts.
+    pub(super) fn new(mut routes: Vec<(Prefix<N>, Hops)>) -> Result<Table<N>, Refused> {
+        let table = Table::empty();
+        let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
+        table.apply(&commands.collect::<Vec<_>>(), |_| String::new())?;
+        routes.reverse();
+        routes.sort_by_key(|(prefix, _)| *prefix); // stable: the last one comes first now
+        routes.dedup_by_key(|(prefix, _)| *prefix);
+        table.lock().configured = routes;
+        Ok(table)
+    }
+
+    /// A table without routes.
+    pub(super) fn empty() -> Table<N> {
+        let rib = Rib::new();
+        Table {
+            fib: Arc::clone(rib.fib()),
+            groups: Published::new(domain(), Groups::default()),
+            writer: Mutex::new(Writer {
+                rib,
+                groups: GroupTable::new(),
+                configured: Vec::new(),
+                said: Vec::new(),
+                retired: VecDeque::new(),
+            }),
+        }
+    }
+
+    /// What workers look addresses up in.
+    #[inline]
+    pub(super) fn fib(&self) -> &Fib<N> {
+        &self.fib
+    }
+
+    /// What workers look the ids up in that the table gives.
+    #[inline]
+    pub(super) fn groups(&self) -> &Published<Groups> {
+        &self.groups
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer<N>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Carries out all commands, or none. `show` writes a prefix.
+    pub(super) fn apply(
+        &self,
+        commands: &[Command<N>],
+        show: impl Fn(Prefix<N>) -> String,
+    ) -> Result<(), Refused> {
+        let mut writer = self.lock();
+        writer.settle();
+        let groups = writer.groups.len();
+        let ids = writer.intern(commands)?;
+        if writer.groups.len() != groups {
+            // Before the routes: none may lead to an id that workers do not know.
+            self.groups.replace(writer.groups.groups());
+        }
+        writer.change(commands, &ids, show)
+    }
+
+    /// Removes all routes.
+    pub(super) fn flush(&self) {
+        let mut writer = self.lock();
+        writer.settle();
+        let all: Vec<Prefix<N>> = writer.rib.iter().map(|(p, _)| p).collect();
+        let ids = all.into_iter().filter_map(|p| writer.rib.remove(p));
+        let ids = ids.collect();
+        writer.retire(ids);
+    }
+
+    /// Says that next hops are up or down; returns how many groups changed.
+    pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
+        let mut writer = self.lock();
+        writer.said.retain(|(before, _)| !which.covers(before));
+        // That something is up need be said only where more was said to be down.
+        if !up || writer.said.iter().any(|(before, _)| before.covers(&which)) {
+            writer.said.push((which, up));
+        }
+        let changed = writer.groups.set_up(up, |member| which.holds(member));
+        self.groups.replace(writer.groups.groups());
+        changed
+    }
+
+    /// The number of routes.
+    pub(super) fn len(&self) -> usize {
+        self.lock().rib.len()
+    }
+
+    /// A line for each route.
+    pub(super) fn show(&self, show: impl Fn(Prefix<N>) -> String) -> String {
+        let writer = self.lock();
+        let mut text = String::new();
+        for (prefix, id) in writer.rib.iter() {
+            text.push_str(&show(prefix));
+            text.push(' ');
+            text.push_str(&show_hops(&writer.hops(id)));
+            text.push('\n');
+        }
+        text
+    }
+
+    /// The next hops of a group.
+    pub(super) fn hops(&self, id: u16) -> Vec<Member> {
+        let writer = self.lock();
+        GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id))
+    }
+
+    /// A line for each group in use: its id, its routes, its next hops and whether they are up.
+    pub(super) fn show_groups(&self) -> String {
+        let writer = self.lock();
+        let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();
+        for (_, id) in writer.rib.iter() {
+            *users.entry(id).or_default() += 1;
+        }
+        let line = |(id, users): (GroupId, usize)| {
+            let each = writer.groups.members(id).map(|(member, up)| {
+                let state = if up { "up" } else { "down" };
+                format!("{} {state}", show_hops([&member]))
+            });
+            let hops: Vec<String> = each.collect();
+            format!("{id} {users} {}\n", hops.join(" | "))
+        };
+        users.into_iter().map(line).collect()
+    }
+
+    /// Goes on where an old table was: its routes, but what is different in the two
+    /// configurations is as the new one says.
+    pub(super) fn inherit(&self, old: &Table<N>) {
+        let old = old.lock();
+        let writer = self.lock();
+        let mut commands = Vec::new();
+        let mut hops: HashMap<GroupId, Hops> = HashMap::new();
+        for (prefix, id) in old.rib.iter() {
+            if old.configured(&prefix) == writer.configured(&prefix) {
+                let hops = hops.entry(id).or_insert_with(|| old.hops(id).into());
+                commands.push(Command::Set(prefix, Arc::clone(hops)));
+            }
+        }
+        for (prefix, hops) in &writer.configured {
+            if old.configured(prefix) == Some(hops) && old.rib.get(prefix).is_none() {
+                commands.push(Command::Remove(*prefix, None));
+            }
+        }
+        let said = old.said.clone();
+        drop((old, writer));
+        // Routes that fitted the old table fit this one, which has no more of them.
+        let _ = self.apply(&commands, |_| String::new());
+        for (which, up) in said {
+            self.set_up(up, which);
+        }
+    }
+}
+
+impl<const N: usize> Writer<N> {
+    fn hops(&self, id: GroupId) -> Vec<Member> {
+        self.groups.members(id).map(|(member, _)| member).collect()
+    }
+
+    fn configured(&self, prefix: &Prefix<N>) -> Option<&Hops> {
+        let at = self.configured.binary_search_by_key(prefix, |(p, _)| *p);
+        at.ok().map(|at| &self.configured[at].1)
+    }
+
+    /// Uses again what no worker can be looking at any more.
+    fn settle(&mut self) {
+        while let Some((epoch, ..)) = self.retired.front()
+            && domain().passed(*epoch)
+            && let Some((_, limbo, ids)) = self.retired.pop_front()
+        {
+            self.rib.release(limbo);
+            ids.into_iter().for_each(|id| self.groups.release(id));
+            let free = self.groups.take_limbo();
+            self.groups.release_limbo(free);
+        }
+    }
+
+    /// Puts aside ids whose routes are gone, and the table's memory that is no longer needed.
+    fn retire(&mut self, ids: Vec<GroupId>) {
+        let limbo = self.rib.take_limbo();
+        if !ids.is_empty() || !limbo.is_empty() {
+            self.retired.push_back((domain().advance(), limbo, ids));
+        }
+    }
+
+    /// An id with one user more for each command that brings next hops.
+    fn intern(&mut self, commands: &[Command<N>]) -> Result<Vec<Option<GroupId>>, Refused> {
+        let groups = self.groups.len();
+        // Commands that were read together share their next hops.
+        let mut known: HashMap<*const Member, GroupId> = HashMap::new();
+        let mut ids = Vec::with_capacity(commands.len());
+        for (i, command) in commands.iter().enumerate() {
+            let (Command::Add(_, hops) | Command::Set(_, hops)) = command else {
+                ids.push(None);
+                continue;
+            };
+            let id = match known.get(&hops.as_ptr()) {
+                Some(id) => {
+                    self.groups.retain(*id);
+                    *id
+                }
+                None => match self.groups.intern(hops) {
+                    Ok(id) => id,
+                    Err(wrong) => {
+                        // Workers have not seen them, but waiting does no harm.
+                        self.retire(ids.into_iter().flatten().collect());
+                        return Err((i, wrong.to_string()));
+                    }
+                },
+            };
+            known.insert(hops.as_ptr(), id);
+            ids.push(Some(id));
+        }
+        if self.groups.len() != groups {
+            for (which, up) in &self.said {
+                self.groups.set_up(*up, |member| which.holds(member));
+            }
+        }
+        Ok(ids)
+    }
+
+    fn change(
+        &mut self,
+        commands: &[Command<N>],
+        ids: &[Option<GroupId>],
+        show: impl Fn(Prefix<N>) -> String,
+    ) -> Result<(), Refused> {
+        let mut before: Vec<(Prefix<N>, Option<GroupId>)> = Vec::with_capacity(commands.len());
+        for (i, (command, id)) in commands.iter().zip(ids).enumerate() {
+            match self.change_one(command, *id, &show) {
+                Ok(change) => before.push(change),
+                Err(wrong) => {
+                    self.undo(before);
+                    self.retire(ids.iter().copied().flatten().collect());
+                    return Err((i, wrong));
+                }
+            }
+        }
+        self.retire(before.into_iter().filter_map(|(_, id)| id).collect());
+        Ok(())
+    }
+
+    /// Carries a command out; returns the prefix and the id that it had before.
+    fn change_one(
+        &mut self,
+        command: &Command<N>,
+        id: Option<GroupId>,
+        show: impl Fn(Prefix<N>) -> String,
+    ) -> Result<(Prefix<N>, Option<GroupId>), String> {
+        match (command, id) {
+            (Command::Remove(prefix, hops), _) => {
+                let id = self.rib.get(prefix);
+                let same = |id| {
+                    let wanted = hops.as_ref().map(|hops| normal(hops));
+                    wanted.is_none_or(|hops| hops == self.hops(id))
+                };
+                match id.filter(|id| same(*id)) {
+                    Some(_) => Ok((*prefix, self.rib.remove(*prefix))),
+                    None => Err(format!("there is no such route to {}", show(*prefix))),
+                }
+            }
+            (Command::Add(prefix, _), Some(id)) => match self.rib.get(prefix) {
+                Some(old) => Err(format!(
+                    "conflict with existing route '{} {}'",
+                    show(*prefix),
+                    show_hops(&self.hops(old))
+                )),
+                None => self.insert(*prefix, id),
+            },
+            (Command::Set(prefix, _), Some(id)) => self.insert(*prefix, id),
+            (Command::Add(..) | Command::Set(..), None) => Err("it has no next hop".to_owned()),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        prefix: Prefix<N>,
+        id: GroupId,
+    ) -> Result<(Prefix<N>, Option<GroupId>), String> {
+        let old = self.rib.insert(prefix, id);
+        old.map(|old| (prefix, old))
+            .map_err(|full| full.to_string())
+    }
+
+    fn undo(&mut self, before: Vec<(Prefix<N>, Option<GroupId>)>) {
+        for (prefix, id) in before.into_iter().rev() {
+            // Only at the very end of the table's memory is there no room for what was there before.
+            let _ = match id {
+                Some(id) => self.rib.insert(prefix, id),
+                None => Ok(self.rib.remove(prefix)),
+            };
+        }
+    }
+}
+
+/// Next hops in the order in which a group keeps them.
+fn normal(hops: &[Member]) -> Vec<Member> {
+    let mut hops = hops.to_vec();
+    hops.sort_unstable();
+    hops
+}
