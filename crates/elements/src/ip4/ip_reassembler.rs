@@ -14,7 +14,7 @@
 //! (ICMPError makes a message of it); the others are dropped. Fragments that overlap, or contradict
 //! each other about the end, are an attack or an error: the whole packet is dropped. A repeated
 //! fragment does no harm. A packet longer than a buffer is never complete: its fragments that lie
-//! beyond are dropped as `too_long`.
+//! beyond are dropped as `too_long`. All fragments of a whole packet but the first count as `merged`.
 //!
 //! Keyword arguments:
 //!
@@ -36,6 +36,7 @@ const BAD_FRAGMENT: usize = 3;
 const TOO_LONG: usize = 4;
 const EVICTED: usize = 5;
 const NO_BUFFER: usize = 6;
+const MERGED: usize = 7;
 
 pub(super) struct Config {
     himem: usize,
@@ -46,7 +47,6 @@ pub(super) struct IPReassembler {
     config: Arc<Config>,
     table: Table,
     reassembled: u64,
-    merged: u64,
 }
 
 impl Element for IPReassembler {
@@ -62,6 +62,7 @@ impl Element for IPReassembler {
         "too_long",
         "evicted",
         "no_buffer",
+        "merged",
     ];
 
     type Config = Config;
@@ -82,7 +83,6 @@ impl Element for IPReassembler {
             config: Arc::clone(config),
             table: Table::default(),
             reassembled: 0,
-            merged: 0,
         }
     }
 
@@ -129,16 +129,11 @@ impl Element for IPReassembler {
 
     fn take(&mut self, old: IPReassembler) {
         self.table = old.table;
-        (self.reassembled, self.merged) = (old.reassembled, old.merged);
+        self.reassembled = old.reassembled;
     }
 
     const HANDLERS: &'static [Handler<IPReassembler>] = &[
         Handler::sum("reassembled", "packets put together", |e| e.reassembled),
-        Handler::sum(
-            "merged",
-            "fragments that became part of another packet",
-            |e| e.merged,
-        ),
         Handler::sum("waiting", "fragments that wait", |e| {
             e.table.packets() as u64
         }),
@@ -183,9 +178,9 @@ impl IPReassembler {
             return None;
         };
         self.reassembled += 1;
-        self.merged += fragments.len() as u64 - 1;
-        fragments.clear();
-        self.table.recycle(fragments);
+        // The first one lives on in the whole.
+        drop(fragments.swap_remove(0));
+        self.drop_all(fragments, MERGED, cx);
         Some(whole)
     }
 
