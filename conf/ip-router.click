@@ -1,0 +1,187 @@
+// An IP router with two interfaces, for IPv4 and IPv6 alike.
+//
+//     ashlar run conf/ip-router.click
+//     ashlar run conf/ip-router.click DEV0=enp1s0 IP0=192.0.2.1 LEN0=24
+//
+// Every worker runs a copy of this graph on a receive queue of its own; tables are shared. What
+// cannot go on is dropped under a name: `ashlar top` shows where and why.
+// Routes are changed while packets flow:
+//
+//     ashlar set rt4.add "203.0.113.0/24 10.0.2.254 2"
+//     ashlar set rt6.add "2001:db8::/32 fe80::9 1"
+
+// What is particular to this router. `NAME=value` on the command line comes before it.
+define(
+    $DEV0 eth0,             // the port: an interface, a PCI address, tap:NAME ...
+    $IP0 10.0.1.1,          // the router's IPv4 address there
+    $LEN0 24,               // length of that network's prefix
+    $IP6_0 fd00:1::1,       // the same for IPv6
+    $LEN6_0 64,
+    $LL0 fe80::1,           // link-local address, which neighbours know the router by
+    $MTU0 1500,             // longest packet that the link takes
+
+    $DEV1 eth1,
+    $IP1 10.0.2.1,
+    $LEN1 24,
+    $IP6_1 fd00:2::1,
+    $LEN6_1 64,
+    $LL1 fe80::1,
+    $MTU1 1500,
+
+    $SOURCE_ROUTES true     // whether IPv4 source routes are honoured (RFC 1812); false is wiser
+);
+
+// Names for the interfaces' addresses, and the list of all: elements know broadcasts by it.
+AddressInfo(if0 $IP0/$LEN0 $IP6_0/$LEN6_0, if1 $IP1/$LEN1 $IP6_1/$LEN6_1);
+define($OURS if0 if1);
+
+// One interface with all that belongs to it.
+//   in 0, 1:  IPv4 and IPv6 packets that are to leave by it
+//   out 0, 1: IPv4 and IPv6 packets to be routed: those that came in, and messages about them
+elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
+
+    // What several paths below lead to.
+    out :: ToDevice($device);           // one transmit queue per worker
+    arp :: ARPQuerier($name, $device:eth);              // finds IPv4 neighbours
+    nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds IPv6 neighbours
+    send6 :: FixIP6Src($ip6 $ll);       // IPv6 packets on the last steps of their way
+    own6 :: Paint(0);                   // packets that the router itself makes
+
+    // ---- Arrival
+
+    FromDevice($device)                 // one receive queue per worker
+        -> HostEtherFilter($device:eth) // frames to other stations end here
+        -> kind :: Classifier(
+            12/0806 20/0001,            // 0: ARP request
+            12/0806 20/0002,            // 1: ARP reply
+            12/0800,                    // 2: IPv4
+            12/86dd);                   // 3: IPv6; all others are dropped (no_match)
+
+    kind[0] -> ARPResponder($ip $device:eth) -> out;    // somebody looks for us
+    kind[1] -> [1] arp;                                 // somebody has answered
+
+    kind[2] -> Paint($color)            // remember the way in
+        -> Strip(14)                    // off with the Ethernet header
+        -> check4 :: CheckIPHeader(INTERFACES $OURS)    // RFC 1812, 5.2.2 and 5.3.7
+        -> [0] output;
+    check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
+
+    // ---- IPv4 packets to send
+
+    input[0]
+        -> DropBroadcasts               // never forward what the link sent to all (5.3.4)
+        -> DropDirectedBroadcasts($name)        // nor to every host of this network (RFC 2644)
+        -> back :: PaintTee($color)             // out the way it came in?
+        -> options :: IPGWOptions($ip, $OURS, SOURCE_ROUTES $SOURCE_ROUTES)
+        -> FixIPSrc($ip)                // our own messages carry this address (4.3.2.4)
+        -> ttl :: DecIPTTL
+        -> size :: IPFragmenter($mtu)
+        -> arp
+        -> out;
+
+    // Tell the source of a shorter way, if it is on this very network (5.2.7.2).
+    back[1] -> ICMPError($ip, redirect, host, INTERFACES $name) -> [0] output;
+    // A broken option; a source route that leads nowhere.
+    options[1] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
+    options[2] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $OURS) -> [0] output;
+    // Time to live has run out: what traceroute lives on.
+    ttl[1] -> ICMPError($ip, timeexceeded, transit, INTERFACES $OURS) -> [0] output;
+    // Too long, and must not be cut: path MTU discovery (RFC 1191).
+    size[1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu, INTERFACES $OURS) -> [0] output;
+    // Questions to neighbours; and nobody answers to the address.
+    arp[1] -> out;
+    arp[2] -> ICMPError($ip, unreachable, host, INTERFACES $OURS) -> [0] output;
+
+    // ---- IPv6
+
+    kind[3] -> Paint($color)
+        -> Strip(14)
+        -> CheckIP6Header
+        -> hop :: IP6HopByHop           // options that every router reads
+        -> local6 :: IP6Local($OURS $ll)
+        -> scope :: CheckIP6Forward     // link-local packets stay on their link
+        -> [1] output;
+    hop[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
+    scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
+
+    // To this router: Neighbour Discovery first, since it must not come in fragments (RFC 6980).
+    local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
+    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth) -> out;   // somebody looks for us
+    me6[1] -> [1] nd6;                  // and so tells us where it is
+    me6[2] -> [0] nd6;                  // it did not: find it, then answer
+    nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
+    nd[2] -> whole6 :: IP6Reassembler
+        -> headers6 :: CheckIP6Extensions
+        -> what6 :: IP6ProtocolSwitch(icmp6, udp, -);
+    whole6[1] -> ICMP6Error($ip6 $ll, timeexceeded, reassembly) -> own6;
+    whole6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
+    headers6[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
+    what6[0] -> CheckICMP6Header -> ICMP6PingResponder($ip6 $ll) -> own6;
+    what6[1] -> ICMP6Error($ip6 $ll, unreachable, port) -> own6;     // no UDP service here
+    what6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;      // nor any other protocol
+
+    // Our own packets: to link-local addresses by this link, others are routed.
+    own6 -> where6 :: Classifier(24/fe80%ffc0, -);
+    where6[0] -> send6;
+    where6[1] -> [1] output;
+
+    // IPv6 packets to send.
+    input[1]
+        -> hlim :: DecIP6HLIM
+        -> send6                        // our own messages carry this interface's address
+        -> size6 :: CheckLength($mtu)   // IPv6 routers never cut packets
+        -> nd6
+        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // out the way it came in? (RFC 4861, 8.2)
+        -> out;
+    back6[1] -> nd6;
+    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;
+    size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;
+    nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address) -> own6;
+}
+
+i0 :: Interface(if0, $DEV0, 1, $MTU0, $IP0, $IP6_0, $IP6_0/$LEN6_0, $LL0);
+i1 :: Interface(if1, $DEV1, 2, $MTU1, $IP1, $IP6_1, $IP6_1/$LEN6_1, $LL1);
+
+// Where IPv4 packets go: the longest prefix wins. Ports: 0 here, 1 and 2 the interfaces, 3 nowhere.
+rt4 :: DirectIPLookup(
+    $IP0/32 0,                          // the router's own addresses
+    $IP1/32 0,
+    255.255.255.255/32 0,               // everybody on a link: never further (5.3.5.1)
+    224.0.0.0/4 0,                      // groups: this router forwards none
+    $IP0/$LEN0 1,                       // the attached networks
+    $IP1/$LEN1 2,
+    NOROUTE 3);
+i0[0] -> rt4;
+i1[0] -> rt4;
+rt4[1] -> [0] i0;
+rt4[2] -> [0] i1;
+rt4[3] -> ICMPError($IP0, unreachable, net, INTERFACES $OURS) -> rt4;
+
+// IPv4 packets to the router itself.
+rt4[0]
+    -> here :: IPSourceRoute($OURS, ALLOW $SOURCE_ROUTES)       // or only a stop on the way?
+    -> whole :: IPReassembler
+    -> what :: Classifier(9/01, 9/11, -);                       // ICMP, UDP, anything else
+here[1] -> rt4;
+here[2] -> ICMPError($IP0, parameterproblem, INTERFACES $OURS) -> rt4;
+here[3] -> ICMPError($IP0, unreachable, srcroutefail, INTERFACES $OURS) -> rt4;
+whole[1] -> ICMPError($IP0, timeexceeded, reassembly, INTERFACES $OURS) -> rt4;
+what[0] -> CheckICMPHeader -> ICMPPingResponder -> rt4; // ping; other ICMP ends here (not_echo)
+what[1] -> ICMPError($IP0, unreachable, port, INTERFACES $OURS) -> rt4;
+what[2] -> ICMPError($IP0, unreachable, protocol, INTERFACES $OURS) -> rt4;
+
+// Where IPv6 packets go. Ports: 0 and 1 the interfaces, 2 nowhere. Packets to the router itself do
+// not come here: link-local addresses are the interfaces' own.
+rt6 :: LookupIP6Route(
+    $IP6_0/$LEN6_0 0,
+    $IP6_1/$LEN6_1 1,
+    NOROUTE 2);
+i0[1] -> rt6;
+i1[1] -> rt6;
+rt6[0] -> [1] i0;
+rt6[1] -> [1] i1;
+rt6[2] -> ICMP6Error($OURS, unreachable, noroute) -> Paint(0) -> rt6;
+
+// A third interface is seven lines: its values in `define`, its addresses in AddressInfo and its
+// name in $OURS; `i2 :: Interface(if2, $DEV2, 3, ...)`; its own address and its network in rt4, its
+// network in rt6; `i2[0] -> rt4; i2[1] -> rt6;` and back from a free port of each.
