@@ -28,6 +28,8 @@ pub enum Law {
 /// Classes that do not keep the number of packets, and why.
 const EXCEPTIONS: &[(&str, Law)] = &[
     ("Tee", Law::Copies),
+    // Some packets become two.
+    ("PaintTee", Law::Makes),
     // An answer takes the place of the packet that it tells of, but not every packet is answered.
     ("ICMPError", Law::Makes),
     ("ICMP6Error", Law::Makes),
@@ -37,6 +39,9 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     // Queries are made, answers end here, packets that waited are replaced.
     ("ARPQuerier", Law::Makes),
     ("IP6NDSolicitor", Law::Makes),
+    // An answer beside the question, or in its place; a message beside the frame that it is about.
+    ("IP6NDAdvertiser", Law::Makes),
+    ("ICMP6Redirect", Law::Makes),
 ];
 
 /// What a class may do with the number of packets.

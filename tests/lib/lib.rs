@@ -6,8 +6,10 @@
 //! its seeds and seeded random bytes.
 
 mod books;
+mod links;
 pub mod targets;
 mod whole;
 
 pub use books::{Account, Books, Law, law};
+pub use links::{Links, Seen, strip};
 pub use whole::{Whole, conf, registry, router_text};

@@ -1,0 +1,206 @@
+//! The router between two links with hosts on them that answer ARP and Neighbour Discovery.
+
+use crate::{Whole, router_text};
+use engine::graph::Walker;
+use engine::handler::Access;
+use engine::router::Router;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::{arp_reply, nd_advert};
+use wire::EtherAddr;
+
+/// The Ethernet address of every in-memory port.
+const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
+
+/// An IP packet that the router sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The port.
+    pub port: usize,
+    /// The Ethernet address that it was sent to.
+    pub to: EtherAddr,
+    /// From its IP header on.
+    pub packet: Vec<u8>,
+}
+
+/// The packet in a frame.
+pub fn strip(frame: &[u8]) -> Vec<u8> {
+    frame[14..].to_vec()
+}
+
+/// `conf/ip-router.click` with its default addresses on `mem:0` and `mem:1`, and hosts around it.
+///
+/// Host `10.0.1.2` and `fd00:1::2` are on port 0, `10.0.2.2` and `fd00:2::2` on port 1; both have the
+/// Ethernet address that [`Links::mac`] gives.
+pub struct Links {
+    /// The router.
+    pub router: Whole,
+    neighbours4: BTreeMap<(usize, Ipv4Addr), EtherAddr>,
+    neighbours6: BTreeMap<(usize, Ipv6Addr), EtherAddr>,
+}
+
+impl Links {
+    /// The router with further definitions.
+    pub fn new(walker: Walker, definitions: &[(&str, &str)]) -> Links {
+        Links::of(&router_text(), walker, definitions)
+    }
+
+    /// A router of another text.
+    pub fn of(text: &str, walker: Walker, definitions: &[(&str, &str)]) -> Links {
+        let mut all = vec![("DEV0", "mem:0"), ("DEV1", "mem:1")];
+        all.extend(definitions);
+        let mut links = Links {
+            router: Whole::new(text, &all, walker),
+            neighbours4: BTreeMap::new(),
+            neighbours6: BTreeMap::new(),
+        };
+        for port in 0..2u8 {
+            let at = usize::from(port);
+            links.join4(at, Ipv4Addr::new(10, 0, port + 1, 2), Links::mac(at));
+            for address in [
+                format!("fd00:{}::2", port + 1),
+                format!("fe80::{}", port + 10),
+            ] {
+                let address = address.parse().expect("an address");
+                links.neighbours6.insert((at, address), Links::mac(at));
+            }
+        }
+        links
+    }
+
+    /// The Ethernet address of the host on a port.
+    pub fn mac(port: usize) -> EtherAddr {
+        EtherAddr([2, 0, 0, 0, 1, port as u8])
+    }
+
+    /// Puts one more IPv4 host on a link.
+    pub fn join4(&mut self, port: usize, address: Ipv4Addr, mac: EtherAddr) {
+        self.neighbours4.insert((port, address), mac);
+    }
+
+    /// Takes an IPv4 host off its link.
+    pub fn leave4(&mut self, port: usize, address: Ipv4Addr) {
+        self.neighbours4.remove(&(port, address));
+    }
+
+    /// The host on a port sends a packet; gives what comes of it until all is quiet.
+    pub fn send(&mut self, port: usize, packet: &[u8]) -> Vec<Seen> {
+        self.send_all(port, &[packet])
+    }
+
+    /// The host on a port sends packets at once.
+    pub fn send_all<B: AsRef<[u8]>>(&mut self, port: usize, packets: &[B]) -> Vec<Seen> {
+        let frames: Vec<Vec<u8>> = packets
+            .iter()
+            .map(|p| frame(ROUTER, Links::mac(port), p.as_ref()))
+            .collect();
+        self.send_frames(port, &frames)
+    }
+
+    /// Frames come in by a port as they are.
+    pub fn send_frames<B: AsRef<[u8]>>(&mut self, port: usize, frames: &[B]) -> Vec<Seen> {
+        self.router.receive(port, frames.iter().map(AsRef::as_ref));
+        self.settle()
+    }
+
+    /// Lets time pass, in steps after which hosts answer.
+    pub fn wait(&mut self, time: Duration) -> Vec<Seen> {
+        const STEP: Duration = Duration::from_millis(100);
+        let mut seen = self.settle();
+        let mut left = time;
+        while !left.is_zero() {
+            let step = left.min(STEP);
+            self.router.advance(step);
+            seen.extend(self.settle());
+            left -= step;
+        }
+        seen
+    }
+
+    /// Runs until nothing moves; hosts answer whoever looks for them.
+    fn settle(&mut self) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        loop {
+            self.router.settle();
+            let mut quiet = true;
+            for port in 0..2 {
+                for sent in self.router.sent(port) {
+                    quiet = false;
+                    match self.answer(port, &sent) {
+                        Some(Some(answer)) => self.router.receive(port, [&answer[..]]),
+                        Some(None) => {}
+                        None => seen.push(parse(port, &sent)),
+                    }
+                }
+            }
+            if quiet {
+                return seen;
+            }
+        }
+    }
+
+    /// Whether a frame is a question for a neighbour, and the answer if it is there.
+    fn answer(&self, port: usize, frame: &[u8]) -> Option<Option<Vec<u8>>> {
+        let address4 = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| frame[at + i]));
+        match (&frame[12..14], frame.get(14 + 40)) {
+            ([8, 6], _) if frame[21] == 1 => {
+                let target = address4(38);
+                let mac = self.neighbours4.get(&(port, target));
+                Some(mac.map(|mac| arp_reply(mac, target, ROUTER, address4(28))))
+            }
+            ([0x86, 0xdd], Some(135)) if frame[20] == 58 => {
+                let address6 =
+                    |at: usize| Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| frame[at + i]));
+                let target = address6(14 + 48);
+                let mac = self.neighbours6.get(&(port, target));
+                Some(mac.map(|mac| nd_advert(mac, target, ROUTER, address6(14 + 8))))
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs a handler, as `ashlar set` and `show` do.
+    pub fn handler(&mut self, path: &str, value: &str) -> String {
+        let plan = Arc::clone(self.router.graph().plan());
+        let (node, handler, info) =
+            Router::find_handler(&plan, path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let done = match info.access {
+            Access::Control { .. } => plan.elements[node].control(handler, value),
+            Access::Set => {
+                let done = self.router.graph().write(node, handler, value);
+                done.expect("one worker").map(|()| String::new())
+            }
+            _ => {
+                let done = self.router.graph().read(node, handler, value);
+                done.expect("one worker")
+            }
+        };
+        done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))
+    }
+
+    /// Packets dropped so far, by element and reason.
+    pub fn drops(&self) -> BTreeMap<String, u64> {
+        self.router.books().drops().into_iter().collect()
+    }
+}
+
+/// A packet in an Ethernet frame.
+fn frame(to: EtherAddr, from: EtherAddr, packet: &[u8]) -> Vec<u8> {
+    let kind = match packet.first().map(|b| b >> 4) {
+        Some(6) => [0x86, 0xdd],
+        _ => [8, 0],
+    };
+    [&to.0[..], &from.0, &kind, packet].concat()
+}
+
+fn parse(port: usize, frame: &[u8]) -> Seen {
+    let address = |at: usize| EtherAddr(std::array::from_fn(|i| frame[at + i]));
+    assert_eq!(address(6), ROUTER, "the router says who it is");
+    Seen {
+        port,
+        to: address(0),
+        packet: strip(frame),
+    }
+}
