@@ -268,6 +268,14 @@ class Probe:
 
     # The router's settings.
 
+    def introduce(self) -> None:
+        """Has the router find all stations: a case that is not about that must not wait for it, nor
+        lose packets because too many wait."""
+        for here, there in ((self.near, self.far), (self.far, self.near)):
+            for n in STATIONS:
+                self.crosses(self.udp4(src=here[2].ip4, dst=there[n].ip4), here[2], there[n])
+                self.crosses(self.udp6(src=here[2].ip6, dst=there[n].ip6), here[2], there[n])
+
     def tidy(self) -> None:
         """Takes away what is left of a case."""
         for prefix in list(self._routes):
@@ -323,7 +331,7 @@ def _start(lab: Lab) -> Probe:
 def running() -> Iterator[Probe]:
     with Lab() as lab:
         made = _start(lab)
-        made.wire.flush()
+        made.introduce()
         yield made
 
 
