@@ -1,6 +1,6 @@
 //! Arguments that are several IPv6 addresses.
 
-use engine::args::Names;
+use engine::args::{Kind, Names};
 use engine::units::FromArg;
 use std::net::Ipv6Addr;
 use wire::Prefix6;
@@ -24,7 +24,9 @@ impl FromArg for Addresses6 {
         let text = lang::args::unquote(raw);
         let mut all = Vec::new();
         for word in text.split_whitespace() {
-            let value = names.get(word, engine::args::Kind::Ip6).unwrap_or(word);
+            // A name may stand for a prefix too, and then says the address with its length.
+            let named = names.get(word, Kind::Ip6Net);
+            let value = named.or(names.get(word, Kind::Ip6)).unwrap_or(word);
             match Prefix6::parse_host(value) {
                 Ok(address) => all.push(address),
                 Err(_) => return Err(format!("must be {}, not `{word}`", Self::KIND)),
@@ -46,5 +48,21 @@ impl FromArg for Addresses6 {
             _ => format!("{address}/{len}"),
         };
         self.0.iter().map(word).collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_addresses_with_their_prefixes() {
+        let mut names = Names::default();
+        names.insert_entry("if0 10.0.0.1/8 2001:db8::1/64");
+        names.insert_entry("gw fe80::9");
+        let all = Addresses6::from_arg("if0 gw fe80::1", &names).unwrap();
+        assert_eq!(all.show(), "2001:db8::1/64 fe80::9 fe80::1");
+        assert!(Addresses6::from_arg("if0 10.0.0.1", &names).is_err());
+        assert!(Addresses6::from_arg("", &names).is_err());
     }
 }

@@ -19,6 +19,7 @@ mod ip6_nd_advertiser;
 mod ip6_nd_solicitor;
 mod ip6_protocol_switch;
 mod ip6_reassembler;
+mod ip6_router_advertiser;
 mod mark_ip6_header;
 mod nd;
 mod pieces;
@@ -47,6 +48,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ip6_nd_solicitor::IP6NDSolicitor>(),
     Class::of::<ip6_protocol_switch::IP6ProtocolSwitch>(),
     Class::of::<ip6_reassembler::IP6Reassembler>(),
+    Class::of::<ip6_router_advertiser::IP6RouterAdvertiser>(),
     Class::of::<mark_ip6_header::MarkIP6Header>(),
     Class::of::<set_ip6_address::SetIP6Address>(),
 ];

@@ -217,7 +217,7 @@ pub fn make(
     let router = &router;
     let mut errors = Vec::new();
     let classes = resolve(router, registry, &mut errors);
-    let names = names(router, options.ports);
+    let names = names(router, options);
     let previous = options.previous;
     let configs = configure(router, &classes, &names, previous, &mut errors);
     let counts = count_ports(router, &classes, &configs, options.open_inputs, &mut errors);
@@ -306,7 +306,7 @@ fn resolve(
 }
 
 /// Names for addresses: AddressInfo elements, and devices by their own addresses.
-fn names(router: &Router, ports: &dyn PortDirectory) -> Names {
+fn names(router: &Router, options: &Options) -> Names {
     let mut names = Names::default();
     for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
         for range in lang::args::split(&element.config.text) {
@@ -317,13 +317,27 @@ fn names(router: &Router, ports: &dyn PortDirectory) -> Names {
     for word in
         text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
     {
-        if let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether"))
-            && names.get(word, crate::args::Kind::Ether).is_none()
-            && let Ok(info) = probe_or_parent(ports, device)
-        {
-            let [a, b, c, d, e, f] = info.mac;
-            let mac = format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
-            names.insert(device, crate::args::Kind::Ether, mac);
+        let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether")) else {
+            continue;
+        };
+        if names.get(word, crate::args::Kind::Ether).is_some() {
+            continue;
+        }
+        match probe_or_parent(options.ports, device) {
+            Ok(info) => names.insert(
+                device,
+                crate::args::Kind::Ether,
+                wire::EtherAddr(info.mac).to_string(),
+            ),
+            // To check a file, any address does; the missing device is reported where it is used.
+            Err(_) if !options.devices_must_exist => {
+                names.insert(
+                    device,
+                    crate::args::Kind::Ether,
+                    wire::EtherAddr::ZERO.to_string(),
+                );
+            }
+            Err(_) => {}
         }
     }
     names
