@@ -24,7 +24,7 @@ unit:
 
 # Rings and published tables under every order of memory accesses, with bounded preemption.
 loom:
-	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p engine --lib --locked --target-dir target/loom -- loom
 
 # Real peers in network namespaces; needs root.
 system: build
