@@ -10,16 +10,20 @@ kernel's own forwarding in its place, as a baseline and to tell faults of the te
 the router.
 """
 
+import http.client
 import json
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from net import Lab, Namespace, Process, until
+from net import Failed, Lab, Namespace, Process, until
+from taps import mac_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ASHLAR = os.environ.get("ASHLAR_BIN", str(ROOT / "target/release/ashlar"))
 CONFIGURATION = ROOT / "conf/ip-router.click"
+FORWARD = ROOT / "conf/forward.click"
 KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")
 
 
@@ -40,6 +44,19 @@ SERVER = Side("eth1", {4: "10.0.2.1", 6: "fd00:2::1"}, {4: "10.0.2.2", 6: "fd00:
 BITS = {4: 24, 6: 64}
 NAMES = [(side.host[v], name) for side, name in ((CLIENT, "client"), (SERVER, "server")) for v in (4, 6)]
 NAMES += [(side.router[v], "router") for side in (CLIENT, SERVER) for v in (4, 6)]
+
+
+class _Connection(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path: Path):
+        super().__init__("ashlar", timeout=30)
+        self._path = str(path)
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
 class LinuxRouter:
@@ -68,16 +85,26 @@ class AshlarRouter:
         self.process: Process | None = None
 
     def start(self, configuration: Path | str = CONFIGURATION, *words: str) -> None:
-        """Runs a configuration and waits until it forwards. `words` are further arguments."""
-        self.space.sysctl(net__ipv4__ip_forward=0)
-        for side in (CLIENT, SERVER):
-            self.space.sysctl(**{f"net__ipv4__conf__{side.interface}__arp_ignore": 8,
-                                 f"net__ipv6__conf__{side.interface}__disable_ipv6": 1})
-        self.process = self.spawn(configuration, *words)
-        until(lambda: self.socket.exists() or not self.process.running, "the router's socket")
-        until(lambda: not self.process.running or self.try_cli("show", "version"), "the router's answer")
+        """Runs a configuration and waits until it runs. `words` are further arguments."""
+        self.process = self.spawn(configuration, *self.definitions(), *words)
+        until(lambda: self._answers() or not self.process.running, "the router's answer", timeout=20)
         if not self.process.running:
-            raise AssertionError(f"{self.process} ended with {self.process.wait()}\n{self.process.said()}")
+            raise Failed(f"{self.process} ended with {self.process.wait()}\n{self.process.said()}")
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self.get("/v1/info"))
+        except OSError:
+            return False
+
+    def definitions(self) -> list[str]:
+        """The network as values of the configuration's variables."""
+        words = []
+        for number, side in enumerate((CLIENT, SERVER)):
+            words += [f"DEV{number}={side.interface}", f"IP{number}={side.router[4]}", f"LEN{number}={BITS[4]}",
+                      f"IP6_{number}={side.router[6]}", f"LEN6_{number}={BITS[6]}",
+                      f"MTU{number}={mtu_of(self.space, side.interface)}"]
+        return words
 
     def spawn(self, configuration: Path | str, *words: str) -> Process:
         """Starts `ashlar run` and does not wait for anything."""
@@ -88,13 +115,36 @@ class AshlarRouter:
         """Output of a subcommand that speaks to the router, such as `cli("show", "list")`."""
         return self.space.lab.run(ASHLAR, words[0], "--socket", str(self.socket), *words[1:], **more).out
 
-    def try_cli(self, *words: str) -> str | None:
-        done = self.space.lab.run(ASHLAR, words[0], "--socket", str(self.socket), *words[1:], ok=None)
-        return done.out if done.status == 0 else None
+    def get(self, target: str) -> bytes:
+        """The answer of the router's API, such as `get("/v1/info")`."""
+        connection = _Connection(self.socket)
+        try:
+            connection.request("GET", target)
+            answer = connection.getresponse()
+            body = answer.read()
+        finally:
+            connection.close()
+        if answer.status != 200:
+            raise Failed(f"GET {target}: {answer.status} {body.decode(errors='replace')}")
+        return body
 
     def stats(self) -> dict:
         """All counts at one moment (`view::Stats` of crates/control)."""
-        return json.loads(self.cli("top", "--once", "--json"))
+        return json.loads(self.get("/v1/stats"))
+
+    def elements(self, kind: str) -> list[str]:
+        """Names of the elements of a class."""
+        return [e["name"] for e in json.loads(self.get("/v1/elements")) if e["class"] == kind]
+
+    def device_packets(self, receives: bool) -> dict[int, int]:
+        """Packets that each worker has received from, or sent to, the ports."""
+        packets: dict[int, int] = {}
+        for element in self.stats()["elements"]:
+            for copy in element["copies"]:
+                device = copy.get("device")
+                if device and device["receives"] == receives:
+                    packets[copy["worker"]] = packets.get(copy["worker"], 0) + device["packets"]
+        return packets
 
     def stop(self) -> int:
         """Ends it as an operator does, by SIGTERM; returns its exit status."""
@@ -111,29 +161,53 @@ class Network:
         self.lab = lab
         self.client, self.router_space, self.server = (
             lab.namespace(name, NAMES) for name in ("client", "router", "server"))
-        lab.link(self.client, "eth0", self.router_space, CLIENT.interface)
-        lab.link(self.server, "eth0", self.router_space, SERVER.interface)
+        self._quiet = quiet
         for host, mtu in ((self.client, client_mtu), (self.server, server_mtu)):
+            self.connect(host)
             self.set_mtu(host, mtu)
-            if quiet:
-                host.sysctl(net__ipv6__conf__eth0__disable_ipv6=1, net__ipv4__conf__eth0__arp_ignore=8)
-            else:
-                self.address(host)
         space = self.router_space
         self.router = LinuxRouter(space) if KIND == "linux" else AshlarRouter(space, workers)
 
     def side(self, host: Namespace) -> Side:
         return CLIENT if host is self.client else SERVER
 
+    def connect(self, host: Namespace) -> None:
+        """Makes the link between a host and the router."""
+        name = self.side(host).interface
+        self.lab.link(host, "eth0", self.router_space, name)
+        # The kernel leaves the router's interfaces to the router.
+        if KIND != "linux":
+            self.router_space.sysctl(**{f"net__ipv4__conf__{name}__arp_ignore": 8,
+                                        f"net__ipv6__conf__{name}__disable_ipv6": 1})
+        if self._quiet:
+            host.sysctl(net__ipv6__conf__eth0__disable_ipv6=1, net__ipv4__conf__eth0__arp_ignore=8)
+        else:
+            self.address(host)
+
     def address(self, host: Namespace) -> None:
-        """Gives a host its addresses and its default routes."""
+        """Gives a host its addresses and its default routes, unless it has them."""
         side = self.side(host)
         for version in (4, 6):
             nodad = " nodad" if version == 6 else ""
-            host.ip(f"address add {side.host[version]}/{BITS[version]} dev eth0{nodad}")
-            host.ip(f"-{version} route add default via {side.router[version]}")
+            host.ip(f"address replace {side.host[version]}/{BITS[version]} dev eth0{nodad}")
+            host.ip(f"-{version} route replace default via {side.router[version]}")
 
     def set_mtu(self, host: Namespace, mtu: int) -> None:
         """Sets the MTU at both ends of a host's link."""
         host.ip(f"link set eth0 mtu {mtu}")
         self.router_space.ip(f"link set {self.side(host).interface} mtu {mtu}")
+
+    def start_forward(self, *words: str) -> None:
+        """Runs `conf/forward.click` in the router's place, as a wire. The hosts find each other as
+        before: to each the other is the router."""
+        for near, far in ((self.client, self.server), (self.server, self.client)):
+            for version in (4, 6):
+                near.ip(f"-{version} neigh replace {self.side(near).router[version]} lladdr {mac_of(far, 'eth0')} "
+                        "dev eth0 nud permanent")
+        self.router.start(FORWARD, *words)
+
+
+def mtu_of(space: Namespace, interface: str) -> int:
+    """The MTU of an interface."""
+    with space.entered():
+        return int(Path(f"/proc/sys/net/ipv6/conf/{interface}/mtu").read_text())

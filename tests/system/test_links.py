@@ -1,0 +1,103 @@
+"""What happens around a router's ports is seen, said and survived.
+
+Shows: a link that goes down and up; an interface that disappears and returns under the same name; a
+kernel that would route the same packets too; a device that is not there; a user without the right
+to open it. The messages say what is wrong and what to do.
+"""
+
+import os
+import shutil
+
+import pytest
+from net import until
+from topology import ASHLAR, SERVER, FORWARD, Network
+
+pytestmark = pytest.mark.ashlar
+
+
+def crosses(network: Network) -> bool:
+    """Whether IPv4 and IPv6 get through, tried once each."""
+    return all(network.client.run("ping", f"-{v}", "-c1", "-W1", SERVER.host[v], ok=None).status == 0 for v in (4, 6))
+
+
+def blocked(network: Network) -> bool:
+    return network.client.run("ping", "-4", "-c1", "-W0.2", SERVER.host[4], ok=None).status != 0
+
+
+def test_a_link_that_goes_down_and_up(network):
+    router, space = network.router, network.router_space
+    assert crosses(network)
+    for _ in range(3):
+        at = len(router.process.err)
+        space.ip("link set eth1 down")
+        router.process.wait_for("eth1.*down", since=at)
+        assert blocked(network)
+        at = len(router.process.err)
+        space.ip("link set eth1 up")
+        router.process.wait_for("eth1.*up", since=at)
+        until(lambda: crosses(network), "packets after the link came up", timeout=10)
+    assert router.stop() == 0
+
+
+def test_a_cable_that_is_pulled_and_put_back(network):
+    """The host's end goes down: to the router that is a lost carrier."""
+    router = network.router
+    assert crosses(network)
+    at = len(router.process.err)
+    network.server.ip("link set eth0 down")
+    router.process.wait_for("eth1.*down", since=at)
+    network.server.ip("link set eth0 up")
+    network.address(network.server)
+    until(lambda: crosses(network), "packets after the cable was put back", timeout=10)
+
+
+def test_an_interface_that_disappears_and_returns(network):
+    router, space = network.router, network.router_space
+    assert crosses(network)
+    for _ in range(2):
+        at = len(router.process.err)
+        space.ip("link delete eth1")
+        router.process.wait_for("eth1.*gone", since=at)
+        assert blocked(network)
+        network.connect(network.server)
+        until(lambda: crosses(network), "packets after the interface returned", timeout=10)
+        router.process.wait_for("eth1.*(is there|replaced)", since=at)
+    assert router.stop() == 0
+
+
+def test_a_kernel_that_would_route_too_is_warned_of(lab):
+    network = Network(lab)
+    network.router_space.sysctl(net__ipv4__conf__eth0__forwarding=1)
+    network.router.start()
+    network.router.process.wait_for(r"WARN.*kernel forwards ipv4 packets from eth0.*sysctl -w")
+
+
+def test_addresses_of_the_kernel_are_warned_of(lab):
+    network = Network(lab)
+    network.router_space.ip("address add 10.0.1.1/24 dev eth0")
+    network.router.start()
+    network.router.process.wait_for(r"WARN.*eth0 has IP addresses.*ip address flush dev eth0")
+
+
+def test_a_missing_device_is_an_error_that_names_those_that_exist(lab):
+    network = Network(lab)
+    network.router_space.ip("link set eth1 down")
+    network.router_space.ip("link set eth1 name eth7")
+    router = network.router.spawn(FORWARD)
+    assert router.wait() == 1
+    assert "forward.click:8:" in router.err and "there is no interface eth1" in router.err, router.err
+    assert "eth7" in router.err, router.err
+
+
+def test_a_user_without_the_right_to_open_a_device_is_told_so(lab):
+    network = Network(lab)
+    # The user has to reach program and configuration, wherever the checkout lies.
+    os.chmod(lab.folder, 0o755)
+    program, configuration = lab.folder / "ashlar", lab.folder / "forward.click"
+    shutil.copy(ASHLAR, program)
+    shutil.copy(FORWARD, configuration)
+    router = network.router_space.spawn(
+        "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
+        str(program), "run", str(configuration), "--no-socket")
+    assert router.wait() == 1
+    assert "no permission to open eth" in router.err and "CAP_NET_RAW" in router.err, router.err
