@@ -10,6 +10,7 @@ import shutil
 
 import pytest
 from net import until
+from taps import mac_of
 from topology import ASHLAR, SERVER, FORWARD, Network
 
 pytestmark = pytest.mark.ashlar
@@ -51,18 +52,30 @@ def test_a_cable_that_is_pulled_and_put_back(network):
     until(lambda: crosses(network), "packets after the cable was put back", timeout=10)
 
 
+def replace_interface(network: Network, mac: str | None) -> None:
+    """Deletes eth1, waits until the router has seen it, and makes it anew."""
+    at = len(network.router.process.err)
+    network.router_space.ip("link delete eth1")
+    network.router.process.wait_for("eth1.*gone", since=at)
+    assert blocked(network)
+    network.connect(network.server, mac)
+    network.router.process.wait_for("eth1.*(is there|replaced)", since=at)
+
+
 def test_an_interface_that_disappears_and_returns(network):
-    router, space = network.router, network.router_space
     assert crosses(network)
+    mac = mac_of(network.router_space, "eth1")
     for _ in range(2):
-        at = len(router.process.err)
-        space.ip("link delete eth1")
-        router.process.wait_for("eth1.*gone", since=at)
-        assert blocked(network)
-        network.connect(network.server)
+        replace_interface(network, mac)
         until(lambda: crosses(network), "packets after the interface returned", timeout=10)
-        router.process.wait_for("eth1.*(is there|replaced)", since=at)
-    assert router.stop() == 0
+    assert network.router.stop() == 0
+
+
+def test_an_interface_that_returns_with_another_mac_address(network):
+    assert crosses(network)
+    replace_interface(network, "02:00:00:00:00:77")
+    until(lambda: crosses(network), "packets after the interface returned", timeout=10)
+    assert network.server.run("ip", "neigh", "show", SERVER.router[4]).out.split()[4] == "02:00:00:00:00:77"
 
 
 def test_a_kernel_that_would_route_too_is_warned_of(lab):

@@ -171,10 +171,12 @@ class Network:
     def side(self, host: Namespace) -> Side:
         return CLIENT if host is self.client else SERVER
 
-    def connect(self, host: Namespace) -> None:
-        """Makes the link between a host and the router."""
+    def connect(self, host: Namespace, mac: str | None = None) -> None:
+        """Makes the link between a host and the router, whose interface may get a MAC address."""
         name = self.side(host).interface
         self.lab.link(host, "eth0", self.router_space, name)
+        if mac:
+            self.router_space.ip(f"link set {name} address {mac}")
         # The kernel leaves the router's interfaces to the router.
         if KIND != "linux":
             self.router_space.sysctl(**{f"net__ipv4__conf__{name}__arp_ignore": 8,
@@ -191,6 +193,11 @@ class Network:
             nodad = " nodad" if version == 6 else ""
             host.ip(f"address replace {side.host[version]}/{BITS[version]} dev eth0{nodad}")
             host.ip(f"-{version} route replace default via {side.router[version]}")
+
+    def meet(self) -> None:
+        """Has the router find both hosts, so that what follows does not wait for that."""
+        for version in (4, 6):
+            self.client.run("ping", f"-{version}", "-c1", "-W5", SERVER.host[version])
 
     def set_mtu(self, host: Namespace, mtu: int) -> None:
         """Sets the MTU at both ends of a host's link."""

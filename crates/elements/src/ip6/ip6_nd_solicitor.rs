@@ -28,7 +28,7 @@
 //! - `ENTRIES`: neighbours known for good: IPv6 and Ethernet addresses in turn, as one argument.
 //! - `CAPACITY`: neighbours in the table. Default 8192.
 //! - `WAITING`: packets that wait, over all cores. Default 2048.
-//! - `WAITING_EACH`: packets that wait for one neighbour, on one core. Default 8.
+//! - `WAITING_EACH`: packets that wait for one neighbour, on one core. Default 64, as for ARP.
 //! - `REACHABLE`: how long a confirmation holds. Default 30s.
 //! - `RETRY`: time between solicitations. Default 1s.
 //! - `TRIES`: solicitations before a neighbour counts as unreachable. Default 3.
@@ -318,7 +318,7 @@ impl Element for IP6NDSolicitor {
         let bounds = Bounds {
             entries: args.key("CAPACITY", 8192, "neighbours in the table"),
             packets: args.key("WAITING", 2048, "packets that wait, over all cores"),
-            packets_each: args.key("WAITING_EACH", 8, "packets that wait for one neighbour"),
+            packets_each: args.key("WAITING_EACH", 64, "packets that wait for one neighbour"),
             timing: timing(args),
         };
         Config {

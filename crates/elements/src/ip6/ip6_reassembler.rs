@@ -279,6 +279,10 @@ impl Element for IP6Reassembler {
         }
     }
 
+    fn held(&self) -> usize {
+        self.unfinished.iter().filter(|d| d.first.is_some()).count()
+    }
+
     fn take(&mut self, old: IP6Reassembler) {
         self.unfinished = old.unfinished;
         self.whole = old.whole;

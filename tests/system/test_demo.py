@@ -1,0 +1,63 @@
+"""`make run` shows what it says, and leaves nothing behind: at its end, when a step fails, and when
+it is interrupted in the middle."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from net import leftovers
+from topology import KIND
+
+DEMO = [sys.executable, str(Path(__file__).with_name("demo.py")), "--seconds", "1"]
+
+
+def start(**env: str) -> subprocess.Popen:
+    return subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            env={**os.environ, "PYTHONUNBUFFERED": "1", **env})
+
+
+def finish(run: subprocess.Popen) -> str:
+    try:
+        return run.communicate(timeout=60)[0]
+    finally:
+        run.kill()
+        run.wait()
+
+
+def test_every_step_of_the_demonstration_succeeds():
+    run = start()
+    said = finish(run)
+    assert run.returncode == 0, said
+    assert "✗" not in said
+    steps = re.findall(r"✓ (.+?)  ", said)
+    assert len(steps) == 11 if KIND == "linux" else len(steps) >= 13, said
+    for text in ("router (10.0.1.1) → server", "router (fd00:1::1) → server", "Gbit/s", "MTU 1500"):
+        assert text in said
+    assert leftovers(f"ashlar-{run.pid}-") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("step", ["server", "✓ router", "✓ ping", "✓ traceroute, IPv6"])
+def test_an_interrupted_demonstration_leaves_nothing_behind(number, step):
+    """Interrupted right after a line with `step` came, that is, within the next one."""
+    run = start()
+    for line in run.stdout:
+        if step in line:
+            break
+    run.send_signal(number)
+    said = finish(run)
+    assert run.returncode == 128 + number, said
+    assert leftovers(f"ashlar-{run.pid}-") == []
+
+
+@pytest.mark.ashlar
+def test_a_demonstration_whose_router_does_not_start_fails_and_leaves_nothing_behind():
+    run = start(ASHLAR_BIN="/bin/false")
+    said = finish(run)
+    assert run.returncode == 1
+    assert "✗ router" in said
+    assert leftovers(f"ashlar-{run.pid}-") == []
