@@ -1,7 +1,18 @@
 //! The ready configurations of `conf/`, each run on packets.
 
 use engine::graph::Walker;
-use router_tests::{Whole, conf};
+use engine::plan::{self, Options};
+use engine::port::PortDirectory;
+use engine::router::Router;
+use engine::stats::NodeStats;
+use ports::Directory;
+use ports::pcap::format::{Reader, Writer};
+use router_tests::{Books, Whole, conf, registry};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn text(name: &str) -> String {
     std::fs::read_to_string(conf(name)).unwrap_or_else(|e| panic!("conf/{name}: {e}"))
@@ -23,4 +34,123 @@ fn forward_passes_every_frame_both_ways_as_it_is() {
         }
         router.books().check();
     }
+}
+
+/// Runs a configuration on workers of its own.
+fn start(
+    name: &str,
+    definitions: &[(&str, &str)],
+    workers: usize,
+    ports: Arc<dyn PortDirectory>,
+) -> Router {
+    let mut map = lang::SourceMap::new();
+    let file = map.add(name, text(name));
+    let definitions: Vec<(String, String)> = definitions
+        .iter()
+        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let (router, mut mistakes) = lang::parse(&mut map, file, &definitions);
+    let options = Options {
+        workers,
+        ports: &*ports,
+        devices_must_exist: true,
+        open_inputs: false,
+        previous: None,
+    };
+    let (plan, more) = plan::make(&router, registry(), &options);
+    mistakes.extend(more);
+    let plan = plan.unwrap_or_else(|| panic!("{}", lang::render_all(&mistakes, &map)));
+    let router = Router::start(&plan, ports, &ports::waiter::of_worker, 1);
+    router.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// The books of a router over all its workers, in which nothing is held any more.
+fn books(router: &Router) -> Books {
+    let mut each = router.stats().expect("workers answer").into_iter();
+    let mut sum: Vec<NodeStats> = each.next().expect("there is a worker");
+    for worker in each {
+        sum.iter_mut().zip(&worker).for_each(|(s, w)| s.add(w));
+    }
+    let plan = router.plan();
+    let held = vec![0; plan.elements.len()];
+    Books::new(&plan, &sum, &held, &[])
+}
+
+#[test]
+fn two_queues_are_read_by_two_workers_and_sent_by_one() {
+    let directory = Arc::new(Directory::new());
+    let (near, far) = (directory.memory("0"), directory.memory("1"));
+    let mut router = start("two-queues.click", DEVICES, 2, directory);
+    for n in 0..400u16 {
+        let mut frame = [0xffu8; 60];
+        frame[58..].copy_from_slice(&n.to_be_bytes());
+        assert!(near.inject(usize::from(n % 2), &frame));
+    }
+    let sent = far.collect_at_least(400, Duration::from_secs(20));
+    let mut last = [None, None];
+    for sent in &sent {
+        assert_eq!(sent.queue, 0, "one worker sends");
+        let n = u16::from_be_bytes([sent.frame[58], sent.frame[59]]);
+        let last = &mut last[usize::from(n % 2)];
+        assert!(*last < Some(n), "each queue's order is kept");
+        *last = Some(n);
+    }
+    assert_eq!(sent.len(), 400);
+    assert_eq!(router.read("seen.count", "").expect("a count"), "400");
+    for stats in router.stats().expect("workers answer") {
+        let at = router.plan().find("seen").expect("the Counter");
+        assert_eq!(stats[at].packets, 200, "each worker had its queue");
+    }
+    books(&router).check();
+    router.stop();
+    router.join();
+}
+
+fn read(path: &Path) -> Vec<Vec<u8>> {
+    let file = BufReader::new(File::open(path).expect("the router wrote it"));
+    let mut reader = Reader::new(file).expect("a capture file");
+    let (mut frame, mut all) = (Vec::new(), Vec::new());
+    while reader.next(&mut frame).expect("a whole file").is_some() {
+        all.push(frame.clone());
+    }
+    all
+}
+
+#[test]
+fn the_pcap_router_accounts_for_every_packet_of_a_file() {
+    let folder = std::env::temp_dir().join(format!("ashlar-pcap-router-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let (input, low, high) = (path("in"), path("low"), path("high"));
+    let frames = testkit::traffic::mix(9, 5000);
+    let mut writer = Writer::new(File::create(&input).expect("a file")).expect("a header");
+    for (i, frame) in frames.iter().enumerate() {
+        writer.write(i as u64, frame).expect("a frame");
+    }
+    drop(writer);
+
+    let definitions = [("IN", &*input), ("OUT0", &*low), ("OUT1", &*high)];
+    let mut router = start(
+        "pcap-router.click",
+        &definitions,
+        1,
+        Arc::new(Directory::new()),
+    );
+    assert!(router.wait_ended(Duration::from_secs(60)), "the file ends");
+    let books = books(&router);
+    books.check();
+    router.stop();
+    router.join();
+    drop(router); // closes its ports, and with them the files
+
+    let (low, high) = (read(Path::new(&low)), read(Path::new(&high)));
+    std::fs::remove_dir_all(&folder).expect("the folder goes");
+    let sent = books.ended_at("ToDevice");
+    assert_eq!(sent, (low.len() + high.len()) as u64);
+    let dropped: u64 = books.drops().iter().map(|d| d.1).sum();
+    assert_eq!(sent + dropped, frames.len() as u64, "{:?}", books.drops());
+    // Where packets go is in their destination: 198.18.0.0/15 is high, 2001:db8::/32 low.
+    let version4 = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
+    assert!(high.len() > 3000 && high.iter().all(|f| version4(&f) && f[30] >= 128));
+    assert!(low.iter().filter(version4).all(|f| f[30] < 128));
 }

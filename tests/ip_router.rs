@@ -2,6 +2,7 @@
 
 use engine::graph::Walker;
 use router_tests::{Links, Seen};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::{Build, ip4, ip6};
 use wire::ipv4_options::{LSRR, RR, SSRR, TS};
@@ -429,4 +430,64 @@ fn a_third_interface_is_as_little_work_as_the_file_says() {
     assert_eq!(asked[0][38..42], [10, 0, 3, 9], "who has 10.0.3.9?");
     links.send(0, &across6().dst("fd00:3::9").bytes());
     assert_eq!(links.router.sent(2).len(), 1);
+}
+
+/// What leaves a crowded link by the router: packets by port, addresses and protocol, in order.
+fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
+    let definitions = [
+        ("IP0", "10.0.255.254"),
+        ("LEN0", "16"),
+        ("IP6_0", "2001:db8:1::1:1"),
+        ("LEN6_0", "48"),
+        ("MTU1", "1300"),
+        ("IP1", "192.168.2.1"),
+    ];
+    let mut links = Links::new(walker, &definitions);
+    links.crowded = true;
+    links.join4(1, [192, 168, 2, 2].into(), Links::mac(1));
+    links.handler("rt4.add", "198.18.0.0/15 192.168.2.2 2");
+    links.handler("rt6.add", "2001:db8:2::/48 fd00:2::2 1");
+    let mut frames = testkit::traffic::mix(3, 4000);
+    for frame in frames.iter_mut().filter(|f| f[0] & 1 == 0) {
+        frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    }
+    let mut flows = BTreeMap::<_, Vec<_>>::new();
+    for burst in frames.chunks(64) {
+        let mut seen = links.send_frames(0, burst);
+        seen.extend(links.wait(Duration::from_millis(200)));
+        for Seen { port, packet, .. } in seen {
+            let flow = match packet[0] >> 4 {
+                4 => [&packet[9..10], &packet[12..20]].concat(),
+                _ => [&packet[6..7], &packet[8..40]].concat(),
+            };
+            flows.entry((port, flow)).or_default().push(plain(packet));
+        }
+    }
+    links.router.books().check();
+    // What the router itself tells a host about several packets is no flow: no order is promised.
+    for (_, packets) in flows.iter_mut().filter(|((port, _), _)| *port == 0) {
+        packets.sort();
+    }
+    flows
+}
+
+/// A packet without what is random in those that the router makes: identification, and its checksum.
+fn plain(mut packet: Vec<u8>) -> Vec<u8> {
+    if packet[0] >> 4 == 4 && packet[12..16] == [10, 0, 255, 254] {
+        packet[4..6].fill(0);
+        packet[10..12].fill(0);
+    }
+    packet
+}
+
+#[test]
+fn both_walkers_send_the_same_packets_of_every_flow() {
+    let (sweep, strict) = (traffic(Walker::Sweep), traffic(Walker::Strict));
+    let packets: usize = sweep.values().map(Vec::len).sum();
+    assert!(packets > 3500, "only {packets} packets left");
+    assert!(sweep.keys().any(|(port, _)| *port == 0), "errors come back");
+    assert_eq!(sweep.len(), strict.len());
+    for (flow, packets) in &sweep {
+        assert!(strict.get(flow) == Some(packets), "they differ in {flow:?}");
+    }
 }

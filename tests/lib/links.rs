@@ -37,6 +37,8 @@ pub fn strip(frame: &[u8]) -> Vec<u8> {
 pub struct Links {
     /// The router.
     pub router: Whole,
+    /// Whether there is a host at every address of port 0's link.
+    pub crowded: bool,
     neighbours4: BTreeMap<(usize, Ipv4Addr), EtherAddr>,
     neighbours6: BTreeMap<(usize, Ipv6Addr), EtherAddr>,
 }
@@ -53,6 +55,7 @@ impl Links {
         all.extend(definitions);
         let mut links = Links {
             router: Whole::new(text, &all, walker),
+            crowded: false,
             neighbours4: BTreeMap::new(),
             neighbours6: BTreeMap::new(),
         };
@@ -147,18 +150,24 @@ impl Links {
         match (&frame[12..14], frame.get(14 + 40)) {
             ([8, 6], _) if frame[21] == 1 => {
                 let target = address4(38);
-                let mac = self.neighbours4.get(&(port, target));
+                let mac = self.neighbours4.get(&(port, target)).copied();
+                let mac = mac.or_else(|| self.anybody(port));
                 Some(mac.map(|mac| arp_reply(mac, target, ROUTER, address4(28))))
             }
             ([0x86, 0xdd], Some(135)) if frame[20] == 58 => {
                 let address6 =
                     |at: usize| Ipv6Addr::from(std::array::from_fn::<u8, 16, _>(|i| frame[at + i]));
                 let target = address6(14 + 48);
-                let mac = self.neighbours6.get(&(port, target));
+                let mac = self.neighbours6.get(&(port, target)).copied();
+                let mac = mac.or_else(|| self.anybody(port));
                 Some(mac.map(|mac| nd_advert(mac, target, ROUTER, address6(14 + 8))))
             }
             _ => None,
         }
+    }
+
+    fn anybody(&self, port: usize) -> Option<EtherAddr> {
+        (self.crowded && port == 0).then(|| Links::mac(0))
     }
 
     /// Runs a handler, as `ashlar set` and `show` do.
