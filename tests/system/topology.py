@@ -162,6 +162,9 @@ class Network:
         self.client, self.router_space, self.server = (
             lab.namespace(name, NAMES) for name in ("client", "router", "server"))
         self._quiet = quiet
+        for host in (self.client, self.server):
+            # The hosts are to answer every probe of a traceroute.
+            host.sysctl(net__ipv4__icmp_ratelimit=0, net__ipv6__icmp__ratelimit=0)
         for host, mtu in ((self.client, client_mtu), (self.server, server_mtu)):
             self.connect(host)
             self.set_mtu(host, mtu)
@@ -171,12 +174,13 @@ class Network:
     def side(self, host: Namespace) -> Side:
         return CLIENT if host is self.client else SERVER
 
-    def connect(self, host: Namespace, mac: str | None = None) -> None:
-        """Makes the link between a host and the router, whose interface may get a MAC address."""
+    def connect(self, host: Namespace, *, router_mac: str = "", host_mac: str = "") -> None:
+        """Makes the link between a host and the router; its ends may get MAC addresses."""
         name = self.side(host).interface
         self.lab.link(host, "eth0", self.router_space, name)
-        if mac:
-            self.router_space.ip(f"link set {name} address {mac}")
+        for space, interface, mac in ((host, "eth0", host_mac), (self.router_space, name, router_mac)):
+            if mac:
+                space.ip(f"link set {interface} address {mac}")
         # The kernel leaves the router's interfaces to the router.
         if KIND != "linux":
             self.router_space.sysctl(**{f"net__ipv4__conf__{name}__arp_ignore": 8,
