@@ -146,13 +146,19 @@ impl Cx<'_> {
     /// Sends a packet out by a push output; dropped under the port's name if it is not connected.
     #[inline]
     pub fn emit(&mut self, output: usize, mut packet: Packet) {
-        if self.core.taps.marking() {
-            self.core.taps.mark(&mut packet);
+        let watched = self.core.taps.watching();
+        if watched {
+            self.core.taps.mark(self.this, &mut packet);
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
             let reason = self.core.plan.elements[self.this].class.drops.len() + output;
             return self.core.drop_one(self.this, reason, packet);
         };
+        if watched {
+            let now = self.core.now;
+            let packets = std::iter::once(&packet);
+            self.core.taps.leave(self.this, output, packets, now);
+        }
         self.core.note_sent(self.this, output, 1);
         match self.core.walker {
             Walker::Sweep => {
@@ -169,12 +175,18 @@ impl Cx<'_> {
         if batch.is_empty() {
             return;
         }
-        if self.core.taps.marking() {
-            batch.iter_mut().for_each(|p| self.core.taps.mark(p));
+        let watched = self.core.taps.watching();
+        if watched {
+            let taps = &mut self.core.taps;
+            batch.iter_mut().for_each(|p| taps.mark(self.this, p));
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
             return self.core.drop_unconnected(self.this, output, batch);
         };
+        if watched {
+            let now = self.core.now;
+            self.core.taps.leave(self.this, output, batch.iter(), now);
+        }
         self.core.note_sent(self.this, output, batch.len());
         match self.core.walker {
             Walker::Sweep => self.core.put(target, batch),
@@ -221,8 +233,7 @@ impl Cx<'_> {
             stats.sent[usize::from(port)] += came as u64;
             if self.core.taps.watching() {
                 self.core.taps.pulled(
-                    up,
-                    usize::from(port),
+                    (up, usize::from(port)),
                     (self.this, input),
                     into,
                     had,

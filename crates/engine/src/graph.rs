@@ -186,7 +186,7 @@ impl Graph {
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],
             tasks,
-            taps: Taps::default(),
+            taps: Taps::new(Arc::clone(plan)),
             random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             reader,
             wakers: Arc::clone(&site.wakers),
@@ -295,13 +295,11 @@ impl Graph {
         let task = &mut self.core.tasks[index];
         task.pass += task.stride;
         let node = task.node;
-        self.core.taps.at_source = true;
         let before = self.core.clock.cycles();
         let did = self
             .with_node(node, |element, cx| element.task(cx))
             .unwrap_or(Did::End);
         let own = self.core.clock.cycles().wrapping_sub(before);
-        self.core.taps.at_source = false;
         self.core.stats[node].cycles += if did == Did::Work { own } else { 0 };
         self.walk();
         let spent = self.core.clock.cycles().wrapping_sub(before);

@@ -6,22 +6,29 @@
 
 use crate::clock::Time;
 use crate::packet::{Batch, Packet};
+use crate::plan::Plan;
+use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError};
 
-/// Where a capture looks.
+/// Where a capture looks. An edge is named by its output if it is push (one edge leaves a push
+/// output), else by its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
     /// Packets that reach this input of this node, pushed or pulled.
     Input(usize, usize),
+    /// Packets that leave by this output of this node, pushed or pulled.
+    Output(usize, usize),
     /// Packets dropped by one element, or by any (`None`).
     Drop(Option<usize>),
 }
 
 /// What happened to a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It reached this input of this node.
     Enter(usize, usize),
+    /// It was pushed out by this output of this node.
+    Leave(usize, usize),
     /// It was pulled from this output of this node.
     Pulled(usize, usize),
     /// It was dropped by this node under this reason.
@@ -29,25 +36,33 @@ pub enum Event {
 }
 
 /// One observation.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Record {
+    /// What the tap was given: which point, which worker.
+    pub tag: u32,
     /// Which packet, for traces.
     pub trace: u16,
-    /// What happened.
+    /// What happened; its numbers are those of `plan`.
     pub event: Event,
+    /// The plan that ran then.
+    pub plan: Arc<Plan>,
     /// When (the worker's turn).
     pub at: Time,
     /// Length on the wire.
     pub len: usize,
+    /// Whether the data starts with an IP header, not with Ethernet's.
+    pub at_network: bool,
     /// Its first bytes.
     pub bytes: Vec<u8>,
 }
 
-/// Decides which packets are copied; it runs on the worker.
-pub type Filter = Box<dyn FnMut(&[u8]) -> bool + Send>;
+/// Decides which packets are copied; it runs on the worker. It is told whether the bytes start with
+/// an IP header.
+pub type Filter = Box<dyn FnMut(&[u8], bool) -> bool + Send>;
 
 struct Capture {
     id: u64,
+    tag: u32,
     point: Point,
     snap: usize,
     filter: Filter,
@@ -58,25 +73,35 @@ struct Capture {
 struct Trace {
     left: u16,
     next: u16,
+    source: Option<usize>,
+    tag: u32,
     snap: usize,
     to: SyncSender<Record>,
 }
 
 /// The taps of one worker.
-#[derive(Default)]
 pub struct Taps {
+    plan: Arc<Plan>,
     captures: Vec<Capture>,
     trace: Option<Trace>,
-    /// A task of a source is running: what it emits may be marked.
-    pub(crate) at_source: bool,
+    watching: bool,
 }
 
 impl Taps {
-    /// Starts a capture. Records carry up to `snap` bytes; packets that `filter` refuses are not
-    /// copied.
+    pub(crate) fn new(plan: Arc<Plan>) -> Taps {
+        Taps {
+            plan,
+            captures: Vec::new(),
+            trace: None,
+            watching: false,
+        }
+    }
+
+    /// Starts a capture under an `id`, which may look at several points: each record has the `tag`
+    /// of its point and up to `snap` bytes; packets that `filter` refuses are not copied.
     pub fn capture(
         &mut self,
-        id: u64,
+        (id, tag): (u64, u32),
         point: Point,
         snap: usize,
         filter: Filter,
@@ -84,57 +109,114 @@ impl Taps {
     ) {
         self.captures.push(Capture {
             id,
+            tag,
             point,
             snap,
             filter,
             to,
             lost: 0,
         });
+        self.watching = true;
     }
 
-    /// Ends a capture; returns how many records were lost because control was slow.
+    /// How many records of a capture were lost because control was slow.
+    pub fn lost(&self, id: u64) -> u64 {
+        let mine = self.captures.iter().filter(|c| c.id == id);
+        mine.map(|c| c.lost).sum()
+    }
+
+    /// Ends a capture; returns how many records were lost.
     pub fn end_capture(&mut self, id: u64) -> u64 {
-        let lost = self
-            .captures
-            .iter()
-            .filter(|c| c.id == id)
-            .map(|c| c.lost)
-            .sum();
+        let lost = self.lost(id);
         self.captures.retain(|c| c.id != id);
+        self.note_watching();
         lost
     }
 
-    /// Follows the next `packets` packets that sources emit, numbered from `first`.
-    pub fn trace(&mut self, first: u16, packets: u16, snap: usize, to: SyncSender<Record>) {
+    /// Follows the next `packets` packets, numbered from `first`, that `source` emits, or any
+    /// element without inputs.
+    pub fn trace(
+        &mut self,
+        (first, packets): (u16, u16),
+        source: Option<usize>,
+        tag: u32,
+        snap: usize,
+        to: SyncSender<Record>,
+    ) {
         self.trace = Some(Trace {
             left: packets,
             next: first.max(1),
+            source,
+            tag,
             snap,
             to,
         });
+        self.watching = true;
     }
 
     /// Ends the trace.
     pub fn end_trace(&mut self) {
         self.trace = None;
+        self.note_watching();
+    }
+
+    fn note_watching(&mut self) {
+        self.watching = self.trace.is_some() || !self.captures.is_empty();
+    }
+
+    /// Hot swap: goes on under the numbers of another plan. What looks at an element that is gone
+    /// ends: its channel is closed.
+    pub(crate) fn move_to(&mut self, plan: &Arc<Plan>) {
+        let old = std::mem::replace(&mut self.plan, Arc::clone(plan));
+        let moved = |node: usize| plan.find(&old.elements[node].name);
+        let fits = |node: usize, inputs: bool, port: usize| {
+            let element = &plan.elements[node];
+            port < if inputs {
+                element.inputs.len()
+            } else {
+                element.outputs.len()
+            }
+        };
+        self.captures.retain_mut(|capture| {
+            let point = match capture.point {
+                Point::Input(n, p) => moved(n)
+                    .filter(|&n| fits(n, true, p))
+                    .map(|n| Point::Input(n, p)),
+                Point::Output(n, p) => moved(n)
+                    .filter(|&n| fits(n, false, p))
+                    .map(|n| Point::Output(n, p)),
+                Point::Drop(Some(n)) => moved(n).map(|n| Point::Drop(Some(n))),
+                Point::Drop(None) => Some(Point::Drop(None)),
+            };
+            point.map(|point| capture.point = point).is_some()
+        });
+        if let Some(trace) = &mut self.trace
+            && let Some(source) = trace.source
+        {
+            trace.source = moved(source);
+            if trace.source.is_none() {
+                self.trace = None;
+            }
+        }
+        self.note_watching();
     }
 
     #[inline]
     pub(crate) fn watching(&self) -> bool {
-        self.trace.is_some() || !self.captures.is_empty()
+        self.watching
     }
 
-    #[inline]
-    pub(crate) fn marking(&self) -> bool {
-        self.at_source && self.trace.as_ref().is_some_and(|t| t.left > 0)
-    }
-
+    /// An element is about to emit a packet: marks it if it is to be followed from here.
     #[cold]
-    pub(crate) fn mark(&mut self, packet: &mut Packet) {
-        if let Some(trace) = &mut self.trace
-            && trace.left > 0
-            && packet.anno().trace == 0
-        {
+    pub(crate) fn mark(&mut self, node: usize, packet: &mut Packet) {
+        let Some(trace) = self.trace.as_mut().filter(|t| t.left > 0) else {
+            return;
+        };
+        let here = match trace.source {
+            Some(source) => source == node,
+            None => self.plan.elements[node].inputs.is_empty(),
+        };
+        if here && packet.anno().trace == 0 {
             packet.anno_mut().trace = trace.next;
             trace.left -= 1;
             trace.next = trace.next.checked_add(1).unwrap_or(1);
@@ -143,27 +225,36 @@ impl Taps {
 
     #[cold]
     pub(crate) fn enter(&mut self, node: usize, input: usize, batch: &Batch, now: Time) {
-        let here = |p: Point| p == Point::Input(node, input);
-        self.see(here, &Event::Enter(node, input), batch.iter(), now);
+        let (here, event) = (Point::Input(node, input), Event::Enter(node, input));
+        self.copy(|p| p == here, event, batch.iter(), now);
+        self.follow(event, batch.iter(), now);
+    }
+
+    #[cold]
+    pub(crate) fn leave<'p>(
+        &mut self,
+        node: usize,
+        output: usize,
+        packets: impl Iterator<Item = &'p Packet> + Clone,
+        now: Time,
+    ) {
+        let (here, event) = (Point::Output(node, output), Event::Leave(node, output));
+        self.copy(|p| p == here, event, packets, now);
     }
 
     #[cold]
     pub(crate) fn pulled(
         &mut self,
-        node: usize,
-        output: usize,
+        (node, output): (usize, usize),
         by: (usize, usize),
         batch: &Batch,
         from: usize,
         now: Time,
     ) {
-        let here = |p: Point| p == Point::Input(by.0, by.1);
-        self.see(
-            here,
-            &Event::Pulled(node, output),
-            batch.iter().skip(from),
-            now,
-        );
+        let here = |p| p == Point::Input(by.0, by.1) || p == Point::Output(node, output);
+        let event = Event::Pulled(node, output);
+        self.copy(here, event, batch.iter().skip(from), now);
+        self.follow(event, batch.iter().skip(from), now);
     }
 
     #[cold]
@@ -174,37 +265,69 @@ impl Taps {
         packets: impl Iterator<Item = &'p Packet> + Clone,
         now: Time,
     ) {
-        let here = |p: Point| matches!(p, Point::Drop(n) if n.is_none_or(|n| n == node));
-        self.see(here, &Event::Dropped(node, reason), packets, now);
+        let here = |p| matches!(p, Point::Drop(n) if n.is_none_or(|n| n == node));
+        let event = Event::Dropped(node, reason);
+        self.copy(here, event, packets.clone(), now);
+        self.follow(event, packets, now);
     }
 
-    fn see<'p>(
+    /// Gives packets to the captures that look here.
+    fn copy<'p>(
         &mut self,
         here: impl Fn(Point) -> bool,
-        event: &Event,
+        event: Event,
         packets: impl Iterator<Item = &'p Packet> + Clone,
         at: Time,
     ) {
-        let record = |packet: &Packet, snap: usize| Record {
-            trace: packet.anno().trace,
-            event: event.clone(),
-            at,
-            len: packet.len(),
-            bytes: packet.data()[..packet.len().min(snap)].to_vec(),
-        };
+        let plan = &self.plan;
         for capture in self.captures.iter_mut().filter(|c| here(c.point)) {
             for packet in packets.clone() {
-                if (capture.filter)(packet.data()) {
-                    let sent = capture.to.try_send(record(packet, capture.snap));
+                if (capture.filter)(packet.data(), at_network(packet)) {
+                    let record = record(packet, plan, capture.tag, capture.snap, event, at);
+                    let sent = capture.to.try_send(record);
                     capture.lost += u64::from(matches!(sent, Err(TrySendError::Full(_))));
                 }
             }
         }
-        if let Some(trace) = &self.trace {
-            for packet in packets.filter(|p| p.anno().trace != 0) {
-                // A full channel loses the record: the worker does not wait for whoever looks.
-                let _ = trace.to.try_send(record(packet, trace.snap));
-            }
+    }
+
+    /// Gives marked packets to the trace.
+    fn follow<'p>(&self, event: Event, packets: impl Iterator<Item = &'p Packet>, at: Time) {
+        let Some(trace) = &self.trace else {
+            return;
+        };
+        for packet in packets.filter(|p| p.anno().trace != 0) {
+            // A full channel loses the record: the worker does not wait for whoever looks.
+            let _ = trace
+                .to
+                .try_send(record(packet, &self.plan, trace.tag, trace.snap, event, at));
         }
     }
+}
+
+fn record(
+    packet: &Packet,
+    plan: &Arc<Plan>,
+    tag: u32,
+    snap: usize,
+    event: Event,
+    at: Time,
+) -> Record {
+    Record {
+        tag,
+        trace: packet.anno().trace,
+        event,
+        plan: Arc::clone(plan),
+        at,
+        len: packet.len(),
+        at_network: at_network(packet),
+        bytes: packet.data()[..packet.len().min(snap)].to_vec(),
+    }
+}
+
+/// Whether the data starts with an IP header, as far as annotations tell.
+fn at_network(packet: &Packet) -> bool {
+    let marked = usize::from(packet.anno().network);
+    let version = packet.data().first().map(|b| b >> 4);
+    marked != 0 && marked == packet.headroom() && matches!(version, Some(4 | 6))
 }

@@ -16,6 +16,7 @@ impl Graph {
         let old_plan = Arc::clone(&core.plan);
         let mut next = Graph::build(plan, site, core.reader);
         next.core.taps = core.taps;
+        next.core.taps.move_to(plan);
         next.core.random = core.random;
         for (index, element) in plan.elements.iter().enumerate() {
             let Some(was) = old_plan.find(&element.name) else {

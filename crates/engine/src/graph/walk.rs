@@ -45,7 +45,7 @@ impl Graph {
             let Some(target) = self.core.edges.output(node, 0) else {
                 return self.core.drop_unconnected(node, 0, batch);
             };
-            self.core.note_sent(node, 0, batch.len());
+            self.core.note_on(node, batch);
             let backward = self.core.plan.rank[target.node()] <= self.core.plan.rank[node];
             if backward || !self.core.inboxes[target.inbox()].is_empty() {
                 if backward && self.core.too_many_laps() {
@@ -93,7 +93,7 @@ impl Graph {
             self.visit(target.node(), target.port(), &mut batch);
             match self.core.edges.output(target.node(), 0) {
                 Some(next) => {
-                    self.core.note_sent(target.node(), 0, batch.len());
+                    self.core.note_on(target.node(), &batch);
                     self.core.stack.extend(batch.drain().map(|p| (next, p)));
                 }
                 None => self.core.drop_unconnected(target.node(), 0, &mut batch),
@@ -140,6 +140,15 @@ impl Core {
         if self.taps.watching() {
             self.taps.enter(node, input, batch, self.now);
         }
+    }
+
+    /// Counts what goes on by output 0.
+    #[inline]
+    fn note_on(&mut self, node: usize, batch: &Batch) {
+        if self.taps.watching() {
+            self.taps.leave(node, 0, batch.iter(), self.now);
+        }
+        self.note_sent(node, 0, batch.len());
     }
 
     #[inline]
