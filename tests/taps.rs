@@ -119,7 +119,7 @@ fn a_trace_follows_packets_from_a_source_through_queues_to_their_end() {
         .collect()
     };
     let records: Vec<Record> = records.try_iter().collect();
-    assert_eq!(way(10, &records), ["q", "-> q", "out"]);
-    assert_eq!(way(13, &records), ["q", "q drops"]);
+    assert_eq!(way(10, &records), ["s ->", "q", "-> q", "out"]);
+    assert_eq!(way(13, &records), ["s ->", "q", "q drops"]);
     assert!(way(14, &records).is_empty(), "four are followed, not five");
 }

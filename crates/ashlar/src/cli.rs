@@ -33,6 +33,16 @@ pub(crate) enum Command {
     Show(Show),
     /// Write a handler of a running router
     Set(Set),
+    /// Show rates of a running router: queues, workers, elements, drops by name
+    ///
+    /// On a terminal the table is live; `q` or Ctrl-C ends it.
+    Top(Top),
+    /// Copy packets of a running router, at its connections or where they are dropped
+    ///
+    /// Packets never wait for whoever captures: what cannot be kept is counted as lost.
+    Capture(Capture),
+    /// Follow packets of a running router through its elements
+    Trace(Trace),
     /// Replace the configuration of a running router
     ///
     /// The new one is checked first; if it is wrong, the old one keeps running. Elements that stay
@@ -191,6 +201,71 @@ pub(crate) struct Set {
     /// The value; `-` reads it from standard input
     #[arg(allow_hyphen_values = true)]
     pub(crate) value: Vec<String>,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Top {
+    /// Print one table and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Seconds between tables
+    #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print counts since the start as JSON, one object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write seconds, 0.05 to 3600".to_owned()),
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Capture {
+    /// Where: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all
+    /// that enters it
+    #[arg(value_name = "POINT", required_unless_present = "drops")]
+    pub(crate) points: Vec<String>,
+    /// Packets that ELEMENT drops, or any element
+    #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    pub(crate) drops: Option<String>,
+    /// Write pcapng to FILE (`-` is standard output); without it, one line for each packet
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: Option<String>,
+    /// End after this many packets
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Which packets, as tcpdump takes it: 'udp port 53'
+    #[arg(long, short, value_name = "EXPRESSION", default_value = "")]
+    pub(crate) filter: String,
+    /// Bytes of each packet that are copied
+    #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
+    pub(crate) snaplen: u16,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Trace {
+    /// Packets to follow
+    #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(control::trace::COUNT_MAX)))]
+    pub(crate) count: u16,
+    /// Only packets that this source brings, such as a FromDevice
+    #[arg(long, value_name = "ELEMENT")]
+    pub(crate) at: Option<String>,
+    /// Longest time to wait for packets
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=60))]
+    pub(crate) seconds: u8,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) target: Target,
 }

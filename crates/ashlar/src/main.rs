@@ -2,6 +2,8 @@
 
 mod cli;
 mod cmd;
+mod packet;
+mod rates;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -14,6 +16,9 @@ fn main() -> ExitCode {
         Command::Plan(plan) => cmd::plan::plan(&plan),
         Command::Show(show) => cmd::show::show(&show),
         Command::Set(set) => cmd::set::set(&set),
+        Command::Top(top) => cmd::top::top(&top),
+        Command::Capture(capture) => cmd::capture::capture(&capture),
+        Command::Trace(trace) => cmd::trace::trace(&trace),
         Command::Reload(reload) => cmd::reload::reload(&reload),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),

@@ -8,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A client of one router.
 pub struct Client {
@@ -49,57 +50,57 @@ impl Client {
 
     fn call(&self, method: Method, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
         let mut all = Vec::new();
-        self.stream(method, target, value, &mut |bytes| {
+        let mut take = |bytes: &[u8]| {
             all.extend_from_slice(bytes);
             true
-        })?;
+        };
+        let request = request(method, target, value)?;
+        runtime()?.block_on(self.stream(request, &mut take))?;
         Ok(all.into())
     }
 
-    /// The answer to a GET piece by piece, until `take` returns false or it ends.
+    /// The answer to a GET piece by piece, until `take` returns false, it ends, or SIGINT or
+    /// SIGTERM arrives.
     pub fn follow(&self, target: &str, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), String> {
-        self.stream(Method::GET, target, Vec::new(), take)
-    }
-
-    fn stream(
-        &self,
-        method: Method,
-        target: &str,
-        value: Vec<u8>,
-        take: &mut dyn FnMut(&[u8]) -> bool,
-    ) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .map_err(|e| e.to_string())?;
-        let request = Request::builder()
-            .method(method)
-            .uri(target)
-            .header("host", "ashlar")
-            .body(Full::new(Bytes::from(value)))
-            .map_err(|e| format!("this cannot be asked: {e}"))?;
+        let runtime = runtime()?;
+        let request = request(Method::GET, target, Vec::new())?;
         runtime.block_on(async {
-            let (reply, _connection) = self.send(request).await?;
-            let good = reply.status().is_success();
-            let mut body = reply.into_body();
-            let mut wrong = Vec::new();
-            while let Some(frame) = body.frame().await {
-                let frame = frame.map_err(|e| format!("the router broke off: {e}"))?;
-                let Some(data) = frame.data_ref() else {
-                    continue;
-                };
-                if !good {
-                    wrong.extend_from_slice(data);
-                } else if !take(data) {
-                    break;
-                }
-            }
-            if good {
-                Ok(())
-            } else {
-                Err(parse::<Wrong>(&wrong)?.error)
+            let on = |kind| signal(kind).map_err(|e| e.to_string());
+            let mut interrupt = on(SignalKind::interrupt())?;
+            let mut terminate = on(SignalKind::terminate())?;
+            tokio::select! {
+                done = self.stream(request, take) => done,
+                _ = interrupt.recv() => Ok(()),
+                _ = terminate.recv() => Ok(()),
             }
         })
+    }
+
+    async fn stream(
+        &self,
+        request: Request<Full<Bytes>>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let (reply, _connection) = self.send(request).await?;
+        let good = reply.status().is_success();
+        let mut body = reply.into_body();
+        let mut wrong = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| format!("the router broke off: {e}"))?;
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            if !good {
+                wrong.extend_from_slice(data);
+            } else if !take(data) {
+                break;
+            }
+        }
+        if good {
+            Ok(())
+        } else {
+            Err(parse::<Wrong>(&wrong)?.error)
+        }
     }
 
     async fn send(
@@ -120,6 +121,20 @@ impl Client {
         let reply = sender.send_request(request).await.map_err(broken)?;
         Ok((reply, running))
     }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_io().build().map_err(|e| e.to_string())
+}
+
+fn request(method: Method, target: &str, value: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header("host", "ashlar")
+        .body(Full::new(Bytes::from(value)))
+        .map_err(|e| format!("this cannot be asked: {e}"))
 }
 
 /// A connection that is closed with its last use.

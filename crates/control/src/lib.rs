@@ -10,21 +10,27 @@
 
 pub mod api;
 pub mod books;
+pub mod capture;
 pub mod client;
 pub mod describe;
 mod handlers;
 pub mod log;
 mod machine;
+pub mod metrics;
+pub mod pcapng;
+pub mod point;
 mod reload;
 pub mod runtime;
 pub mod socket;
 pub mod source;
+pub mod terminal;
+pub mod trace;
 pub mod view;
 
 mod state;
 
 pub use handlers::{COMMON as COMMON_HANDLERS, GLOBAL as GLOBAL_HANDLERS};
 pub use machine::{directory, make_waiter};
-pub use runtime::{Ended, Serve, serve};
+pub use runtime::{Ended, Serve, metrics_listener, serve};
 pub use source::{Compiled, Source, compile};
 pub use state::{Control, Failure, Start};

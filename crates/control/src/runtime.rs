@@ -6,8 +6,9 @@ use crate::state::Control;
 use crate::view::ReloadRequest;
 use engine::port::PortDirectory;
 use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -38,6 +39,16 @@ impl Ended {
 pub struct Serve {
     /// The API's socket.
     pub socket: Option<Socket>,
+    /// Where only metrics are served.
+    pub metrics: Option<TcpListener>,
+}
+
+/// Listens for those who fetch metrics over TCP. The error is a sentence.
+pub fn metrics_listener(at: SocketAddr) -> Result<TcpListener, String> {
+    let listener = TcpListener::bind(at);
+    listener
+        .and_then(|l| l.set_nonblocking(true).map(|()| l))
+        .map_err(|e| format!("cannot serve metrics at {at}: {e}"))
 }
 
 /// Serves a router on the calling thread until it ends. The workers still run then: see
@@ -49,31 +60,32 @@ pub fn serve(control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
         .max_blocking_threads(32)
         .build()
         .map_err(|e| format!("cannot start the control thread: {e}"))?;
-    let over = Arc::new(AtomicBool::new(false));
-    let ended = runtime.block_on(run(control, &serve, Arc::clone(&over)));
-    over.store(true, Ordering::Release);
+    let ended = runtime.block_on(run(control, &serve));
+    control.ending.store(true, Ordering::Release);
     // Requests under way are cut off; what waits for a worker ends with its answer.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(serve);
     ended
 }
 
-async fn run(
-    control: &Arc<Control>,
-    serve: &Serve,
-    over: Arc<AtomicBool>,
-) -> Result<Ended, String> {
+async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
     let wrong = |e: std::io::Error| format!("cannot start the control thread: {e}");
     let (mut interrupt, mut terminate) =
         (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let mut hang_up = on(SignalKind::hangup())?;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     let mut watch = PortWatch::default();
-    let mut end = watch_end(control, over);
+    let mut end = watch_end(control);
+    let api = Api::new(Arc::clone(control));
     if let Some(socket) = &serve.socket {
         let listener = socket.listener().map_err(wrong)?;
         let listener = tokio::net::UnixListener::from_std(listener).map_err(wrong)?;
-        tokio::spawn(Api::new(Arc::clone(control)).serve(listener));
+        tokio::spawn(api.clone().serve(listener));
+    }
+    if let Some(metrics) = &serve.metrics {
+        let listener = metrics.try_clone().map_err(wrong)?;
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(wrong)?;
+        tokio::spawn(api.serve_metrics(listener));
     }
     loop {
         tokio::select! {
@@ -92,10 +104,10 @@ fn on(kind: SignalKind) -> Result<Signal, String> {
 }
 
 /// Ends when the router has ended by itself.
-fn watch_end(control: &Arc<Control>, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<()> {
+fn watch_end(control: &Arc<Control>) -> tokio::task::JoinHandle<()> {
     let control = Arc::clone(control);
     tokio::task::spawn_blocking(move || {
-        while !over.load(Ordering::Acquire) {
+        while !control.is_ending() {
             if control.router.wait_ended(Duration::from_millis(500)) {
                 return;
             }

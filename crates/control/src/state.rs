@@ -2,13 +2,13 @@
 
 use crate::source::Source;
 use crate::view;
-use crate::{books, handlers, machine};
+use crate::{books, handlers, machine, metrics};
 use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
 use engine::stats::{NodeStats, TaskStats, drop_names};
 use ports::Directory;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -18,6 +18,7 @@ pub struct Control {
     pub(crate) registry: Registry,
     pub(crate) ports: Arc<Directory>,
     pub(crate) stop: tokio::sync::Notify,
+    pub(crate) ending: AtomicBool,
     /// Held while a configuration is being replaced: one at a time.
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: AtomicU64,
@@ -92,6 +93,7 @@ impl Control {
             registry: start.registry,
             ports: start.ports,
             stop: tokio::sync::Notify::new(),
+            ending: AtomicBool::new(false),
             source: Mutex::new(start.source),
             reloads: AtomicU64::new(0),
             name: start.name,
@@ -266,6 +268,16 @@ impl Control {
         self.router.halt()?;
         let (plan, answers) = self.counts()?;
         Ok(books::balance(&plan, self.view(&plan, &answers)))
+    }
+
+    /// All counts as Prometheus text.
+    pub fn metrics(&self) -> Result<String, Failure> {
+        Ok(metrics::text(&self.info(), &self.stats()?))
+    }
+
+    /// Whether the service is at its end: what waits gives up.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
     }
 
     /// Ends the service: [`serve`](crate::serve) returns.

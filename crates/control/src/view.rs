@@ -248,3 +248,37 @@ pub struct Wrong {
     /// A sentence.
     pub error: String,
 }
+
+/// One packet of `GET /v1/trace`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TracedPacket {
+    /// From 1.
+    pub number: usize,
+    /// Whether it came to an end: sent, discarded or dropped. Else it is held, or became another.
+    pub over: bool,
+    /// Its first bytes where it was first seen.
+    pub bytes: Vec<u8>,
+    /// Its way.
+    pub steps: Vec<Step>,
+}
+
+/// One step of a packet.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Step {
+    /// Nanoseconds since 1970, of the worker's turn.
+    pub time_ns: u64,
+    /// The worker.
+    pub worker: usize,
+    /// The element.
+    pub element: String,
+    /// Its class.
+    pub class: String,
+    /// The port.
+    pub port: usize,
+    /// `enters`, `leaves` (it was pulled) or `dropped`.
+    pub what: String,
+    /// The name of the drop.
+    pub reason: Option<String>,
+    /// Its length here.
+    pub len: usize,
+}

@@ -148,7 +148,8 @@ impl Cx<'_> {
     pub fn emit(&mut self, output: usize, mut packet: Packet) {
         let watched = self.core.taps.watching();
         if watched {
-            self.core.taps.mark(self.this, &mut packet);
+            let now = self.core.now;
+            self.core.taps.mark((self.this, output), &mut packet, now);
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
             let reason = self.core.plan.elements[self.this].class.drops.len() + output;
@@ -177,8 +178,9 @@ impl Cx<'_> {
         }
         let watched = self.core.taps.watching();
         if watched {
-            let taps = &mut self.core.taps;
-            batch.iter_mut().for_each(|p| taps.mark(self.this, p));
+            let (taps, now) = (&mut self.core.taps, self.core.now);
+            let from = (self.this, output);
+            batch.iter_mut().for_each(|p| taps.mark(from, p, now));
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
             return self.core.drop_unconnected(self.this, output, batch);

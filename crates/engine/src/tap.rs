@@ -208,7 +208,7 @@ impl Taps {
 
     /// An element is about to emit a packet: marks it if it is to be followed from here.
     #[cold]
-    pub(crate) fn mark(&mut self, node: usize, packet: &mut Packet) {
+    pub(crate) fn mark(&mut self, (node, output): (usize, usize), packet: &mut Packet, now: Time) {
         let Some(trace) = self.trace.as_mut().filter(|t| t.left > 0) else {
             return;
         };
@@ -220,6 +220,7 @@ impl Taps {
             packet.anno_mut().trace = trace.next;
             trace.left -= 1;
             trace.next = trace.next.checked_add(1).unwrap_or(1);
+            self.follow(Event::Leave(node, output), std::iter::once(&*packet), now);
         }
     }
 

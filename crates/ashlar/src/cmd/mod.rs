@@ -1,5 +1,6 @@
 //! The subcommands: each gives nothing, or an error for standard error (empty if all was said).
 
+pub(crate) mod capture;
 pub(crate) mod check;
 pub(crate) mod man;
 pub(crate) mod plan;
@@ -7,6 +8,8 @@ pub(crate) mod reload;
 pub(crate) mod run;
 pub(crate) mod set;
 pub(crate) mod show;
+pub(crate) mod top;
+pub(crate) mod trace;
 
 use crate::cli::{Configuration, Target};
 use control::client::Client;

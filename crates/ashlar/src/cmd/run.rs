@@ -30,13 +30,14 @@ pub(crate) fn run(run: Run) -> Done {
         (_, Some(path)) => Some(Socket::bind(path)?),
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
+    let metrics = run.metrics.map(control::metrics_listener).transpose()?;
     let control = start(&run, name, source, plan, ports)?;
     if let Some(socket) = &socket {
         info!(socket = %socket.path.display(), workers, "start");
     } else {
         info!(workers, "start");
     }
-    let ended = control::serve(&control, Serve { socket })?;
+    let ended = control::serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
     if run.report {

@@ -8,6 +8,9 @@
 //! | `GET /v1/stats` | all counts ([`Stats`](crate::view::Stats)) |
 //! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
 //! | `PUT /v1/handlers/E.H` | writes a handler; the body is the value |
+//! | `GET /v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N` | packets at edges and drops, pcapng |
+//! | `GET /v1/trace?count=N&from=E&snaplen=N&seconds=N` | the way of packets ([`TracedPacket`](crate::view::TracedPacket)) |
+//! | `GET /metrics` | all counts, for Prometheus |
 //! | `POST /v1/reload` | replaces the configuration ([`ReloadRequest`](crate::view::ReloadRequest)) |
 //! | `POST /v1/stop` | ends the router |
 //!
@@ -15,23 +18,23 @@
 //! blocking thread, a bounded number at a time, so a slow or hostile client holds up neither the
 //! workers nor other clients.
 
+mod reply;
 pub mod request;
 
 use crate::state::{Control, Failure};
-use crate::view;
+use crate::{capture, trace, view};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper::{Response, StatusCode, header};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use reply::{Reply, json, refused, stream, text};
 use request::Request;
-use serde::Serialize;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Why a request was refused: a status of HTTP and a sentence.
 pub type Refusal = Failure;
@@ -40,13 +43,17 @@ pub type Refusal = Failure;
 const BODY_MAX: usize = 64 << 20;
 /// How long a client may take to send its request.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Wait after a failed accept: out of descriptors, most likely, until clients leave.
+const CALM: Duration = Duration::from_millis(100);
 /// Clients at a time; more wait.
 const CLIENTS_MAX: usize = 64;
 /// Requests at a time that wait for workers.
 const WORKING_MAX: usize = 8;
 
-type Body = Full<Bytes>;
-type Reply = Response<Body>;
+/// Captures and traces at a time.
+const WATCHING_MAX: usize = 4;
+/// Pieces of a capture that wait for a slow client.
+const PIECES_MAX: usize = 16;
 
 /// The API of one router.
 #[derive(Clone)]
@@ -54,6 +61,9 @@ pub(crate) struct Api {
     control: Arc<Control>,
     clients: Arc<Semaphore>,
     working: Arc<Semaphore>,
+    watching: Arc<Semaphore>,
+    /// Only metrics are told.
+    metrics_only: bool,
 }
 
 impl Api {
@@ -62,25 +72,52 @@ impl Api {
             control,
             clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
             working: Arc::new(Semaphore::new(WORKING_MAX)),
+            watching: Arc::new(Semaphore::new(WATCHING_MAX)),
+            metrics_only: false,
+        }
+    }
+
+    /// Serves metrics to clients of a TCP socket, for ever.
+    pub(crate) async fn serve_metrics(self, listener: tokio::net::TcpListener) -> Infallible {
+        let api = Api {
+            metrics_only: true,
+            ..self
+        };
+        loop {
+            let place = api.place().await;
+            match listener.accept().await {
+                Ok((stream, _)) => api.clone().spawn(stream, place),
+                Err(_) => tokio::time::sleep(CALM).await,
+            }
         }
     }
 
     /// Serves the clients of a UNIX socket, for ever.
     pub(crate) async fn serve(self, listener: tokio::net::UnixListener) -> Infallible {
         loop {
-            let place = Arc::clone(&self.clients).acquire_owned().await;
+            let place = self.place().await;
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    let api = self.clone();
-                    tokio::spawn(async move {
-                        api.connection(stream).await;
-                        drop(place);
-                    });
-                }
-                // Out of descriptors, most likely: wait for clients to leave.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Ok((stream, _)) => self.clone().spawn(stream, place),
+                Err(_) => tokio::time::sleep(CALM).await,
             }
         }
+    }
+
+    /// A place for one more client.
+    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        // Nobody closes the semaphore.
+        Arc::clone(&self.clients).acquire_owned().await.ok()
+    }
+
+    fn spawn(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        place: Option<OwnedSemaphorePermit>,
+    ) {
+        tokio::spawn(async move {
+            self.connection(stream).await;
+            drop(place);
+        });
     }
 
     async fn connection(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
@@ -98,7 +135,17 @@ impl Api {
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Reply, Refusal> {
         let uri = request.uri();
         let wanted = request::parse(request.method().as_str(), uri.path(), uri.query())?;
+        if self.metrics_only && wanted != Request::Metrics {
+            return Err(Refusal::new(403, "only /metrics is served here"));
+        }
         match wanted {
+            Request::Metrics => self.work(|c| Ok(text(c.metrics()?))).await,
+            Request::Capture(spec) => self.capture(spec).await,
+            Request::Trace(spec) => {
+                let place = self.watch()?;
+                let run = move |c: &Control| json(&trace::run(c, &spec)?);
+                self.blocking(place, run).await
+            }
             Request::Info => self.work(|c| json(&c.info())).await,
             Request::Elements => self.work(|c| json(&c.elements())).await,
             Request::Plan => self.work(|c| Ok(text(c.router().plan().to_string()))).await,
@@ -131,6 +178,15 @@ impl Api {
         run: impl FnOnce(&Control) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
         let place = Arc::clone(&self.working).acquire_owned().await;
+        let closed = |_| Refusal::new(503, "the router ends");
+        self.blocking(place.map_err(closed)?, run).await
+    }
+
+    async fn blocking(
+        &self,
+        place: OwnedSemaphorePermit,
+        run: impl FnOnce(&Control) -> Result<Reply, Refusal> + Send + 'static,
+    ) -> Result<Reply, Refusal> {
         let control = Arc::clone(&self.control);
         let done = tokio::task::spawn_blocking(move || {
             let reply = run(&control);
@@ -139,6 +195,35 @@ impl Api {
         });
         let broken = |_| Refusal::new(500, "the request failed inside the router");
         done.await.map_err(broken)?
+    }
+
+    /// A place for a capture or trace.
+    fn watch(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        let busy = |_| {
+            let text = format!("{WATCHING_MAX} captures and traces run already: end one");
+            Refusal::new(429, text)
+        };
+        Arc::clone(&self.watching).try_acquire_owned().map_err(busy)
+    }
+
+    async fn capture(&self, spec: capture::Spec) -> Result<Reply, Refusal> {
+        let place = self.watch()?;
+        let (to, pieces) = mpsc::channel(PIECES_MAX);
+        let (started, start) = tokio::sync::oneshot::channel();
+        let control = Arc::clone(&self.control);
+        tokio::task::spawn_blocking(move || {
+            match capture::Capture::start(&control, spec) {
+                Err(refusal) => drop(started.send(Err(refusal))),
+                Ok(capture) => {
+                    drop(started.send(Ok(())));
+                    capture.run(&to);
+                }
+            }
+            drop(place);
+        });
+        let broken = |_| Refusal::new(500, "the capture failed inside the router");
+        start.await.map_err(broken)??;
+        Ok(stream("application/x-pcapng", pieces))
     }
 }
 
@@ -153,30 +238,4 @@ async fn body(request: hyper::Request<Incoming>) -> Result<Bytes, Refusal> {
         )),
         Err(_) => Err(Refusal::new(408, "the request came too slowly")),
     }
-}
-
-fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(Full::new(body.into()));
-    *reply.status_mut() = status;
-    let kind = header::HeaderValue::from_static(kind);
-    reply.headers_mut().insert(header::CONTENT_TYPE, kind);
-    reply
-}
-
-fn text(text: String) -> Reply {
-    reply(StatusCode::OK, "text/plain; charset=utf-8", text)
-}
-
-fn json(value: &impl Serialize) -> Result<Reply, Refusal> {
-    let body = serde_json::to_vec(value).map_err(|e| Refusal::new(500, e.to_string()))?;
-    Ok(reply(StatusCode::OK, "application/json", body))
-}
-
-fn refused(refusal: &Refusal) -> Reply {
-    let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
-    let wrong = view::Wrong {
-        error: refusal.text.clone(),
-    };
-    let body = serde_json::to_vec(&wrong).unwrap_or_default();
-    reply(status, "application/json", body)
 }

@@ -1,7 +1,10 @@
 //! What a client may ask: a pure function from method, path and query, so that it can be fuzzed.
 
 use super::Refusal;
+use crate::{capture, trace};
 use percent_encoding::percent_decode_str;
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// A request that makes sense. What it names may still not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +29,13 @@ pub enum Request {
         /// Element and handler.
         path: String,
     },
+    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng.
+    /// `point` may come several times; `drops` without a value means those of all elements.
+    Capture(capture::Spec),
+    /// `GET /v1/trace?count=3&from=eth0&snaplen=64&seconds=10`: the way of packets.
+    Trace(trace::Spec),
+    /// `GET /metrics`: all counts, for Prometheus.
+    Metrics,
     /// `POST /v1/reload` with a [`ReloadRequest`](crate::view::ReloadRequest).
     Reload,
     /// `POST /v1/stop`: ends the router.
@@ -41,25 +51,64 @@ pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, R
         return Err(Refusal::new(414, "the path is too long"));
     }
     let arguments = Arguments::of(query)?;
-    let Some(rest) = path.strip_prefix("/v1/") else {
-        return Err(unknown(path));
+    let rest = match path.strip_prefix("/v1/") {
+        Some(rest) => rest,
+        None if path == "/metrics" => "metrics",
+        None => return Err(unknown(path)),
     };
-    let (request, known): (Request, &[&str]) = match (method, rest) {
-        ("GET", "info") => (Request::Info, &[]),
-        ("GET", "elements") => (Request::Elements, &[]),
-        ("GET", "plan") => (Request::Plan, &[]),
-        ("GET", "stats") => (Request::Stats, &[]),
-        ("POST", "reload") => (Request::Reload, &[]),
-        ("POST", "stop") => (Request::Stop, &[]),
-        (_, "info" | "elements" | "plan" | "stats") => return Err(method_refused(method, "GET")),
-        (_, "reload" | "stop") => return Err(method_refused(method, "POST")),
-        (method, rest) => match rest.strip_prefix("handlers/") {
-            Some(handler) => return handler_request(method, handler, &arguments),
-            None => return Err(unknown(path)),
-        },
+    if let Some(handler) = rest.strip_prefix("handlers/") {
+        return handler_request(method, handler, &arguments);
+    }
+    let (right, request) = match rest {
+        "info" => ("GET", Request::Info),
+        "elements" => ("GET", Request::Elements),
+        "plan" => ("GET", Request::Plan),
+        "stats" => ("GET", Request::Stats),
+        "metrics" => ("GET", Request::Metrics),
+        "capture" => ("GET", Request::Capture(capture_spec(&arguments)?)),
+        "trace" => ("GET", Request::Trace(trace_spec(&arguments)?)),
+        "reload" => ("POST", Request::Reload),
+        "stop" => ("POST", Request::Stop),
+        _ => return Err(unknown(path)),
     };
-    arguments.only(known)?;
+    if method != right {
+        return Err(method_refused(method, right));
+    }
+    if !matches!(request, Request::Capture(_) | Request::Trace(_)) {
+        arguments.only(&[])?;
+    }
     Ok(request)
+}
+
+fn capture_spec(arguments: &Arguments) -> Result<capture::Spec, Refusal> {
+    arguments.only(&["point", "drops", "count", "filter", "snaplen"])?;
+    let points = arguments.0.iter().filter(|(name, _)| name == "point");
+    let drops = arguments.get("drops");
+    let spec = capture::Spec {
+        points: points.map(|(_, value)| value.clone()).collect(),
+        drops: drops.map(|element| (!element.is_empty()).then(|| element.to_owned())),
+        count: arguments.number("count", 1..=u64::MAX)?,
+        filter: arguments.get("filter").unwrap_or_default().to_owned(),
+        snap: arguments.number("snaplen", 0..=65_535)?.unwrap_or(65_535) as usize,
+    };
+    if spec.points.is_empty() && spec.drops.is_none() {
+        return Err(Refusal::new(400, "say where: `point` or `drops`"));
+    }
+    if spec.points.len() > 16 {
+        return Err(Refusal::new(400, "at most 16 points are taken"));
+    }
+    Ok(spec)
+}
+
+fn trace_spec(arguments: &Arguments) -> Result<trace::Spec, Refusal> {
+    arguments.only(&["count", "from", "snaplen", "seconds"])?;
+    let most = u64::from(trace::COUNT_MAX);
+    Ok(trace::Spec {
+        count: arguments.number("count", 1..=most)?.unwrap_or(1) as u16,
+        source: arguments.get("from").map(str::to_owned),
+        snap: arguments.number("snaplen", 0..=2048)?.unwrap_or(64) as usize,
+        patience: Duration::from_secs(arguments.number("seconds", 1..=60)?.unwrap_or(10)),
+    })
 }
 
 fn handler_request(method: &str, path: &str, arguments: &Arguments) -> Result<Request, Refusal> {
@@ -122,6 +171,20 @@ impl Arguments {
         pair.map(|(_, value)| value.as_str())
     }
 
+    fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
+        let Some(text) = self.get(name) else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(n) if range.contains(&n) => Ok(Some(n)),
+            _ => {
+                let (least, most) = (range.start(), range.end());
+                let text = format!("{name} must be a number from {least} to {most}");
+                Err(Refusal::new(400, text))
+            }
+        }
+    }
+
     /// Refuses names that are not known here.
     fn only(&self, known: &[&str]) -> Result<(), Refusal> {
         let strange = self
@@ -167,6 +230,22 @@ mod tests {
     }
 
     #[test]
+    fn a_capture_says_where_and_how_much() {
+        let query = "point=a+-%3E+b&point=%5B0%5Dq&drops&count=5&filter=udp+port+53&snaplen=96";
+        let right = capture::Spec {
+            points: vec!["a -> b".into(), "[0]q".into()],
+            drops: Some(None),
+            count: Some(5),
+            filter: "udp port 53".into(),
+            snap: 96,
+        };
+        assert_eq!(
+            parse("GET", "/v1/capture", Some(query)),
+            Ok(Request::Capture(right))
+        );
+    }
+
+    #[test]
     fn a_wrong_request_is_refused_with_a_sentence() {
         let status = |method, path, query| parse(method, path, query).map_err(|r| r.status);
         assert_eq!(status("GET", "/v2/info", None), Err(404));
@@ -175,6 +254,13 @@ mod tests {
         assert_eq!(status("GET", "/v1/stop", None), Err(405));
         assert_eq!(status("GET", "/v1/info", Some("a=b")), Err(400));
         assert_eq!(status("GET", "/v1/handlers/%ff.x", None), Err(400));
+        assert_eq!(status("GET", "/v1/capture", None), Err(400));
+        assert_eq!(
+            status("GET", "/v1/capture", Some("point=a&count=0")),
+            Err(400)
+        );
+        assert_eq!(status("GET", "/v1/trace", Some("count=501")), Err(400));
+        assert_eq!(status("PUT", "/metrics", None), Err(405));
         assert_eq!(status("GET", "/v1/handlers/", None), Err(400));
         assert_eq!(status("GET", &"/v1/".repeat(40_000), None), Err(414));
     }

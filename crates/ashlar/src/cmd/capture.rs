@@ -1,0 +1,143 @@
+//! `ashlar capture`
+
+use super::{Done, client, complain, print};
+use crate::cli::Capture;
+use crate::packet::describe;
+use control::client::encode;
+use control::pcapng::{Found, RAW_IP, take};
+use std::io::{IsTerminal, Write};
+
+pub(crate) fn capture(asked: &Capture) -> Done {
+    let client = client(&asked.target)?;
+    let mut output = Output::open(asked.write.as_deref())?;
+    let mut tally = Tally::default();
+    let mut wrong = None;
+    client.follow(&target(asked), &mut |bytes| {
+        let done = tally.read(bytes, &mut output);
+        done.map_err(|e| wrong = Some(e)).is_ok()
+    })?;
+    if let Some(wrong) = wrong {
+        return Err(wrong);
+    }
+    output.flush()?;
+    complain(&format!(
+        "{} packets captured, {} lost",
+        tally.packets, tally.lost
+    ));
+    Ok(())
+}
+
+fn target(asked: &Capture) -> String {
+    let mut query: Vec<String> = Vec::new();
+    let points = asked.points.iter();
+    query.extend(points.map(|p| format!("point={}", encode(p))));
+    if let Some(element) = &asked.drops {
+        query.push(format!("drops={}", encode(element)));
+    }
+    if let Some(count) = asked.count {
+        query.push(format!("count={count}"));
+    }
+    query.push(format!("filter={}", encode(&asked.filter)));
+    query.push(format!("snaplen={}", asked.snaplen));
+    format!("/v1/capture?{}", query.join("&"))
+}
+
+enum Output {
+    File(std::fs::File, String),
+    Raw,
+    Lines,
+}
+
+impl Output {
+    fn open(name: Option<&str>) -> Result<Output, String> {
+        match name {
+            None => Ok(Output::Lines),
+            Some("-") if std::io::stdout().is_terminal() => {
+                Err("a capture is no text: write it to a file or a pipe".to_owned())
+            }
+            Some("-") => Ok(Output::Raw),
+            Some(name) => {
+                let file = std::fs::File::create(name);
+                let file = file.map_err(|e| format!("cannot write {name}: {e}"))?;
+                Ok(Output::File(file, name.to_owned()))
+            }
+        }
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> Done {
+        match self {
+            Output::Lines => Ok(()),
+            Output::File(file, name) => file
+                .write_all(bytes)
+                .map_err(|e| format!("cannot write {name}: {e}")),
+            Output::Raw => {
+                let mut out = std::io::stdout().lock();
+                out.write_all(bytes)
+                    .and_then(|()| out.flush())
+                    .map_err(|_| String::new())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> Done {
+        match self {
+            Output::File(file, name) => file
+                .flush()
+                .map_err(|e| format!("cannot write {name}: {e}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What has come so far.
+#[derive(Default)]
+struct Tally {
+    packets: u64,
+    lost: u64,
+    waiting: Vec<u8>,
+    interfaces: Vec<(String, u16)>,
+}
+
+impl Tally {
+    fn read(&mut self, bytes: &[u8], output: &mut Output) -> Done {
+        output.bytes(bytes)?;
+        self.waiting.extend_from_slice(bytes);
+        let (mut at, mut text) = (0, String::new());
+        while let Some((found, length)) = take(&self.waiting[at..])? {
+            at += length;
+            match found {
+                Found::Interface(name, link) => self.interfaces.push((name, link)),
+                Found::Lost(lost) => self.lost = lost,
+                Found::Packet(interface, time, bytes, len, comment) => {
+                    self.packets += 1;
+                    if matches!(output, Output::Lines) {
+                        text += &self.line(interface, time, &bytes, len, &comment);
+                    }
+                }
+                Found::Other => {}
+            }
+        }
+        self.waiting.drain(..at);
+        if text.is_empty() {
+            Ok(())
+        } else {
+            print(&text)
+        }
+    }
+
+    fn line(&self, interface: u32, time: u64, bytes: &[u8], len: usize, comment: &str) -> String {
+        let known = self.interfaces.get(interface as usize);
+        let (name, link) = known.map_or(("", 0), |(name, link)| (name.as_str(), *link));
+        let place = if comment.is_empty() { name } else { comment };
+        let what = describe(bytes, link == RAW_IP);
+        format!("{} {place}: {what} length {len}\n", clock(time))
+    }
+}
+
+/// The time of day, in UTC, with microseconds.
+pub(crate) fn clock(time: u64) -> String {
+    let seconds = time / 1_000_000_000 % 86_400;
+    let micros = time / 1000 % 1_000_000;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hours:02}:{minutes:02}:{:02}.{micros:06}", seconds % 60)
+}

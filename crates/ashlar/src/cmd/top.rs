@@ -1,0 +1,59 @@
+//! `ashlar top`
+
+use super::{Done, client, print};
+use crate::cli::Top;
+use crate::rates;
+use control::terminal::{Pause, Why};
+use control::view::{Info, Stats};
+use std::time::Duration;
+
+pub(crate) fn top(top: &Top) -> Done {
+    let client = client(&top.target)?;
+    let look = || client.get_json::<Stats>("/v1/stats");
+    if top.json && top.once {
+        let bytes = client.get("/v1/stats")?;
+        return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
+    }
+    let mut pause = Pause::new()?;
+    let live = pause.is_live() && !top.once && !top.json;
+    let mut before = look()?;
+    loop {
+        if pause.wait(Duration::from_secs_f64(top.interval)) == Why::Quit {
+            return Ok(());
+        }
+        let after = look()?;
+        if top.json {
+            let text = serde_json::to_string(&after).map_err(|e| e.to_string())?;
+            print(&format!("{text}\n"))?;
+        } else {
+            let info: Info = client.get_json("/v1/info")?;
+            let mut text = head(&info);
+            text += &rates::table(&before, &after);
+            print(&if live {
+                picture(&text, pause.lines())
+            } else {
+                text
+            })?;
+        }
+        if top.once {
+            return Ok(());
+        }
+        before = after;
+    }
+}
+
+fn head(info: &Info) -> String {
+    let up = info.uptime_ns / 1_000_000_000;
+    let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
+    format!(
+        "{} ({}), up {hours}:{minutes:02}:{seconds:02}, {} reloads\n\n",
+        info.name, info.configuration, info.reloads
+    )
+}
+
+/// A picture over the one before: home, every line to its end, then nothing below.
+fn picture(text: &str, lines: Option<usize>) -> String {
+    let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
+    let shown: Vec<&str> = text.lines().take(most).collect();
+    format!("\x1b[H{}\x1b[K\n\x1b[J", shown.join("\x1b[K\n"))
+}

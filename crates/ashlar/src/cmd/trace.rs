@@ -1,0 +1,68 @@
+//! `ashlar trace`
+
+use super::capture::clock;
+use super::{Done, client, print};
+use crate::cli::Trace;
+use crate::packet::describe;
+use control::client::encode;
+use control::view::TracedPacket;
+use std::fmt::Write;
+
+pub(crate) fn trace(asked: &Trace) -> Done {
+    let client = client(&asked.target)?;
+    let mut target = format!("/v1/trace?count={}&seconds={}", asked.count, asked.seconds);
+    if let Some(element) = &asked.at {
+        target += &format!("&from={}", encode(element));
+    }
+    let bytes = client.get(&target)?;
+    if asked.json {
+        return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
+    }
+    let packets: Vec<TracedPacket> = serde_json::from_slice(&bytes)
+        .map_err(|e| format!("the router's answer makes no sense: {e}"))?;
+    if packets.is_empty() {
+        return Err(format!("no packet came within {} s", asked.seconds));
+    }
+    print(&packets.iter().map(way).collect::<String>())
+}
+
+/// A packet's way: one line a step, with the time since the first.
+fn way(packet: &TracedPacket) -> String {
+    let mut text = String::new();
+    let start = packet.steps.first().map_or(0, |s| s.time_ns);
+    let _ = writeln!(
+        text,
+        "packet {}, {}: {}",
+        packet.number,
+        clock(start),
+        describe(&packet.bytes, false)
+    );
+    let width = packet
+        .steps
+        .iter()
+        .map(|s| s.element.len() + s.class.len())
+        .max();
+    let width = width.unwrap_or(0) + 4;
+    let (mut worker, mut len) = (None, None);
+    for step in &packet.steps {
+        let micros = step.time_ns.saturating_sub(start) as f64 / 1000.0;
+        let name = format!("{} :: {}", step.element, step.class);
+        let what = match (step.what.as_str(), &step.reason) {
+            (_, Some(reason)) => format!("dropped: {reason}"),
+            ("enters", _) => format!("in {}", step.port),
+            (_, _) => format!("out {}", step.port),
+        };
+        let _ = write!(text, "  {micros:>9.1} us  {name:<width$}  {what}");
+        if worker.replace(step.worker) != Some(step.worker) {
+            let _ = write!(text, ", worker {}", step.worker);
+        }
+        if len.replace(step.len) != Some(step.len) {
+            let _ = write!(text, ", {} bytes", step.len);
+        }
+        text.push('\n');
+    }
+    if !packet.over {
+        let _ = writeln!(text, "  it stays there, or became another packet");
+    }
+    text
+}

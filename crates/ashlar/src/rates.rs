@@ -1,0 +1,345 @@
+//! Rates between two looks at a router's counts, as a table.
+
+use control::view::{CopyStats, ElementStats, Stats};
+use std::fmt::Write;
+
+/// The table that `ashlar top` shows.
+pub(crate) fn table(before: &Stats, after: &Stats) -> String {
+    let time = after.time_ns.saturating_sub(before.time_ns).max(1);
+    let rates = Rates {
+        before,
+        after,
+        seconds: time as f64 / 1e9,
+    };
+    let mut out = String::new();
+    rates.queues(&mut out);
+    rates.workers(&mut out);
+    rates.elements(&mut out);
+    rates.losses(&mut out);
+    out
+}
+
+struct Rates<'a> {
+    before: &'a Stats,
+    after: &'a Stats,
+    seconds: f64,
+}
+
+/// A number in few digits: 950, 12.3k, 4.56M.
+pub(crate) fn short(n: f64) -> String {
+    let (scaled, unit) = match n.abs() {
+        x if x >= 999.5e6 => (n / 1e9, "G"),
+        x if x >= 999.5e3 => (n / 1e6, "M"),
+        x if x >= 999.5 => (n / 1e3, "k"),
+        _ => (n, ""),
+    };
+    let digits = match scaled.abs() {
+        _ if unit.is_empty() && scaled.fract() == 0.0 => 0,
+        x if x >= 99.95 => 0,
+        x if x >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$}{unit}")
+}
+
+/// A short time: 15us, 8.14ms.
+fn duration(nanoseconds: u64) -> String {
+    match nanoseconds as f64 {
+        n if n >= 1e9 => format!("{}s", short(n / 1e9)),
+        n if n >= 1e6 => format!("{}ms", short(n / 1e6)),
+        n => format!("{}us", short((n / 1e3).round())),
+    }
+}
+
+/// A share in percent; a dash where there is nothing to share.
+fn share(part: f64, whole: f64) -> String {
+    match whole > 0.0 {
+        true => format!("{:.0}%", 100.0 * part / whole),
+        false => "-".to_owned(),
+    }
+}
+
+fn per(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        _ => short((part as f64 / whole as f64).round()),
+    }
+}
+
+/// Packets that a copy handled: what left it and what it dropped, or what ended in it.
+fn handled(copy: &CopyStats) -> u64 {
+    let gone = copy.sent.iter().sum::<u64>() + copy.drops.iter().sum::<u64>();
+    let sent = copy
+        .device
+        .as_ref()
+        .filter(|d| !d.receives)
+        .map(|d| d.packets);
+    match (gone, sent) {
+        (_, Some(sent)) => gone + sent,
+        (0, None) => copy.packets,
+        (gone, None) => gone,
+    }
+}
+
+impl Rates<'_> {
+    fn rate(&self, before: u64, after: u64) -> f64 {
+        after.saturating_sub(before) as f64 / self.seconds
+    }
+
+    /// The same copy in the earlier counts; zeros if it is new.
+    fn earlier(&self, element: &ElementStats, worker: usize) -> CopyStats {
+        let old = self.before.elements.iter().find(|e| e.name == element.name);
+        let copies = old.filter(|e| e.class == element.class).map(|e| &e.copies);
+        let copy = copies.and_then(|c| c.iter().find(|c| c.worker == worker));
+        copy.cloned().unwrap_or_default()
+    }
+
+    fn queues(&self, out: &mut String) {
+        let mut rows = Vec::new();
+        for element in &self.after.elements {
+            for copy in &element.copies {
+                let Some(now) = &copy.device else { continue };
+                let was = self
+                    .earlier(element, copy.worker)
+                    .device
+                    .unwrap_or_default();
+                let queues: Vec<String> = now.queues.iter().map(usize::to_string).collect();
+                let (before, after) = (self.earlier(element, copy.worker).task, copy.task);
+                let polls = after.map(|t| {
+                    let b = before.unwrap_or_default();
+                    (
+                        t.empty.saturating_sub(b.empty) as f64,
+                        t.runs.saturating_sub(b.runs) as f64,
+                    )
+                });
+                let link = self.after.ports.iter().find(|p| p.name == now.port);
+                rows.push([
+                    now.port.clone(),
+                    if link.is_none_or(|p| p.up) {
+                        "up"
+                    } else {
+                        "down"
+                    }
+                    .to_owned(),
+                    if now.receives { "in" } else { "out" }.to_owned(),
+                    queues.join("+"),
+                    copy.worker.to_string(),
+                    short(self.rate(was.packets, now.packets)),
+                    short(8.0 * self.rate(was.bytes, now.bytes)),
+                    polls.map_or("-".into(), |(empty, runs)| share(empty, runs)),
+                ]);
+            }
+        }
+        rows.sort();
+        let head = [
+            "port",
+            "link",
+            "way",
+            "queue",
+            "worker",
+            "packets/s",
+            "bits/s",
+            "empty polls",
+        ];
+        print(out, &head, 3, rows);
+    }
+
+    fn workers(&self, out: &mut String) {
+        let rows = self.after.workers.iter().enumerate().map(|(n, now)| {
+            let was = self.before.workers.get(n).cloned().unwrap_or_default();
+            let turns = now.turns.saturating_sub(was.turns);
+            let empty = now.empty.saturating_sub(was.empty);
+            let asleep = self.rate(was.asleep_ns, now.asleep_ns) / 1e9;
+            [
+                n.to_string(),
+                short(turns as f64 / self.seconds),
+                share(empty as f64, turns as f64),
+                share(asleep.min(1.0), 1.0),
+                now.held.to_string(),
+                duration(now.longest_turn_ns),
+            ]
+        });
+        let head = [
+            "worker",
+            "turns/s",
+            "empty",
+            "asleep",
+            "held",
+            "longest turn",
+        ];
+        print(out, &head, 0, rows.collect());
+    }
+
+    /// Elements that packets pass, the busiest first.
+    fn elements(&self, out: &mut String) {
+        let mut rows: Vec<(u64, [String; 5])> = Vec::new();
+        for element in &self.after.elements {
+            let (mut packets, mut cycles, mut held) = (0, 0, 0);
+            let mut drops = vec![0; element.drop_names.len()];
+            for copy in &element.copies {
+                let was = self.earlier(element, copy.worker);
+                packets += handled(copy).saturating_sub(handled(&was));
+                cycles += copy.cycles.saturating_sub(was.cycles);
+                held += copy.held;
+                for (at, (sum, now)) in drops.iter_mut().zip(&copy.drops).enumerate() {
+                    *sum += now.saturating_sub(was.drops.get(at).copied().unwrap_or(0));
+                }
+            }
+            if packets == 0 && held == 0 {
+                continue;
+            }
+            let named = element.drop_names.iter().zip(drops).filter(|(_, n)| *n > 0);
+            let named: Vec<String> = named
+                .map(|(name, n)| format!("{name} {}", short(n as f64 / self.seconds)))
+                .collect();
+            let row = [
+                format!("{} :: {}", element.name, element.class),
+                short(packets as f64 / self.seconds),
+                per(cycles, packets),
+                held.to_string(),
+                named.join(", "),
+            ];
+            rows.push((packets, row));
+        }
+        rows.sort_by(|a, b| b.0.cmp(&a.0));
+        let head = ["element", "packets/s", "cycles/packet", "held", "drops/s"];
+        print(
+            out,
+            &head,
+            1,
+            rows.into_iter().map(|(_, row)| row).collect(),
+        );
+    }
+
+    /// What only ports know, where it counts now or has counted.
+    fn losses(&self, out: &mut String) {
+        let mut rows = Vec::new();
+        for port in &self.after.ports {
+            let old = self.before.ports.iter().find(|p| p.name == port.name);
+            for counter in port.counters.iter().filter(|c| c.value > 0) {
+                let same = |c: &&control::view::PortCounter| {
+                    c.name == counter.name && c.queue == counter.queue
+                };
+                let was = old.and_then(|p| p.counters.iter().find(same));
+                rows.push([
+                    port.name.clone(),
+                    counter.queue.map_or("-".into(), |q| q.to_string()),
+                    counter.name.clone(),
+                    short(self.rate(was.map_or(0, |c| c.value), counter.value)),
+                    counter.value.to_string(),
+                ]);
+            }
+        }
+        print(out, &["port", "queue", "event", "per s", "total"], 1, rows);
+    }
+}
+
+/// Aligns rows under their heads; the first `texts` columns and the last one, if it is no number,
+/// to the left. Nothing is written without rows.
+fn print<const N: usize>(out: &mut String, head: &[&str; N], texts: usize, rows: Vec<[String; N]>) {
+    if rows.is_empty() {
+        return;
+    }
+    let width = |at: usize| {
+        let cells = rows.iter().map(|r| r[at].chars().count());
+        cells.chain([head[at].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    let mut line = |cells: &[&str]| {
+        let mut text = String::new();
+        for (at, cell) in cells.iter().enumerate() {
+            let gap = if at == 0 { "" } else { "  " };
+            let w = widths[at];
+            let _ = match at < texts || (at + 1 == N && head[at] == "drops/s") {
+                true => write!(text, "{gap}{cell:<w$}"),
+                false => write!(text, "{gap}{cell:>w$}"),
+            };
+        }
+        let _ = writeln!(out, "{}", text.trim_end());
+    };
+    line(head);
+    for row in &rows {
+        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+        line(&cells);
+    }
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::view::{DeviceUse, Task, WorkerStats};
+
+    fn at(seconds: u64, packets: u64) -> Stats {
+        let source = CopyStats {
+            sent: vec![packets],
+            cycles: packets * 20,
+            task: Some(Task {
+                runs: packets,
+                empty: packets / 2,
+                ..Task::default()
+            }),
+            device: Some(DeviceUse {
+                port: "eth0".into(),
+                receives: true,
+                queues: vec![0, 2],
+                packets,
+                bytes: packets * 100,
+            }),
+            ..CopyStats::default()
+        };
+        let queue = CopyStats {
+            packets: 2 * packets,
+            sent: vec![packets / 2],
+            drops: vec![packets / 2],
+            held: 3,
+            ..CopyStats::default()
+        };
+        let element = |name: &str, drops: &[&str], copy| ElementStats {
+            name: name.into(),
+            class: "Class".into(),
+            drop_names: drops.iter().map(|&d| d.to_owned()).collect(),
+            copies: vec![copy],
+        };
+        Stats {
+            time_ns: seconds * 1_000_000_000,
+            elements: vec![element("q", &["full"], queue), element("in", &[], source)],
+            workers: vec![WorkerStats {
+                turns: 10 * seconds,
+                empty: 5 * seconds,
+                asleep_ns: seconds * 250_000_000,
+                ..WorkerStats::default()
+            }],
+            ..Stats::default()
+        }
+    }
+
+    #[test]
+    fn rates_are_differences_over_time() {
+        let table = table(&at(10, 1000), &at(12, 5000));
+        let right = "\
+port  link  way  queue  worker  packets/s  bits/s  empty polls
+eth0  up    in     0+2       0      2.00k   1.60M          50%
+
+worker  turns/s  empty  asleep  held  longest turn
+     0       10    50%     25%     0           0us
+
+element      packets/s  cycles/packet  held  drops/s
+q :: Class       2.00k              0     3  full 1.00k
+in :: Class      2.00k             20     0
+
+";
+        assert_eq!(table, right);
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown: Vec<String> = [0.0, 7.5, 950.0, 999.6, 12_345.0, 4.56e6, 1.5e9]
+            .map(short)
+            .into();
+        assert_eq!(
+            shown,
+            ["0", "7.50", "950", "1.00k", "12.3k", "4.56M", "1.50G"]
+        );
+    }
+}

@@ -1,0 +1,377 @@
+//! Counts as Prometheus text (exposition format 0.0.4).
+
+use crate::view::{CopyStats, ElementStats, Info, Stats};
+use std::fmt::Write;
+
+/// One family: name, type and help once, then its samples.
+struct Family<'a> {
+    out: &'a mut String,
+    name: &'static str,
+}
+
+impl Family<'_> {
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+        self.out.push_str(self.name);
+        for (i, (name, value)) in labels.iter().enumerate() {
+            let start = if i == 0 { '{' } else { ',' };
+            let _ = write!(self.out, "{start}{name}=\"{}\"", escape(value));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.out, "{end} {value}");
+    }
+}
+
+/// Escapes a label's value.
+fn escape(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '"' => out.push_str("\\\""),
+            '\n' => out.push_str("\\n"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, kind: &str, name: &'static str, help: &str) -> Family<'_> {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        Family {
+            out: &mut self.0,
+            name,
+        }
+    }
+
+    fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family("counter", name, help)
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+        self.family("gauge", name, help)
+    }
+}
+
+/// Everything that is counted.
+pub fn text(info: &Info, stats: &Stats) -> String {
+    let mut text = Text(String::new());
+    let version = [("version", info.version.as_str()), ("router", &info.name)];
+    text.gauge("ashlar_build_info", "What runs.")
+        .sample(&version, 1);
+    text.gauge("ashlar_uptime_seconds", "Time since the start.")
+        .sample(&[], seconds(info.uptime_ns));
+    text.counter(
+        "ashlar_reloads_total",
+        "Configurations taken up since the start.",
+    )
+    .sample(&[], info.reloads);
+    elements(&mut text, stats);
+    tasks(&mut text, stats);
+    devices(&mut text, stats);
+    ports(&mut text, stats);
+    workers(&mut text, stats);
+    text.gauge(
+        "ashlar_pool_buffers",
+        "Packet buffers made, or in use where DPDK keeps them.",
+    )
+    .sample(&[], stats.pool.buffers);
+    text.gauge("ashlar_pool_bytes", "Memory of the packet buffers.")
+        .sample(&[], stats.pool.bytes);
+    text.0
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+/// Every copy of every element, with its worker as text.
+fn copies(stats: &Stats) -> impl Iterator<Item = (&ElementStats, &CopyStats, String)> {
+    stats.elements.iter().flat_map(|element| {
+        let copies = element.copies.iter();
+        copies.map(move |copy| (element, copy, copy.worker.to_string()))
+    })
+}
+
+type Of<T> = fn(&CopyStats) -> T;
+
+fn elements(text: &mut Text, stats: &Stats) {
+    let counters: [(&'static str, &str, Of<u64>); 3] = [
+        (
+            "ashlar_element_packets_total",
+            "Packets that came in, or were pulled.",
+            |c| c.packets,
+        ),
+        (
+            "ashlar_element_batches_total",
+            "Batches in which they came.",
+            |c| c.batches,
+        ),
+        (
+            "ashlar_element_cycles_total",
+            "Cycles spent in the element.",
+            |c| c.cycles,
+        ),
+    ];
+    for (name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            family.sample(
+                &[
+                    ("element", &e.name),
+                    ("class", &e.class),
+                    ("worker", &worker),
+                ],
+                get(c),
+            );
+        }
+    }
+    let mut family = text.gauge(
+        "ashlar_element_held_packets",
+        "Packets that the element holds.",
+    );
+    for (e, c, worker) in copies(stats) {
+        family.sample(
+            &[
+                ("element", &e.name),
+                ("class", &e.class),
+                ("worker", &worker),
+            ],
+            c.held,
+        );
+    }
+    let mut family = text.counter(
+        "ashlar_element_sent_packets_total",
+        "Packets that left, by output.",
+    );
+    for (e, c, worker) in copies(stats) {
+        for (output, sent) in c.sent.iter().enumerate() {
+            let output = output.to_string();
+            let labels = [
+                ("element", e.name.as_str()),
+                ("class", &e.class),
+                ("worker", &worker),
+                ("output", &output),
+            ];
+            family.sample(&labels, sent);
+        }
+    }
+    let mut family = text.counter("ashlar_element_drops_total", "Packets dropped, by name.");
+    for (e, c, worker) in copies(stats) {
+        for (reason, drops) in e.drop_names.iter().zip(&c.drops) {
+            let labels = [
+                ("element", e.name.as_str()),
+                ("class", &e.class),
+                ("worker", &worker),
+                ("reason", reason),
+            ];
+            family.sample(&labels, drops);
+        }
+    }
+}
+
+fn tasks(text: &mut Text, stats: &Stats) {
+    let counters: [(&'static str, &str, fn(&crate::view::Task) -> u64); 4] = [
+        ("ashlar_task_runs_total", "Times that a task ran.", |t| {
+            t.runs
+        }),
+        (
+            "ashlar_task_empty_total",
+            "Times that it found nothing: empty polls.",
+            |t| t.empty,
+        ),
+        (
+            "ashlar_task_cycles_total",
+            "Cycles of runs that moved packets.",
+            |t| t.cycles,
+        ),
+        (
+            "ashlar_task_empty_cycles_total",
+            "Cycles of empty polls.",
+            |t| t.empty_cycles,
+        ),
+    ];
+    for (name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            if let Some(task) = &c.task {
+                let labels = [
+                    ("element", e.name.as_str()),
+                    ("class", &e.class),
+                    ("worker", &worker),
+                ];
+                family.sample(&labels, get(task));
+            }
+        }
+    }
+}
+
+/// Queue numbers joined, for copies that serve several.
+fn queues(list: &[usize]) -> String {
+    let words: Vec<String> = list.iter().map(usize::to_string).collect();
+    words.join("+")
+}
+
+fn devices(text: &mut Text, stats: &Stats) {
+    let counters: [(&'static str, &str, fn(&crate::view::DeviceUse) -> u64); 2] = [
+        (
+            "ashlar_port_packets_total",
+            "Packets through the queues of a port.",
+            |d| d.packets,
+        ),
+        (
+            "ashlar_port_bytes_total",
+            "Bytes through the queues of a port.",
+            |d| d.bytes,
+        ),
+    ];
+    for (name, help, get) in counters {
+        let mut family = text.counter(name, help);
+        for (e, c, worker) in copies(stats) {
+            let Some(device) = &c.device else { continue };
+            let labels = [
+                ("port", device.port.as_str()),
+                ("queue", &queues(&device.queues)),
+                (
+                    "direction",
+                    if device.receives {
+                        "receive"
+                    } else {
+                        "transmit"
+                    },
+                ),
+                ("worker", &worker),
+                ("element", &e.name),
+            ];
+            family.sample(&labels, get(device));
+        }
+    }
+}
+
+fn ports(text: &mut Text, stats: &Stats) {
+    let mut family = text.gauge("ashlar_port_info", "What a port is.");
+    for p in &stats.ports {
+        let labels = [
+            ("port", p.name.as_str()),
+            ("driver", &p.driver),
+            ("mac", &p.mac),
+        ];
+        family.sample(&labels, 1);
+    }
+    let mut family = text.gauge("ashlar_port_up", "Whether the link is up.");
+    for p in &stats.ports {
+        family.sample(&[("port", &p.name)], u8::from(p.up));
+    }
+    let mut family = text.gauge("ashlar_port_mtu_bytes", "Largest network-layer packet.");
+    for p in &stats.ports {
+        family.sample(&[("port", &p.name)], p.mtu);
+    }
+    let help = "What only the port knows, by name; most are packets that it lost.";
+    let mut family = text.counter("ashlar_port_events_total", help);
+    for p in &stats.ports {
+        for c in &p.counters {
+            let queue = c.queue.map(|q| q.to_string()).unwrap_or_default();
+            let labels = [
+                ("port", p.name.as_str()),
+                ("queue", &queue),
+                ("reason", &c.name),
+            ];
+            family.sample(&labels, c.value);
+        }
+    }
+}
+
+fn workers(text: &mut Text, stats: &Stats) {
+    type Get = fn(&crate::view::WorkerStats) -> f64;
+    let counters: [(&'static str, &str, Get); 4] = [
+        (
+            "ashlar_worker_turns_total",
+            "Turns of a worker's loop.",
+            |w| w.turns as f64,
+        ),
+        (
+            "ashlar_worker_empty_turns_total",
+            "Turns in which nothing moved.",
+            |w| w.empty as f64,
+        ),
+        ("ashlar_worker_asleep_seconds_total", "Time asleep.", |w| {
+            seconds(w.asleep_ns)
+        }),
+        (
+            "ashlar_worker_sleeps_total",
+            "Times that it went to sleep.",
+            |w| w.sleeps as f64,
+        ),
+    ];
+    let gauges: [(&'static str, &str, Get); 2] = [
+        (
+            "ashlar_worker_longest_turn_seconds",
+            "Longest turn so far, awake.",
+            |w| seconds(w.longest_turn_ns),
+        ),
+        (
+            "ashlar_worker_held_packets",
+            "Packets that its elements hold.",
+            |w| w.held as f64,
+        ),
+    ];
+    let all = counters
+        .map(|c| ("counter", c))
+        .into_iter()
+        .chain(gauges.map(|g| ("gauge", g)));
+    for (kind, (name, help, get)) in all {
+        let mut family = text.family(kind, name, help);
+        for (worker, w) in stats.workers.iter().enumerate() {
+            family.sample(&[("worker", &worker.to_string())], get(w));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn label_values_are_escaped() {
+        let mut text = Text(String::new());
+        text.gauge("a", "b")
+            .sample(&[("x", "q\"\\\n"), ("y", "")], 1.5);
+        assert_eq!(
+            text.0,
+            "# HELP a b\n# TYPE a gauge\na{x=\"q\\\"\\\\\\n\",y=\"\"} 1.5\n"
+        );
+    }
+
+    #[test]
+    fn every_line_is_a_comment_or_a_sample_of_the_family_above_it() {
+        let stats = Stats {
+            elements: vec![ElementStats {
+                name: "q".into(),
+                class: "Queue".into(),
+                drop_names: vec!["full".into()],
+                copies: vec![CopyStats {
+                    sent: vec![3],
+                    drops: vec![2],
+                    ..CopyStats::default()
+                }],
+            }],
+            workers: vec![crate::view::WorkerStats::default()],
+            ..Stats::default()
+        };
+        let text = text(&Info::default(), &stats);
+        let mut family = "";
+        for line in text.lines() {
+            match line.strip_prefix("# TYPE ") {
+                Some(rest) => family = rest.split(' ').next().unwrap_or_default(),
+                None => assert!(
+                    line.starts_with("# HELP ") || line.starts_with(family),
+                    "{line}"
+                ),
+            }
+        }
+        let drops = "ashlar_element_drops_total{element=\"q\",class=\"Queue\",worker=\"0\",reason=\"full\"} 2";
+        assert!(text.contains(drops), "{text}");
+    }
+}
