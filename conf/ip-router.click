@@ -57,12 +57,14 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
             12/0800,                    // 2: IPv4
             12/86dd);                   // 3: IPv6; all others are dropped (no_match)
 
-    kind[0] -> ARPResponder($ip $device:eth) -> out;    // somebody looks for us
-    kind[1] -> [1] arp;                                 // somebody has answered
+    kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> out;    // somebody looks for us
+    asked[1] -> [1] arp;                // and so tells where it is (RFC 826)
+    kind[1] -> [1] arp;                 // somebody has answered
 
     kind[2] -> Paint($color)            // remember the way in
         -> Strip(14)                    // off with the Ethernet header
-        -> check4 :: CheckIPHeader(INTERFACES $OURS)    // RFC 1812, 5.2.2 and 5.3.7
+        // RFC 1812, 5.2.2 and 5.3.7; and nobody else may send with our addresses.
+        -> check4 :: CheckIPHeader(INTERFACES $OURS, BADSRC $OURS)
         -> [0] output;
     check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
 
@@ -112,13 +114,14 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
-        -> what6 :: IP6ProtocolSwitch(icmp6, udp, -);
+        -> what6 :: IP6ProtocolSwitch(icmp6, udp, none, -);
     whole6[1] -> ICMP6Error($ip6 $ll, timeexceeded, reassembly) -> own6;
     whole6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header -> ICMP6PingResponder($ip6 $ll) -> own6;
     what6[1] -> ICMP6Error($ip6 $ll, unreachable, port) -> own6;     // no UDP service here
-    what6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;      // nor any other protocol
+    what6[2] -> Discard;                // there is nothing in it (RFC 8200, 4.7)
+    what6[3] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;      // nor any other protocol
 
     // Our own packets: to link-local addresses by this link, others are routed.
     own6 -> where6 :: Classifier(24/fe80%ffc0, -);

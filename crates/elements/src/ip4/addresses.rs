@@ -44,9 +44,10 @@ impl Interfaces {
         self.0.iter().map(|i| i.0)
     }
 
-    /// The broadcast addresses of the networks.
+    /// The broadcast addresses of the networks, in both forms (see `is_broadcast`).
     pub(crate) fn broadcasts(&self) -> impl Iterator<Item = Ipv4Addr> {
-        self.0.iter().filter_map(|i| i.1.broadcast())
+        let both = |net: &Prefix4| Some([net.broadcast()?, net.addr()]);
+        self.0.iter().filter_map(move |i| both(&i.1)).flatten()
     }
 
     /// Whether an address lies in one of the networks.

@@ -271,6 +271,7 @@ mod tests {
             [255, 255, 255, 255],
             [10, 0, 0, 255],
             [10, 0, 1, 255],
+            [10, 0, 1, 0],
         ] {
             assert_eq!(drop(source, host).as_deref(), Some("bad_source"));
         }

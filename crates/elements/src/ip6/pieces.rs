@@ -97,7 +97,7 @@ fn has_all_headers(packet: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
-    /// All its bytes are there already, and the same.
+    /// The same piece has come before.
     Duplicate,
     /// Some of its bytes are there already, or it lies behind the end.
     Overlap,
@@ -109,6 +109,8 @@ pub(super) struct Body {
     bytes: Packet,
     /// A bit for every eight bytes that are there.
     map: Vec<u64>,
+    /// Where pieces begin, in units of eight bytes. Pieces are few.
+    starts: Vec<u16>,
     units: usize,
     /// Length, once the last piece has come.
     len: Option<usize>,
@@ -127,6 +129,7 @@ impl Body {
         Some(Body {
             bytes,
             map,
+            starts: Vec::new(),
             units: 0,
             len: None,
             ecn: (false, false),
@@ -144,6 +147,16 @@ impl Body {
             .is_some_and(|w| w >> (unit % 64) & 1 != 0)
     }
 
+    /// Whether bytes that are there came in one piece, which had no others.
+    fn is_one_piece(&self, first: usize, behind: usize) -> bool {
+        let starts = |unit| self.starts.contains(&(unit as u16));
+        let inside = self
+            .starts
+            .iter()
+            .filter(|&&s| (first..behind).contains(&usize::from(s)));
+        starts(first) && inside.count() == 1 && (starts(behind) || !self.has(behind))
+    }
+
     /// Takes in a piece that is sound by itself.
     pub(super) fn add(&mut self, packet: &[u8], piece: &Piece) -> Added {
         let (from, end) = (piece.offset, piece.end());
@@ -155,7 +168,7 @@ impl Body {
         let last_known = !piece.more && self.len == Some(end);
         if there == behind - first && (piece.more || last_known) {
             let same = self.bytes.data().get(from..end) == Some(piece.bytes(packet));
-            return if same {
+            return if same && self.is_one_piece(first, behind) {
                 Added::Duplicate
             } else {
                 Added::Overlap
@@ -175,6 +188,7 @@ impl Body {
             self.map[unit / 64] |= 1 << (unit % 64);
         }
         self.units += behind - first;
+        self.starts.push(first as u16);
         if !piece.more {
             self.len = Some(end);
         }

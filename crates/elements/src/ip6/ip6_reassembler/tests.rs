@@ -130,6 +130,27 @@ fn overlapping_fragments_end_their_packet_and_copies_do_not() {
 }
 
 #[test]
+fn only_a_piece_that_came_before_is_a_copy() {
+    both(TEXT, |bench| {
+        let data = body(96);
+        // RFC 8200, 4.5: a part of a piece, or parts of two, overlap, the same bytes or not.
+        for (ident, from, to) in [(1, 8, 24), (2, 0, 24), (3, 8, 32), (4, 0, 64), (5, 24, 40)] {
+            bench.push(
+                "r",
+                &[part(ident, &data, 0, 32), part(ident, &data, 32, 64)],
+            );
+            let before = lost(bench, "overlap");
+            bench.push("r", &[part(ident, &data, from, to)]);
+            // The first piece goes with it.
+            assert_eq!(lost(bench, "overlap"), before + 2, "{from} to {to}");
+        }
+        bench.push("r", &[part(6, &data, 0, 32), part(6, &data, 32, 64)]);
+        bench.push("r", &[part(6, &data, 0, 32), part(6, &data, 32, 64)]);
+        assert_eq!(lost(bench, "duplicate"), 2);
+    });
+}
+
+#[test]
 fn pieces_behind_the_end_and_two_ends_are_overlaps() {
     both(TEXT, |bench| {
         let data = body(64);
