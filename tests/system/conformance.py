@@ -155,10 +155,10 @@ class Probe:
                      / Raw(data))
         return data
 
-    def flood(self, packets: list[bytes], frm: Station | None = None) -> None:
-        """Sends IPv4 packets as fast as may be."""
+    def flood(self, packets: list[bytes], frm: Station | None = None, kind: int = 0x800) -> None:
+        """Sends packets as fast as may be."""
         frm = frm or self.a
-        head = raw(Ether(src=frm.mac, dst=frm.end.router_mac, type=0x800))
+        head = raw(Ether(src=frm.mac, dst=frm.end.router_mac, type=kind))
         for packet in packets:
             frm.end.tap.send(head + packet)
 
@@ -291,11 +291,13 @@ class Probe:
         if KIND == "linux":
             space.sysctl(net__ipv4__icmp_ratelimit=0, net__ipv6__icmp__ratelimit=0)
 
-    def route(self, prefix: str, *via: Station) -> None:
-        """Has the router send a prefix to one of these stations."""
+    def route(self, prefix: str, *via: Station, local: bool = False) -> None:
+        """Has the router send a prefix to one of these stations, by their link-local addresses if
+        `local`."""
         self._routes.add(prefix)
         six = ":" in prefix
-        hops = [(station.ip6 if six else station.ip4, station.end.side.interface) for station in via]
+        six_by = "ll6" if local else "ip6"
+        hops = [(getattr(station, six_by) if six else station.ip4, station.end.side.interface) for station in via]
         ports = ("0", "1") if six else ("1", "2")
         if KIND == "linux":
             words = [f"nexthop via {address} dev {device}" for address, device in hops]

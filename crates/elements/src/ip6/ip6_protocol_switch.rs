@@ -21,7 +21,7 @@
 use super::chain::{self, Link};
 use super::fault;
 use crate::prelude::*;
-use wire::ext::{BadExt, Report};
+use wire::ext::{self, BadExt, Report};
 use wire::proto;
 
 /// What an output takes.
@@ -89,6 +89,15 @@ impl Rule {
     }
 }
 
+/// What the chain of headers leads to, be it nothing (RFC 8200, 4.7).
+fn end(packet: &[u8]) -> Option<Link> {
+    let nothing = || {
+        let last = chain::links(packet).last()?;
+        (last.protocol == proto::NO_NEXT && ext::walk(packet).is_ok()).then_some(last)
+    };
+    chain::upper(packet).or_else(nothing)
+}
+
 impl Element for IP6ProtocolSwitch {
     const CLASS: &'static str = "IP6ProtocolSwitch";
     const MANUAL: &'static str = manual!();
@@ -124,7 +133,7 @@ impl Element for IP6ProtocolSwitch {
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         let whole = chain::whole(packet).unwrap_or(&[]);
-        let upper = chain::upper(whole);
+        let upper = end(whole);
         let Some(output) = self.rules.iter().position(|r| r.fits(whole, upper)) else {
             return Verdict::drop(0);
         };
@@ -173,6 +182,20 @@ mod tests {
                 )],
             );
             assert_eq!(bench.drops("p", "unmatched"), 2);
+        });
+    }
+
+    #[test]
+    fn no_next_header_is_a_protocol_and_a_later_fragment_has_none() {
+        let text = "p :: IP6ProtocolSwitch(none, -) -> nothing :: Collect; p[1] -> rest :: Collect";
+        both(text, |bench| {
+            let options = [59, 0, 1, 4, 0, 0, 0, 0];
+            let alone = ip6("fe80::1", "fe80::2", 59, 64, b"ignored");
+            let behind = ip6("fe80::1", "fe80::2", 60, 64, &options);
+            let fragment = ip6("fe80::1", "fe80::2", 44, 64, &[59, 0, 0, 8, 0, 0, 0, 1]);
+            bench.push("p", &[&alone, &behind, &fragment]);
+            assert_eq!(bench.take("nothing"), [alone, behind]);
+            assert_eq!(bench.take("rest"), [fragment]);
         });
     }
 
