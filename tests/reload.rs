@@ -66,7 +66,7 @@ fn variant(round: usize) -> String {
         ),
     };
     assert!(
-        round % 5 == 0 || edited != text,
+        round.is_multiple_of(5) || edited != text,
         "round {round} changes nothing"
     );
     edited
@@ -142,7 +142,7 @@ fn a_hundred_reloads_lose_no_packet_route_or_neighbour() {
                 .src("10.0.1.77")
                 .dst(host)
                 .udp(1000, 2000)
-                .payload(&[7; 64])
+                .payload([7; 64])
                 .ether("02:09:09:09:09:09", mac)
                 .bytes()
         })

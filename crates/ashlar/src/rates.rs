@@ -201,7 +201,7 @@ impl Rates<'_> {
             ];
             rows.push((packets, row));
         }
-        rows.sort_by(|a, b| b.0.cmp(&a.0));
+        rows.sort_by_key(|row| std::cmp::Reverse(row.0));
         let head = ["element", "packets/s", "cycles/packet", "held", "drops/s"];
         print(
             out,

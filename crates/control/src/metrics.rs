@@ -3,6 +3,9 @@
 use crate::view::{CopyStats, ElementStats, Info, Stats};
 use std::fmt::Write;
 
+/// A counter of a metric: name, help, and where its value is.
+type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
+
 /// One family: name, type and help once, then its samples.
 struct Family<'a> {
     out: &'a mut String,
@@ -173,7 +176,7 @@ fn elements(text: &mut Text, stats: &Stats) {
 }
 
 fn tasks(text: &mut Text, stats: &Stats) {
-    let counters: [(&'static str, &str, fn(&crate::view::Task) -> u64); 4] = [
+    let counters: [Counter<crate::view::Task>; 4] = [
         ("ashlar_task_runs_total", "Times that a task ran.", |t| {
             t.runs
         }),
@@ -215,7 +218,7 @@ fn queues(list: &[usize]) -> String {
 }
 
 fn devices(text: &mut Text, stats: &Stats) {
-    let counters: [(&'static str, &str, fn(&crate::view::DeviceUse) -> u64); 2] = [
+    let counters: [Counter<crate::view::DeviceUse>; 2] = [
         (
             "ashlar_port_packets_total",
             "Packets through the queues of a port.",
