@@ -77,12 +77,16 @@ pub(super) fn bind(socket: &OwnedFd, index: c_int, receives: bool) -> io::Result
     }
 }
 
-/// Asks for frames for all stations, as long as the socket lives.
-pub(super) fn promiscuous(socket: &OwnedFd, index: c_int) -> io::Result<()> {
+/// Asks for frames to all groups, and if wanted to all stations, as long as the socket lives. A router
+/// is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
+pub(super) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid packet_mreq.
     let mut wish: libc::packet_mreq = unsafe { zeroed() };
     wish.mr_ifindex = index;
-    wish.mr_type = libc::PACKET_MR_PROMISC as u16;
+    wish.mr_type = match all_stations {
+        true => libc::PACKET_MR_PROMISC as u16,
+        false => libc::PACKET_MR_ALLMULTI as u16,
+    };
     set_option(
         socket.as_raw_fd(),
         libc::SOL_PACKET,

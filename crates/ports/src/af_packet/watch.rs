@@ -126,8 +126,8 @@ impl Tie {
         if fresh.len() > 1 {
             packet::fan_out(fresh.iter())?;
         }
-        if let Some(first) = fresh.first().filter(|_| shared.promiscuous) {
-            packet::promiscuous(first, index)?;
+        if let Some(first) = fresh.first() {
+            packet::hear(first, index, shared.promiscuous)?;
         }
         for (old, new) in shared.rx.iter().zip(fresh) {
             old.count_drops();
