@@ -98,13 +98,15 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
     kind[3] -> Paint($color)
         -> Strip(14)
-        -> CheckIP6Header
+        -> CheckIP6Header($OURS $ll)    // nobody else may send with our addresses
         -> hop :: IP6HopByHop           // options that every router reads
         -> local6 :: IP6Local($OURS $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
+        -> hlim :: DecIP6HLIM           // one hop less; our own packets keep all of theirs
         -> [1] output;
     hop[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
     scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
+    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // what traceroute lives on
 
     // To this router: Neighbour Discovery first, since it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
@@ -118,7 +120,10 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     whole6[1] -> ICMP6Error($ip6 $ll, timeexceeded, reassembly) -> own6;
     whole6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
-    what6[0] -> CheckICMP6Header -> ICMP6PingResponder($ip6 $ll) -> own6;
+    what6[0] -> CheckICMP6Header
+        -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 ends here (not_echo)
+        -> IP6Fragmenter(1280)          // goes through every link (RFC 8200, 5)
+        -> own6;
     what6[1] -> ICMP6Error($ip6 $ll, unreachable, port) -> own6;     // no UDP service here
     what6[2] -> Discard;                // there is nothing in it (RFC 8200, 4.7)
     what6[3] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;      // nor any other protocol
@@ -130,16 +135,15 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
     // IPv6 packets to send.
     input[1]
-        -> hlim :: DecIP6HLIM
         -> send6                        // our own messages carry this interface's address
         -> size6 :: CheckLength($mtu)   // IPv6 routers never cut packets
         -> nd6
         -> back6 :: ICMP6Redirect($color, $ll, $net6)   // out the way it came in? (RFC 4861, 8.2)
         -> out;
     back6[1] -> nd6;
-    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;
+    // Too long: path MTU discovery (RFC 8201); and nobody answers to the address.
     size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;
-    nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address) -> own6;
+    nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address, BADADDRS $OURS) -> own6;
 }
 
 i0 :: Interface(if0, $DEV0, 1, $MTU0, $IP0, $IP6_0, $IP6_0/$LEN6_0, $LL0);

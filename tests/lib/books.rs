@@ -42,6 +42,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     // An answer beside the question, or in its place; a message beside the frame that it is about.
     ("IP6NDAdvertiser", Law::Makes),
     ("ICMP6Redirect", Law::Makes),
+    ("IP6RouterAdvertiser", Law::Makes),
 ];
 
 /// What a class may do with the number of packets.

@@ -5,10 +5,11 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! The message is looked for behind the extension headers. A packet that leads to none (`not_icmp6`),
-//! one of fewer than eight bytes (`too_short`) or with a wrong checksum (`bad_checksum`; RFC 4443,
-//! 2.3) leaves by output 1, or is dropped if that is not connected. Sets the transport header
-//! annotation. Fragments have no checksum of their own: put IP6Reassembler before.
+//! The message is looked for behind the extension headers. A packet that leads to none
+//! (`not_icmp6`), one of fewer than eight bytes (`too_short`) or with a wrong checksum
+//! (`bad_checksum`; RFC 4443, 2.3) leaves by output 1, or is dropped if that is not connected. Sets
+//! the transport header annotation. Fragments have no checksum of their own: put IP6Reassembler
+//! before.
 
 use super::chain;
 use crate::prelude::*;

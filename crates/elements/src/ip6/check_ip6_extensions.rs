@@ -6,16 +6,16 @@
 //! x[1] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! Walks the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation to
-//! its end. A packet with a fault that is to be told leaves by output 1, with code and pointer noted
-//! for ICMP6Error, or is dropped (`bad_extension`) if that is not connected; one whose fault is not
-//! to be told is dropped (`unreported`).
+//! Walks the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation
+//! to its end. A packet with a fault that is to be told leaves by output 1, with code and pointer
+//! noted for ICMP6Error, or is dropped (`bad_extension`) if that is not connected; one whose fault
+//! is not to be told is dropped (`unreported`).
 //!
 //! Faults are headers that do not fit, hop-by-hop options out of place, unknown destination options
 //! by their highest bits, and routing headers with segments left: this router is no one's waypoint,
-//! so type 0 (RFC 5095) and all others are answered as unrecognised. The options of the
-//! hop-by-hop header are IP6HopByHop's. More than `OPTIONS` destination options are
-//! `too_many_options`; a fragment is dropped (`fragment`), so IP6Reassembler belongs before.
+//! so type 0 (RFC 5095) and all others are answered as unrecognised. The options of the hop-by-hop
+//! header are IP6HopByHop's. More than `OPTIONS` destination options are `too_many_options`; a
+//! fragment is dropped (`fragment`), so IP6Reassembler belongs before.
 //!
 //! Keyword arguments:
 //!

@@ -10,10 +10,10 @@
 //! route lookup.
 //!
 //! No answer is given (RFC 4443, 2.4 e) about ICMPv6 errors and redirects, nor about later
-//! fragments of ICMPv6, whose type is unknown (`about_error`); to sources that are not one host
-//! (`bad_source`); about packets to a group or that the link layer sent to many (`multicast`), except Packet
-//! Too Big and a Parameter Problem about an option whose highest bits are 10. Above the rate limit,
-//! which all cores share, packets are dropped too (`rate_limited`).
+//! fragments of ICMPv6, whose type is unknown (`about_error`); to sources that are not one host, or
+//! the router itself (`bad_source`); about packets to a group or that the link layer sent to many
+//! (`multicast`), except Packet Too Big and a Parameter Problem about an option whose highest bits
+//! are 10. Above the rate limit, which all cores share, packets are dropped too (`rate_limited`).
 //!
 //! Arguments:
 //!
@@ -28,7 +28,8 @@
 //!
 //! - `MTU`: of the link for which the packet is too big. Needed for Packet Too Big.
 //! - `POINTER`: offset of the fault, for a Parameter Problem with a code. Default 0.
-//! - `BADADDRS`: sources that are not answered, such as anycast addresses, as one argument.
+//! - `BADADDRS`: further sources that are not answered, such as anycast addresses and the router's
+//!   own on other interfaces, as one argument.
 //! - `USE_FIX_ANNO`: whether FixIP6Src may put another source address where the answer leaves,
 //!   unless the packet was to one of `SRC`. Default true.
 //! - `RATE`: answers per second, of the whole router; 0 = no limit. Default 1000.
@@ -112,7 +113,9 @@ impl ICMP6Error {
             (code, rest) = (fault.code, fault.pointer);
             always = fault.always && code == icmp6::parameter_problem::OPTION;
         }
-        if addr::is_martian_source6(ip.src()) || config.bad.contains(&ip.src()) {
+        let src = ip.src();
+        let ours = config.sources.contains(&src) || config.bad.contains(&src);
+        if addr::is_martian_source6(src) || ours {
             return Err(BAD_SOURCE);
         }
         if !always && (addr::is_multicast6(ip.dst()) || chain::sent_to_many(packet)) {

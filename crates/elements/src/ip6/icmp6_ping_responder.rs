@@ -8,11 +8,11 @@
 //!
 //! Each request becomes its reply (RFC 4443, 4.2), without extension headers, painted as it was and
 //! with its destination annotation set to the asking host; send it to the route lookup. A wrong
-//! checksum stays wrong. Other packets leave by output 1, or are dropped (`not_echo`) if that is not
-//! connected.
+//! checksum stays wrong. Other packets leave by output 1, or are dropped (`not_echo`) if that is
+//! not connected.
 //!
-//! A request to a group is answered from the first of `IP6` that has the scope of the asking host, and is
-//! dropped (`multicast`) without such addresses.
+//! A request to a group is answered from the first of `IP6` that has the scope of the asking host,
+//! and is dropped (`multicast`) without such addresses.
 //!
 //! Arguments:
 //!

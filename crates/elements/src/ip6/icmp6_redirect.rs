@@ -10,9 +10,10 @@
 //!
 //! It stands behind the IP6NDSolicitor of an interface and passes every frame on. A frame painted
 //! with the interface's own color is about to leave as it came. If its source is a host of the link
-//! (its address lies in one of the prefixes), that host can reach the next hop by itself and is told
-//! so by a redirect (RFC 4861, 8.2), which leaves by output 1: an IPv6 packet, to be sent by the same
-//! IP6NDSolicitor. It names the next hop's Ethernet address and quotes the packet, in 1280 bytes.
+//! (its address lies in one of the prefixes), that host can reach the next hop by itself and is
+//! told so by a redirect (RFC 4861, 8.2), which leaves by output 1: an IPv6 packet, to be sent by
+//! the same IP6NDSolicitor. It names the next hop's Ethernet address and quotes the packet, in 1280
+//! bytes.
 //!
 //! No redirect is sent about packets to groups, to the host itself, nor where the next hop is a
 //! router whose link-local address is not known: write routes with link-local gateways.

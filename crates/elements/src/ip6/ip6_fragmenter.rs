@@ -8,8 +8,8 @@
 //! Only for packets that start here, such as long echo replies: in IPv6 a router never fragments
 //! what it forwards (RFC 8200, 5), but answers it with Packet Too Big. A packet longer than `MTU`
 //! leaves in pieces, each with all headers up to the fragment header (4.5) and the packet's
-//! annotations; their identification is random (RFC 7739). A packet that is a fragment already, or whose headers
-//! leave no room, is dropped (`cannot`).
+//! annotations; their identification is random (RFC 7739). A packet that is a fragment already, or
+//! whose headers leave no room, is dropped (`cannot`).
 //!
 //! Arguments:
 //!

@@ -12,13 +12,13 @@
 //! `GROUPS`. Packets to other groups are dropped (`multicast`): this router forwards none.
 //! Everything else leaves by output 0.
 //!
-//! A link-local address belongs to one interface, so each interface has an IP6Local of its own, with
-//! the router's global addresses and its own link-local one.
+//! A link-local address belongs to one interface, so each interface has an IP6Local of its own,
+//! with the router's global addresses and its own link-local one.
 //!
 //! Arguments:
 //!
-//! - `ADDRESS`: addresses of the router, each with its prefix length if it has one; several arguments or
-//!   several in one.
+//! - `ADDRESS`: addresses of the router, each with its prefix length if it has one; several
+//!   arguments or several in one.
 //!
 //! Keyword arguments:
 //!

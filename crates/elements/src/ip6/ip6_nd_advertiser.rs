@@ -7,19 +7,19 @@
 //! ```
 //!
 //! Takes IPv6 packets that are neighbour solicitations. Each sound one (RFC 4861, 7.1.1: hop limit
-//! 255, right checksum, right lengths) for one of its addresses is answered with an advertisement in
-//! an Ethernet frame by output 0 (7.2.4): to the asking host, or to all nodes if that
-//! is still making sure that its address is free (RFC 4862, 5.4). The solicitation itself leaves by
-//! output 1, for IP6NDSolicitor to learn from, or ends here (`answered`) if that is not connected.
+//! 255, right checksum, right lengths) for one of its addresses is answered with an advertisement
+//! in an Ethernet frame by output 0 (7.2.4): to the asking host, or to all nodes if that is still
+//! making sure that its address is free (RFC 4862, 5.4). The solicitation itself leaves by output
+//! 1, for IP6NDSolicitor to learn from, or ends here (`answered`) if that is not connected.
 //!
 //! A host that does not tell its Ethernet address, and whose frame is no longer known, is answered
 //! by output 2: an IPv6 packet, for IP6NDSolicitor to send.
 //!
 //! Arguments:
 //!
-//! - `ENTRY`: IPv6 addresses or prefixes, and behind them the Ethernet address that has them; any number of
-//!   entries. For a prefix shorter than 128 bits the router stands in for others: such answers do
-//!   not override what hosts know (7.2.8).
+//! - `ENTRY`: IPv6 addresses or prefixes, and behind them the Ethernet address that has them; any
+//!   number of entries. For a prefix shorter than 128 bits the router stands in for others: such
+//!   answers do not override what hosts know (7.2.8).
 //!
 //! Keyword arguments:
 //!

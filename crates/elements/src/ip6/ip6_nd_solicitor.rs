@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Input 0 takes IPv6 packets, which leave as frames for the neighbour in their destination
-//! annotation; those to groups go to the group's Ethernet address (RFC 2464, 7). While an address is unknown
-//! packets wait and neighbour solicitations are sent (RFC 4861, 7.2.2). If nobody answers, those
-//! that waited leave by output 1, to be answered with address unreachable, or are dropped
-//! (`unreachable`). A known address is confirmed anew, by solicitations to it alone, when it is used
-//! more than `REACHABLE` after its last confirmation (7.3); packets go on meanwhile.
+//! annotation; those to groups go to the group's Ethernet address (RFC 2464, 7). While an address
+//! is unknown packets wait and neighbour solicitations are sent (RFC 4861, 7.2.2). If nobody
+//! answers, those that waited leave by output 1, to be answered with address unreachable, or are
+//! dropped (`unreachable`). A known address is confirmed anew, by solicitations to it alone, when
+//! it is used more than `REACHABLE` after its last confirmation (7.3); packets go on meanwhile.
 //!
 //! Input 1 takes the Neighbour Discovery messages of the link, as IPv6 packets: advertisements, and
 //! solicitations and router messages whose senders it learns. It believes what RFC 4861, 7.1 and

@@ -11,14 +11,15 @@
 //! until their packet is complete (RFC 8200, 4.5), which then leaves as if it had come whole.
 //!
 //! A packet that is not complete `TIMEOUT` after its first piece came is given up: its first
-//! fragment, if it is there, leaves by output 1, or is dropped (`timeout`). Fragments that overlap end their packet
-//! and all that still comes of it (`overlap`; RFC 5722); an exact copy is dropped (`duplicate`).
-//! Output 2 gets fragments with a fault that is to be told, noted for ICMP6Error, or drops them (`bad_fragment`): a
-//! length that is no multiple of 8 before the end, a packet longer than 65,535 bytes, a first
-//! fragment without all headers (RFC 7112). A packet that does not fit a buffer is dropped (`too_long`).
+//! fragment, if it is there, leaves by output 1, or is dropped (`timeout`). Fragments that overlap
+//! end their packet and all that still comes of it (`overlap`; RFC 5722); an exact copy is dropped
+//! (`duplicate`). Output 2 gets fragments with a fault that is to be told, noted for ICMP6Error, or
+//! drops them (`bad_fragment`): a length that is no multiple of 8 before the end, a packet longer
+//! than 65,535 bytes, a first fragment without all headers (RFC 7112). A packet that does not fit a
+//! buffer is dropped (`too_long`).
 //!
-//! The other fragments of a whole packet count as `merged`. When `DATAGRAMS` are unfinished the oldest
-//! one goes (`evicted`), so memory is bounded: two buffers each.
+//! The other fragments of a whole packet count as `merged`. When `DATAGRAMS` are unfinished the
+//! oldest one goes (`evicted`), so memory is bounded: two buffers each.
 //!
 //! Keyword arguments:
 //!

@@ -9,12 +9,12 @@
 //! Router advertisements leave as Ethernet frames to all nodes, at random times between a third of
 //! `INTERVAL` and all of it, the first three at most 16 seconds apart (RFC 4861, 6.2.4). Input 0,
 //! which may stay unconnected, takes router solicitations as IPv6 packets; a sound one brings the
-//! next advertisement forward, to within half a second, but never closer than three seconds after the
-//! last (6.2.6). The solicitation itself leaves by output 1, for IP6NDSolicitor to learn from,
+//! next advertisement forward, to within half a second, but never closer than three seconds after
+//! the last (6.2.6). The solicitation itself leaves by output 1, for IP6NDSolicitor to learn from,
 //! or ends here (`answered`).
 //!
-//! All cores share the schedule: one of them sends. Hosts make addresses of their own from prefixes of 64 bits
-//! (RFC 4862).
+//! All cores share the schedule: one of them sends. Hosts make addresses of their own from prefixes
+//! of 64 bits (RFC 4862).
 //!
 //! Arguments:
 //!
