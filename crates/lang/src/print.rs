@@ -1,5 +1,6 @@
 //! A graph as Click text.
 
+use crate::args;
 use crate::graph::{Port, Router};
 use std::fmt::Write;
 
@@ -10,9 +11,10 @@ use std::fmt::Write;
 pub fn print(router: &Router) -> String {
     let mut out = String::new();
     for requirement in &router.requirements {
+        let name = args::quote(&requirement.name);
         let _ = match requirement.kind.as_str() {
-            "" => writeln!(out, "require({});", requirement.name),
-            kind => writeln!(out, "require({kind} {});", requirement.name),
+            "" => writeln!(out, "require({name});"),
+            kind => writeln!(out, "require({kind} {name});"),
         };
     }
     if !router.requirements.is_empty() {

@@ -225,3 +225,13 @@ fn a_printed_graph_is_read_again_as_it_is() {
         assert_eq!(edges(&again), edges(&router), "of {text}");
     }
 }
+
+#[test]
+fn a_required_name_is_printed_so_that_it_is_read_again() {
+    let (router, _) = read("require(package'a, b', \"c\\\"\", package \"\", \\<22>)");
+    let (again, diagnostics) = read(&print(&router));
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    let names =
+        |r: &Router| -> Vec<String> { r.requirements.iter().map(|r| r.name.clone()).collect() };
+    assert_eq!(names(&again), names(&router));
+}
