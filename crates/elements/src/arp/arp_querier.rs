@@ -54,6 +54,7 @@ const FULL: usize = 2;
 const TABLE_FULL: usize = 3;
 const NO_HEADROOM: usize = 4;
 const BAD_ARP: usize = 5;
+const LEARNED: usize = 6;
 
 const OUT: usize = 0;
 const QUERIES: usize = 1;
@@ -267,6 +268,7 @@ impl Element for ArpQuerier {
         "table_full",
         "no_headroom",
         "bad_arp",
+        "learned",
     ];
 
     type Config = Config;
@@ -344,7 +346,9 @@ impl Element for ArpQuerier {
             self.send(batch, cx);
         } else {
             for packet in batch.drain() {
-                if !self.hear(packet.data(), cx) {
+                if self.hear(packet.data(), cx) {
+                    cx.drop(packet, LEARNED);
+                } else {
                     self.sender.drop(packet, BAD_ARP, cx);
                 }
             }

@@ -26,6 +26,7 @@ const NO_BUFFER: usize = 1;
 pub(super) struct IP6Fragmenter {
     mtu: usize,
     fragments: u64,
+    made: u64,
 }
 
 /// One fragment of a packet: the bytes `piece` of what follows the repeated headers.
@@ -79,6 +80,7 @@ impl IP6Fragmenter {
             }
         }
         self.fragments += parts.len() as u64;
+        self.made += parts.len() as u64 - 1;
         cx.emit_batch(0, &mut parts);
         cx.keep_spare(parts);
         Ok(())
@@ -110,6 +112,7 @@ impl Element for IP6Fragmenter {
         IP6Fragmenter {
             mtu: **mtu,
             fragments: 0,
+            made: 0,
         }
     }
 
@@ -127,11 +130,13 @@ impl Element for IP6Fragmenter {
     }
 
     fn take(&mut self, old: IP6Fragmenter) {
-        self.fragments = old.fragments;
+        (self.fragments, self.made) = (old.fragments, old.made);
     }
 
-    const HANDLERS: &'static [Handler<IP6Fragmenter>] =
-        &[Handler::sum("fragments", "fragments sent", |e| e.fragments)];
+    const HANDLERS: &'static [Handler<IP6Fragmenter>] = &[
+        Handler::sum("fragments", "fragments sent", |e| e.fragments),
+        Handler::sum("made", "packets more that left than came", |e| e.made),
+    ];
 }
 
 #[cfg(test)]

@@ -356,6 +356,10 @@ impl Element for IP6NDSolicitor {
         self.tick(cx);
     }
 
+    fn held(&self) -> usize {
+        self.resolver.held()
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
     }
