@@ -2,15 +2,11 @@
 //! changed bytes, on both walkers. Nothing panics, no buffer is lost, and the books balance.
 
 use engine::graph::Walker;
-use router_tests::{Books, Whole, registry};
+use router_tests::{Books, Feeder, Whole, every_length};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 use testkit::{Rng, features, shared};
 
 type Groups = Vec<(String, Vec<Vec<u8>>)>;
-
-/// Frames that go in before the router runs.
-const BURST: usize = 256;
 
 /// The features of the generator.
 fn made() -> Groups {
@@ -29,9 +25,9 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, router: &Whole, books: &Books, sent: u64) {
+    fn add(&mut self, router: &mut Whole, books: &Books) {
         self.injected += router.injected();
-        self.sent += sent;
+        self.sent += router.sent_so_far();
         self.held += books.held();
         for (name, n) in books.drops() {
             *self.drops.entry(name).or_default() += n;
@@ -44,77 +40,12 @@ impl Seen {
             injected,
             sent,
             held,
+            drops,
             ..
         } = self;
-        println!(
-            "{title}: {injected} in, {sent} out, {held} held, drops {:?}",
-            self.drops
-        );
-        let all = registry().classes().len();
+        println!("{title}: {injected} in, {sent} out, {held} held, drops {drops:?}");
         let used: Vec<_> = self.classes.iter().copied().collect();
-        println!(
-            "classes exercised: {} of {all}: {}",
-            used.len(),
-            used.join(" ")
-        );
-    }
-}
-
-/// Feeds frames in bursts, alternating between the two ports, with time passing now and then.
-struct Feeder {
-    router: Whole,
-    burst: Vec<Vec<u8>>,
-    bursts: usize,
-    sent: u64,
-}
-
-impl Feeder {
-    fn new(walker: Walker) -> Feeder {
-        Feeder {
-            router: Whole::router(walker),
-            burst: Vec::new(),
-            bursts: 0,
-            sent: 0,
-        }
-    }
-
-    fn feed(&mut self, frame: &[u8]) {
-        self.burst.push(frame.to_vec());
-        if self.burst.len() == BURST {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        let frames = self.burst.iter().map(Vec::as_slice);
-        self.router.receive(self.bursts % 2, frames);
-        self.burst.clear();
-        self.router.settle();
-        self.bursts += 1;
-        if self.bursts.is_multiple_of(8) {
-            self.router.advance(Duration::from_millis(300));
-        }
-        self.sent += (0..2)
-            .map(|p| self.router.sent(p).len() as u64)
-            .sum::<u64>();
-    }
-
-    /// Checks the books, and that no buffer is used but those that the books know of.
-    fn finish(mut self, seen: &mut Seen, before: isize) {
-        self.flush();
-        self.router.books().check();
-        self.router.advance(Duration::from_secs(60));
-        self.sent += (0..2)
-            .map(|p| self.router.sent(p).len() as u64)
-            .sum::<u64>();
-        let books = self.router.books();
-        books.check();
-        assert!(self.sent <= books.ended_at("ToDevice"), "sent from nowhere");
-        let held = isize::try_from(books.held()).expect("few packets are held");
-        assert_eq!(engine::pool::balance() - before, held, "buffers held");
-        seen.add(&self.router, &books, self.sent);
-        drop(self.router);
-        assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+        println!("{} classes exercised: {}", used.len(), used.join(" "));
     }
 }
 
@@ -133,19 +64,14 @@ fn feed(groups: &Groups, walker: Walker, mut each: impl FnMut(&[u8], &mut Feeder
     let mut seen = Seen::default();
     for (_, frames) in groups {
         let before = engine::pool::balance();
-        let mut feeder = Feeder::new(walker);
+        let mut feeder = Feeder::new(Whole::router(walker));
         frames
             .iter()
             .for_each(|frame| each(&to_router(frame), &mut feeder));
-        feeder.finish(&mut seen, before);
+        feeder.finish(before, |router, books| seen.add(router, books));
     }
     assert!(seen.injected > 0 && seen.sent > 0);
     seen
-}
-
-/// A frame at every length, from nothing to all of it.
-fn every_length(frame: &[u8], feeder: &mut Feeder) {
-    (0..=frame.len()).for_each(|len| feeder.feed(&frame[..len]));
 }
 
 /// Copies of a frame with changed bytes, bits and lengths.

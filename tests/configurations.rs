@@ -4,7 +4,6 @@ use engine::graph::Walker;
 use engine::plan::{self, Options};
 use engine::port::PortDirectory;
 use engine::router::Router;
-use engine::stats::NodeStats;
 use ports::Directory;
 use ports::pcap::format::{Reader, Writer};
 use router_tests::{Books, Whole, conf, registry};
@@ -64,18 +63,6 @@ fn start(
     router.unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The books of a router over all its workers, in which nothing is held any more.
-fn books(router: &Router) -> Books {
-    let mut each = router.stats().expect("workers answer").into_iter();
-    let mut sum: Vec<NodeStats> = each.next().expect("there is a worker");
-    for worker in each {
-        sum.iter_mut().zip(&worker).for_each(|(s, w)| s.add(w));
-    }
-    let plan = router.plan();
-    let held = vec![0; plan.elements.len()];
-    Books::new(&plan, &sum, &held, &[])
-}
-
 #[test]
 fn two_queues_are_read_by_two_workers_and_sent_by_one() {
     let directory = Arc::new(Directory::new());
@@ -101,7 +88,7 @@ fn two_queues_are_read_by_two_workers_and_sent_by_one() {
         let at = router.plan().find("seen").expect("the Counter");
         assert_eq!(stats[at].packets, 200, "each worker had its queue");
     }
-    books(&router).check();
+    Books::of_router(&router).check();
     router.stop();
     router.join();
 }
@@ -137,7 +124,7 @@ fn the_pcap_router_accounts_for_every_packet_of_a_file() {
         Arc::new(Directory::new()),
     );
     assert!(router.wait_ended(Duration::from_secs(60)), "the file ends");
-    let books = books(&router);
+    let books = Books::of_router(&router);
     books.check();
     router.stop();
     router.join();

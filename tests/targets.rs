@@ -64,12 +64,12 @@ fn configurations_of_any_bytes_are_planned_or_refused() {
 
 #[test]
 fn handlers_take_or_refuse_any_value() {
-    run("control", 300, 100);
+    run("control", 100, 50);
 }
 
 #[test]
 fn a_whole_router_takes_any_frames() {
-    run("graph", 400, 100);
+    run("graph", 2_000, 500);
 }
 
 #[test]

@@ -7,6 +7,7 @@
 use engine::element::Class;
 use engine::graph::Graph;
 use engine::plan::Plan;
+use engine::router::Router;
 use engine::stats::NodeStats;
 use std::fmt;
 
@@ -21,28 +22,21 @@ pub enum Law {
     Sink,
     /// Every output gets every packet.
     Copies,
-    /// It makes packets of its own and ends some: its own counters tell, no law does.
-    Makes,
+    /// In + made = out + dropped + held, where this handler counts what the element made.
+    Makes(&'static str),
 }
 
-/// Classes that do not keep the number of packets, and why.
+/// Classes that do not keep the number of packets.
 const EXCEPTIONS: &[(&str, Law)] = &[
     ("Tee", Law::Copies),
-    // Some packets become two.
-    ("PaintTee", Law::Makes),
-    // An answer takes the place of the packet that it tells of, but not every packet is answered.
-    ("ICMPError", Law::Makes),
-    ("ICMP6Error", Law::Makes),
-    // One packet becomes several.
-    ("IPFragmenter", Law::Makes),
-    ("IP6Fragmenter", Law::Makes),
-    // Queries are made, answers end here, packets that waited are replaced.
-    ("ARPQuerier", Law::Makes),
-    ("IP6NDSolicitor", Law::Makes),
-    // An answer beside the question, or in its place; a message beside the frame that it is about.
-    ("IP6NDAdvertiser", Law::Makes),
-    ("ICMP6Redirect", Law::Makes),
-    ("IP6RouterAdvertiser", Law::Makes),
+    ("PaintTee", Law::Makes("copies")),
+    ("IPFragmenter", Law::Makes("made")),
+    ("IP6Fragmenter", Law::Makes("made")),
+    ("ARPQuerier", Law::Makes("queries")),
+    ("IP6NDSolicitor", Law::Makes("queries")),
+    ("IP6NDAdvertiser", Law::Makes("count")),
+    ("IP6RouterAdvertiser", Law::Makes("count")),
+    ("ICMP6Redirect", Law::Makes("count")),
 ];
 
 /// What a class may do with the number of packets.
@@ -74,6 +68,8 @@ pub struct Account {
     pub drops: Vec<(String, u64)>,
     /// Packets held now.
     pub held: u64,
+    /// Packets made.
+    pub made: u64,
 }
 
 impl Account {
@@ -97,7 +93,7 @@ impl Account {
             Law::Source => self.came == 0,
             Law::Sink => self.came >= gone,
             Law::Copies => self.came * self.outputs as u64 == gone,
-            Law::Makes => true,
+            Law::Makes(_) => self.came + self.made == gone,
         }
     }
 }
@@ -106,8 +102,8 @@ impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} :: {} ({:?}): {} came, {} left, {} held, dropped {:?}",
-            self.name, self.class, self.law, self.came, self.left, self.held, self.drops
+            "{} :: {}: {} came, {} made, {} left, {} held, dropped {:?}",
+            self.name, self.class, self.came, self.made, self.left, self.held, self.drops
         )
     }
 }
@@ -121,8 +117,14 @@ pub struct Books {
 
 impl Books {
     /// The books of a plan from each element's counts and held packets, with packets let in at
-    /// elements from outside.
-    pub fn new(plan: &Plan, stats: &[NodeStats], held: &[usize], let_in: &[u64]) -> Books {
+    /// elements from outside. `count` reads a handler of an element, over all workers.
+    pub fn new(
+        plan: &Plan,
+        stats: &[NodeStats],
+        held: &[usize],
+        let_in: &[u64],
+        count: impl Fn(&str) -> u64,
+    ) -> Books {
         let mut came = let_in.to_vec();
         came.resize(plan.elements.len(), 0);
         for edge in &plan.edges {
@@ -132,15 +134,21 @@ impl Books {
         let accounts = elements.map(|(node, (element, stats))| {
             let names = engine::stats::drop_names(element).into_iter();
             let drops = names.zip(stats.drops.iter().copied());
+            let law = law(element.class);
+            let made = match law {
+                Law::Makes(handler) => count(&format!("{}.{handler}", element.name)),
+                _ => 0,
+            };
             Account {
                 name: element.name.clone(),
                 class: element.class.name,
-                law: law(element.class),
+                law,
                 outputs: element.outputs.len().max(1),
                 came: came[node],
                 left: stats.sent.iter().sum(),
                 drops: drops.filter(|d| d.1 > 0).collect(),
                 held: held[node] as u64,
+                made,
             }
         });
         Books {
@@ -152,7 +160,35 @@ impl Books {
     pub fn of(graph: &Graph, let_in: &[u64]) -> Books {
         let plan = graph.plan();
         let held: Vec<usize> = (0..plan.elements.len()).map(|n| graph.held_by(n)).collect();
-        Books::new(plan, graph.stats(), &held, let_in)
+        let count = |path: &str| {
+            let (node, handler, _) =
+                Router::find_handler(plan, path).expect("a class of the table");
+            let value = graph.read(node, handler, "").and_then(Result::ok);
+            value.and_then(|v| v.parse().ok()).expect("a count")
+        };
+        Books::new(plan, graph.stats(), &held, let_in, count)
+    }
+
+    /// The books of a running router, over all its workers. Panics if a worker does not answer.
+    pub fn of_router(router: &Router) -> Books {
+        let plan = router.plan();
+        let elements = plan.elements.len();
+        let answers = router.ask_all(move |inside| {
+            let graph = inside.graph();
+            let held: Vec<usize> = (0..elements).map(|n| graph.held_by(n)).collect();
+            (graph.stats().to_vec(), held)
+        });
+        let mut sum = vec![NodeStats::default(); elements];
+        let mut all_held = vec![0; elements];
+        for (stats, held) in answers.expect("workers answer") {
+            sum.iter_mut().zip(&stats).for_each(|(s, w)| s.add(w));
+            all_held.iter_mut().zip(&held).for_each(|(s, w)| *s += w);
+        }
+        let count = |path: &str| {
+            let value = router.read(path, "").ok();
+            value.and_then(|v| v.parse().ok()).expect("a count")
+        };
+        Books::new(&plan, &sum, &all_held, &[], count)
     }
 
     /// The accounts that do not balance, in words; empty if all is well.

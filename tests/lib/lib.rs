@@ -6,10 +6,12 @@
 //! its seeds and seeded random bytes.
 
 mod books;
+mod feeder;
 mod links;
 pub mod targets;
 mod whole;
 
 pub use books::{Account, Books, Law, law};
+pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, strip};
-pub use whole::{Whole, conf, registry, router_text};
+pub use whole::{InMemory, Whole, conf, registry, router_text};

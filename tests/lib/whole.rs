@@ -1,13 +1,13 @@
 //! A whole router on in-memory ports and virtual time, on the caller's thread.
 
-use crate::books::Books;
+use crate::books::{Account, Books};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::plan::{self, Options, Plan, Registry};
-use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
+use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
 use engine::router::single;
 use ports::Directory;
-use ports::memory::{Memory, Sent};
+use ports::memory::Memory;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub fn registry() -> &'static Registry {
     static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         let mut all = elements::CLASSES.to_vec();
         all.push(testkit::TEST_CLASSES);
-        Registry::new(&all)
+        Registry::new(&all).with_rewrite(elements::device::rewrite)
     });
     &REGISTRY
 }
@@ -28,39 +28,43 @@ pub fn conf(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Ports of a process that may open nothing outside it: only `mem:` and `null:`.
-struct InMemory(Directory);
+/// Ports of which none leaves the process: a device of any name is one in memory.
+#[derive(Default)]
+pub struct InMemory(Directory);
 
 impl InMemory {
-    fn allow(name: &str) -> Result<(), String> {
-        match name.starts_with("mem:") || name.starts_with("null:") {
-            true => Ok(()),
-            false => Err(format!("there is no device `{name}` in this test")),
-        }
+    fn inside(name: &str) -> String {
+        format!("mem:{name}")
+    }
+
+    /// The far end of a device.
+    pub fn far(&self, name: &str) -> Memory {
+        self.0.memory(name)
     }
 }
 
 impl PortDirectory for InMemory {
     fn probe(&self, name: &str) -> Result<PortInfo, String> {
-        InMemory::allow(name)?;
-        self.0.probe(name)
+        self.0.probe(&InMemory::inside(name))
     }
 
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
-        InMemory::allow(name)?;
-        self.0.open(name, request)
+        self.0.open(&InMemory::inside(name), request)
     }
 
     fn get(&self, name: &str) -> Option<OpenPort> {
-        self.0.get(name)
+        self.0.get(&InMemory::inside(name))
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.names()
+        let names = self.0.names().into_iter();
+        names
+            .map(|n| n.trim_start_matches("mem:").to_owned())
+            .collect()
     }
 
     fn close(&self, name: &str) {
-        self.0.close(name);
+        self.0.close(&InMemory::inside(name));
     }
 }
 
@@ -104,62 +108,56 @@ pub(crate) fn read(
     }
 }
 
-/// Ports that a test may open.
-pub(crate) fn in_memory() -> Arc<dyn PortDirectory> {
-    Arc::new(InMemory(Directory::new()))
-}
-
-/// The configuration of the project's router, with its two devices named `mem:0` and `mem:1`.
-///
-/// Until the file is there, a small graph with a queue, copies and paint stands in.
+/// The configuration of the project's router.
 pub fn router_text() -> String {
-    std::fs::read_to_string(conf("ip-router.click")).unwrap_or_else(|_| SMALL.to_owned())
+    let file = conf("ip-router.click");
+    std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
-
-const SMALL: &str = "
-    define($DEV0 mem:0, $DEV1 mem:1);
-    FromDevice($DEV0) -> c0 :: Counter -> t :: Tee(2) -> Paint(1) -> q :: Queue(64)
-        -> u :: Unqueue -> ToDevice($DEV1);
-    t[1] -> Null -> q2 :: Queue(16) -> ToDevice(null:);
-    FromDevice($DEV1) -> Counter -> Paint(2) -> Discard;
-";
 
 /// A router, the far ends of its ports, and what was let in.
 pub struct Whole {
     graph: Graph,
+    /// By name of the device.
     far: Vec<Memory>,
+    /// Those of `far` that the router receives from.
+    receives: Vec<Memory>,
     let_in: Vec<u64>,
     injected: u64,
+    sent: u64,
 }
 
 impl Whole {
-    /// Builds a router whose devices are `mem:0` and so on; `definitions` are as on the command
-    /// line. Panics with the mistakes if the text is refused.
+    /// Builds a router; `definitions` are as on the command line. Panics with the mistakes if the
+    /// text is refused.
     pub fn new(text: &str, definitions: &[(&str, &str)], walker: Walker) -> Whole {
-        let directory = Directory::new();
-        let far = (0..4).map(|i| directory.memory(&i.to_string())).collect();
-        let ports: Arc<dyn PortDirectory> = Arc::new(InMemory(directory));
+        let ports = Arc::new(InMemory::default());
         let read = read(text, definitions, 1, true, &*ports);
         let Some(plan) = read.plan else {
             panic!("{}", lang::render_all(&read.mistakes, &read.map));
         };
+        let mut devices: Vec<_> = plan.devices.iter().collect();
+        devices.sort_by_key(|d| &d.name);
+        let far = devices.iter().map(|d| ports.far(&d.name)).collect();
+        let receives = devices.iter().filter(|d| d.request.rx_queues > 0);
+        let receives = receives.map(|d| ports.far(&d.name)).collect();
         let clock = Clock::Virtual(Time(1_000_000_000));
         let graph = single(&plan, ports, walker, clock, 7).unwrap_or_else(|e| panic!("{e}"));
         let let_in = vec![0; plan.elements.len()];
         let mut whole = Whole {
             graph,
             far,
+            receives,
             let_in,
             injected: 0,
+            sent: 0,
         };
         whole.settle();
         whole
     }
 
-    /// The project's router on two in-memory ports.
+    /// The project's router.
     pub fn router(walker: Walker) -> Whole {
-        let devices = [("DEV0", "mem:0"), ("DEV1", "mem:1")];
-        Whole::new(&router_text(), &devices, walker)
+        Whole::new(&router_text(), &[], walker)
     }
 
     /// The graph.
@@ -167,12 +165,16 @@ impl Whole {
         &mut self.graph
     }
 
-    /// Hands frames to a port, as many as its ring takes before the router runs.
-    pub fn receive<'a>(&mut self, port: usize, frames: impl IntoIterator<Item = &'a [u8]>) {
-        self.injected += self.far[port].inject_all(0, frames) as u64;
+    /// Hands frames to a device that the router receives from, numbered by name, modulo their
+    /// number; as many as its ring takes before the router runs. None without such devices.
+    pub fn receive<'a>(&mut self, device: usize, frames: impl IntoIterator<Item = &'a [u8]>) {
+        if !self.receives.is_empty() {
+            let far = &self.receives[device % self.receives.len()];
+            self.injected += far.inject_all(0, frames) as u64;
+        }
     }
 
-    /// Frames that ports were handed so far.
+    /// Frames that devices were handed so far.
     pub fn injected(&self) -> u64 {
         self.injected
     }
@@ -211,10 +213,38 @@ impl Whole {
         }
     }
 
-    /// Frames that a port has sent since the last look, in order.
-    pub fn sent(&mut self, port: usize) -> Vec<Vec<u8>> {
-        let sent = self.far[port].collect().into_iter();
-        sent.map(|Sent { frame, .. }| frame).collect()
+    /// Frames that a device, numbered by name, has sent since the last look, in order.
+    pub fn sent(&mut self, device: usize) -> Vec<Vec<u8>> {
+        let sent = self.far[device].collect();
+        self.sent += sent.len() as u64;
+        sent.into_iter().map(|sent| sent.frame).collect()
+    }
+
+    /// Frames that devices have sent so far.
+    pub fn sent_so_far(&mut self) -> u64 {
+        for device in 0..self.far.len() {
+            self.sent(device);
+        }
+        self.sent
+    }
+
+    /// Checks the books: those of every element, and at the doors: what devices were handed has come
+    /// in, and what elements say that they sent has been sent. Returns them.
+    #[track_caller]
+    pub fn check(&mut self) -> Books {
+        let books = self.books();
+        books.check();
+        let of_class = |name: &'static str| {
+            let accounts = books.accounts.iter();
+            accounts.filter(move |a| a.class.starts_with(name) && a.class.ends_with("Device"))
+        };
+        let came: u64 = of_class("From").map(|a| a.left + a.dropped()).sum();
+        let refused = self.far.iter().flat_map(|far| far.counters());
+        let refused: u64 = refused.filter(|c| c.0 == "too_long").map(|c| c.2).sum();
+        assert_eq!(came + refused, self.injected, "what devices were handed");
+        let ended: u64 = of_class("To").map(Account::ended).sum();
+        assert_eq!(ended, self.sent_so_far(), "what devices sent");
+        books
     }
 
     /// The books now.

@@ -8,7 +8,7 @@ use engine::handler::Access;
 use engine::packet::Packet;
 use engine::plan::{self, Options, Plan, Registry};
 use engine::port::{NoPorts, PortDirectory};
-use engine::prelude::{Args, Batch, Cx, Element, Init, Ports};
+use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Ports, Runs};
 use engine::router::{Router, single};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -32,7 +32,8 @@ type Kept = Mutex<Vec<Collected>>;
 impl Element for Collect {
     const CLASS: &'static str = "Collect";
     const MANUAL: &'static str = "//! Keeps what reaches it, for a test to look at.\n";
-    const PORTS: Ports = Ports::coded(&["in"], &[], "h");
+    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const RUNS: Runs = Runs::AsTaskIfPull;
 
     type Config = Kept;
 
@@ -52,6 +53,26 @@ impl Element for Collect {
             network_offset: packet.network_offset(),
         }));
     }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        let mut batch = cx.spare();
+        let n = cx.pull(0, 32, &mut batch);
+        self.process(0, &mut batch, cx);
+        cx.keep_spare(batch);
+        if n > 0 { Did::Work } else { Did::Nothing }
+    }
+}
+
+/// Packets that reached a `Collect` element of a plan, by any of its workers, since the last look, in
+/// order of arrival.
+pub fn collected(plan: &Plan, element: &str) -> Vec<Collected> {
+    let kept = plan.find(element).and_then(|node| {
+        let config = Arc::clone(&plan.elements[node].config);
+        config.downcast::<Kept>().ok()
+    });
+    let kept = kept.unwrap_or_else(|| panic!("there is no Collect `{element}`"));
+    let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut *kept)
 }
 
 /// Classes that only tests have.
@@ -235,12 +256,7 @@ impl Bench {
 
     /// Packets that reached a `Collect` element since the last look, in order.
     pub fn take_packets(&mut self, element: &str) -> Vec<Collected> {
-        let config = Arc::clone(&self.running().plan().elements[self.node(element)].config);
-        let kept = config
-            .downcast::<Kept>()
-            .unwrap_or_else(|_| panic!("`{element}` is not a Collect"));
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *kept)
+        collected(self.running().plan(), element)
     }
 
     /// Bytes of the packets that reached a `Collect` element since the last look, in order.

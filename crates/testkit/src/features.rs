@@ -51,7 +51,11 @@ fn ip4_features() -> Vec<Feature> {
         ("ip4_options", options.to_vec()),
         (
             "ip4_frag",
-            four().udp(1, 2).payload_len(3000).fragments(1480),
+            [
+                four().udp(1, 2).payload_len(3000).fragments(1480),
+                four().ident(8).udp(1, 2).payload_len(1200).fragments(480),
+            ]
+            .concat(),
         ),
         ("ip4_ttl1", vec![four().ttl(1).udp(1, 33434).bytes()]),
         (
@@ -114,7 +118,11 @@ fn ip6_features() -> Vec<Feature> {
         ),
         (
             "ip6_frag",
-            six().ident(9).udp(1, 2).payload_len(3000).fragments(1400),
+            [
+                six().ident(9).udp(1, 2).payload_len(3000).fragments(1400),
+                six().ident(8).udp(1, 2).payload_len(1200).fragments(480),
+            ]
+            .concat(),
         ),
         (
             "ip6_atomic_frag",

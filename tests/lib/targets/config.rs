@@ -2,9 +2,10 @@
 //! with places, and a plan can be built on every worker.
 
 use super::Choices;
-use crate::whole::{in_memory, read, registry};
+use crate::whole::{InMemory, read, registry};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site, Walker};
+use engine::port::PortDirectory;
 use engine::publish;
 use engine::wake::Wakers;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub fn run(data: &[u8]) {
 
 /// Plans a text and builds the plan's graphs.
 pub fn plan(text: &str) {
-    let ports = in_memory();
+    let ports = Arc::new(InMemory::default());
     let read = read(text, &[], WORKERS, true, &*ports);
     for mistake in &read.mistakes {
         if let Some(span) = mistake.span {
@@ -54,7 +55,7 @@ pub fn plan(text: &str) {
             worker,
             walker: Walker::Sweep,
             clock: Clock::Virtual(Time(0)),
-            ports: Arc::clone(&ports),
+            ports: Arc::clone(&ports) as Arc<dyn PortDirectory>,
             wakers: Arc::new(Wakers::none(WORKERS)),
             seed: 1,
         };

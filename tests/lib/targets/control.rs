@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
         router.settle();
     }
     router.advance(Duration::from_secs(1));
-    router.books().check();
+    router.check();
     drop(router);
     assert_eq!(engine::pool::balance(), before, "buffers were leaked");
 }

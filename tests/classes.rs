@@ -1,0 +1,88 @@
+//! Every class on bad input: the examples of its manual page, with devices in memory, get the frames
+//! of every feature at every length. Nothing panics, no buffer is lost, the books balance, and both
+//! walkers give the same packets.
+
+use engine::element::Class;
+use engine::graph::Walker;
+use router_tests::{Books, Feeder, Whole, every_length, registry};
+use std::collections::{BTreeMap, BTreeSet};
+use testkit::features;
+
+/// The examples of a manual page.
+fn examples(class: &Class) -> Vec<String> {
+    let manual = class.manual();
+    let blocks = manual.split("```click\n").skip(1);
+    let until_end = |block: &str| block.split("```").next().unwrap_or("").to_owned();
+    blocks.map(until_end).collect()
+}
+
+/// What a router did with the frames of all features: books, and packets by sink.
+struct Outcome {
+    books: Books,
+    sinks: BTreeMap<String, Vec<Vec<u8>>>,
+}
+
+fn run(text: &str, walker: Walker) -> Outcome {
+    let before = engine::pool::balance();
+    let mut feeder = Feeder::new(Whole::new(text, &[], walker));
+    for (_, frames) in features() {
+        frames.iter().for_each(|f| every_length(f, &mut feeder));
+        // Once more as they are, one behind the other, so that fragments meet.
+        frames.iter().for_each(|f| feeder.feed(f));
+    }
+    let mut outcome = None;
+    feeder.finish(before, |router, books| {
+        let plan = std::sync::Arc::clone(router.graph().plan());
+        let sinks = plan.elements.iter().filter(|e| e.class.name == "Collect");
+        let take = |name: &String| {
+            let packets = testkit::collected(&plan, name).into_iter();
+            (name.clone(), packets.map(|c| c.bytes).collect())
+        };
+        outcome = Some(Outcome {
+            books: books.clone(),
+            sinks: sinks.map(|e| take(&e.name)).collect(),
+        });
+    });
+    outcome.expect("the feeder has shown the books")
+}
+
+/// Runs an example on both walkers and compares what reached each sink.
+fn compare(text: &str) -> BTreeSet<&'static str> {
+    let [sweep, strict] = [Walker::Sweep, Walker::Strict].map(|w| run(text, w));
+    for (sink, packets) in &sweep.sinks {
+        let [mut a, mut b] = [packets, &strict.sinks[sink]].map(Clone::clone);
+        assert_eq!(a.len(), b.len(), "{sink}");
+        a.sort();
+        b.sort();
+        assert!(a == b, "other packets at {sink}");
+    }
+    sweep.books.classes_used()
+}
+
+#[test]
+fn the_examples_of_every_class_survive_bad_input_and_agree_on_both_walkers() {
+    let mut used = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for class in registry().classes() {
+        let examples = examples(class);
+        if examples.is_empty() && class.name != "Collect" {
+            wrong.push(format!("{} has no example", class.name));
+        }
+        for example in examples {
+            // What is discarded is compared too.
+            let text = example.replace("Discard;", "Collect;");
+            match std::panic::catch_unwind(|| compare(&text)) {
+                Ok(classes) => used.extend(classes),
+                Err(_) => wrong.push(format!("the example of {}:\n{example}", class.name)),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let all: BTreeSet<_> = registry().classes().iter().map(|c| c.name).collect();
+    let idle: Vec<_> = all.difference(&used).collect();
+    println!(
+        "{} of {} classes moved packets; not {idle:?}",
+        used.len(),
+        all.len()
+    );
+}

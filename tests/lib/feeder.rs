@@ -1,0 +1,71 @@
+//! Feeding frames to a whole router in bursts, and closing its books.
+
+use crate::{Books, Whole};
+use std::time::Duration;
+
+/// Frames that go in before the router runs.
+const BURST: usize = 256;
+
+/// Feeds frames in bursts, to one device after the other, with time passing now and then.
+pub struct Feeder {
+    router: Whole,
+    burst: Vec<Vec<u8>>,
+    bursts: usize,
+}
+
+impl Feeder {
+    /// Feeds a router.
+    pub fn new(router: Whole) -> Feeder {
+        Feeder {
+            router,
+            burst: Vec::new(),
+            bursts: 0,
+        }
+    }
+
+    /// Feeds a frame; it goes in with others.
+    pub fn feed(&mut self, frame: &[u8]) {
+        self.burst.push(frame.to_vec());
+        if self.burst.len() == BURST {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        let frames = self.burst.iter().map(Vec::as_slice);
+        self.router.receive(self.bursts, frames);
+        self.burst.clear();
+        self.router.settle();
+        self.bursts += 1;
+        if self.bursts.is_multiple_of(8) {
+            self.router.advance(Duration::from_millis(300));
+        }
+        // Nothing is kept of what was sent but its number.
+        self.router.sent_so_far();
+    }
+
+    /// Lets timers run out, checks the books and shows them; then checks that the buffers in use
+    /// were those that the books know of, and that none is left. `before` is the thread's balance
+    /// of buffers before the router was made.
+    #[track_caller]
+    pub fn finish(mut self, before: isize, look: impl FnOnce(&mut Whole, &Books)) {
+        self.flush();
+        self.router.check();
+        self.router.advance(Duration::from_secs(60));
+        let books = self.router.check();
+        let in_use = engine::pool::balance() - before;
+        assert_eq!(
+            i64::try_from(books.held()),
+            Ok(in_use as i64),
+            "buffers in use"
+        );
+        look(&mut self.router, &books);
+        drop(self.router);
+        assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+    }
+}
+
+/// Feeds a frame at every length, from nothing to all of it.
+pub fn every_length(frame: &[u8], feeder: &mut Feeder) {
+    (0..=frame.len()).for_each(|len| feeder.feed(&frame[..len]));
+}
