@@ -29,6 +29,13 @@ pub(crate) enum Command {
     Check(Check),
     /// Show what would run where: workers, queues, elements, memory, changes of worker
     Plan(Plan),
+    /// Draw the graph of a configuration
+    ///
+    /// Solid connections push, dashed ones pull; queues have their bars; elements on one worker
+    /// have its colour.
+    Graph(Graph),
+    /// Show the manual page of an element class, or list all classes
+    Doc(Doc),
     /// Read handlers of a running router, or list its elements
     Show(Show),
     /// Write a handler of a running router
@@ -174,6 +181,34 @@ pub(crate) struct Plan {
     /// Print the plan as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Graph {
+    #[command(flatten)]
+    pub(crate) configuration: Configuration,
+    #[command(flatten)]
+    pub(crate) workers: Workers,
+    /// What to print
+    #[arg(long, value_enum, default_value_t = GraphFormat::Svg, value_name = "FORMAT")]
+    pub(crate) format: GraphFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GraphFormat {
+    /// A drawing
+    Svg,
+    /// Text for Graphviz
+    Dot,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Doc {
+    /// The class
+    pub(crate) class: Option<String>,
+    /// Print Markdown; without a class, the whole reference
+    #[arg(long)]
+    pub(crate) markdown: bool,
 }
 
 #[derive(Args, Debug)]

@@ -2,6 +2,8 @@
 
 mod cli;
 mod cmd;
+mod doc;
+mod graph;
 mod packet;
 mod rates;
 
@@ -14,6 +16,8 @@ fn main() -> ExitCode {
         Command::Run(run) => cmd::run::run(run),
         Command::Check(check) => cmd::check::check(&check),
         Command::Plan(plan) => cmd::plan::plan(&plan),
+        Command::Graph(graph) => cmd::graph::graph(&graph),
+        Command::Doc(doc) => cmd::doc::doc(&doc),
         Command::Show(show) => cmd::show::show(&show),
         Command::Set(set) => cmd::set::set(&set),
         Command::Top(top) => cmd::top::top(&top),

@@ -191,7 +191,7 @@ impl fmt::Display for Description {
                 count(d.rx_queues, "receive queue"),
                 count(d.tx_queues, "transmit queue"),
             );
-            writeln!(f, "device {}: {rx}, {tx}", d.name)?;
+            writeln!(f, "device `{}`: {rx}, {tx}", d.name)?;
         }
         for w in &self.workers {
             writeln!(f, "worker {}: {}", w.worker, count(w.elements, "element"))?;
@@ -203,7 +203,7 @@ impl fmt::Display for Description {
                     } else {
                         "queues"
                     };
-                    write!(f, ": {device} {word} {}", list(&s.queues))?;
+                    write!(f, ": `{device}` {word} {}", list(&s.queues))?;
                 }
                 writeln!(f, "{}", if s.task { ", task" } else { "" })?;
             }

@@ -2,6 +2,8 @@
 
 pub(crate) mod capture;
 pub(crate) mod check;
+pub(crate) mod doc;
+pub(crate) mod graph;
 pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod reload;
@@ -28,15 +30,14 @@ pub(crate) fn print(text: &str) -> Done {
         .map_err(|_| String::new())
 }
 
-/// Prints to standard error.
+/// Prints a sentence to standard error.
 pub(crate) fn complain(text: &str) {
-    let end = if text.ends_with('\n') { "" } else { "\n" };
-    let start = if text.contains(": error: ") || text.starts_with("error: ") {
-        ""
-    } else {
-        "ashlar: "
-    };
-    let _ = write!(std::io::stderr(), "{start}{text}{end}");
+    say(&format!("ashlar: {}\n", text.trim_end()));
+}
+
+/// Prints to standard error as it is: diagnostics have their form already.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 /// Reads a configuration and plans it.

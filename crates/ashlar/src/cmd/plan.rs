@@ -1,14 +1,12 @@
 //! `ashlar plan`
 
-use super::{Done, compile, complain, print};
+use super::{Done, compile, print, say};
 use crate::cli::Plan;
 
 pub(crate) fn plan(asked: &Plan) -> Done {
     let ports = control::directory();
     let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &*ports, false)?;
-    if !compiled.diagnostics.is_empty() {
-        complain(&compiled.text());
-    }
+    say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());
     };

@@ -1,6 +1,6 @@
 //! `ashlar reload`
 
-use super::{Done, client, complain, print};
+use super::{Done, client, print, say};
 use crate::cli::Reload;
 use control::Source;
 use control::source::definition;
@@ -17,9 +17,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     if asked.json {
         print(&format!("{}\n", String::from_utf8_lossy(&bytes)))?;
     } else {
-        if !reply.text.is_empty() {
-            complain(&reply.text);
-        }
+        say(&reply.text);
         if asked.dry_run && reply.good {
             print(&changes(&reply.changes))?;
         }

@@ -1,6 +1,6 @@
 //! `ashlar run`
 
-use super::{Done, compile, complain, print};
+use super::{Done, compile, print, say};
 use crate::cli::{LogFormat, Run};
 use control::log::Format;
 use control::socket::{self, Socket};
@@ -18,9 +18,7 @@ pub(crate) fn run(run: Run) -> Done {
     let ports = control::directory();
     let workers = run.workers.workers;
     let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
-    if !compiled.diagnostics.is_empty() {
-        complain(&compiled.text());
-    }
+    say(&compiled.text());
     let Some(plan) = compiled.plan else {
         return Err(String::new());
     };

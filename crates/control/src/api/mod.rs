@@ -25,7 +25,7 @@ use crate::state::{Control, Failure};
 use crate::{capture, trace, view};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use reply::{Reply, json, refused, stream, text};
@@ -229,13 +229,15 @@ impl Api {
 
 /// A request's body, if it comes in time and is not too large.
 async fn body(request: hyper::Request<Incoming>) -> Result<Bytes, Refusal> {
-    let collect = Limited::new(request.into_body(), BODY_MAX).collect();
-    match tokio::time::timeout(PATIENCE, collect).await {
+    let too_large = || Refusal::new(413, format!("at most {} MiB are taken", BODY_MAX >> 20));
+    let body = request.into_body();
+    // Who announces too much need not send it.
+    if body.size_hint().lower() > BODY_MAX as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MAX).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => Err(Refusal::new(
-            413,
-            format!("at most {} MiB are taken", BODY_MAX >> 20),
-        )),
+        Ok(Err(_)) => Err(too_large()),
         Err(_) => Err(Refusal::new(408, "the request came too slowly")),
     }
 }

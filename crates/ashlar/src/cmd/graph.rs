@@ -1,0 +1,19 @@
+//! `ashlar graph`
+
+use super::{Done, compile, print, say};
+use crate::cli::{Graph, GraphFormat};
+use crate::graph::{Drawing, dot, svg};
+
+pub(crate) fn graph(asked: &Graph) -> Done {
+    let ports = control::directory();
+    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &*ports, false)?;
+    say(&compiled.text());
+    let Some(plan) = &compiled.plan else {
+        return Err(String::new());
+    };
+    let drawing = Drawing::of(plan);
+    print(&match asked.format {
+        GraphFormat::Svg => svg::render(&drawing),
+        GraphFormat::Dot => dot::render(&drawing),
+    })
+}

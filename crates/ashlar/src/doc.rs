@@ -1,0 +1,247 @@
+//! Reference pages of element classes, as Markdown: from the manual in the source, and from what
+//! the class says of itself.
+
+use engine::element::{Class, Copies, Facts, Flow, Ports};
+use std::fmt::Write;
+
+/// All classes, a line each.
+pub(crate) fn list(classes: &[&Class]) -> String {
+    let width = classes.iter().map(|c| c.name.len()).max().unwrap_or(0);
+    let line = |c: &&Class| format!("{:width$}  {}\n", c.name, c.summary());
+    classes.iter().map(line).collect()
+}
+
+/// The whole reference.
+pub(crate) fn reference(classes: &[&Class]) -> String {
+    let mut text = "# Element reference\n\n\
+        Made by `ashlar doc --markdown` from the classes' sources: change those.\n\n"
+        .to_owned();
+    for class in classes {
+        let _ = writeln!(
+            text,
+            "- [{0}](#{1}): {2}",
+            class.name,
+            class.name.to_lowercase(),
+            class.summary()
+        );
+    }
+    for class in classes {
+        let _ = write!(text, "\n{}", page(class).replacen("# ", "## ", 1));
+    }
+    text
+}
+
+/// A class's page.
+pub(crate) fn page(class: &Class) -> String {
+    let mut text = format!("# {}\n\n{}\n", class.name, class.manual().trim());
+    arguments(&mut text, class);
+    ports(&mut text, class);
+    let drops = class
+        .drops
+        .iter()
+        .map(|d| format!("`{d}`"))
+        .collect::<Vec<_>>();
+    if !drops.is_empty() {
+        let _ = write!(text, "\nDrops by name: {}.\n", drops.join(", "));
+    }
+    if class.copies == Copies::One {
+        text += "\nOne copy: all packets for it must come from one worker.\n";
+    }
+    handlers(&mut text, class);
+    text
+}
+
+/// A cell of a table: `|` and line ends would break it.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
+}
+
+fn arguments(text: &mut String, class: &Class) {
+    let arguments = class.arguments();
+    if arguments.is_empty() {
+        return;
+    }
+    *text += "\n| argument | type | default | |\n|---|---|---|---|\n";
+    for a in arguments {
+        let default = match a.default.as_deref() {
+            None => "required".to_owned(),
+            Some("") => String::new(),
+            Some(value) => format!("`{}`", cell(value)),
+        };
+        let keyword = if a.keyword { " (keyword)" } else { "" };
+        let _ = writeln!(
+            text,
+            "| `{}`{keyword} | {} | {default} | {} |",
+            a.name,
+            cell(a.kind),
+            cell(a.doc)
+        );
+    }
+}
+
+fn ports(text: &mut String, class: &Class) {
+    let rows =
+        side(class, "input", class.ports.inputs) + &side(class, "output", class.ports.outputs);
+    if !rows.is_empty() {
+        *text += "\n| port | name | processing | packets |\n|---|---|---|---|\n";
+        *text += &rows;
+    }
+}
+
+fn side(class: &Class, side: &str, names: &[&str]) -> String {
+    let mut rows = String::new();
+    for (port, name) in names.iter().enumerate() {
+        let (flow, facts, verb) = if side == "input" {
+            (class.ports.input_flow(port), class.needs(port), "need")
+        } else {
+            (class.ports.output_flow(port), class.gives(port), "have")
+        };
+        let flow = match flow {
+            Flow::Push => "push",
+            Flow::Pull => "pull",
+            Flow::Agnostic => "agnostic",
+        };
+        let number = match name.ends_with(['*', '+']) {
+            true => format!("{port}, {} ...", port + 1),
+            false => port.to_string(),
+        };
+        let may = if Ports::optional(names, port) {
+            ", may be left open"
+        } else {
+            ""
+        };
+        let name = name.trim_end_matches(['?', '*', '+']);
+        let _ = writeln!(
+            rows,
+            "| {side} {number} | `{name}`{may} | {flow} | {} |",
+            words(verb, facts)
+        );
+    }
+    rows
+}
+
+fn words(verb: &str, facts: Facts) -> String {
+    let words: Vec<&str> = facts.words().map(|(word, _)| word).collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("{verb} {}", words.join(", ")),
+    }
+}
+
+fn handlers(text: &mut String, class: &Class) {
+    let handlers = (class.handlers)();
+    if handlers.is_empty() {
+        return;
+    }
+    *text += "\n| handler | use | |\n|---|---|---|\n";
+    for h in handlers {
+        let used = match (h.access.readable(), h.access.writable()) {
+            (true, true) => "read, write",
+            (true, false) => "read",
+            _ => "write",
+        };
+        let _ = writeln!(text, "| `{}` | {used} | {} |", h.name, cell(h.doc));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::plan::Options;
+    use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
+
+    /// The runnable examples of a manual page.
+    fn examples(manual: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut rest = manual;
+        while let Some(start) = rest.find("```click\n") {
+            let body = &rest[start + 9..];
+            let end = body.find("```").unwrap_or(body.len());
+            all.push(body[..end].to_owned());
+            rest = &body[end..];
+        }
+        all
+    }
+
+    /// Devices of any name, with plenty of queues.
+    struct AnyPort;
+
+    impl PortDirectory for AnyPort {
+        fn probe(&self, _: &str) -> Result<PortInfo, String> {
+            Ok(PortInfo {
+                driver: "any".into(),
+                max_rx_queues: 64,
+                max_tx_queues: 64,
+                mac: [2, 0, 0, 0, 0, 1],
+                mtu: 1500,
+                node: None,
+                remarks: Vec::new(),
+            })
+        }
+
+        fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
+            Err(format!("{name} is not for opening"))
+        }
+
+        fn get(&self, _: &str) -> Option<OpenPort> {
+            None
+        }
+
+        fn names(&self) -> Vec<String> {
+            Vec::new()
+        }
+
+        fn close(&self, _: &str) {}
+    }
+
+    #[test]
+    fn every_class_has_a_summary_and_an_example_that_can_be_planned() {
+        let registry = elements::registry();
+        let mut wrong = Vec::new();
+        for class in registry.classes() {
+            let manual = class.manual();
+            let examples = examples(&manual);
+            if class.summary().is_empty() || examples.is_empty() {
+                wrong.push(format!("{}: no summary or no ```click example", class.name));
+            }
+            for (n, text) in examples.iter().enumerate() {
+                let source = control::Source {
+                    name: format!("{}, example {}", class.name, n + 1),
+                    text: text.clone(),
+                    ..control::Source::default()
+                };
+                let options = Options {
+                    workers: 1,
+                    ports: &AnyPort,
+                    devices_must_exist: true,
+                    open_inputs: true,
+                    previous: None,
+                };
+                let compiled = control::compile(&source, &registry, &options);
+                if compiled.plan.is_none() {
+                    wrong.push(compiled.text());
+                }
+                if !text.contains(class.name) {
+                    wrong.push(format!("{}: the example does not use it", class.name));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn docs_elements_md_is_what_the_sources_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/elements.md");
+        let written = std::fs::read_to_string(path).unwrap_or_default();
+        let right = reference(&elements::registry().classes());
+        assert!(
+            written == right,
+            "docs/elements.md is not up to date: run `cargo run -p ashlar -- doc --markdown > docs/elements.md`"
+        );
+    }
+
+    #[test]
+    fn tables_survive_bars_and_line_ends() {
+        assert_eq!(cell("a|b\nc"), "a\\|b c");
+    }
+}

@@ -1,0 +1,168 @@
+//! Starting the built program, and talking to it.
+#![allow(dead_code, unreachable_pub)] // each test program uses a part of it
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The program.
+pub fn ashlar() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a subcommand to its end.
+pub fn run(words: &[&str]) -> Output {
+    ashlar().args(words).output().expect("the program starts")
+}
+
+/// What a program said on standard output; it must have ended well.
+pub fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    out
+}
+
+/// What a program said on standard error; it must have ended with this status.
+pub fn complained(output: &Output, status: i32) -> String {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    text
+}
+
+/// A folder that goes with the test.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("ashlar-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("the temporary folder takes folders");
+        Folder(path)
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.0.join(name), text).expect("the folder takes files");
+        self.path(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running router.
+pub struct Running {
+    pub child: Child,
+    pub socket: String,
+    log: BufReader<std::process::ChildStderr>,
+}
+
+impl Running {
+    /// Starts `ashlar run` on a configuration, and waits until it listens.
+    pub fn start(folder: &Folder, text: &str, words: &[&str]) -> Running {
+        let file = folder.write("router.click", text);
+        Running::start_file(folder, &file, words)
+    }
+
+    pub fn start_file(folder: &Folder, file: &str, words: &[&str]) -> Running {
+        let socket = folder.path("router.sock");
+        let mut child = ashlar()
+            .args(["run", file, "--socket", &socket])
+            .args(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = BufReader::new(child.stderr.take().expect("standard error is piped"));
+        let mut running = Running { child, socket, log };
+        running.log_line("start");
+        running
+    }
+
+    /// Waits for a line of the log that has `word`.
+    pub fn log_line(&mut self, word: &str) -> String {
+        let mut all = String::new();
+        loop {
+            let mut line = String::new();
+            let read = self.log.read_line(&mut line).expect("the log is text");
+            assert!(read > 0, "the log ends without `{word}`:\n{all}");
+            if line.contains(word) {
+                return line;
+            }
+            all += &line;
+        }
+    }
+
+    /// Runs a subcommand against it.
+    pub fn ask(&self, words: &[&str]) -> Output {
+        let mut words = words.to_vec();
+        words.splice(1..1, ["--socket", &self.socket]);
+        run(&words)
+    }
+
+    /// What a subcommand says; it must end well.
+    pub fn tell(&self, words: &[&str]) -> String {
+        said(&self.ask(words))
+    }
+
+    /// Reads a handler that counts.
+    pub fn count(&self, handler: &str) -> u64 {
+        self.tell(&["show", handler])
+            .trim()
+            .parse()
+            .expect("a number")
+    }
+
+    /// Waits for its end: standard output, and the rest of the log.
+    pub fn end(mut self) -> (String, String) {
+        let mut out = String::new();
+        let mut stdout = self.child.stdout.take().expect("standard output is piped");
+        stdout.read_to_string(&mut out).expect("it is text");
+        let mut log = String::new();
+        self.log.read_to_string(&mut log).expect("it is text");
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}\n{log}");
+        (out, log)
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("it runs");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Compares with a file beside the tests; `ASHLAR_BLESS=1` writes it instead.
+pub fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("ASHLAR_BLESS").is_some() {
+        std::fs::write(&path, text).expect("the folder takes files");
+    }
+    let right = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        text == right,
+        "{} differs; what is said now:\n{text}",
+        path.display()
+    );
+}

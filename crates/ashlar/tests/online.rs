@@ -1,0 +1,417 @@
+//! Subcommands and requests against a running router.
+
+mod common;
+use common::{Folder, Running, complained, run, said};
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+/// Packets for ever, slowly enough to leave the machine to others.
+const SLOW: &str = "in :: FromDevice(pace:20k/null:64) -> t :: Tee -> c :: Counter
+    -> q :: Queue(100) -> u :: Unqueue -> d :: Discard;
+    t[1] -> l :: CheckLength(10) -> e :: Discard;";
+
+/// Nothing happens, for ever.
+const IDLE: &str = "Idle -> c :: Counter -> Discard;";
+
+/// A request as bytes; the answer's head and body.
+fn raw(socket: &str, request: &str) -> String {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = Vec::new();
+    // A server that refuses may close before it has read all.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+fn get(socket: &str, target: &str) -> String {
+    raw(
+        socket,
+        &format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"),
+    )
+}
+
+/// Asks again until it is true.
+fn until(what: &str, is: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !is() {
+        assert!(std::time::Instant::now() < end, "never: {what}");
+    }
+}
+
+#[test]
+fn handlers_are_listed_read_and_written() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, SLOW, &[]);
+    let list = router.tell(&["show"]);
+    assert!(list.contains(":: Queue        length capacity"), "{list}");
+    until("packets", || router.count("c.count") > 100);
+    let one = router.tell(&["show", "c"]);
+    assert!(one.contains("class         Counter"), "{one}");
+    assert_eq!(router.tell(&["show", "q.capacity"]), "100\n");
+    assert_eq!(router.tell(&["show", "c.class"]), "Counter\n");
+    assert!(router.tell(&["show", "flatconfig"]).contains("t[1] -> l;"));
+    assert!(
+        router
+            .tell(&["show", "l.named_drops"])
+            .starts_with("too_long\t")
+    );
+    router.tell(&["set", "in.set_burst", "7"]);
+    assert_eq!(router.tell(&["show", "in.burst"]), "7\n");
+    let wrong = |words: &[&str]| complained(&router.ask(words), 1);
+    assert!(wrong(&["set", "in.set_burst", "x"]).contains("must be"));
+    assert!(wrong(&["show", "c.cuont"]).contains("has no handler `cuont`"));
+    assert!(wrong(&["show", "cc.count"]).contains("did you mean `c`?"));
+    assert!(wrong(&["set", "q.capacity", "5"]).contains("can only be read"));
+    assert!(wrong(&["set", "c.name", "x"]).contains("can only be read"));
+    assert!(wrong(&["show", "q.reset"]).contains("can only be written"));
+    router.tell(&["stop"]);
+    let (_, log) = router.end();
+    assert!(log.contains("reason=\"asked\""), "{log}");
+    assert!(!folder.0.join("router.sock").exists());
+}
+
+#[test]
+fn large_values_reach_a_handler_and_too_large_ones_are_refused() {
+    let folder = Folder::new();
+    let text =
+        "Idle -> r :: RadixIPLookup(0.0.0.0/0 0) -> Discard; r[1] -> Discard; r[2] -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    let routes = 100_000;
+    let mut value = String::new();
+    for n in 0..routes {
+        let [_, a, b, c] = u32::to_be_bytes(n);
+        value += &format!("add 10.{a}.{b}.{c}/32 {}\n", n % 3);
+    }
+    let mut child = common::ashlar()
+        .args(["set", "--socket", &router.socket, "r.ctrl", "-"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = child.stdin.take().expect("it is piped");
+    input.write_all(value.as_bytes()).expect("it reads");
+    drop(input);
+    said(&child.wait_with_output().expect("it ends"));
+    assert_eq!(router.count("r.length"), u64::from(routes) + 1);
+    assert!(
+        router
+            .tell(&["show", "r.lookup", "10.0.0.2"])
+            .starts_with('2')
+    );
+    let head = format!(
+        "PUT /v1/handlers/r.ctrl HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n",
+        65 << 20
+    );
+    let answer = raw(&router.socket, &(head + &"x".repeat(1 << 16)));
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+}
+
+#[test]
+fn bad_requests_get_a_sentence_and_the_router_goes_on() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, IDLE, &[]);
+    let socket = &router.socket;
+    for (target, status) in [
+        ("/", 404),
+        ("/v1/", 404),
+        ("/v1/handlers/", 400),
+        ("/v1/handlers/%ff", 400),
+        ("/v1/handlers/x.y", 404),
+        ("/v1/stats?x=1", 400),
+        ("/v1/capture?point=x", 422),
+        ("/v1/capture?point=c&filter=%00", 422),
+        ("/v1/trace?from=nobody", 404),
+        ("/v1/trace?count=9999", 400),
+        ("/v1/reload", 405),
+    ] {
+        let answer = get(socket, target);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}")),
+            "{target}: {answer}"
+        );
+        assert!(answer.contains("{\"error\":\""), "{target}: {answer}");
+    }
+    for bad in [
+        "\r\n\r\n",
+        "GET\r\n\r\n",
+        "\0\0\0\0\r\n\r\n",
+        "POST /v1/reload HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\nconnection: close\r\n\r\n{a}",
+    ] {
+        let mut stream = UnixStream::connect(socket).expect("it listens");
+        stream.write_all(bad.as_bytes()).expect("it reads");
+        // Nothing more will come: it need not wait for the rest.
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it closes");
+        assert!(
+            answer.is_empty() || answer.starts_with("HTTP/1.1 400"),
+            "{answer}"
+        );
+    }
+    assert_eq!(router.count("c.count"), 0);
+}
+
+#[test]
+fn one_router_a_socket() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, IDLE, &[]);
+    let second = run(&[
+        "run",
+        &folder.path("router.click"),
+        "--socket",
+        &router.socket,
+    ]);
+    let refused = complained(&second, 1);
+    assert!(refused.contains("a router listens at"), "{refused}");
+    assert_eq!(router.count("c.count"), 0);
+}
+
+#[test]
+fn a_socket_left_behind_is_replaced_and_nobody_at_it_is_said() {
+    let folder = Folder::new();
+    let socket = folder.path("router.sock");
+    drop(std::os::unix::net::UnixListener::bind(&socket).expect("binds"));
+    let gone = complained(&run(&["show", "--socket", &socket]), 1);
+    assert!(gone.contains("no router answers at"), "{gone}");
+    let router = Running::start(&folder, IDLE, &[]);
+    assert_eq!(router.count("c.count"), 0);
+}
+
+#[test]
+fn signals_end_it_in_order_and_counts_are_final() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+        let folder = Folder::new();
+        let router = Running::start(&folder, SLOW, &["--report", "--workers", "2"]);
+        until("packets", || router.count("c.count") > 100);
+        router.signal(signal);
+        let (report, log) = router.end();
+        assert!(log.contains("reason=\"signal\""), "{log}");
+        assert!(
+            report.contains("books: in ") && !report.contains("buffers are in use"),
+            "{report}"
+        );
+        assert!(!folder.0.join("router.sock").exists());
+    }
+}
+
+#[test]
+fn reload_keeps_counts_and_refuses_what_is_wrong() {
+    let folder = Folder::new();
+    let mut router = Running::start(&folder, SLOW, &["A=1"]);
+    until("packets", || router.count("c.count") > 100);
+    let wrong = folder.write(
+        "wrong.click",
+        "in :: FromDevice(null:64) -> c :: Conter -> Discard;",
+    );
+    let errors = complained(&router.ask(&["reload", &wrong]), 1);
+    assert!(
+        errors.contains("wrong.click:1:35: error: there is no element class `Conter`"),
+        "{errors}"
+    );
+    assert!(
+        errors.contains("the running configuration stays"),
+        "{errors}"
+    );
+
+    let next = SLOW
+        .replace("-> u ::", "-> n :: Null -> u ::")
+        .replace("Queue(100)", "Queue($N)");
+    let next = folder.write("next.click", next);
+    let before = router.count("c.count");
+    let would = router.tell(&["reload", "--dry-run", &next, "N=50"]);
+    let right = "add n\nreconfigure q\nconnect n -> u\nconnect q -> n\ndisconnect q -> u\nkeep 7 elements\n";
+    assert_eq!(would, right);
+    assert_eq!(router.tell(&["show", "q.capacity"]), "100\n");
+    router.tell(&["reload", &next, "N=50"]);
+    assert_eq!(router.tell(&["show", "q.capacity"]), "50\n");
+    assert!(router.count("c.count") >= before);
+
+    std::fs::write(&next, SLOW).expect("writes");
+    router.log_line("reload");
+    router.signal(rustix::process::Signal::HUP);
+    let line = router.log_line("reload");
+    assert!(line.contains("removed=1"), "{line}");
+    std::fs::write(&next, "what").expect("writes");
+    router.signal(rustix::process::Signal::HUP);
+    router.log_line("the running one stays");
+    assert_eq!(router.tell(&["show", "q.capacity"]), "100\n");
+}
+
+#[test]
+fn a_capture_holds_packets_of_an_edge_and_names_drops() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, SLOW, &["--workers", "2"]);
+    let file = folder.path("a.pcapng");
+    let output = router.ask(&["capture", "t -> c", "[0]u", "-c", "20", "-w", &file]);
+    assert!(complained(&output, 0).contains("20 packets captured"));
+    let bytes = std::fs::read(&file).expect("it is written");
+    let packets = blocks(&bytes).filter(|kind| *kind == 6).count();
+    assert_eq!(packets, 20);
+    let lines = router.tell(&["capture", "--drops=l", "-c", "3", "--filter", "greater 10"]);
+    assert_eq!(
+        lines.matches("dropped by l: too_long").count(),
+        3,
+        "{lines}"
+    );
+    let wrong = complained(
+        &router.ask(&["capture", "t", "--filter", "nonsense here"]),
+        1,
+    );
+    assert!(wrong.contains("the filter is not understood"), "{wrong}");
+    assert!(complained(&router.ask(&["capture", "t[7]"]), 1).contains("there is no connection"));
+}
+
+/// Kinds of the blocks of a pcapng file; every block's two lengths must agree.
+fn blocks(mut bytes: &[u8]) -> impl Iterator<Item = u32> {
+    let word =
+        |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
+    let mut kinds = Vec::new();
+    while !bytes.is_empty() {
+        let length = word(bytes, 4) as usize;
+        assert_eq!(word(bytes, length - 4) as usize, length);
+        kinds.push(word(bytes, 0));
+        bytes = &bytes[length..];
+    }
+    kinds.into_iter()
+}
+
+#[test]
+fn a_client_that_reads_nothing_delays_no_packet() {
+    let folder = Folder::new();
+    let fast = SLOW.replace("pace:20k/", "");
+    let router = Running::start(&folder, &fast, &[]);
+    let mut lazy = Vec::new();
+    for _ in 0..4 {
+        let mut stream = UnixStream::connect(&router.socket).expect("it listens");
+        stream
+            .write_all(b"GET /v1/capture?point=c HTTP/1.1\r\nhost: a\r\n\r\n")
+            .expect("it reads");
+        let mut byte = [0];
+        stream.read_exact(&mut byte).expect("it answers");
+        lazy.push(stream);
+    }
+    let busy = complained(&router.ask(&["capture", "c", "-c", "1"]), 1);
+    assert!(busy.contains("4 captures and traces run already"), "{busy}");
+    let before = router.count("c.count");
+    until("more packets", || {
+        router.count("c.count") > before + 1_000_000
+    });
+    drop(lazy);
+    until("a free place", || {
+        router.ask(&["capture", "c", "-c", "1"]).status.success()
+    });
+}
+
+#[test]
+fn a_trace_tells_the_way_of_packets_to_their_ends() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, SLOW, &[]);
+    let text = router.tell(&["trace", "2"]);
+    for word in [
+        "packet 1,",
+        "packet 2,",
+        "in :: FromDevice",
+        "l :: CheckLength",
+        "dropped: too_long",
+        "d :: Discard",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let json = router.tell(&["trace", "3", "--at", "in", "--json"]);
+    let packets: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(packets.as_array().map(Vec::len), Some(3));
+    assert_eq!(packets[0]["steps"][0]["element"], "in");
+    assert_eq!(packets[0]["over"], true);
+    assert!(complained(&router.ask(&["trace", "--at", "q"]), 1).contains("is no source"));
+    let idle = Folder::new();
+    let silent = Running::start(&idle, IDLE, &[]);
+    assert!(complained(&silent.ask(&["trace", "--seconds", "1"]), 1).contains("no packet came"));
+}
+
+#[test]
+fn top_gives_rates_and_counts() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, SLOW, &["--workers", "2"]);
+    until("packets", || router.count("c.count") > 100);
+    let table = router.tell(&["top", "--once", "--interval", "0.2"]);
+    for word in [
+        "pace:20k/null:64",
+        "empty polls",
+        "cycles/packet",
+        "longest turn",
+        "too_long",
+    ] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let json = router.tell(&["top", "--once", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
+    let copy = &stats["elements"][0]["copies"][1];
+    assert_eq!(
+        (&copy["worker"], &copy["device"]["queues"][0]),
+        (&1.into(), &1.into())
+    );
+    assert!(copy["device"]["bytes"].as_u64() > Some(0));
+}
+
+#[test]
+fn metrics_are_served_on_the_socket_and_alone_over_tcp() {
+    let folder = Folder::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
+    let router = Running::start(&folder, SLOW, &["--metrics", &port.to_string()]);
+    let over_tcp = |target: &str| {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let request = format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it answers");
+        answer
+    };
+    for answer in [get(&router.socket, "/metrics"), over_tcp("/metrics")] {
+        assert!(answer.contains("ashlar_element_drops_total{element=\"l\",class=\"CheckLength\",worker=\"0\",reason=\"too_long\"}"), "{answer}");
+        assert!(answer.contains("ashlar_port_packets_total{port=\"pace:20k/null:64\",queue=\"0\",direction=\"receive\""), "{answer}");
+        assert!(
+            answer.contains("ashlar_worker_asleep_seconds_total{worker=\"0\"}"),
+            "{answer}"
+        );
+    }
+    assert!(over_tcp("/v1/info").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn logs_are_json_where_asked() {
+    let folder = Folder::new();
+    let mut router = Running::start(&folder, SLOW, &["--log-format", "json"]);
+    let line = router.log_line("port open");
+    let event: serde_json::Value = serde_json::from_str(&line).expect("it is JSON");
+    assert_eq!(event["fields"]["port"], "pace:20k/null:64");
+    router.tell(&["stop"]);
+    router.end();
+}
+
+#[test]
+fn workers_are_pinned_where_asked() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, IDLE, &["--cores", "0"]);
+    let tasks = format!("/proc/{}/task", router.child.id());
+    let mut seen = 0;
+    for task in std::fs::read_dir(tasks).expect("it runs").flatten() {
+        let read = |name: &str| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
+        if read("comm").starts_with("worker") {
+            seen += 1;
+            assert!(read("status").contains("Cpus_allowed_list:\t0\n"));
+        }
+    }
+    assert_eq!(seen, 1);
+    let refused = run(&[
+        "run",
+        &folder.path("router.click"),
+        "--no-socket",
+        "--cores",
+        "1023",
+    ]);
+    assert!(complained(&refused, 1).contains("cannot pin worker 0 to processor 1023"));
+}
