@@ -9,9 +9,7 @@ import argparse
 import json
 import re
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 from net import Failed, Lab, leftovers, stop_on_signals, until
@@ -97,34 +95,36 @@ def too_large(network: Network, version: int) -> str:
 
 
 def table(network: Network, seconds: float | None) -> str:
-    """Traffic in the background and rates in the foreground, until Ctrl-C or for some seconds."""
+    """Traffic in the background and rates in the foreground: live until Ctrl-C (or `q`), or one
+    table, without the elements, of the rates over some seconds."""
     for words in (["-4", "-P2"], ["-6", "-P2", "-R", "-p5202"]):
         network.client.spawn("iperf3", "-c", "server", "-t0", "-i0", *words)
-    how = "Ctrl-C ends it" if seconds is None else f"for {seconds:g} s"
+    how = "Ctrl-C ends it" if seconds is None else f"{seconds:g} s"
     print(f"\n  Rates per port and worker, under iperf3 both ways ({how}):\n", flush=True)
-    interrupted = False
-
-    def interrupt(*_: object) -> None:
-        nonlocal interrupted
-        interrupted = True
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    socket = str(network.router.socket)
-    top = network.lab.attach(ASHLAR, "top", "--socket", socket)
-    try:
-        end = time.monotonic() + seconds if seconds is not None else float("inf")
-        while not interrupted and time.monotonic() < end:
-            try:
-                status = top.wait(0.1)
-                raise Failed(f"`ashlar top` ended with {status}")
-            except subprocess.TimeoutExpired:
-                pass
-    finally:
-        if top.poll() is None:
-            top.terminate()
-        top.wait()
-        signal.signal(signal.SIGINT, before)
+    if seconds is None:
+        watch(network)
+    else:
+        lines = network.router.cli("top", "--once", "--interval", f"{seconds:g}").split("\nelement ")[0]
+        print("    " + lines.strip().replace("\n", "\n    ") + "\n")
+        rows = re.findall(r"^(eth\d) +up +(in|out) +\d+ +(\d+) ", lines, re.MULTILINE)
+        wanted = {(port, way, worker) for port in ("eth0", "eth1") for way in ("in", "out") for worker in "01"}
+        if set(rows) != wanted:
+            raise Failed(f"the table should have rows {sorted(wanted)}")
     return "shown"
+
+
+def watch(network: Network) -> None:
+    """The live table. Ctrl-C reaches it, too, and ends it: here it only ends the waiting."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    top = network.lab.attach(ASHLAR, "top", "--socket", str(network.router.socket))
+    try:
+        status = top.wait()
+    except KeyboardInterrupt:
+        status = top.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if status != 0:
+        raise Failed(f"`ashlar top` ended with {status}")
 
 
 def demonstrate(lab: Lab, seconds: float | None) -> int:

@@ -2,10 +2,13 @@
 it is interrupted in the middle."""
 
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,6 +55,32 @@ def test_an_interrupted_demonstration_leaves_nothing_behind(number, step):
     said = finish(run)
     assert run.returncode == 128 + number, said
     assert leftovers(f"ashlar-{run.pid}-") == []
+
+
+@pytest.mark.ashlar
+def test_on_a_terminal_the_table_lives_until_ctrl_c():
+    run, terminal = pty.fork()
+    if run == 0:
+        os.execv(DEMO[0], DEMO[:2])
+    said, ended = b"", False
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                said += os.read(terminal, 1 << 16)
+            except OSError:
+                break
+        # The second picture has rates.
+        if not ended and said.count(b"\x1b[H") >= 2:
+            ended = True
+            os.write(terminal, b"\x03")
+    else:
+        os.kill(run, signal.SIGKILL)
+    os.close(terminal)
+    text = said.decode(errors="replace")
+    assert os.waitstatus_to_exitcode(os.waitpid(run, 0)[1]) == 0, text
+    assert ended and "✓ table" in text and "✗" not in text, text
+    assert leftovers(f"ashlar-{run}-") == []
 
 
 @pytest.mark.ashlar

@@ -1,16 +1,22 @@
-"""The tools of a running router, under traffic: show, set, reload.
+"""The tools of a running router, under traffic: show, set, top, metrics, capture, trace, reload.
 
-Shows that handlers can be read and written while packets flow, that counts agree with what was
-sent, that the batch sizes kp and kn change at run time, and that reloads lose no packet.
+Shows that handlers are read and written while packets flow, that counts agree with what was sent
+under their labels, that batch sizes (kp, kn) and routes change at run time, that captures are what
+other programs read and are bounded, and that none of it, nor a reload, loses a packet.
 """
 
 import json
 import re
+import signal
+from pathlib import Path
 
 import pytest
-from net import Failed, Process
-from topology import CONFIGURATION, SERVER, Network
-from traffic import udp_echo
+from net import Failed, Process, until
+from scapy.layers.inet import ICMP, IP
+from scapy.utils import rdpcap
+from taps import Tap, mac_of
+from topology import ASHLAR, CLIENT, CONFIGURATION, SERVER, Network
+from traffic import tcp_transfer, udp_echo
 
 pytestmark = pytest.mark.ashlar
 
@@ -37,7 +43,7 @@ def test_elements_and_handlers_are_listed(network):
 
 def test_mistakes_of_the_user_are_answered_with_sentences(network):
     router = network.router
-    for words in (["show", "nobody.count"], ["show", "i0/in.nothing"], ["set", "i0/in.count", "1"],
+    for words in (["show", "nobody.count"], ["show", "rt4.nothing"], ["set", "rt4.class", "1"],
                   ["set", "nobody.count", "1"]):
         with pytest.raises(Failed, match="ashlar: .* .* .*"):
             router.cli(*words)
@@ -109,3 +115,147 @@ def test_a_wrong_configuration_is_refused_and_the_old_one_runs_on(network, lab):
     with pytest.raises(Failed, match="wrong.click:1:21: error: .*NoSuchClass"):
         network.router.cli("reload", str(wrong))
     network.meet()
+
+
+def metrics(network: Network) -> dict[tuple[str, frozenset], float]:
+    """The samples of `/metrics`: name and labels, value."""
+    samples = {}
+    for line in network.router.get("/metrics").decode().splitlines():
+        if line and not line.startswith("#"):
+            name, labels, value = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line).groups()
+            pairs = frozenset(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or ""))
+            assert (name, pairs) not in samples, f"twice: {line}"
+            samples[name, pairs] = float(value)
+    return samples
+
+
+def total(samples: dict, name: str, **labels: str) -> float:
+    """Sum of the samples of a name that have these labels."""
+    return sum(v for (n, pairs), v in samples.items() if n == name and frozenset(labels.items()) <= pairs)
+
+
+def test_metrics_count_what_was_sent_by_port_queue_and_worker(network):
+    network.meet()
+    before = metrics(network)
+    udp_echo(network, 4, [1000] * 400)
+    after = metrics(network)
+    for port in ("eth0", "eth1"):
+        for way in ("receive", "transmit"):
+            labels = {"port": port, "direction": way}
+            packets, octets = (total(after, name, **labels) - total(before, name, **labels)
+                               for name in ("ashlar_port_packets_total", "ashlar_port_bytes_total"))
+            assert 400 <= packets <= 420, (labels, packets)
+            assert 400 * 1042 <= octets <= 400 * 1042 + 20 * 120, (labels, octets)
+    used = {(d["port"], d["direction"], d["queue"], d["worker"])
+            for (name, pairs) in after if name == "ashlar_port_packets_total" for d in [dict(pairs)]}
+    assert used == {(port, way, worker, worker) for port in ("eth0", "eth1") for way in ("receive", "transmit")
+                    for worker in ("0", "1")}
+    assert total(after, "ashlar_port_up", port="eth0") == 1
+    stats = network.router.stats()
+    assert {e["name"] for e in stats["elements"]} == {
+        dict(pairs)["element"] for (name, pairs) in after if name == "ashlar_element_packets_total"}
+
+
+def test_drops_have_a_name_in_metrics(network):
+    network.meet()
+    before = metrics(network)
+    # An EtherType that the router does not know.
+    tap = Tap(network.client)
+    frame = bytes.fromhex(f"{mac_of(network.router_space, 'eth0')}{tap.mac}88b5".replace(":", ""))
+    for _ in range(25):
+        tap.send(frame + bytes(46))
+    until(lambda: total(metrics(network), "ashlar_element_drops_total", element="i0/kind", reason="no_match")
+          - total(before, "ashlar_element_drops_total", element="i0/kind", reason="no_match") == 25, "25 drops")
+
+
+def test_top_prints_what_is_counted(network):
+    network.meet()
+    stream = flood(network, 4, 1500)
+    table = network.router.cli("top", "--once", "--interval", "1")
+    for way in ("in", "out"):
+        for worker in "01":
+            assert re.search(rf"^eth0 +up +{way} +\d+ +{worker} ", table, re.MULTILINE), table
+    counts = json.loads(network.router.cli("top", "--once", "--json"))
+    assert sum(c["device"]["packets"] for e in counts["elements"] for c in e["copies"] if c.get("device")) > 1000
+    assert lost(stream) == 0
+
+
+def from_client(network: Network) -> str:
+    """The element that receives what the client sends."""
+    return next(name for name in network.router.elements("FromDevice") if name.startswith("i0/"))
+
+
+def captured(network: Network, *words: str) -> tuple[Process, Path]:
+    """Starts a capture into a file, and waits until it runs."""
+    file = network.lab.folder / f"capture-{len(list(network.lab.folder.iterdir()))}.pcapng"
+    capture = network.lab.spawn(ASHLAR, "capture", "--socket", str(network.router.socket), "-w", str(file), *words)
+    until(lambda: not capture.running or (file.exists() and file.stat().st_size > 0), "the start of the capture")
+    return capture, file
+
+
+def test_a_capture_is_read_by_others_and_holds_what_was_filtered(network):
+    network.meet()
+    capture, file = captured(network, from_client(network), "-f", "icmp and icmp[icmptype] == icmp-echo", "-c", "20")
+    stream = flood(network, 4, 100)
+    udp_echo(network, 4, [100] * 50)
+    assert capture.wait(10) == 0, capture.said()
+    assert lost(stream) == 0
+    assert "20 packets captured, 0 lost" in capture.err
+    packets = rdpcap(str(file))
+    assert [(p[IP].src, p[IP].dst, p[ICMP].type) for p in packets] == [(CLIENT.host[4], SERVER.host[4], 8)] * 20
+    shown = network.lab.run("tcpdump", "-n", "-r", str(file)).out
+    assert shown.count("ICMP echo request") == 20, shown
+
+
+def test_a_capture_shows_packets_as_they_are_at_its_point(network):
+    """Behind DecIPTTL a packet has one hop less than before it."""
+    network.meet()
+    for point, ttl in (("[0]i1/ttl", 64), ("i1/ttl[0]", 63)):
+        capture, file = captured(network, point, "-c", "5", "-f", "icmp")
+        stream = flood(network, 4, 20)
+        assert capture.wait(10) == 0, capture.said()
+        assert {p[IP].ttl for p in rdpcap(str(file))} == {ttl}
+        assert lost(stream) == 0
+
+
+def test_drops_are_captured_with_their_reason(network):
+    network.meet()
+    capture, file = captured(network, "--drops", "-c", "3", "-f", "ether proto 0x88b5")
+    tap = Tap(network.client)
+    frame = bytes.fromhex(f"{mac_of(network.router_space, 'eth0')}{tap.mac}88b5".replace(":", ""))
+    for number in range(3):
+        tap.send(frame + number.to_bytes(46))
+    assert capture.wait(10) == 0, capture.said()
+    packets = [bytes(p) for p in rdpcap(str(file))]
+    assert packets == [frame + number.to_bytes(46) for number in range(3)]
+    assert b"no_match" in file.read_bytes()
+
+
+def test_a_wrong_point_or_filter_is_answered_with_a_sentence(network):
+    for words, why in ((["nowhere"], "there is no element `nowhere`"), ([from_client(network), "-f", "no such filter"], "filter")):
+        with pytest.raises(Failed, match=why):
+            network.router.cli("capture", *words, "-c", "1")
+
+
+def test_a_capture_of_everything_under_load_disturbs_no_packet(network):
+    network.meet()
+    capture, file = captured(network, *network.router.elements("DecIPTTL"))
+    stream = flood(network, 4)
+    tcp_transfer(network, 4, 2_000_000)
+    assert lost(stream) == 0
+    capture.signal(signal.SIGINT)
+    assert capture.wait(10) in (0, 130, -signal.SIGINT)
+    assert len(rdpcap(str(file))) > 1000
+
+
+@pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
+def test_a_trace_shows_the_way_of_a_packet(network, version):
+    network.meet()
+    stream = flood(network, version, 500)
+    way = network.router.cli("trace", "--at", from_client(network), "1")
+    steps = ["FromDevice", "Classifier", *(["CheckIPHeader", "DirectIPLookup", "DecIPTTL", "ARPQuerier"] if version == 4
+             else ["CheckIP6Header", "LookupIP6Route", "DecIP6HLIM", "IP6NDSolicitor"]), "ToDevice"]
+    places = [way.find(f":: {step}") for step in steps]
+    assert -1 not in places and places == sorted(places), way
+    assert len(json.loads(network.router.cli("trace", "--json", "3"))) == 3
+    assert lost(stream) == 0

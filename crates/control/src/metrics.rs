@@ -1,6 +1,7 @@
 //! Counts as Prometheus text (exposition format 0.0.4).
 
 use crate::view::{CopyStats, ElementStats, Info, Stats};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A counter of a metric: name, help, and where its value is.
@@ -163,7 +164,12 @@ fn elements(text: &mut Text, stats: &Stats) {
     }
     let mut family = text.counter("ashlar_element_drops_total", "Packets dropped, by name.");
     for (e, c, worker) in copies(stats) {
-        for (reason, drops) in e.drop_names.iter().zip(&c.drops) {
+        // A reason and an output left open may share a name; a series must not come twice.
+        let mut drops: BTreeMap<&str, u64> = BTreeMap::new();
+        for (reason, count) in e.drop_names.iter().zip(&c.drops) {
+            *drops.entry(reason).or_default() += count;
+        }
+        for (reason, drops) in drops {
             let labels = [
                 ("element", e.name.as_str()),
                 ("class", &e.class),
@@ -348,15 +354,15 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_a_comment_or_a_sample_of_the_family_above_it() {
+    fn every_line_is_a_comment_or_a_series_of_the_family_above_it_and_none_comes_twice() {
         let stats = Stats {
             elements: vec![ElementStats {
                 name: "q".into(),
                 class: "Queue".into(),
-                drop_names: vec!["full".into()],
+                drop_names: vec!["full".into(), "late".into(), "full".into()],
                 copies: vec![CopyStats {
                     sent: vec![3],
-                    drops: vec![2],
+                    drops: vec![2, 0, 5],
                     ..CopyStats::default()
                 }],
             }],
@@ -374,7 +380,8 @@ mod tests {
                 ),
             }
         }
-        let drops = "ashlar_element_drops_total{element=\"q\",class=\"Queue\",worker=\"0\",reason=\"full\"} 2";
+        let drops = "ashlar_element_drops_total{element=\"q\",class=\"Queue\",worker=\"0\",reason=\"full\"} 7\n";
+        assert_eq!(text.matches("reason=\"full\"").count(), 1, "{text}");
         assert!(text.contains(drops), "{text}");
     }
 }
