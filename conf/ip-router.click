@@ -110,7 +110,7 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
     // To this router: Neighbour Discovery first, since it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth) -> out;   // somebody looks for us
+    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> out;    // somebody looks for us
     me6[1] -> [1] nd6;                  // and so tells us where it is
     me6[2] -> [0] nd6;                  // it did not: find it, then answer
     nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself

@@ -23,8 +23,12 @@
 //!
 //! Keyword arguments:
 //!
+//! - `ANYCAST`: addresses of the router with the lengths of their prefixes, as one argument. It answers
+//!   for the subnet-router anycast address of each prefix too (RFC 4291, 2.6.1), with the Ethernet
+//!   address of the first entry and without override (7.2.7).
 //! - `ROUTER`: whether the answers say that they come from a router. Default true.
 
+use super::addresses::Addresses6;
 use super::nd::{self, Received};
 use crate::prelude::*;
 use engine::args::Arg;
@@ -38,7 +42,31 @@ const NOT_MINE: u8 = 2;
 
 pub(super) struct Config {
     entries: Vec<(Prefix6, EtherAddr)>,
+    anycast: Vec<Ipv6Addr>,
     router: bool,
+}
+
+impl Config {
+    /// Who has an address, and whether saying so overrides what hosts know.
+    fn find(&self, target: Ipv6Addr) -> Option<(EtherAddr, bool)> {
+        // The longest prefix: a stand-in may have a prefix around the router's own address.
+        let fits = self.entries.iter().filter(|e| e.0.contains(target));
+        let found = fits.max_by_key(|e| e.0.len());
+        let own = found.is_some_and(|e| e.0.len() == 128);
+        if !own && self.anycast.contains(&target) {
+            return Some((self.entries.first()?.1, false));
+        }
+        Some((found?.1, own))
+    }
+}
+
+/// The subnet-router anycast addresses; prefixes of 127 and 128 bits have none (RFC 6164, 5.1).
+fn anycast(addresses: Option<Addresses6>) -> Vec<Ipv6Addr> {
+    let each = addresses.unwrap_or_default().0.into_iter();
+    let subnets = each.filter(|&(_, len)| len < 127);
+    subnets
+        .map(|(address, len)| Prefix6::new(address, len).addr())
+        .collect()
 }
 
 pub(super) struct IP6NDAdvertiser {
@@ -73,11 +101,8 @@ impl IP6NDAdvertiser {
             wire::nd::NEIGHBOR_SOLICIT => received.nd.target().ok_or(BAD_MESSAGE)?,
             _ => return Err(BAD_MESSAGE),
         };
-        // The longest prefix: a stand-in may have a prefix around the router's own address.
-        let entries = self.config.entries.iter();
-        let fits = entries.filter(|(prefix, _)| prefix.contains(target));
-        let &(prefix, ether) = fits.max_by_key(|e| e.0.len()).ok_or(NOT_MINE)?;
-        let own = if prefix.len() == 128 { OVERRIDE } else { 0 };
+        let (ether, overrides) = self.config.find(target).ok_or(NOT_MINE)?;
+        let own = if overrides { OVERRIDE } else { 0 };
         let router = if self.config.router { ROUTER } else { 0 };
         self.send(packet, &received, target, ether, own | router, cx);
         Ok(())
@@ -136,6 +161,7 @@ impl Element for IP6NDAdvertiser {
 
     fn configure(args: &mut Args) -> Config {
         let router = args.key("ROUTER", true, "whether answers say that this is a router");
+        let subnets = args.key_maybe("ANYCAST", "addresses with the lengths of their prefixes");
         let mut entries = Vec::new();
         let each = args.rest(
             "ENTRY",
@@ -149,7 +175,11 @@ impl Element for IP6NDAdvertiser {
         for arg in each {
             entry(args, &arg, &mut entries);
         }
-        Config { entries, router }
+        Config {
+            entries,
+            anycast: anycast(subnets),
+            router,
+        }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> IP6NDAdvertiser {
@@ -247,6 +277,24 @@ mod tests {
             );
             let frame = bench.take("out").remove(0);
             assert_eq!((frame[11], frame[14 + 44]), (5, 0xc0));
+        });
+    }
+
+    #[test]
+    fn subnet_router_anycast_addresses_are_told_without_overriding() {
+        let text = TEXT.replace(
+            ") -> out",
+            ", ANYCAST 2001:db8::1/64 2001:db8:7::/127) -> out",
+        );
+        both(&text, |bench| {
+            let ask = |target| solicit("fe80::9", "ff02::1:ff00:0", target);
+            bench.push("a", &[ask("2001:db8::"), ask("2001:db8:7::")]);
+            let frames = bench.take("out");
+            assert_eq!(
+                (frames.len(), frames[0][11], frames[0][14 + 44]),
+                (1, 1, 0xc0)
+            );
+            assert_eq!(bench.drops("a", "not_mine"), 1);
         });
     }
 
