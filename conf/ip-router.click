@@ -104,7 +104,7 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
         -> hlim :: DecIP6HLIM           // one hop less; our own packets keep all of theirs
         -> [1] output;
-    hop[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
+    hop[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
     scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
     hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // what traceroute lives on
 
@@ -114,19 +114,20 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     me6[1] -> [1] nd6;                  // and so tells us where it is
     me6[2] -> [0] nd6;                  // it did not: find it, then answer
     nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
+    // Who asks one of our addresses is answered from it (RFC 4443, 2.2), whichever link it is on.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
         -> what6 :: IP6ProtocolSwitch(icmp6, udp, none, -);
-    whole6[1] -> ICMP6Error($ip6 $ll, timeexceeded, reassembly) -> own6;
-    whole6[2] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
-    headers6[1] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;
+    whole6[1] -> ICMP6Error($ip6 $ll $OURS, timeexceeded, reassembly) -> own6;
+    whole6[2] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
+    headers6[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
         -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 ends here (not_echo)
         -> IP6Fragmenter(1280)          // goes through every link (RFC 8200, 5)
         -> own6;
-    what6[1] -> ICMP6Error($ip6 $ll, unreachable, port) -> own6;     // no UDP service here
+    what6[1] -> ICMP6Error($ip6 $ll $OURS, unreachable, port) -> own6;     // no UDP service here
     what6[2] -> Discard;                // there is nothing in it (RFC 8200, 4.7)
-    what6[3] -> ICMP6Error($ip6 $ll, parameterproblem) -> own6;      // nor any other protocol
+    what6[3] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;      // nor any other protocol
 
     // Our own packets: to link-local addresses by this link, others are routed.
     own6 -> where6 :: Classifier(24/fe80%ffc0, -);

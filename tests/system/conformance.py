@@ -199,6 +199,15 @@ class Probe:
         data = self.send(packet, frm, mac)
         self.gets(to or self.b, one_hop(data) if then is None else then)
 
+    def body6(self, at: Station, length: int) -> bytes:
+        """What is behind the IPv6 header of the next packet there, which may come in fragments, in
+        order: a router may cut its own packets, so that they pass links of any MTU."""
+        body = b""
+        while len(body) < length:
+            packet = l3(self.take(at, f"byte {len(body)} of {length}"))
+            body += packet[48:] if packet[6] == 44 else packet[40:]
+        return body
+
     def nothing(self) -> None:
         """All that was sent has been worked off, and nothing more has left the router."""
         self.wire.flush()
