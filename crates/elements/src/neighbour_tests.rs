@@ -1,0 +1,145 @@
+use super::*;
+
+const A: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 0xa]);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
+    Arc::new(Link::new(Bounds {
+        entries: 64,
+        packets,
+        packets_each,
+        timing: Timing::default(),
+    }))
+}
+
+#[derive(Default)]
+struct Log {
+    ready: Vec<Vec<u8>>,
+    asked: Vec<(u32, Option<EtherAddr>)>,
+    failed: usize,
+    full: Vec<Vec<u8>>,
+}
+
+impl Log {
+    fn note(&mut self) -> impl FnMut(Event<u32>) {
+        |event| match event {
+            Event::Ready(_, p) => self.ready.push(p.data().to_vec()),
+            Event::Ask(key, at) => self.asked.push((key, at)),
+            Event::Failed(_) => self.failed += 1,
+            Event::Full(p) => self.full.push(p.data().to_vec()),
+        }
+    }
+}
+
+fn send(r: &mut Resolver<u32>, key: u32, bytes: &[u8], now: Time, log: &mut Log) -> Found {
+    let found = r.find(key, now, &mut log.note());
+    if found == Found::Wait {
+        let packet = Packet::from_bytes(bytes).expect("it fits");
+        r.hold(key, packet, now, &mut log.note());
+    }
+    found
+}
+
+#[test]
+fn packets_wait_for_the_answer_and_leave_in_order() {
+    let link = link(10, 10);
+    let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+    for byte in [b"1", b"2", b"3"] {
+        assert_eq!(send(&mut r, 7, byte, now, &mut log), Found::Wait);
+    }
+    assert_eq!((&log.asked[..], r.held()), (&[(7, None)][..], 3));
+    r.answered(7, A, now, &mut log.note());
+    assert_eq!((log.ready.concat(), r.held()), (b"123".to_vec(), 0));
+    assert_eq!(send(&mut r, 7, b"4", now, &mut log), Found::Known(A));
+}
+
+#[test]
+fn what_one_worker_learns_lets_the_packets_of_another_go() {
+    let link = link(10, 10);
+    let (mut a, mut b) = (Resolver::new(&link, 2), Resolver::new(&link, 2));
+    let (mut log, now) = (Log::default(), Time(5));
+    send(&mut a, 7, b"a", now, &mut log);
+    send(&mut b, 7, b"b", now, &mut log);
+    assert_eq!(log.asked.len(), 1, "one of them asks");
+    b.answered(7, A, now, &mut log.note());
+    assert_eq!(log.ready.concat(), b"b");
+    let next = a.tick(now + LOOK, &mut log.note());
+    assert_eq!((log.ready.concat(), a.held()), (b"ba".to_vec(), 0));
+    assert_eq!(a.arm(now + LOOK), None, "that is armed already");
+    assert_eq!(next, Some(now + LOOK + STEP), "then the table is only aged");
+}
+
+#[test]
+fn a_packet_does_not_overtake_those_that_wait_for_the_same_neighbour() {
+    let link = link(10, 10);
+    let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+    send(&mut r, 7, b"1", now, &mut log);
+    link.table().set_permanent(7, A, 0).unwrap();
+    assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Known(A));
+    assert_eq!(log.ready.concat(), b"1");
+}
+
+#[test]
+fn the_oldest_packet_makes_room() {
+    let link = link(3, 2);
+    let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
+    for (key, byte) in [(7, b"1"), (7, b"2"), (7, b"3")] {
+        send(&mut r, key, byte, now, &mut log);
+    }
+    assert_eq!(log.full.concat(), b"1", "more than one neighbour may have");
+    send(&mut r, 8, b"4", now, &mut log);
+    send(&mut r, 9, b"5", now, &mut log);
+    assert_eq!(log.full.concat(), b"12", "more than may wait in all");
+    send(&mut r, 9, b"6", now, &mut log);
+    send(&mut r, 9, b"7", now, &mut log);
+    assert_eq!(log.full.concat(), b"1235");
+    assert_eq!(r.held(), 3);
+}
+
+#[test]
+fn a_silent_neighbour_is_asked_thrice_a_second_apart_then_given_up() {
+    let link = link(10, 10);
+    let (mut r, mut log, start) = (Resolver::new(&link, 1), Log::default(), Time(5));
+    send(&mut r, 7, b"1", start, &mut log);
+    let mut now = start;
+    let mut asked = Vec::new();
+    while log.failed == 0 {
+        now = r.tick(now, &mut log.note()).expect("a packet waits");
+        asked.extend(log.asked.drain(..).map(|_| now.since(start).as_secs()));
+        assert!(now.since(start) < 5 * SECOND);
+    }
+    assert_eq!(asked.len(), 3);
+    assert!(now.since(start) >= 3 * SECOND, "{:?}", now.since(start));
+    assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Unreachable);
+    assert_eq!(
+        send(&mut r, 7, b"3", now + 2 * SECOND, &mut log),
+        Found::Wait
+    );
+}
+
+#[test]
+fn a_full_table_says_so() {
+    let link = link(10, 10);
+    let mut made = 0;
+    for key in 0..1000 {
+        made += u32::from(link.table().set_permanent(key, A, 0).is_ok());
+    }
+    assert!((64..1000).contains(&made), "{made}");
+    let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
+    let found = (2000..2100).map(|key| r.find(key, Time(5), &mut log.note()));
+    assert!(found.into_iter().any(|f| f == Found::TableFull));
+}
+
+#[test]
+fn other_bounds_keep_what_was_known() {
+    let (old, new) = (link(10, 10), link(20, 10));
+    old.table().learn(7, A, 5).unwrap();
+    old.table().set_permanent(8, A, 5).unwrap();
+    old.table().ask(9, 5).unwrap();
+    assert!(Arc::ptr_eq(&Link::inherit(&link(10, 10), &old), &old));
+    let link = Link::inherit(&new, &old);
+    assert!(Arc::ptr_eq(&link, &new));
+    assert_eq!(link.table().address(7), Some((A, State::Stale)));
+    assert_eq!(link.table().address(8), Some((A, State::Permanent)));
+    assert_eq!(link.table().address(9), None);
+}
