@@ -48,20 +48,31 @@ fn the_strict_walker_finishes_a_packet_before_the_next_one() {
 
 #[test]
 fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
-    for mut bench in [
-        Bench::new(elements::CLASSES, "in :: Null -> n :: Counter -> Null -> n"),
-        Bench::strict(elements::CLASSES, "in :: Null -> n :: Counter -> Null -> n"),
-    ] {
-        let before = engine::pool::balance();
-        bench.push("in", &numbered(3));
-        let looped: u64 = bench
-            .all_drops()
-            .iter()
-            .filter(|d| d.1 == "loop")
-            .map(|d| d.2)
-            .sum();
-        assert_eq!(looped, 3);
-        assert_eq!(engine::pool::balance(), before);
+    let cycles = [
+        "in :: Null -> n :: Counter -> Null -> n",
+        // By an output other than the one that batches are followed along.
+        "in :: Paint(1) -> s :: PaintSwitch -> Discard; s[1] -> s",
+        "in :: Paint(1) -> s :: PaintSwitch -> Discard; s[1] -> Null -> s",
+    ];
+    for text in cycles {
+        for mut bench in [
+            Bench::new(elements::CLASSES, text),
+            Bench::strict(elements::CLASSES, text),
+        ] {
+            let before = engine::pool::balance();
+            bench.push("in", &numbered(3));
+            let looped: u64 = bench
+                .all_drops()
+                .iter()
+                .filter(|d| d.1 == "loop")
+                .map(|d| d.2)
+                .sum();
+            assert_eq!(looped, 3, "{text}");
+            assert_eq!(engine::pool::balance(), before);
+            let mut let_in = vec![0; bench.graph().plan().elements.len()];
+            let_in[bench.graph().plan().find("in").expect("it is there")] = 3;
+            router_tests::Books::of(bench.graph(), &let_in).check();
+        }
     }
 }
 

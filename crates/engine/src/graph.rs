@@ -48,7 +48,6 @@ pub(crate) struct Core {
     pub(crate) inboxes: Vec<Batch>,
     /// Nodes with a packet in an inbox, by topological rank.
     pub(crate) ready: Ready,
-    laps: u32,
     /// The strict walker's packets on their way, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
@@ -179,7 +178,6 @@ impl Graph {
             edges,
             inboxes: (0..inboxes).map(|_| Batch::new()).collect(),
             ready: Ready::with_ranks(n),
-            laps: 0,
             stack: Vec::new(),
             stats: plan.elements.iter().map(NodeStats::of).collect(),
             spare: Vec::new(),

@@ -4,7 +4,7 @@ use super::{Core, Graph, Walker};
 use crate::cx::{Cx, Target};
 use crate::packet::{Batch, Packet};
 
-/// Packets may take this many backward edges in one sweep before they are dropped as `loop`.
+/// A sweep may go back this many times before what waits is dropped as `loop`.
 const LAPS_MAX: u32 = 256;
 /// Steps of one descent before what is left counts as a loop.
 const STEPS_MAX: u32 = 1 << 20;
@@ -19,9 +19,15 @@ impl Graph {
     }
 
     fn sweep(&mut self) {
-        self.core.laps = 0;
+        // Without cycles ranks only grow: what waits at a node lies behind the one that sent it.
+        let (mut laps, mut last) = (0, None);
         while let Some(rank) = self.core.ready.take_first() {
             let node = self.core.plan.order[rank];
+            laps += u32::from(last.replace(rank).is_some_and(|last| rank <= last));
+            if laps > LAPS_MAX {
+                self.drop_waiting(node);
+                continue;
+            }
             for input in 0..self.core.plan.elements[node].inputs.len() {
                 let inbox = self.core.edges.inbox(node, input);
                 if self.core.inboxes[inbox].is_empty() {
@@ -32,6 +38,16 @@ impl Graph {
                 self.follow(node, input, &mut batch);
                 self.core.spare.push(batch);
             }
+        }
+    }
+
+    /// Drops what waits at a node: it goes round and round.
+    #[cold]
+    fn drop_waiting(&mut self, node: usize) {
+        for input in 0..self.core.plan.elements[node].inputs.len() {
+            let inbox = self.core.edges.inbox(node, input);
+            let mut batch = std::mem::take(&mut self.core.inboxes[inbox]);
+            self.core.drop_looping(node, &mut batch);
         }
     }
 
@@ -48,9 +64,6 @@ impl Graph {
             self.core.note_on(node, batch);
             let backward = self.core.plan.rank[target.node()] <= self.core.plan.rank[node];
             if backward || !self.core.inboxes[target.inbox()].is_empty() {
-                if backward && self.core.too_many_laps() {
-                    return self.core.drop_looping(node, batch);
-                }
                 return self.core.put(target, batch);
             }
             (node, input) = (target.node(), target.port());
@@ -154,11 +167,6 @@ impl Core {
     #[inline]
     pub(crate) fn note_sent(&mut self, node: usize, port: usize, packets: usize) {
         self.stats[node].sent[port] += packets as u64;
-    }
-
-    fn too_many_laps(&mut self) -> bool {
-        self.laps += 1;
-        self.laps > LAPS_MAX
     }
 
     #[cold]
