@@ -2,11 +2,8 @@
 
 use crate::{Whole, router_text};
 use engine::graph::Walker;
-use engine::handler::Access;
-use engine::router::Router;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 use std::time::Duration;
 use testkit::{arp_reply, nd_advert};
 use wire::EtherAddr;
@@ -172,21 +169,7 @@ impl Links {
 
     /// Runs a handler, as `ashlar set` and `show` do.
     pub fn handler(&mut self, path: &str, value: &str) -> String {
-        let plan = Arc::clone(self.router.graph().plan());
-        let (node, handler, info) =
-            Router::find_handler(&plan, path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        let done = match info.access {
-            Access::Control { .. } => plan.elements[node].control(handler, value),
-            Access::Set => {
-                let done = self.router.graph().write(node, handler, value);
-                done.expect("one worker").map(|()| String::new())
-            }
-            _ => {
-                let done = self.router.graph().read(node, handler, value);
-                done.expect("one worker")
-            }
-        };
-        done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))
+        self.router.handler(path, value)
     }
 
     /// Packets dropped so far, by element and reason.

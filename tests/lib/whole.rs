@@ -3,9 +3,10 @@
 use crate::books::{Account, Books};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
+use engine::handler::Access;
 use engine::plan::{self, Options, Plan, Registry};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
-use engine::router::single;
+use engine::router::{Router, single};
 use ports::Directory;
 use ports::memory::Memory;
 use std::path::PathBuf;
@@ -114,6 +115,19 @@ pub fn router_text() -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
+/// Handlers of the project's router and what is written to them: half of the world is behind each
+/// device.
+const ROUTES: [(&str, &str); 8] = [
+    ("rt4.add", "0.0.0.0/0 10.0.2.254 2"),
+    ("rt4.add", "10.0.0.0/8 10.0.1.254 1"),
+    ("rt6.add", "::/0 fd00:2::254 1"),
+    ("rt6.add", "2001:db8:1::/48 fd00:1::254 0"),
+    ("i0/arp.insert", "10.0.1.254 02:00:00:00:01:00"),
+    ("i1/arp.insert", "10.0.2.254 02:00:00:00:01:01"),
+    ("i0/nd6.insert", "fd00:1::254 02:00:00:00:01:00"),
+    ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),
+];
+
 /// A router, the far ends of its ports, and what was let in.
 pub struct Whole {
     graph: Graph,
@@ -155,9 +169,32 @@ impl Whole {
         whole
     }
 
-    /// The project's router.
+    /// The project's router, with routes to everywhere and gateways that are known for good.
     pub fn router(walker: Walker) -> Whole {
-        Whole::new(&router_text(), &[], walker)
+        let mut router = Whole::new(&router_text(), &[], walker);
+        for (path, value) in ROUTES {
+            router.handler(path, value);
+        }
+        router
+    }
+
+    /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.
+    pub fn handler(&mut self, path: &str, value: &str) -> String {
+        let plan = Arc::clone(self.graph.plan());
+        let (node, handler, info) =
+            Router::find_handler(&plan, path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let done = match info.access {
+            Access::Control { .. } => plan.elements[node].control(handler, value),
+            Access::Set => {
+                let done = self.graph.write(node, handler, value);
+                done.expect("one worker").map(|()| String::new())
+            }
+            _ => {
+                let done = self.graph.read(node, handler, value);
+                done.expect("one worker")
+            }
+        };
+        done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))
     }
 
     /// The graph.

@@ -1,22 +1,33 @@
-//! Control: any value written to any handler is taken or refused with a sentence, and the books of a
-//! router whose handlers were written still balance.
+//! Control: any request is understood or refused with a sentence, any value written to any handler is
+//! taken or refused with a sentence, and the books of a router that was so treated still balance.
+//!
+//! Each line is a request, as the router's socket takes it: method, target, and the value behind them
+//! (`PUT /v1/handlers/rt4.add 10.9.0.0/16 10.0.2.2 2`). A line that begins with another byte than a
+//! capital letter chooses element and handler by two bytes; the rest is the value.
 
 use super::Choices;
 use crate::whole::Whole;
+use control::api::request::{Request, parse};
 use engine::graph::Walker;
 use engine::handler::Access;
+use engine::router::Router;
+use std::sync::Arc;
 use std::time::Duration;
 
-/// Each line is a request: two bytes choose element and handler, the rest is the value.
+/// Obeys requests, with frames between them.
 pub fn run(data: &[u8]) {
     let before = engine::pool::balance();
     let mut router = Whole::router(Walker::Sweep);
     let mut choices = Choices(&data[..data.len().min(2 << 10)]);
     let frame = [0xff; 64];
     while !choices.is_empty() {
-        let (element, handler) = (choices.byte(), choices.byte());
-        ask(&mut router, element, handler, &choices.line());
-        router.receive(usize::from(element & 1), [&frame[..]]);
+        if choices.0[0].is_ascii_uppercase() {
+            obey(&mut router, &choices.line());
+        } else {
+            let (element, handler) = (choices.byte(), choices.byte());
+            choose(&mut router, element, handler, &choices.line());
+        }
+        router.receive(choices.0.len(), [&frame[..]]);
         router.settle();
     }
     router.advance(Duration::from_secs(1));
@@ -25,23 +36,58 @@ pub fn run(data: &[u8]) {
     assert_eq!(engine::pool::balance(), before, "buffers were leaked");
 }
 
-/// Uses one handler of one element in the ways that it allows.
-fn ask(router: &mut Whole, element: u8, handler: u8, value: &str) {
-    let plan = std::sync::Arc::clone(router.graph().plan());
+/// Reads a line as a request and does what it asks for.
+fn obey(router: &mut Whole, line: &str) {
+    let mut words = line.splitn(3, ' ');
+    let mut word = || words.next().unwrap_or_default();
+    let (method, target, body) = (word(), word(), word());
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    };
+    match parse(method, path, query) {
+        Ok(Request::Read { path, argument }) => find(router, &path, &argument),
+        Ok(Request::Write { path }) => find(router, &path, body),
+        Ok(Request::Reload) => {
+            // Any body is JSON of the right shape or a mistake.
+            let _ = serde_json::from_str::<control::view::ReloadRequest>(body);
+        }
+        Ok(_) => {}
+        Err(refusal) => {
+            assert!((400..500).contains(&refusal.status), "{refusal:?}");
+            assert!(!refusal.text.is_empty(), "a refusal needs a reason");
+        }
+    }
+}
+
+fn find(router: &mut Whole, path: &str, value: &str) {
+    let plan = Arc::clone(router.graph().plan());
+    match Router::find_handler(&plan, path) {
+        Ok((node, handler, info)) => ask(router, node, handler, info.access, value),
+        Err(sentence) => assert!(!sentence.to_string().is_empty()),
+    }
+}
+
+fn choose(router: &mut Whole, element: u8, handler: u8, value: &str) {
+    let plan = router.graph().plan();
     let node = usize::from(element) % plan.elements.len();
     let handlers = (plan.elements[node].class.handlers)();
-    if handlers.is_empty() {
-        return;
+    if !handlers.is_empty() {
+        let at = usize::from(handler) % handlers.len();
+        ask(router, node, at, handlers[at].access, value);
     }
-    let at = usize::from(handler) % handlers.len();
-    let access = handlers[at].access;
+}
+
+/// Uses a handler in the way that it allows.
+fn ask(router: &mut Whole, node: usize, handler: usize, access: Access, value: &str) {
+    let graph = router.graph();
     let answer = match access {
-        Access::Control { .. } => Some(plan.elements[node].control(at, value)),
+        Access::Control { .. } => Some(graph.plan().elements[node].control(handler, value)),
         Access::Set => {
-            let written = router.graph().write(node, at, value);
+            let written = graph.write(node, handler, value);
             written.map(|w| w.map(|()| String::new()))
         }
-        Access::Sum | Access::Text => router.graph().read(node, at, value),
+        Access::Sum | Access::Text => graph.read(node, handler, value),
     };
     if let Some(Err(sentence)) = answer {
         assert!(!sentence.is_empty(), "a refusal needs a reason");
