@@ -215,3 +215,42 @@ fn unknown_handlers_are_explained() {
         .to_string();
     assert!(refused.contains("can only be read"), "{refused}");
 }
+
+#[test]
+fn a_router_that_gets_sources_by_a_reload_is_not_over_before_they_are() {
+    let (router, ports) = start("Idle -> ToDevice(mem:b)", 2);
+    let done = |w: usize| {
+        router
+            .pulse(w)
+            .done
+            .load(std::sync::atomic::Ordering::Acquire)
+    };
+    while !(done(0) && done(1)) {
+        std::thread::yield_now();
+    }
+    assert!(!router.ended(), "a router without sources waits for others");
+    let text = "FromDevice(mem:a) -> ToDevice(mem:b)";
+    let next = plan(text, 2, &ports, Some(&router.plan()));
+    router.reload(&next).unwrap_or_else(|e| panic!("{e}"));
+    for _ in 0..100 {
+        assert!(!router.ended(), "more may come");
+    }
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    assert!(a.inject(0, &frame(1, 1)));
+    a.end();
+    assert!(router.wait_ended(LONG));
+    assert_eq!(b.collect().len(), 1);
+}
+
+#[test]
+fn packets_handed_round_between_workers_all_arrive_before_the_end() {
+    let text = "s :: InfiniteSource(LIMIT 20000, BURST 16) -> q1 :: Queue(50000) -> u1 :: Unqueue
+        -> q2 :: Queue(50000) -> u2 :: Unqueue -> q3 :: Queue(50000) -> u3 :: Unqueue -> c :: Counter -> Discard;
+        StaticThreadSched(s 0, u1 1, u2 2, u3 0);";
+    for _ in 0..20 {
+        let (router, _) = start(text, 3);
+        assert!(router.wait_ended(LONG));
+        router.halt().expect("the workers answer");
+        assert_eq!(router.read("c.count", "").as_deref(), Ok("20000"));
+    }
+}

@@ -126,6 +126,11 @@ fn refill(free: &mut Vec<Buffer>) {
     MADE.store(made + more, Relaxed);
 }
 
+/// Whether the process's pool is an outside one, whose buffers come and go without this crate.
+pub fn is_external() -> bool {
+    EXTERNAL.get().is_some()
+}
+
 /// Buffers that this thread has taken and not given back: 0 when it holds no packet and has passed
 /// none to another thread.
 pub fn balance() -> isize {

@@ -9,7 +9,7 @@ use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
 use crate::stats::{NodeStats, TaskStats};
 use crate::wake::{WakeFn, Wakers};
-use crate::worker::{Inside, Mailbox, Pulse, Waiter, Worker};
+use crate::worker::{Changed, Inside, Mailbox, Pulse, Waiter, Worker};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +38,7 @@ struct Handle {
 pub struct Router {
     workers: Vec<Handle>,
     wakers: Arc<Wakers>,
+    changed: Arc<Changed>,
     plan: Mutex<Arc<Plan>>,
     ports: Arc<dyn PortDirectory>,
 }
@@ -88,6 +89,7 @@ impl Router {
             wakes.push(wake);
         }
         let wakers = Arc::new(Wakers::new(wakes));
+        let changed = Arc::new(Changed::default());
         let clock = Clock::real();
         let mut workers = Vec::new();
         for (worker, waiter) in waiters.into_iter().enumerate() {
@@ -100,7 +102,8 @@ impl Router {
                 seed,
             };
             let reader = register()?;
-            let (inner, mailbox, pulse) = Worker::new(Arc::clone(plan), site, waiter);
+            let (inner, mailbox, pulse) =
+                Worker::new(Arc::clone(plan), site, waiter, Arc::clone(&changed));
             let thread = std::thread::Builder::new()
                 .name(format!("worker{worker}"))
                 .spawn(move || inner.run(reader));
@@ -114,6 +117,7 @@ impl Router {
         Ok(Router {
             workers,
             wakers,
+            changed,
             plan: Mutex::new(Arc::clone(plan)),
             ports,
         })
@@ -150,20 +154,21 @@ impl Router {
         if self.workers.iter().any(ended) {
             return true;
         }
-        // A worker that is done can be given packets by one that is not; once all are done and a
-        // second look finds them so, nobody is left to hand anything over.
-        let all_done = || {
-            self.has_sources()
-                && self
-                    .workers
-                    .iter()
-                    .all(|w| w.pulse.done.load(Ordering::Acquire))
+        // A worker that is done can be given packets by one that is not. If all are done, nothing is
+        // held, and nothing has moved anywhere while that was asked, nobody is left to hand
+        // anything over.
+        let all = |f: fn(&Pulse) -> bool| self.workers.iter().all(|w| f(&w.pulse));
+        let moved = || -> Vec<u64> {
+            let each = self.workers.iter().map(|w| &w.pulse.moved);
+            each.map(|m| m.load(Ordering::Acquire)).collect()
         };
-        all_done()
-            && self
-                .ask_all(|inside| inside.graph().held())
-                .is_ok_and(|held| held.iter().sum::<usize>() == 0)
-            && all_done()
+        let before = moved();
+        let is_done: fn(&Pulse) -> bool = |p| p.done.load(Ordering::Acquire);
+        self.has_sources()
+            && all(is_done)
+            && self.held() == Ok(0)
+            && all(is_done)
+            && moved() == before
     }
 
     fn has_sources(&self) -> bool {
@@ -177,6 +182,7 @@ impl Router {
     pub fn wait_ended(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         loop {
+            let seen = self.changed.count();
             if self.ended() {
                 return true;
             }
@@ -184,17 +190,7 @@ impl Router {
             if left.is_zero() {
                 return false;
             }
-            // Any worker may change first: look at each of them often enough.
-            let step = left.min(Duration::from_millis(5));
-            for worker in &self.workers {
-                let over = || {
-                    worker.pulse.done.load(Ordering::Acquire)
-                        || worker.pulse.ended.load(Ordering::Acquire)
-                };
-                if !worker.pulse.changed.wait(step, over) {
-                    break;
-                }
-            }
+            self.changed.wait(seen, left);
         }
     }
 

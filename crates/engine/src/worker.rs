@@ -11,7 +11,7 @@ use crate::publish::Reader;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Something that control asks of a worker; it runs between batches.
@@ -63,6 +63,8 @@ pub struct Pulse {
     pub turns: AtomicU64,
     /// Turns in which nothing moved.
     pub empty: AtomicU64,
+    /// Turns in which something moved.
+    pub moved: AtomicU64,
     /// Nanoseconds asleep.
     pub asleep: AtomicU64,
     /// Sleeps.
@@ -74,26 +76,43 @@ pub struct Pulse {
     pub done: AtomicBool,
     /// An element has stopped the worker, or it has ended.
     pub ended: AtomicBool,
-    /// Who waits for `done` or `ended` to change.
-    pub changed: Changed,
+    /// Told when `done` or `ended` becomes true.
+    pub changed: Arc<Changed>,
 }
 
-/// Tells control that a worker's state has changed.
+/// Tells control that some worker's state has changed: counts how often.
 #[derive(Debug, Default)]
-pub struct Changed(Mutex<()>, Condvar);
+pub struct Changed(Mutex<u64>, Condvar);
+
+impl Pulse {
+    fn note_moved(&self) {
+        self.done.store(false, Ordering::Release);
+        self.moved
+            .store(self.moved.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+}
 
 impl Changed {
     fn tell(&self) {
-        let _held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.lock() += 1;
         self.1.notify_all();
     }
 
-    /// Waits until `over` holds or the time has passed; returns whether it holds.
-    pub fn wait(&self, at_most: Duration, over: impl Fn() -> bool) -> bool {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = self.1.wait_timeout_while(held, at_most, |()| !over());
+    fn lock(&self) -> MutexGuard<'_, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How often something has changed.
+    pub fn count(&self) -> u64 {
+        *self.lock()
+    }
+
+    /// Waits until the count is no longer `seen`, or the time has passed.
+    pub fn wait(&self, seen: u64, at_most: Duration) {
+        let result = self
+            .1
+            .wait_timeout_while(self.lock(), at_most, |count| *count == seen);
         drop(result);
-        over()
     }
 }
 
@@ -103,6 +122,7 @@ pub struct Inside {
     graph: Option<Graph>,
     site: Site,
     idle: Idle,
+    pulse: Arc<Pulse>,
     halted: bool,
     quit: bool,
 }
@@ -119,6 +139,8 @@ impl Inside {
     pub fn swap(&mut self, plan: &Arc<Plan>) {
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
+            // What was over need not be so any more.
+            self.pulse.done.store(false, Ordering::Release);
         }
     }
 
@@ -169,15 +191,19 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker for `plan`, its mailbox and its pulse.
+    /// A worker for `plan`, its mailbox and its pulse. The workers of a router share `changed`.
     pub fn new(
         plan: Arc<Plan>,
         site: Site,
         waiter: Box<dyn Waiter>,
+        changed: Arc<Changed>,
     ) -> (Worker, Mailbox, Arc<Pulse>) {
         let (messages, mail) = channel();
         let waiting = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(Pulse {
+            changed,
+            ..Pulse::default()
+        });
         let mailbox = Mailbox {
             messages,
             waiting: Arc::clone(&waiting),
@@ -212,6 +238,7 @@ impl Worker {
             graph: Some(graph),
             site,
             idle: Idle::default(),
+            pulse: Arc::clone(&pulse),
             halted: false,
             quit: false,
         };
@@ -241,7 +268,7 @@ impl Worker {
                 continue;
             }
             if worked {
-                pulse.done.store(false, Ordering::Release);
+                pulse.note_moved();
             } else if !pulse.done.load(Ordering::Relaxed) && inside.graph().may_be_over() {
                 pulse.done.store(true, Ordering::Release);
                 pulse.changed.tell();
@@ -294,7 +321,11 @@ fn sleep(
     let wakers = Arc::clone(&inside.site.wakers);
     wakers.going_to_sleep(worker);
     // Whoever gave us work before this point may not have seen us going: look once more.
-    if waiting.load(Ordering::Acquire) || inside.graph().turn() {
+    let has_mail = waiting.load(Ordering::Acquire);
+    if has_mail || inside.graph().turn() {
+        if !has_mail {
+            pulse.note_moved();
+        }
         return wakers.awake(worker);
     }
     let graph = inside.graph();
