@@ -30,19 +30,17 @@ pub struct Line {
 pub struct Books {
     /// Every element, in the order of the configuration.
     pub lines: Vec<Line>,
-    /// Buffers of packets that workers took and did not give back.
-    pub buffers: i64,
+    /// Buffers of packets that workers took and did not give back; `None` if they come from
+    /// DPDK's pool, whose drivers take and give them, too.
+    pub buffers: Option<i64>,
 }
 
-/// Adds the books up. What entered an element is counted by its neighbours.
+/// Adds the books up.
 pub fn balance(plan: &Plan, stats: Stats) -> Books {
-    let mut entered = vec![0u64; plan.elements.len()];
-    for edge in &plan.edges {
-        let copies = &stats.elements[edge.from.0].copies;
-        let sent = copies.iter().filter_map(|c| c.sent.get(edge.from.1));
-        entered[edge.to.0] += sent.sum::<u64>();
-    }
-    let buffers = stats.workers.iter().map(|w| w.buffers).sum();
+    let entered: Vec<u64> = (0..plan.elements.len())
+        .map(|node| pushed_into(plan, &stats, node) + pulled_by(plan, &stats, node))
+        .collect();
+    let buffers: i64 = stats.workers.iter().map(|w| w.buffers).sum();
     let elements = stats.elements.into_iter().zip(entered);
     let lines = elements.map(|(element, entered)| {
         let mut drops: Vec<(String, u64)> = Vec::new();
@@ -68,8 +66,35 @@ pub fn balance(plan: &Plan, stats: Stats) -> Books {
     });
     Books {
         lines: lines.collect(),
-        buffers,
+        buffers: (!engine::pool::is_external()).then_some(buffers),
     }
+}
+
+/// Packets that came by push inputs. Those that were pulled from the element are counted with them.
+fn pushed_into(plan: &Plan, stats: &Stats, node: usize) -> u64 {
+    let element = &plan.elements[node];
+    if !element.inputs.contains(&false) {
+        return 0;
+    }
+    let copies = &stats.elements[node].copies;
+    let pulled = |sent: &[u64]| -> u64 {
+        let outputs = sent.iter().zip(&element.outputs);
+        outputs.filter(|(_, pull)| **pull).map(|(n, _)| n).sum()
+    };
+    let each = copies
+        .iter()
+        .map(|c| c.packets.saturating_sub(pulled(&c.sent)));
+    each.sum()
+}
+
+/// Packets that the element pulled, as those that it pulls from count them.
+fn pulled_by(plan: &Plan, stats: &Stats, node: usize) -> u64 {
+    let edges = plan.edges.iter().filter(|e| e.pull && e.to.0 == node);
+    let sent = edges.flat_map(|e| {
+        let copies = stats.elements[e.from.0].copies.iter();
+        copies.filter_map(|c| c.sent.get(e.from.1))
+    });
+    sent.sum()
 }
 
 impl Books {
@@ -88,7 +113,8 @@ impl Books {
     /// Whether the packets held are all the packets that exist. It can fail only through a fault.
     pub fn fit(&self) -> bool {
         let (made, taken, dropped, held) = self.totals();
-        made == taken + dropped + held && u64::try_from(self.buffers) == Ok(held)
+        let buffers = self.buffers.is_none_or(|n| u64::try_from(n) == Ok(held));
+        made == taken + dropped + held && buffers
     }
 }
 
@@ -119,11 +145,10 @@ impl fmt::Display for Books {
             f,
             "books: in {made} = out {taken} + drops {dropped} + held {held}"
         )?;
-        if !self.fit() {
+        if let Some(buffers) = self.buffers.filter(|_| !self.fit()) {
             writeln!(
                 f,
-                "books: {} buffers are in use, but {held} packets are held",
-                self.buffers
+                "books: {buffers} buffers are in use, but {held} packets are held"
             )?;
         }
         Ok(())

@@ -15,7 +15,6 @@ pub mod client;
 pub mod describe;
 mod handlers;
 pub mod log;
-mod machine;
 pub mod metrics;
 pub mod pcapng;
 pub mod point;
@@ -30,7 +29,6 @@ pub mod view;
 mod state;
 
 pub use handlers::{COMMON as COMMON_HANDLERS, GLOBAL as GLOBAL_HANDLERS};
-pub use machine::{directory, make_waiter};
 pub use runtime::{Ended, Serve, metrics_listener, serve};
 pub use source::{Compiled, Source, compile};
 pub use state::{Control, Failure, Start};

@@ -62,6 +62,8 @@ pub fn serve(control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
         .map_err(|e| format!("cannot start the control thread: {e}"))?;
     let ended = runtime.block_on(run(control, &serve));
     control.ending.store(true, Ordering::Release);
+    // This also wakes who waits for the end. Workers that do not answer end with the process.
+    let _ = control.router.halt();
     // Requests under way are cut off; what waits for a worker ends with its answer.
     runtime.shutdown_timeout(Duration::from_secs(1));
     drop(serve);
@@ -87,6 +89,9 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
         let listener = tokio::net::TcpListener::from_std(listener).map_err(wrong)?;
         tokio::spawn(api.serve_metrics(listener));
     }
+    let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
+    let workers = control.router.workers();
+    info!(name = control.info().name, socket, workers, "start");
     loop {
         tokio::select! {
             _ = &mut end => return Ok(Ended::ByItself),
@@ -106,13 +111,11 @@ fn on(kind: SignalKind) -> Result<Signal, String> {
 /// Ends when the router has ended by itself.
 fn watch_end(control: &Arc<Control>) -> tokio::task::JoinHandle<()> {
     let control = Arc::clone(control);
-    tokio::task::spawn_blocking(move || {
-        while !control.is_ending() {
-            if control.router.wait_ended(Duration::from_millis(500)) {
-                return;
-            }
-        }
-    })
+    tokio::task::spawn_blocking(
+        move || {
+            while !control.router.wait_ended(Duration::from_secs(3600)) {}
+        },
+    )
 }
 
 /// SIGHUP: reads the configuration's file again.

@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use crate::view;
-use crate::{books, handlers, machine, metrics};
+use crate::{books, handlers, metrics};
 use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
@@ -87,7 +87,7 @@ impl Control {
     /// Opens the devices and starts the workers. The error is a sentence.
     pub fn start(start: Start) -> Result<Control, String> {
         let ports = Arc::clone(&start.ports) as Arc<dyn PortDirectory>;
-        let router = Router::start(&start.plan, ports, &machine::make_waiter, start.seed)?;
+        let router = Router::start(&start.plan, ports, &ports::waiter::of_worker, start.seed)?;
         Ok(Control {
             router,
             registry: start.registry,

@@ -4,8 +4,8 @@ use super::{Done, compile, print};
 use crate::cli::Check;
 
 pub(crate) fn check(check: &Check) -> Done {
-    let ports = control::directory();
-    let (_, compiled) = compile(&check.configuration, check.workers.workers, &*ports, false)?;
+    let ports = ports::Directory::new();
+    let (_, compiled) = compile(&check.configuration, check.workers.workers, &ports, false)?;
     if check.json {
         print(&format!("{}\n", compiled.json()))?;
     } else {

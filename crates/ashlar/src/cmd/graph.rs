@@ -5,8 +5,8 @@ use crate::cli::{Graph, GraphFormat};
 use crate::graph::{Drawing, dot, svg};
 
 pub(crate) fn graph(asked: &Graph) -> Done {
-    let ports = control::directory();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &*ports, false)?;
+    let ports = ports::Directory::new();
+    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &ports, false)?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

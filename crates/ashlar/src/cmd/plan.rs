@@ -4,8 +4,8 @@ use super::{Done, compile, print, say};
 use crate::cli::Plan;
 
 pub(crate) fn plan(asked: &Plan) -> Done {
-    let ports = control::directory();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &*ports, false)?;
+    let ports = ports::Directory::new();
+    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &ports, false)?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

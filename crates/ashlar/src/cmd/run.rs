@@ -15,7 +15,7 @@ pub(crate) fn run(run: Run) -> Done {
         LogFormat::Json => Format::Json,
     };
     control::log::start(format, run.log_level);
-    let ports = control::directory();
+    let ports = Arc::new(ports::Directory::new());
     let workers = run.workers.workers;
     let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
     say(&compiled.text());
@@ -30,11 +30,6 @@ pub(crate) fn run(run: Run) -> Done {
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
     let control = start(&run, name, source, plan, ports)?;
-    if let Some(socket) = &socket {
-        info!(socket = %socket.path.display(), workers, "start");
-    } else {
-        info!(workers, "start");
-    }
     let ended = control::serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
