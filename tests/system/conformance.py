@@ -232,7 +232,8 @@ class Probe:
         wrong = functools.partial(self._wrong, got)
         header = ip.ihl * 4
         message = answer[header:]
-        if sum4(answer) != answer or ip.len != len(answer):
+        # 4.2.2.3: reserved bits are zero.
+        if sum4(answer) != answer or ip.len != len(answer) or answer[1] & 1 or answer[6] & 0x80:
             wrong("header")
         if (message[0], message[1], message[4:8]) != (kind, code, rest) or checksum(message) != 0:
             wrong(f"message, wanted {kind}/{code} {rest.hex()}, sum {checksum(message):#x}")
@@ -325,7 +326,8 @@ class Probe:
             self.network.router.cli("set", f"rt{6 if six else 4}.remove", prefix)
 
 
-def _start(lab: Lab) -> Probe:
+def start(lab: Lab, *definitions: str) -> Probe:
+    """The router of conf/ip-router.click, or the kernel; `definitions` are Ashlar's."""
     network = Network(lab, client_mtu=CLIENT_MTU, server_mtu=SERVER_MTU, quiet=True, workers=1)
     if KIND == "linux":
         network.router.start()
@@ -334,14 +336,14 @@ def _start(lab: Lab) -> Probe:
             net__ipv6__fib_multipath_hash_policy=1, net__ipv4__neigh__eth1__retrans_time_ms=300,
             net__ipv6__neigh__eth1__retrans_time_ms=300, net__ipv4__conf__all__rp_filter=0)
     else:
-        network.router.start(CONFIGURATION, f"MTU0={CLIENT_MTU}", f"MTU1={SERVER_MTU}")
+        network.router.start(CONFIGURATION, f"MTU0={CLIENT_MTU}", f"MTU1={SERVER_MTU}", *definitions)
     return Probe(network)
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Probe]:
     with Lab() as lab:
-        made = _start(lab)
+        made = start(lab)
         made.introduce()
         yield made
 

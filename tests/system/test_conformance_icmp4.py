@@ -265,6 +265,19 @@ def test_a_host_that_could_go_straight_is_redirected_and_its_packet_forwarded(de
     assert checksum(raw(redirect[IP].payload)) == 0
 
 
+def test_the_rate_of_redirects_is_limited(detour: Probe):
+    """A flood is forwarded whole, and brings far fewer redirects."""
+    packets = [raw(detour.udp4(dst="10.23.0.9")) for _ in range(3000)]
+    with detour.limited():
+        detour.flood(packets)
+        detour.wire.flush()
+        frames = list(detour.a.end.seen)
+        detour.a.end.seen.clear()
+    redirects = [frame for frame in frames if ICMP in frame]
+    assert all(frame[ICMP].type == REDIRECT for frame in redirects)
+    assert len(redirects) < 1500 and sum(UDP in frame and ICMP not in frame for frame in frames) == len(packets)
+
+
 def test_who_is_not_on_the_link_of_the_gateway_is_not_redirected(detour: Probe):
     detour.route("10.24.0.0/16", detour.near[4])
     detour.crosses(detour.udp4(src="10.24.0.9", dst="10.23.0.9"), frm=detour.near[4], to=detour.near[3])

@@ -3,10 +3,11 @@
 import ipaddress
 
 import pytest
-from conformance import TTL, Probe, Station, l3, one_hop, probe, running, sum6  # noqa: F401
+from conformance import TTL, Probe, Station, chatter, l3, one_hop, probe, running, sum6  # noqa: F401
 from scapy.compat import raw
 from scapy.layers.inet6 import (ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6ND_NA, ICMPv6ND_NS, ICMPv6ND_RA,
-                                ICMPv6ND_Redirect, ICMPv6ND_RS, ICMPv6NDOptDstLLAddr, ICMPv6NDOptSrcLLAddr, IPv6)
+                                ICMPv6ND_Redirect, ICMPv6ND_RS, ICMPv6NDOptDstLLAddr, ICMPv6NDOptSrcLLAddr, IPv6,
+                                IPv6ExtHdrFragment)
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
@@ -101,7 +102,9 @@ def test_solicitations_for_own_addresses_are_answered(probe: Probe):
                 answer = got[ICMPv6ND_NA]
                 assert (got.dst, got[IPv6].dst, answer.tgt) == (station.mac, station.ip6, target)
                 assert (answer.R, answer.S) == (1, 1) and (answer.O == 1 or to)
-                assert got[IPv6].src == target and got[ICMPv6NDOptDstLLAddr].lladdr == station.end.router_mac
+                assert got[IPv6].src == target
+                # To one who knows the address already it need not be told.
+                assert to or got[ICMPv6NDOptDstLLAddr].lladdr == station.end.router_mac
 
 
 def test_a_node_that_looks_whether_an_address_is_free_is_told_by_the_group(probe: Probe):
@@ -149,6 +152,24 @@ def test_invalid_solicitations_are_dropped(probe: Probe):
     probe.nothing()
 
 
+def test_neighbour_discovery_in_fragments_is_ignored(stranger: Stranger, probe: Probe):
+    """RFC 6980: also if one fragment is all."""
+    data = probe.send(probe.udp6(dst=stranger.ip6))
+    stranger.asked()
+    for whole in (ask(probe.b, OWN[1]), tell(stranger.station, stranger.ip6, stranger.mac)):
+        whole = Ether(raw(whole))
+        header = whole[IPv6].copy()
+        header.remove_payload()
+        header.plen = None
+        header.nh = 44
+        whole[Ether].payload = header / IPv6ExtHdrFragment(nh=58, id=1) / Raw(raw(whole[IPv6].payload))
+        stranger.end.send(whole)
+    probe.wire.flush()
+    assert not [p for p in stranger.end.seen if ICMPv6ND_NA in p or p.dst == stranger.mac]
+    stranger.answers()
+    probe.gets(stranger.station, one_hop(data))
+
+
 # 7.2.2: questions.
 
 
@@ -192,8 +213,11 @@ def test_a_new_address_is_believed_with_override_only(stranger: Stranger, probe:
     stranger.known()
     other = "02:00:00:00:95:01"
     stranger.answers(other, O=0)
+    probe.wire.flush()
     probe.crosses(probe.udp6(dst=stranger.ip6), to=stranger.station)
     stranger.answers(other, S=0, dst="ff02::1")
+    # Of one burst, what goes another way through the router may be first.
+    probe.wire.flush()
     moved = Station(stranger.end, other, "0.0.0.0", stranger.ip6, "::")
     probe.crosses(probe.udp6(dst=stranger.ip6), to=moved)
 
@@ -257,6 +281,18 @@ def test_a_host_that_could_go_straight_is_redirected_and_its_packet_forwarded(de
     assert (got[IPv6].src, got[IPv6].hlim, sum6(l3(got))) == (own, 255, 0)
     assert (message.tgt, message.dst, message.code) == (detour.near[3].ll6, "fd00:23::9", 0)
     assert len(l3(got)) <= 1280
+
+
+def test_the_rate_of_redirects_is_limited(detour: Probe):
+    """8.2, a MUST. A flood is forwarded whole, and brings far fewer redirects."""
+    packets = [raw(detour.udp6(dst="fd00:23::9")) for _ in range(3000)]
+    with detour.limited():
+        detour.flood(packets, kind=0x86dd)
+        detour.wire.flush()
+        frames = [frame for frame in detour.a.end.seen if not chatter(frame)]
+        detour.a.end.seen.clear()
+    told = redirects(frames)
+    assert len(told) < 1500 and len(frames) - len(told) == len(packets)
 
 
 def test_a_packet_from_another_link_is_not_redirected(detour: Probe):

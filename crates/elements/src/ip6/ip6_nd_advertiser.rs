@@ -216,7 +216,7 @@ impl Element for IP6NDAdvertiser {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{a, both, checksum_holds, icmp6};
+    use super::super::testing::{a, both, checksum_holds, icmp6, ip6};
     use wire::{EtherAddr, Ipv6, Nd, nd};
 
     const HOST: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 9]);
@@ -320,7 +320,9 @@ mod tests {
             let question = nd::solicit(a("fe80::1"), HOST);
             let mut empty_option = question;
             empty_option[25] = 0;
+            let atomic = [&[58, 0, 0, 0, 0, 0, 0, 1][..], &good[40..]].concat();
             let bad = [
+                ip6("fe80::9", "ff02::1:ff00:1", 44, 255, &atomic),
                 routed,
                 broken,
                 icmp6("fe80::9", "fe80::1", &empty_option),

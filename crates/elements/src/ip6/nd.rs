@@ -60,6 +60,10 @@ pub(super) struct Received<'a> {
 /// The message in a packet, if it may be believed.
 pub(super) fn received(packet: &Packet) -> Option<Received<'_>> {
     let whole = chain::whole(packet)?;
+    // RFC 6980, 5: not in fragments, be it one that is whole.
+    if chain::links(whole).any(|link| link.protocol == proto::FRAGMENT) {
+        return None;
+    }
     let nd = Nd::new_checked(whole.get(sound_message(whole).ok()?..)?).ok()?;
     let ip = Ipv6::new_unchecked(whole);
     nd.check_received(ip.src(), ip.dst(), ip.hop_limit()).ok()?;
