@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::bytes::{array, be16, put, put16};
+use crate::bytes::put;
 use crate::{BadHeader, EtherAddr};
 
 /// Length in bytes.
@@ -18,6 +18,19 @@ const PREAMBLE: [u8; 6] = [0, 1, 0x08, 0x00, 6, 4];
 /// An ARP packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Arp<B>(B);
+
+fields! { Arp:
+    /// [`REQUEST`], [`REPLY`] or something that nobody uses.
+    op, set_op: u16 at 6;
+    /// Ethernet address of the sender.
+    sender_ether: EtherAddr at 8;
+    /// IPv4 address of the sender; 0.0.0.0 in a probe (RFC 5227).
+    sender_ip: Ipv4Addr at 14;
+    /// Ethernet address of the target; without meaning in a request.
+    target_ether: EtherAddr at 18;
+    /// IPv4 address of the target.
+    target_ip: Ipv4Addr at 24;
+}
 
 impl<B: AsRef<[u8]>> Arp<B> {
     /// Proves that this is a whole packet for Ethernet and IPv4; other types are `BadField`.
@@ -38,45 +51,9 @@ impl<B: AsRef<[u8]>> Arp<B> {
     pub fn new_unchecked(bytes: B) -> Self {
         Arp(bytes)
     }
-
-    /// [`REQUEST`], [`REPLY`] or something that nobody uses.
-    #[inline]
-    pub fn op(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
-    }
-
-    /// Ethernet address of the sender.
-    #[inline]
-    pub fn sender_ether(&self) -> EtherAddr {
-        EtherAddr(array(self.0.as_ref(), 8))
-    }
-
-    /// IPv4 address of the sender; 0.0.0.0 in a probe (RFC 5227).
-    #[inline]
-    pub fn sender_ip(&self) -> Ipv4Addr {
-        Ipv4Addr::from(array(self.0.as_ref(), 14))
-    }
-
-    /// Ethernet address of the target; without meaning in a request.
-    #[inline]
-    pub fn target_ether(&self) -> EtherAddr {
-        EtherAddr(array(self.0.as_ref(), 18))
-    }
-
-    /// IPv4 address of the target.
-    #[inline]
-    pub fn target_ip(&self) -> Ipv4Addr {
-        Ipv4Addr::from(array(self.0.as_ref(), 24))
-    }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Arp<B> {
-    /// Sets the operation.
-    #[inline]
-    pub fn set_op(&mut self, op: u16) {
-        put16(self.0.as_mut(), 6, op);
-    }
-
     /// Sets the addresses of the sender.
     #[inline]
     pub fn set_sender(&mut self, ether: EtherAddr, ip: Ipv4Addr) {

@@ -1,4 +1,9 @@
-//! Loads and stores of big-endian numbers, each with one bounds check.
+//! Loads and stores of big-endian numbers, each with one bounds check, and [`fields!`], which lists the
+//! plain fields of a view.
+
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::EtherAddr;
 
 /// Copies `N` bytes from `at`. Panics if they are not there.
 #[inline(always)]
@@ -36,4 +41,61 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
 #[inline(always)]
 pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     put(bytes, at, value.to_be_bytes());
+}
+
+/// What stands in a header as it stands in a register: numbers in network order, addresses.
+pub(crate) trait Field {
+    fn load(bytes: &[u8], at: usize) -> Self;
+    fn store(self, bytes: &mut [u8], at: usize);
+}
+
+macro_rules! field {
+    ($kind:ty, $value:ident => $bytes:expr, $array:ident => $made:expr) => {
+        impl Field for $kind {
+            #[inline(always)]
+            fn load(bytes: &[u8], at: usize) -> Self {
+                let $array = array(bytes, at);
+                $made
+            }
+
+            #[inline(always)]
+            fn store(self, bytes: &mut [u8], at: usize) {
+                let $value = self;
+                put(bytes, at, $bytes);
+            }
+        }
+    };
+}
+
+field!(u8, v => [v], a => { let [v] = a; v });
+field!(u16, v => v.to_be_bytes(), a => u16::from_be_bytes(a));
+field!(u32, v => v.to_be_bytes(), a => u32::from_be_bytes(a));
+field!(Ipv4Addr, v => v.octets(), a => Ipv4Addr::from_octets(a));
+field!(Ipv6Addr, v => v.octets(), a => Ipv6Addr::from_octets(a));
+field!(EtherAddr, v => v.0, a => EtherAddr(a));
+
+/// The plain fields of a view: doc, name of the getter and, if there is one, of the setter, type,
+/// offset. What needs shifts, units or a second field is written out beside it.
+macro_rules! fields {
+    ($view:ident: $($(#[$doc:meta])* $get:ident $(, $set:ident)?: $kind:ident at $at:expr;)*) => {
+        impl<B: AsRef<[u8]>> $view<B> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                pub fn $get(&self) -> $kind {
+                    <$kind as $crate::bytes::Field>::load(self.0.as_ref(), $at)
+                }
+            )*
+        }
+
+        impl<B: AsRef<[u8]> + AsMut<[u8]>> $view<B> {
+            $($(
+                #[doc = concat!("Sets [`", stringify!($get), "`](Self::", stringify!($get), ").")]
+                #[inline]
+                pub fn $set(&mut self, value: $kind) {
+                    $crate::bytes::Field::store(value, self.0.as_mut(), $at);
+                }
+            )?)*
+        }
+    };
 }

@@ -1,6 +1,5 @@
 //! Ethernet II frames, and the way from a frame to its network header.
 
-use crate::bytes::{array, be16, put, put16};
 use crate::{BadHeader, EtherAddr};
 
 /// Length of the header in bytes.
@@ -26,6 +25,15 @@ pub const ETHERTYPE_MIN: u16 = 0x0600;
 #[derive(Clone, Copy, Debug)]
 pub struct Ether<B>(B);
 
+fields! { Ether:
+    /// Destination address.
+    dst, set_dst: EtherAddr at 0;
+    /// Source address.
+    src, set_src: EtherAddr at 6;
+    /// Ethertype, or the IEEE 802.3 length if below [`ETHERTYPE_MIN`].
+    ethertype, set_ethertype: u16 at 12;
+}
+
 impl<B: AsRef<[u8]>> Ether<B> {
     /// Proves that the header is there.
     #[inline]
@@ -42,24 +50,6 @@ impl<B: AsRef<[u8]>> Ether<B> {
         Ether(bytes)
     }
 
-    /// Destination address.
-    #[inline]
-    pub fn dst(&self) -> EtherAddr {
-        EtherAddr(array(self.0.as_ref(), 0))
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> EtherAddr {
-        EtherAddr(array(self.0.as_ref(), 6))
-    }
-
-    /// Ethertype, or the IEEE 802.3 length if below [`ETHERTYPE_MIN`].
-    #[inline]
-    pub fn ethertype(&self) -> u16 {
-        be16(self.0.as_ref(), 12)
-    }
-
     /// What follows the header.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -74,24 +64,6 @@ impl<B: AsRef<[u8]>> Ether<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Ether<B> {
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, addr: EtherAddr) {
-        put(self.0.as_mut(), 0, addr.0);
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, addr: EtherAddr) {
-        put(self.0.as_mut(), 6, addr.0);
-    }
-
-    /// Sets the Ethertype.
-    #[inline]
-    pub fn set_ethertype(&mut self, ethertype: u16) {
-        put16(self.0.as_mut(), 12, ethertype);
-    }
-
     /// What follows the header, to be written.
     #[inline]
     pub fn payload_mut(&mut self) -> &mut [u8] {

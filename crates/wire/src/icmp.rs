@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::bytes::{array, be16, be32, put, put16, put32};
+use crate::bytes::put16;
 use crate::{BadHeader, checksum};
 
 /// Length of the header: type, code, checksum and four bytes that the type explains.
@@ -86,6 +86,27 @@ pub const fn is_error(kind: u8) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp<B>(B);
 
+fields! { Icmp:
+    /// Type of the message.
+    kind, set_kind: u8 at 0;
+    /// Code, whose meaning depends on the type.
+    code, set_code: u8 at 1;
+    /// The checksum field.
+    checksum, set_checksum: u16 at 2;
+    /// The rest of the header.
+    rest, set_rest: u32 at 4;
+    /// Echo: identifier.
+    ident: u16 at 4;
+    /// Echo: sequence number.
+    seq: u16 at 6;
+    /// Fragmentation needed: the next hop's MTU (RFC 1191); 0 from old routers.
+    mtu: u16 at 6;
+    /// Parameter problem: offset of the offending byte.
+    pointer: u8 at 4;
+    /// Redirect: the better router.
+    gateway, set_gateway: Ipv4Addr at 4;
+}
+
 impl<B: AsRef<[u8]>> Icmp<B> {
     /// Proves that the eight bytes of the header are there.
     #[inline]
@@ -102,60 +123,6 @@ impl<B: AsRef<[u8]>> Icmp<B> {
         Icmp(bytes)
     }
 
-    /// Type of the message.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        self.0.as_ref()[0]
-    }
-
-    /// Code, whose meaning depends on the type.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.0.as_ref()[1]
-    }
-
-    /// The checksum field.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.0.as_ref(), 2)
-    }
-
-    /// The rest of the header.
-    #[inline]
-    pub fn rest(&self) -> u32 {
-        be32(self.0.as_ref(), 4)
-    }
-
-    /// Echo: identifier.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        be16(self.0.as_ref(), 4)
-    }
-
-    /// Echo: sequence number.
-    #[inline]
-    pub fn seq(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
-    }
-
-    /// Fragmentation needed: the next hop's MTU (RFC 1191); 0 from old routers.
-    #[inline]
-    pub fn mtu(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
-    }
-
-    /// Parameter problem: offset of the offending byte.
-    #[inline]
-    pub fn pointer(&self) -> u8 {
-        self.0.as_ref()[4]
-    }
-
-    /// Redirect: the better router.
-    #[inline]
-    pub fn gateway(&self) -> Ipv4Addr {
-        Ipv4Addr::from(array(self.0.as_ref(), 4))
-    }
-
     /// What follows: echo data, or the offending datagram.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -170,30 +137,6 @@ impl<B: AsRef<[u8]>> Icmp<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
-    /// Sets the type.
-    #[inline]
-    pub fn set_kind(&mut self, kind: u8) {
-        self.0.as_mut()[0] = kind;
-    }
-
-    /// Sets the code.
-    #[inline]
-    pub fn set_code(&mut self, code: u8) {
-        self.0.as_mut()[1] = code;
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put16(self.0.as_mut(), 2, check);
-    }
-
-    /// Sets the rest of the header.
-    #[inline]
-    pub fn set_rest(&mut self, rest: u32) {
-        put32(self.0.as_mut(), 4, rest);
-    }
-
     /// Sets identifier and sequence number.
     #[inline]
     pub fn set_echo(&mut self, ident: u16, seq: u16) {
@@ -211,12 +154,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
     #[inline]
     pub fn set_pointer(&mut self, pointer: u8) {
         self.set_rest(u32::from(pointer) << 24);
-    }
-
-    /// Sets the better router.
-    #[inline]
-    pub fn set_gateway(&mut self, gateway: Ipv4Addr) {
-        put(self.0.as_mut(), 4, gateway.octets());
     }
 
     /// Computes the checksum; the buffer must end with the message.

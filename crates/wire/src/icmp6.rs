@@ -1,6 +1,5 @@
 //! ICMP for IPv6 (RFC 4443). Neighbour discovery is in [`crate::nd`].
 
-use crate::bytes::{be16, be32, put16, put32};
 use crate::{BadHeader, checksum};
 
 /// Length of the header: type, code, checksum and four bytes that the type explains.
@@ -61,6 +60,21 @@ pub const fn is_error(kind: u8) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp6<B>(B);
 
+fields! { Icmp6:
+    /// Type of the message.
+    kind, set_kind: u8 at 0;
+    /// Code, whose meaning depends on the type.
+    code, set_code: u8 at 1;
+    /// The checksum field.
+    checksum, set_checksum: u16 at 2;
+    /// The rest of the header: the MTU of Packet Too Big, the pointer of Parameter Problem.
+    rest, set_rest: u32 at 4;
+    /// Echo: identifier.
+    ident: u16 at 4;
+    /// Echo: sequence number.
+    seq: u16 at 6;
+}
+
 impl<B: AsRef<[u8]>> Icmp6<B> {
     /// Proves that the eight bytes of the header are there.
     #[inline]
@@ -77,42 +91,6 @@ impl<B: AsRef<[u8]>> Icmp6<B> {
         Icmp6(bytes)
     }
 
-    /// Type of the message.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        self.0.as_ref()[0]
-    }
-
-    /// Code, whose meaning depends on the type.
-    #[inline]
-    pub fn code(&self) -> u8 {
-        self.0.as_ref()[1]
-    }
-
-    /// The checksum field.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.0.as_ref(), 2)
-    }
-
-    /// The rest of the header: the MTU of Packet Too Big, the pointer of Parameter Problem.
-    #[inline]
-    pub fn rest(&self) -> u32 {
-        be32(self.0.as_ref(), 4)
-    }
-
-    /// Echo: identifier.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        be16(self.0.as_ref(), 4)
-    }
-
-    /// Echo: sequence number.
-    #[inline]
-    pub fn seq(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
-    }
-
     /// What follows: echo data, or the offending packet.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -127,30 +105,6 @@ impl<B: AsRef<[u8]>> Icmp6<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp6<B> {
-    /// Sets the type.
-    #[inline]
-    pub fn set_kind(&mut self, kind: u8) {
-        self.0.as_mut()[0] = kind;
-    }
-
-    /// Sets the code.
-    #[inline]
-    pub fn set_code(&mut self, code: u8) {
-        self.0.as_mut()[1] = code;
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put16(self.0.as_mut(), 2, check);
-    }
-
-    /// Sets the rest of the header: MTU or pointer.
-    #[inline]
-    pub fn set_rest(&mut self, rest: u32) {
-        put32(self.0.as_mut(), 4, rest);
-    }
-
     /// Sets identifier and sequence number.
     #[inline]
     pub fn set_echo(&mut self, ident: u16, seq: u16) {

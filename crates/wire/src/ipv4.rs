@@ -2,7 +2,7 @@
 
 use core::net::Ipv4Addr;
 
-use crate::bytes::{array, be16, put, put16};
+use crate::bytes::{be16, put16};
 use crate::{BadHeader, checksum, ipv4_options};
 
 /// Length of a header without options.
@@ -76,6 +76,25 @@ fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<B>(B);
 
+fields! { Ipv4:
+    /// The type-of-service byte: DSCP and ECN.
+    tos, set_tos: u8 at 1;
+    /// Identification.
+    ident, set_ident: u16 at 4;
+    /// Flags and offset as they stand: see [`DF`], [`MF`], [`OFFSET_MASK`].
+    fragment_word, set_fragment_word: u16 at 6;
+    /// Time to live.
+    ttl, set_ttl: u8 at 8;
+    /// Number of the protocol above; see [`crate::proto`].
+    protocol, set_protocol: u8 at 9;
+    /// The checksum field.
+    checksum, set_checksum: u16 at 10;
+    /// Source address.
+    src, set_src: Ipv4Addr at 12;
+    /// Destination address.
+    dst, set_dst: Ipv4Addr at 16;
+}
+
 impl<B: AsRef<[u8]>> Ipv4<B> {
     /// Proves what [`check_unsummed`] proves; the checksum stays unread.
     #[inline]
@@ -101,12 +120,6 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         usize::from(self.0.as_ref()[0] & 0xf) * 4
     }
 
-    /// The type-of-service byte: DSCP and ECN.
-    #[inline]
-    pub fn tos(&self) -> u8 {
-        self.0.as_ref()[1]
-    }
-
     /// Differentiated services code point, 0 to 63 (RFC 2474).
     #[inline]
     pub fn dscp(&self) -> u8 {
@@ -123,18 +136,6 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
     #[inline]
     pub fn total_len(&self) -> usize {
         usize::from(be16(self.0.as_ref(), 2))
-    }
-
-    /// Identification.
-    #[inline]
-    pub fn ident(&self) -> u16 {
-        be16(self.0.as_ref(), 4)
-    }
-
-    /// Flags and offset as they stand: see [`DF`], [`MF`], [`OFFSET_MASK`].
-    #[inline]
-    pub fn fragment_word(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
     }
 
     /// Whether "don't fragment" is set.
@@ -159,36 +160,6 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment_word() & (MF | OFFSET_MASK) != 0
-    }
-
-    /// Time to live.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.0.as_ref()[8]
-    }
-
-    /// Number of the protocol above; see [`crate::proto`].
-    #[inline]
-    pub fn protocol(&self) -> u8 {
-        self.0.as_ref()[9]
-    }
-
-    /// The checksum field.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.0.as_ref(), 10)
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> Ipv4Addr {
-        Ipv4Addr::from(array(self.0.as_ref(), 12))
-    }
-
-    /// Destination address.
-    #[inline]
-    pub fn dst(&self) -> Ipv4Addr {
-        Ipv4Addr::from(array(self.0.as_ref(), 16))
     }
 
     /// Whether the header's checksum holds.
@@ -229,58 +200,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.0.as_mut()[0] = 0x40 | ((len / 4) as u8 & 0xf);
     }
 
-    /// Sets DSCP and ECN.
-    #[inline]
-    pub fn set_tos(&mut self, tos: u8) {
-        self.0.as_mut()[1] = tos;
-    }
-
     /// Sets the length of the datagram.
     #[inline]
     pub fn set_total_len(&mut self, len: u16) {
         put16(self.0.as_mut(), 2, len);
-    }
-
-    /// Sets the identification.
-    #[inline]
-    pub fn set_ident(&mut self, ident: u16) {
-        put16(self.0.as_mut(), 4, ident);
-    }
-
-    /// Sets flags and offset together.
-    #[inline]
-    pub fn set_fragment_word(&mut self, word: u16) {
-        put16(self.0.as_mut(), 6, word);
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.0.as_mut()[8] = ttl;
-    }
-
-    /// Sets the protocol.
-    #[inline]
-    pub fn set_protocol(&mut self, protocol: u8) {
-        self.0.as_mut()[9] = protocol;
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put16(self.0.as_mut(), 10, check);
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, addr: Ipv4Addr) {
-        put(self.0.as_mut(), 12, addr.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, addr: Ipv4Addr) {
-        put(self.0.as_mut(), 16, addr.octets());
     }
 
     /// Computes the checksum anew.

@@ -2,7 +2,7 @@
 
 use core::net::Ipv6Addr;
 
-use crate::bytes::{array, be16, be32, put, put16, put32};
+use crate::bytes::{be16, be32, put16, put32};
 use crate::{BadHeader, checksum};
 
 /// Length of the header in bytes.
@@ -39,6 +39,17 @@ pub fn check(bytes: &[u8]) -> Result<Ipv6Checked, BadHeader> {
 /// An IPv6 header and what follows.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<B>(B);
+
+fields! { Ipv6:
+    /// Number of the header that follows; see [`crate::proto`].
+    next_header, set_next_header: u8 at 6;
+    /// Hop limit.
+    hop_limit, set_hop_limit: u8 at 7;
+    /// Source address.
+    src, set_src: Ipv6Addr at 8;
+    /// Destination address; with a routing header, the next stop.
+    dst, set_dst: Ipv6Addr at 24;
+}
 
 impl<B: AsRef<[u8]>> Ipv6<B> {
     /// Proves what [`check`] proves.
@@ -95,30 +106,6 @@ impl<B: AsRef<[u8]>> Ipv6<B> {
         LEN + self.payload_len()
     }
 
-    /// Number of the header that follows; see [`crate::proto`].
-    #[inline]
-    pub fn next_header(&self) -> u8 {
-        self.0.as_ref()[6]
-    }
-
-    /// Hop limit.
-    #[inline]
-    pub fn hop_limit(&self) -> u8 {
-        self.0.as_ref()[7]
-    }
-
-    /// Source address.
-    #[inline]
-    pub fn src(&self) -> Ipv6Addr {
-        Ipv6Addr::from(array(self.0.as_ref(), 8))
-    }
-
-    /// Destination address; with a routing header, the next stop.
-    #[inline]
-    pub fn dst(&self) -> Ipv6Addr {
-        Ipv6Addr::from(array(self.0.as_ref(), 24))
-    }
-
     /// The whole packet without link-layer padding.
     #[inline]
     pub fn packet(&self) -> &[u8] {
@@ -157,30 +144,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv6<B> {
     #[inline]
     pub fn set_payload_len(&mut self, len: u16) {
         put16(self.0.as_mut(), 4, len);
-    }
-
-    /// Sets the number of the header that follows.
-    #[inline]
-    pub fn set_next_header(&mut self, next: u8) {
-        self.0.as_mut()[6] = next;
-    }
-
-    /// Sets the hop limit.
-    #[inline]
-    pub fn set_hop_limit(&mut self, hops: u8) {
-        self.0.as_mut()[7] = hops;
-    }
-
-    /// Sets the source address.
-    #[inline]
-    pub fn set_src(&mut self, addr: Ipv6Addr) {
-        put(self.0.as_mut(), 8, addr.octets());
-    }
-
-    /// Sets the destination address.
-    #[inline]
-    pub fn set_dst(&mut self, addr: Ipv6Addr) {
-        put(self.0.as_mut(), 24, addr.octets());
     }
 
     /// What follows the header, to be written.

@@ -21,9 +21,11 @@
 #[cfg(test)]
 extern crate std;
 
+#[macro_use]
+mod bytes;
+
 pub mod addr;
 pub mod arp;
-mod bytes;
 pub mod checksum;
 mod error;
 pub mod ether;

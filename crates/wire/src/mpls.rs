@@ -22,6 +22,11 @@ pub const MAX_DEPTH: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub struct Mpls<B>(B);
 
+fields! { Mpls:
+    /// Time to live.
+    ttl, set_ttl: u8 at 3;
+}
+
 impl<B: AsRef<[u8]>> Mpls<B> {
     /// Proves that one entry is there.
     #[inline]
@@ -56,12 +61,6 @@ impl<B: AsRef<[u8]>> Mpls<B> {
         self.0.as_ref()[2] & 1 != 0
     }
 
-    /// Time to live.
-    #[inline]
-    pub fn ttl(&self) -> u8 {
-        self.0.as_ref()[3]
-    }
-
     /// What follows the top entry.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -75,12 +74,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Mpls<B> {
     pub fn set_label(&mut self, label: u32) {
         let rest = be32(self.0.as_ref(), 0) & 0xfff;
         put32(self.0.as_mut(), 0, label << 12 | rest);
-    }
-
-    /// Sets the time to live.
-    #[inline]
-    pub fn set_ttl(&mut self, ttl: u8) {
-        self.0.as_mut()[3] = ttl;
     }
 }
 

@@ -6,7 +6,7 @@
 
 use core::net::Ipv6Addr;
 
-use crate::bytes::{array, be16, be32, put};
+use crate::bytes::{array, be32, put};
 use crate::{BadHeader, EtherAddr, addr, icmp6};
 
 /// Type: router solicitation.
@@ -82,6 +82,17 @@ const fn options_at(kind: u8) -> Option<usize> {
     }
 }
 
+fields! { Nd:
+    /// Type of the message.
+    kind: u8 at 0;
+    /// Flags of a neighbour advertisement: [`ROUTER`], [`SOLICITED`], [`OVERRIDE`].
+    flags: u8 at 4;
+    /// Router advertisement: hop limit for hosts, 0 if unspecified.
+    hop_limit: u8 at 4;
+    /// Router advertisement: for how many seconds the sender is a default router.
+    router_lifetime_secs: u16 at 6;
+}
+
 impl<B: AsRef<[u8]>> Nd<B> {
     /// Proves that this is a whole message with sound options; other types are `BadField`.
     pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
@@ -108,12 +119,6 @@ impl<B: AsRef<[u8]>> Nd<B> {
         }
     }
 
-    /// Type of the message.
-    #[inline]
-    pub fn kind(&self) -> u8 {
-        self.0.as_ref()[0]
-    }
-
     /// The address asked for or told; `None` in router messages.
     #[inline]
     pub fn target(&self) -> Option<Ipv6Addr> {
@@ -121,24 +126,6 @@ impl<B: AsRef<[u8]>> Nd<B> {
             NEIGHBOR_SOLICIT | NEIGHBOR_ADVERT => Some(Ipv6Addr::from(array(self.0.as_ref(), 8))),
             _ => None,
         }
-    }
-
-    /// Flags of a neighbour advertisement: [`ROUTER`], [`SOLICITED`], [`OVERRIDE`].
-    #[inline]
-    pub fn flags(&self) -> u8 {
-        self.0.as_ref()[4]
-    }
-
-    /// Router advertisement: hop limit for hosts, 0 if unspecified.
-    #[inline]
-    pub fn hop_limit(&self) -> u8 {
-        self.0.as_ref()[4]
-    }
-
-    /// Router advertisement: for how many seconds the sender is a default router.
-    #[inline]
-    pub fn router_lifetime_secs(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
     }
 
     /// The options, in order.

@@ -26,66 +26,98 @@ pub const fn mask6(len: u8) -> u128 {
     }
 }
 
-/// An IPv4 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix4 {
-    addr: u32,
-    len: u8,
+/// What both families share; they differ in the address and in its width.
+macro_rules! prefix {
+    ($(#[$doc:meta])* $name:ident, $addr:ident as $bits:ident, $mask:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name {
+            addr: $bits,
+            len: u8,
+        }
+
+        impl $name {
+            /// Every address.
+            pub const ALL: $name = $name { addr: 0, len: 0 };
+
+            /// The prefix of `len` bits that holds `addr`; longer lengths count as the whole address.
+            #[inline]
+            pub const fn new(addr: $addr, len: u8) -> $name {
+                let most = $bits::BITS as u8;
+                let len = if len > most { most } else { len };
+                $name {
+                    addr: addr.to_bits() & $mask(len),
+                    len,
+                }
+            }
+
+            /// The lowest address.
+            #[inline]
+            pub const fn addr(self) -> $addr {
+                $addr::from_bits(self.addr)
+            }
+
+            /// The length in bits.
+            #[inline]
+            #[expect(
+                clippy::len_without_is_empty,
+                reason = "a length in bits, not of a container"
+            )]
+            pub const fn len(self) -> u8 {
+                self.len
+            }
+
+            /// Whether `addr` lies inside.
+            #[inline]
+            pub const fn contains(self, addr: $addr) -> bool {
+                addr.to_bits() & $mask(self.len) == self.addr
+            }
+
+            /// Whether all of `other` lies inside.
+            #[inline]
+            pub const fn covers(self, other: $name) -> bool {
+                self.len <= other.len && self.contains(other.addr())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = AddrError;
+
+            /// As [`parse_host`](Self::parse_host); bits below the length are cleared.
+            fn from_str(text: &str) -> Result<Self, AddrError> {
+                $name::parse_host(text).map(|(addr, len)| $name::new(addr, len))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}/{}", self.addr(), self.len)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
 }
 
-/// An IPv6 prefix.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix6 {
-    addr: u128,
-    len: u8,
+prefix! {
+    /// An IPv4 prefix.
+    Prefix4, Ipv4Addr as u32, mask4
+}
+
+prefix! {
+    /// An IPv6 prefix; its lowest address is also the subnet-router anycast address (RFC 4291, 2.6.1).
+    Prefix6, Ipv6Addr as u128, mask6
 }
 
 impl Prefix4 {
-    /// Every address.
-    pub const ALL: Prefix4 = Prefix4 { addr: 0, len: 0 };
-
-    /// The prefix of `len` bits that holds `addr`; lengths above 32 count as 32.
-    #[inline]
-    pub const fn new(addr: Ipv4Addr, len: u8) -> Prefix4 {
-        let len = if len > 32 { 32 } else { len };
-        Prefix4 {
-            addr: addr.to_bits() & mask4(len),
-            len,
-        }
-    }
-
-    /// The lowest address.
-    #[inline]
-    pub const fn addr(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.addr)
-    }
-
-    /// The length in bits.
-    #[inline]
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a length in bits, not of a container"
-    )]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
     /// The netmask.
     #[inline]
     pub const fn mask(self) -> Ipv4Addr {
         Ipv4Addr::from_bits(mask4(self.len))
-    }
-
-    /// Whether `addr` lies inside.
-    #[inline]
-    pub const fn contains(self, addr: Ipv4Addr) -> bool {
-        addr.to_bits() & mask4(self.len) == self.addr
-    }
-
-    /// Whether all of `other` lies inside.
-    #[inline]
-    pub const fn covers(self, other: Prefix4) -> bool {
-        self.len <= other.len && self.contains(other.addr())
     }
 
     /// The directed broadcast address; none for /31 and /32 (RFC 3021).
@@ -120,47 +152,6 @@ impl Prefix4 {
 }
 
 impl Prefix6 {
-    /// Every address.
-    pub const ALL: Prefix6 = Prefix6 { addr: 0, len: 0 };
-
-    /// The prefix of `len` bits that holds `addr`; lengths above 128 count as 128.
-    #[inline]
-    pub const fn new(addr: Ipv6Addr, len: u8) -> Prefix6 {
-        let len = if len > 128 { 128 } else { len };
-        Prefix6 {
-            addr: addr.to_bits() & mask6(len),
-            len,
-        }
-    }
-
-    /// The lowest address; it is also the subnet-router anycast address (RFC 4291, 2.6.1).
-    #[inline]
-    pub const fn addr(self) -> Ipv6Addr {
-        Ipv6Addr::from_bits(self.addr)
-    }
-
-    /// The length in bits.
-    #[inline]
-    #[expect(
-        clippy::len_without_is_empty,
-        reason = "a length in bits, not of a container"
-    )]
-    pub const fn len(self) -> u8 {
-        self.len
-    }
-
-    /// Whether `addr` lies inside.
-    #[inline]
-    pub const fn contains(self, addr: Ipv6Addr) -> bool {
-        addr.to_bits() & mask6(self.len) == self.addr
-    }
-
-    /// Whether all of `other` lies inside.
-    #[inline]
-    pub const fn covers(self, other: Prefix6) -> bool {
-        self.len <= other.len && self.contains(other.addr())
-    }
-
     /// The address and prefix length of `2001:db8::1/64`, host bits kept; without a slash the length is 128.
     pub fn parse_host(text: &str) -> Result<(Ipv6Addr, u8), AddrError> {
         let (addr, len) = split_slash(text);
@@ -183,48 +174,6 @@ fn split_slash(text: &str) -> (&str, Option<&str>) {
 fn parse_len(text: &str, max: u8) -> Option<u8> {
     let digits = text.bytes().all(|c| c.is_ascii_digit());
     text.parse().ok().filter(|&n| digits && n <= max)
-}
-
-impl FromStr for Prefix4 {
-    type Err = AddrError;
-
-    /// As [`Prefix4::parse_host`]; bits below the length are cleared.
-    fn from_str(text: &str) -> Result<Self, AddrError> {
-        Prefix4::parse_host(text).map(|(addr, len)| Prefix4::new(addr, len))
-    }
-}
-
-impl FromStr for Prefix6 {
-    type Err = AddrError;
-
-    /// As [`Prefix6::parse_host`]; bits below the length are cleared.
-    fn from_str(text: &str) -> Result<Self, AddrError> {
-        Prefix6::parse_host(text).map(|(addr, len)| Prefix6::new(addr, len))
-    }
-}
-
-impl fmt::Display for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr(), self.len)
-    }
-}
-
-impl fmt::Display for Prefix6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.addr(), self.len)
-    }
-}
-
-impl fmt::Debug for Prefix4 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Debug for Prefix6 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! TCP headers (RFC 9293) and the one option that routers touch, MSS.
 
-use crate::bytes::{be16, be32, put16, put32};
+use crate::bytes::{be16, put16};
 use crate::{BadHeader, checksum};
 
 /// Length of a header without options.
@@ -30,6 +30,25 @@ pub const OPT_MSS: u8 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp<B>(B);
 
+fields! { Tcp:
+    /// Source port.
+    src_port, set_src_port: u16 at 0;
+    /// Destination port.
+    dst_port, set_dst_port: u16 at 2;
+    /// Sequence number.
+    seq, set_seq: u32 at 4;
+    /// Acknowledgement number.
+    ack, set_ack: u32 at 8;
+    /// The eight flags: [`FIN`] to [`CWR`].
+    flags, set_flags: u8 at 13;
+    /// Window, unscaled.
+    window, set_window: u16 at 14;
+    /// The checksum field.
+    checksum, set_checksum: u16 at 16;
+    /// Urgent pointer.
+    urgent, set_urgent: u16 at 18;
+}
+
 impl<B: AsRef<[u8]>> Tcp<B> {
     /// Proves that the header, options included, is there.
     #[inline]
@@ -51,58 +70,10 @@ impl<B: AsRef<[u8]>> Tcp<B> {
         Tcp(bytes)
     }
 
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        be16(self.0.as_ref(), 0)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        be16(self.0.as_ref(), 2)
-    }
-
-    /// Sequence number.
-    #[inline]
-    pub fn seq(&self) -> u32 {
-        be32(self.0.as_ref(), 4)
-    }
-
-    /// Acknowledgement number.
-    #[inline]
-    pub fn ack(&self) -> u32 {
-        be32(self.0.as_ref(), 8)
-    }
-
     /// Length of the header, options included.
     #[inline]
     pub fn header_len(&self) -> usize {
         usize::from(self.0.as_ref()[12] >> 4) * 4
-    }
-
-    /// The eight flags: [`FIN`] to [`CWR`].
-    #[inline]
-    pub fn flags(&self) -> u8 {
-        self.0.as_ref()[13]
-    }
-
-    /// Window, unscaled.
-    #[inline]
-    pub fn window(&self) -> u16 {
-        be16(self.0.as_ref(), 14)
-    }
-
-    /// The checksum field.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.0.as_ref(), 16)
-    }
-
-    /// Urgent pointer.
-    #[inline]
-    pub fn urgent(&self) -> u16 {
-        be16(self.0.as_ref(), 18)
     }
 
     /// The option bytes.
@@ -153,58 +124,10 @@ impl<B: AsRef<[u8]>> Tcp<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        put16(self.0.as_mut(), 0, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        put16(self.0.as_mut(), 2, port);
-    }
-
-    /// Sets the sequence number.
-    #[inline]
-    pub fn set_seq(&mut self, seq: u32) {
-        put32(self.0.as_mut(), 4, seq);
-    }
-
-    /// Sets the acknowledgement number.
-    #[inline]
-    pub fn set_ack(&mut self, ack: u32) {
-        put32(self.0.as_mut(), 8, ack);
-    }
-
     /// Sets the header length, a multiple of 4 from 20 to 60, and clears the reserved bits.
     #[inline]
     pub fn set_header_len(&mut self, len: usize) {
         self.0.as_mut()[12] = ((len / 4) as u8) << 4;
-    }
-
-    /// Sets the flags.
-    #[inline]
-    pub fn set_flags(&mut self, flags: u8) {
-        self.0.as_mut()[13] = flags;
-    }
-
-    /// Sets the window.
-    #[inline]
-    pub fn set_window(&mut self, window: u16) {
-        put16(self.0.as_mut(), 14, window);
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put16(self.0.as_mut(), 16, check);
-    }
-
-    /// Sets the urgent pointer.
-    #[inline]
-    pub fn set_urgent(&mut self, urgent: u16) {
-        put16(self.0.as_mut(), 18, urgent);
     }
 
     /// Lowers the offered MSS to at most `max`, checksum included; says whether it did.

@@ -10,6 +10,15 @@ pub const LEN: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Udp<B>(B);
 
+fields! { Udp:
+    /// Source port.
+    src_port, set_src_port: u16 at 0;
+    /// Destination port.
+    dst_port, set_dst_port: u16 at 2;
+    /// The checksum field; zero says that the sender computed none.
+    checksum, set_checksum: u16 at 6;
+}
+
 impl<B: AsRef<[u8]>> Udp<B> {
     /// Proves that the header is there and that its length field lies between 8 and the buffer's length.
     #[inline]
@@ -31,18 +40,6 @@ impl<B: AsRef<[u8]>> Udp<B> {
         Udp(bytes)
     }
 
-    /// Source port.
-    #[inline]
-    pub fn src_port(&self) -> u16 {
-        be16(self.0.as_ref(), 0)
-    }
-
-    /// Destination port.
-    #[inline]
-    pub fn dst_port(&self) -> u16 {
-        be16(self.0.as_ref(), 2)
-    }
-
     /// Length of header and data.
     #[inline]
     pub fn len(&self) -> usize {
@@ -53,12 +50,6 @@ impl<B: AsRef<[u8]>> Udp<B> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() <= LEN
-    }
-
-    /// The checksum field; zero says that the sender computed none.
-    #[inline]
-    pub fn checksum(&self) -> u16 {
-        be16(self.0.as_ref(), 6)
     }
 
     /// The data.
@@ -78,28 +69,10 @@ impl<B: AsRef<[u8]>> Udp<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Udp<B> {
-    /// Sets the source port.
-    #[inline]
-    pub fn set_src_port(&mut self, port: u16) {
-        put16(self.0.as_mut(), 0, port);
-    }
-
-    /// Sets the destination port.
-    #[inline]
-    pub fn set_dst_port(&mut self, port: u16) {
-        put16(self.0.as_mut(), 2, port);
-    }
-
     /// Sets the length of header and data.
     #[inline]
     pub fn set_len(&mut self, len: u16) {
         put16(self.0.as_mut(), 4, len);
-    }
-
-    /// Sets the checksum field.
-    #[inline]
-    pub fn set_checksum(&mut self, check: u16) {
-        put16(self.0.as_mut(), 6, check);
     }
 
     /// Computes the checksum; never zero on the wire.

@@ -12,6 +12,13 @@ pub const MAX_ID: u16 = 4094;
 #[derive(Clone, Copy, Debug)]
 pub struct Vlan<B>(B);
 
+fields! { Vlan:
+    /// Priority, drop eligibility and identifier as they stand.
+    tci, set_tci: u16 at 0;
+    /// Ethertype of what follows.
+    ethertype, set_ethertype: u16 at 2;
+}
+
 impl<B: AsRef<[u8]>> Vlan<B> {
     /// Proves that the four bytes are there.
     #[inline]
@@ -26,12 +33,6 @@ impl<B: AsRef<[u8]>> Vlan<B> {
     #[inline]
     pub fn new_unchecked(bytes: B) -> Self {
         Vlan(bytes)
-    }
-
-    /// Priority, drop eligibility and identifier as they stand.
-    #[inline]
-    pub fn tci(&self) -> u16 {
-        be16(self.0.as_ref(), 0)
     }
 
     /// VLAN identifier, 12 bits.
@@ -52,12 +53,6 @@ impl<B: AsRef<[u8]>> Vlan<B> {
         self.tci() & 0x1000 != 0
     }
 
-    /// Ethertype of what follows.
-    #[inline]
-    pub fn ethertype(&self) -> u16 {
-        be16(self.0.as_ref(), 2)
-    }
-
     /// What follows the tag.
     #[inline]
     pub fn payload(&self) -> &[u8] {
@@ -66,23 +61,11 @@ impl<B: AsRef<[u8]>> Vlan<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Vlan<B> {
-    /// Sets priority, drop eligibility and identifier together.
-    #[inline]
-    pub fn set_tci(&mut self, tci: u16) {
-        put16(self.0.as_mut(), 0, tci);
-    }
-
     /// Sets the identifier alone.
     #[inline]
     pub fn set_id(&mut self, id: u16) {
         let tci = self.tci() & 0xf000 | id & 0xfff;
         self.set_tci(tci);
-    }
-
-    /// Sets the Ethertype of what follows.
-    #[inline]
-    pub fn set_ethertype(&mut self, ethertype: u16) {
-        put16(self.0.as_mut(), 2, ethertype);
     }
 }
 
