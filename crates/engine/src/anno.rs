@@ -126,9 +126,10 @@ impl Anno {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cold {
-    /// Click's 48 bytes of user annotations.
+    /// Click's 48 bytes of user annotations; the named ones have methods.
     pub user: [u8; 48],
-    /// Time of arrival in nanoseconds since the Unix epoch; 0 = not set.
+    /// Time of arrival in nanoseconds since the Unix epoch; 0 = not set. A difference of times, which
+    /// may be negative, is kept in two's complement.
     pub timestamp: u64,
     /// Place in a stream: Click's sequence number or extra length.
     pub extra: u64,
@@ -143,4 +144,80 @@ impl Cold {
         timestamp: 0,
         extra: 0,
     };
+
+    fn word(&self, at: usize) -> u32 {
+        let b = &self.user[at..at + 4];
+        u32::from_ne_bytes([b[0], b[1], b[2], b[3]])
+    }
+
+    fn set_word(&mut self, at: usize, value: u32) {
+        self.user[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// Click's AGGREGATE: the number of the flow or group that the packet belongs to.
+    pub fn aggregate(&self) -> u32 {
+        self.word(AGGREGATE)
+    }
+
+    /// Sets AGGREGATE.
+    pub fn set_aggregate(&mut self, aggregate: u32) {
+        self.set_word(AGGREGATE, aggregate);
+    }
+
+    /// Click's EXTRA_PACKETS: packets that this one stands for, beside itself.
+    pub fn extra_packets(&self) -> u32 {
+        self.word(EXTRA_PACKETS)
+    }
+
+    /// Sets EXTRA_PACKETS.
+    pub fn set_extra_packets(&mut self, packets: u32) {
+        self.set_word(EXTRA_PACKETS, packets);
+    }
+
+    /// Click's EXTRA_LENGTH: bytes that the packet had on the wire and that were not captured.
+    pub fn extra_length(&self) -> u32 {
+        self.word(EXTRA_LENGTH)
+    }
+
+    /// Sets EXTRA_LENGTH.
+    pub fn set_extra_length(&mut self, bytes: u32) {
+        self.set_word(EXTRA_LENGTH, bytes);
+    }
+
+    /// Click's FIRST_TIMESTAMP, as [`timestamp`](Self::timestamp).
+    pub fn first_timestamp(&self) -> u64 {
+        let [low, high] = [self.word(FIRST_TIMESTAMP), self.word(FIRST_TIMESTAMP + 4)];
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    /// Sets FIRST_TIMESTAMP.
+    pub fn set_first_timestamp(&mut self, timestamp: u64) {
+        self.set_word(FIRST_TIMESTAMP, timestamp as u32);
+        self.set_word(FIRST_TIMESTAMP + 4, (timestamp >> 32) as u32);
+    }
+}
+
+// Places of the named annotations among the user bytes.
+const AGGREGATE: usize = 20;
+const EXTRA_PACKETS: usize = 24;
+const EXTRA_LENGTH: usize = 28;
+const FIRST_TIMESTAMP: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn named_user_annotations_do_not_overlap() {
+        let mut cold = Cold::EMPTY;
+        cold.set_aggregate(1);
+        cold.set_extra_packets(u32::MAX);
+        cold.set_extra_length(3);
+        cold.set_first_timestamp(u64::MAX - 4);
+        assert_eq!(cold.aggregate(), 1);
+        assert_eq!(cold.extra_packets(), u32::MAX);
+        assert_eq!(cold.extra_length(), 3);
+        assert_eq!(cold.first_timestamp(), u64::MAX - 4);
+        assert_eq!(cold.user[..16], [0; 16]);
+    }
 }

@@ -40,6 +40,7 @@ pub struct Class {
     pub handlers: fn() -> Vec<HandlerInfo>,
     pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
     pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
+    pub(crate) initialize: fn(&AnyConfig) -> Result<(), String>,
     pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
@@ -69,6 +70,7 @@ impl Class {
                     config,
                 })
             },
+            initialize: |config| E::initialize(&typed::<E>(config)),
             control: |config, index, value| {
                 E::HANDLERS[index].run_control(&typed::<E>(config), value)
             },

@@ -76,6 +76,15 @@ impl Clock {
         }
     }
 
+    /// Nanoseconds since the Unix epoch at a moment of this clock. A virtual clock's moments are
+    /// themselves such times.
+    pub fn wall(&self, now: Time) -> u64 {
+        match self {
+            Clock::Real(_) => wall(now),
+            Clock::Virtual(_) => now.0,
+        }
+    }
+
     /// The cycle counter, for accounting; 0 on a virtual clock.
     #[inline]
     pub fn cycles(&self) -> u64 {

@@ -111,6 +111,12 @@ impl Cx<'_> {
         self.core.now
     }
 
+    /// The time of this turn as a packet's timestamp: nanoseconds since the Unix epoch.
+    #[inline]
+    pub fn timestamp(&self) -> u64 {
+        self.core.clock.wall(self.core.now)
+    }
+
     /// The worker that runs this copy.
     #[inline]
     pub fn worker(&self) -> usize {

@@ -207,6 +207,8 @@ pub struct Init<'a> {
     pub outputs: usize,
     /// Whether input 0 is pull.
     pub input_pull: bool,
+    /// Whether output 0 is pull.
+    pub output_pull: bool,
     /// Whether everything that this element pulls from wakes it when packets wait.
     pub notified: bool,
     /// Queues of the element's device that belong to this copy.
@@ -251,6 +253,14 @@ pub trait Element: Sized + 'static {
     /// Parses the configuration. It never fails: `args` records mistakes and returns a stand-in.
     /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
     fn configure(args: &mut Args) -> Self::Config;
+
+    /// Opens what the configuration names beside ports, such as files: on control, once, before any
+    /// state is made of a new configuration. What is opened waits in the configuration (in a
+    /// [`Slot`](crate::port::Slot)) for [`new`](Self::new). The error is a sentence.
+    fn initialize(config: &Self::Config) -> Result<(), String> {
+        let _ = config;
+        Ok(())
+    }
 
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;

@@ -152,6 +152,7 @@ impl Graph {
                 inputs: element.inputs.len(),
                 outputs: element.outputs.len(),
                 input_pull: element.input_pull(),
+                output_pull: element.outputs.first().copied().unwrap_or(false),
                 notified: element.notified,
                 queues: element.queues_of(site.worker),
                 pushers: &element.pushers,

@@ -80,6 +80,7 @@ impl Router {
         for device in &plan.devices {
             ports.open(&device.name, &device.request)?;
         }
+        plan.must_initialize(None)?;
         let mut waiters = Vec::new();
         let mut wakes = Vec::new();
         for _ in 0..plan.workers {
@@ -360,6 +361,7 @@ impl Router {
             }
             self.ports.open(&device.name, &device.request)?;
         }
+        plan.must_initialize(Some(&current))?;
         self.empty_crossings(&current, plan)
             .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
@@ -470,6 +472,7 @@ pub fn single(
     for device in &plan.devices {
         ports.open(&device.name, &device.request)?;
     }
+    plan.must_initialize(None)?;
     let site = Site {
         worker: 0,
         walker,

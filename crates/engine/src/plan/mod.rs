@@ -201,6 +201,33 @@ impl Plan {
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
+
+    /// Lets elements open what their configurations name (see
+    /// [`Element::initialize`](crate::element::Element::initialize)), but for configurations that
+    /// `running` already uses. Returns the elements that failed, with a sentence each.
+    pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
+        let kept = |config: &AnyConfig| {
+            running.is_some_and(|r| r.elements.iter().any(|e| Arc::ptr_eq(&e.config, config)))
+        };
+        let each = self.elements.iter().enumerate();
+        let fresh = each.filter(|(_, element)| !kept(&element.config));
+        fresh
+            .filter_map(|(i, e)| Some((i, (e.class.initialize)(&e.config).err()?)))
+            .collect()
+    }
+
+    /// As [`initialize`](Self::initialize), all failures in one text.
+    pub(crate) fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
+        let failed = self.initialize(running);
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let lines = failed.into_iter().map(|(i, why)| {
+            let element = &self.elements[i];
+            format!("in `{} :: {}`: {why}", element.name, element.class.name)
+        });
+        Err(lines.collect::<Vec<_>>().join("\n"))
+    }
 }
 
 /// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
