@@ -6,6 +6,7 @@
 
 use engine::element::Class;
 use engine::graph::Graph;
+use engine::handler::Use;
 use engine::plan::Plan;
 use engine::router::Router;
 use engine::stats::NodeStats;
@@ -162,7 +163,7 @@ impl Books {
         let held: Vec<usize> = (0..plan.elements.len()).map(|n| graph.held_by(n)).collect();
         let count = |path: &str| {
             let (node, handler, _) =
-                Router::find_handler(plan, path).expect("a class of the table");
+                Router::find_handler(plan, path, Use::Read).expect("a class of the table");
             let value = graph.read(node, handler, "").and_then(Result::ok);
             value.and_then(|v| v.parse().ok()).expect("a count")
         };

@@ -3,10 +3,10 @@
 use crate::books::{Account, Books};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::handler::Access;
+use engine::handler::Use;
 use engine::plan::{self, Options, Plan, Registry};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
-use engine::router::{Router, single};
+use engine::router::single;
 use ports::Directory;
 use ports::memory::Memory;
 use std::path::PathBuf;
@@ -180,20 +180,13 @@ impl Whole {
 
     /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.
     pub fn handler(&mut self, path: &str, value: &str) -> String {
-        let plan = Arc::clone(self.graph.plan());
-        let (node, handler, info) =
-            Router::find_handler(&plan, path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        let done = match info.access {
-            Access::Control { .. } => plan.elements[node].control(handler, value),
-            Access::Set => {
-                let done = self.graph.write(node, handler, value);
-                done.expect("one worker").map(|()| String::new())
+        let done = self.graph.outside(|outside| {
+            let found = outside.find(path, Use::Write);
+            match found {
+                Ok(_) => outside.write(path, value),
+                Err(_) => outside.read(path, value),
             }
-            _ => {
-                let done = self.graph.read(node, handler, value);
-                done.expect("one worker")
-            }
-        };
+        });
         done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))
     }
 

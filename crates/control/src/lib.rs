@@ -28,7 +28,7 @@ pub mod view;
 
 mod state;
 
-pub use handlers::{COMMON as COMMON_HANDLERS, GLOBAL as GLOBAL_HANDLERS};
+pub use handlers::GLOBAL as GLOBAL_HANDLERS;
 pub use runtime::{Ended, Serve, metrics_listener, serve};
 pub use source::{Compiled, Source, compile};
 pub use state::{Control, Failure, Start};

@@ -163,15 +163,15 @@ impl Control {
 
     /// Reads `element.handler`.
     pub fn read(&self, path: &str, argument: &str) -> Result<String, Failure> {
-        match handlers::read(self, path) {
-            Some(answer) => answer,
+        match handlers::global(self, path) {
+            Some(answer) => Ok(answer),
             None => Ok(self.router.read(path, argument)?),
         }
     }
 
     /// Writes `element.handler`.
     pub fn write(&self, path: &str, value: &str) -> Result<String, Failure> {
-        if handlers::read(self, path).is_some() {
+        if handlers::global(self, path).is_some() {
             return Err(Failure::new(422, format!("`{path}` can only be read")));
         }
         Ok(self.router.write(path, value)?)

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::element::{Copies, Did, Element, Init, Ports, Runs};
 use crate::facts::Facts;
-use crate::handler::{Handler, HandlerInfo};
+use crate::handler::{Handler, HandlerInfo, Job};
 use crate::packet::Batch;
 use crate::placement::Placement;
 use std::any::Any;
@@ -158,6 +158,7 @@ pub(crate) trait Node {
     fn must_poll(&self) -> bool;
     fn held(&self) -> usize;
     fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
+    fn job(&self, handler: usize, value: &str) -> Option<Job>;
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
     fn take(&mut self, old: Box<dyn Any>);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -199,6 +200,10 @@ impl<E: Element> Node for Running<E> {
 
     fn read(&self, handler: usize, argument: &str) -> Result<String, String> {
         E::HANDLERS[handler].run_read(&self.element, &self.config, argument)
+    }
+
+    fn job(&self, handler: usize, value: &str) -> Option<Job> {
+        E::HANDLERS[handler].job(&self.element, value)
     }
 
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String> {

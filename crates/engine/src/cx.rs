@@ -224,12 +224,14 @@ impl Cx<'_> {
         };
         let had = into.len();
         let before = self.core.clock.cycles();
+        self.core.running += 1;
         let mut cx = Cx {
             nodes: self.nodes,
             core: self.core,
             this: up,
         };
         element.pull(usize::from(port), max, into, &mut cx);
+        self.core.running -= 1;
         self.nodes[up] = Some(element);
         let came = into.len() - had;
         if came > 0 {
@@ -308,7 +310,7 @@ impl Cx<'_> {
     }
 }
 
-fn wake(tasks: &mut [crate::graph::Task], node: usize) {
+pub(crate) fn wake(tasks: &mut [crate::graph::Task], node: usize) {
     for task in tasks.iter_mut().filter(|t| t.node == node) {
         task.stats.woken = true;
         if task.state == TaskState::Asleep {

@@ -10,6 +10,9 @@ use crate::clock::{Clock, Time};
 mod swap;
 mod walk;
 
+pub(crate) use walk::descend;
+
+use crate::call::{Deferred, Outside};
 use crate::class::Node;
 use crate::cx::{Cx, Edges, Target};
 use crate::element::{Did, Init, Runs};
@@ -17,6 +20,7 @@ use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::Reader;
+use crate::root::Root;
 use crate::stats::{NodeStats, TaskStats};
 use crate::tap::Taps;
 use crate::wake::Wakers;
@@ -62,6 +66,14 @@ pub(crate) struct Core {
     pub(crate) stop: bool,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
+    /// Elements that are running: more than one while they pull through each other.
+    pub(crate) running: usize,
+    /// Jobs that are under way, one within the other.
+    pub(crate) depth: usize,
+    /// Jobs that wait until no element is running, with the elements that left them.
+    pub(crate) deferred: Vec<(usize, Deferred)>,
+    /// Answers names of handlers without an element.
+    pub(crate) root: Arc<dyn Root>,
 }
 
 /// A task: an element that starts work by itself, scheduled by stride.
@@ -132,6 +144,8 @@ pub struct Site {
     pub wakers: Arc<Wakers>,
     /// Seed of its random numbers.
     pub seed: u64,
+    /// Who answers handlers of the router.
+    pub root: Arc<dyn Root>,
 }
 
 impl Graph {
@@ -191,9 +205,18 @@ impl Graph {
             wakers: Arc::clone(&site.wakers),
             stop: false,
             paused: false,
+            running: 0,
+            depth: 0,
+            deferred: Vec::new(),
+            root: Arc::clone(&site.root),
             plan: Arc::clone(plan),
         };
         Graph { nodes, core }
+    }
+
+    /// The worker whose graph this is.
+    pub fn worker(&self) -> usize {
+        self.core.worker
     }
 
     /// The plan that this graph runs.
@@ -210,6 +233,7 @@ impl Graph {
             ports,
             wakers: Arc::clone(&self.core.wakers),
             seed: self.core.random,
+            root: Arc::clone(&self.core.root),
         }
     }
 
@@ -384,6 +408,7 @@ impl Graph {
         run: impl FnOnce(&mut dyn Node, &mut Cx) -> R,
     ) -> Option<R> {
         let mut element = self.nodes[node].take()?;
+        self.core.running += 1;
         let result = run(
             &mut *element,
             &mut Cx {
@@ -392,11 +417,24 @@ impl Graph {
                 this: node,
             },
         );
+        self.core.running -= 1;
         self.nodes[node] = Some(element);
         Some(result)
     }
 
-    /// Reads a handler of this worker's copy; `None` if there is no copy here.
+    /// Works on the graph from outside its elements, as jobs do; what is sent meanwhile moves on.
+    pub fn outside<R>(&mut self, work: impl FnOnce(&mut Outside) -> R) -> R {
+        let result = work(&mut Outside {
+            nodes: &mut self.nodes,
+            core: &mut self.core,
+            this: None,
+        });
+        self.walk();
+        result
+    }
+
+    /// Reads a handler of this worker's copy, one that needs no other; `None` if there is no copy
+    /// here.
     pub fn read(
         &self,
         node: usize,
@@ -413,16 +451,16 @@ impl Graph {
         handler: usize,
         value: &str,
     ) -> Option<Result<(), String>> {
-        let result = self.with_node(node, |element, cx| element.write(handler, value, cx));
-        self.walk();
-        result
+        let info = (self.core.plan.elements[node].class.handlers)()[handler];
+        self.nodes[node].as_ref()?;
+        let result = self.outside(|outside| outside.write_own(node, handler, info, value));
+        Some(result.map(|_| ()).map_err(|e| e.to_string()))
     }
 
     /// Changes the share of the worker's time that a task gets; false if the element has no task.
     pub fn set_tickets(&mut self, node: usize, tickets: u64) -> bool {
         let task = self.core.tasks.iter_mut().find(|t| t.node == node);
-        task.map(|t| t.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE))
-            .is_some()
+        task.map(|t| t.set_tickets(tickets)).is_some()
     }
 
     /// Counts of every element's copy on this worker.
@@ -451,7 +489,26 @@ impl Graph {
     }
 }
 
+impl Task {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == TaskState::Ready
+    }
+
+    pub(crate) fn tickets(&self) -> u64 {
+        STRIDE_ONE / self.stride
+    }
+
+    pub(crate) fn set_tickets(&mut self, tickets: u64) {
+        self.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE);
+    }
+}
+
 impl Core {
+    /// Whether an element has a copy on this worker, in its place or running.
+    pub(crate) fn is_here(&self, node: usize) -> bool {
+        self.plan.elements[node].workers.contains(&self.worker)
+    }
+
     pub(crate) fn set_timer(&mut self, node: usize, at: Time) {
         if self.timer_at[node].is_none_or(|was| at < was) {
             self.timer_at[node] = Some(at);

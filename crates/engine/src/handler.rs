@@ -2,8 +2,10 @@
 //!
 //! Each core has its own copy of an element. A `sum` is added over the copies, a `text` is asked
 //! of every copy, a `set` reaches every copy through its worker's mailbox, and a `control` handler
-//! runs once, on the control side, against what the copies share.
+//! runs once, on the control side, against what the copies share. A name may be listed twice: once
+//! to be read and once to be written.
 
+use crate::call::Outside;
 use crate::cx::Cx;
 use crate::element::Element;
 
@@ -25,7 +27,27 @@ pub enum Access {
     },
 }
 
+/// What somebody wants to do with a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Ask.
+    Read,
+    /// Tell.
+    Write,
+}
+
+/// What a handler does that needs the graph: it runs when its element is back in its place.
+pub type Job = Box<dyn FnOnce(&mut Outside) -> Result<String, String>>;
+
 impl Access {
+    /// Whether it may be used so.
+    pub fn allows(self, wanted: Use) -> bool {
+        match wanted {
+            Use::Read => self.readable(),
+            Use::Write => self.writable(),
+        }
+    }
+
     /// Whether `show` may use it.
     pub fn readable(self) -> bool {
         !matches!(self, Access::Set | Access::Control { read: false, .. })
@@ -55,6 +77,7 @@ enum Act<E: Element> {
     Text(fn(&E, &str) -> Result<String, String>),
     Set(Set<E>),
     Control(fn(&E::Config, &str) -> Result<String, String>),
+    Job(fn(&E, &str) -> Job),
 }
 
 /// A handler of an element class.
@@ -88,6 +111,24 @@ impl<E: Element> Handler<E> {
     /// A setting or action on every core. It must refuse a bad value before it changes anything.
     pub const fn set(name: &'static str, doc: &'static str, set: Set<E>) -> Handler<E> {
         Handler::new(name, doc, Access::Set, Act::Set(set))
+    }
+
+    /// A read that uses other handlers: it gives a job.
+    pub const fn ask(
+        name: &'static str,
+        doc: &'static str,
+        job: fn(&E, &str) -> Job,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Text, Act::Job(job))
+    }
+
+    /// A write that uses other handlers: it gives a job.
+    pub const fn run(
+        name: &'static str,
+        doc: &'static str,
+        job: fn(&E, &str) -> Job,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Set, Act::Job(job))
     }
 
     /// A read of what cores share.
@@ -138,7 +179,15 @@ impl<E: Element> Handler<E> {
             Act::Sum(get) => Ok(get(element).to_string()),
             Act::Text(get) => get(element, argument),
             Act::Control(get) => get(config, argument),
-            Act::Set(_) => Err(format!("`{}` cannot be read", self.info.name)),
+            Act::Set(_) | Act::Job(_) => Err(format!("`{}` cannot be read", self.info.name)),
+        }
+    }
+
+    /// The job of a handler that needs the graph.
+    pub(crate) fn job(&self, element: &E, value: &str) -> Option<Job> {
+        match self.act {
+            Act::Job(job) => Some(job(element, value)),
+            _ => None,
         }
     }
 

@@ -10,6 +10,7 @@
 pub mod anno;
 pub mod args;
 mod batch;
+pub mod call;
 mod class;
 pub mod clock;
 mod cx;
@@ -25,7 +26,9 @@ pub mod pool;
 pub mod port;
 pub mod publish;
 pub mod ring;
+pub mod root;
 pub mod router;
+pub mod standard;
 pub mod stats;
 pub mod tap;
 pub mod units;
@@ -37,6 +40,7 @@ pub use cx::Cx;
 /// What an element's file needs.
 pub mod prelude {
     pub use crate::args::Args;
+    pub use crate::call::{HandlerCall, Outside};
     pub use crate::clock::Time;
     pub use crate::cx::Cx;
     pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};

@@ -1,12 +1,15 @@
 //! A running router, as control sees it: workers, handlers, counts, hot swap.
 
+use crate::call::{self, Found};
 use crate::clock::Clock;
 use crate::element::Runs;
 use crate::graph::{Graph, Site, Walker};
-use crate::handler::{Access, HandlerInfo};
+use crate::handler::{Access, HandlerInfo, Use};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
+use crate::root::Plain;
+use crate::standard;
 use crate::stats::{NodeStats, TaskStats};
 use crate::wake::{WakeFn, Wakers};
 use crate::worker::{Changed, Inside, Mailbox, Pulse, Waiter, Worker};
@@ -101,6 +104,7 @@ impl Router {
                 ports: Arc::clone(&ports),
                 wakers: Arc::clone(&wakers),
                 seed,
+                root: Arc::new(Plain),
             };
             let reader = register()?;
             let (inner, mailbox, pulse) =
@@ -251,80 +255,86 @@ impl Router {
             .collect()
     }
 
-    /// An element and one of its handlers, from `element.handler`.
-    pub fn find_handler(plan: &Plan, path: &str) -> Result<(usize, usize, HandlerInfo), AskError> {
-        let (element, handler) = path.rsplit_once('.').unwrap_or(("", path));
-        let Some(node) = plan.find(element) else {
-            let names = plan.elements.iter().map(|e| e.name.as_str());
-            let near =
-                crate::near::nearest(element, names).map(|n| format!("; did you mean `{n}`?"));
-            return Err(AskError::NoElement(format!(
-                "there is no element `{element}`{}",
-                near.unwrap_or_default()
-            )));
-        };
-        let class = plan.elements[node].class;
-        let handlers = (class.handlers)();
-        match handlers.iter().position(|h| h.name == handler) {
-            Some(at) => Ok((node, at, handlers[at])),
-            None => {
-                let names: Vec<&str> = handlers.iter().map(|h| h.name).collect();
-                let text = format!(
-                    "`{element}` ({}) has no handler `{handler}`; it has {}",
-                    class.name,
-                    names.join(", ")
-                );
-                Err(AskError::NoHandler(text))
-            }
+    /// An element and one of its class's handlers, from `element.handler`.
+    pub fn find_handler(
+        plan: &Plan,
+        path: &str,
+        wanted: Use,
+    ) -> Result<(usize, usize, HandlerInfo), AskError> {
+        match call::find(plan, "", path, wanted)? {
+            Found::Own(node, at, info) => Ok((node, at, info)),
+            _ => Err(AskError::NoHandler(format!(
+                "`{path}` is no handler of an element's class"
+            ))),
         }
     }
 
     /// Reads `element.handler`, with what follows the name as its argument.
     pub fn read(&self, path: &str, argument: &str) -> Result<String, AskError> {
         let plan = self.plan();
-        let (node, handler, info) = Router::find_handler(&plan, path)?;
-        if !info.access.readable() {
-            return Err(AskError::Refused(format!("`{path}` can only be written")));
+        let found = call::find(&plan, "", path, Use::Read)?;
+        if let Found::Standard(node, name) = found
+            && !standard::is_of_task(name)
+        {
+            return Ok(standard::text(&plan, node, name, &self.sum_of(node)?));
         }
-        if let Access::Control { .. } = info.access {
-            let element = &plan.elements[node];
-            return element
-                .control(handler, argument)
-                .map_err(AskError::Refused);
-        }
-        let argument = argument.to_owned();
-        let answers = self.ask_all(move |inside| {
-            let graph = inside.graph();
-            if !Arc::ptr_eq(graph.plan(), &plan) {
-                return Some(Err(REPLACED.to_owned()));
-            }
-            graph.read(node, handler, &argument)
-        })?;
-        let answers: Result<Vec<String>, String> = answers.into_iter().flatten().collect();
-        Ok(merge(info.access, answers.map_err(AskError::Refused)?))
+        self.use_found(&plan, found, path, argument, Use::Read)
     }
 
     /// Writes `element.handler` on every worker that has a copy, or once where it is shared.
     pub fn write(&self, path: &str, value: &str) -> Result<String, AskError> {
         let plan = self.plan();
-        let (node, handler, info) = Router::find_handler(&plan, path)?;
-        if !info.access.writable() {
-            return Err(AskError::Refused(format!("`{path}` can only be read")));
-        }
-        if let Access::Control { .. } = info.access {
-            let element = &plan.elements[node];
-            return element.control(handler, value).map_err(AskError::Refused);
-        }
-        let value = value.to_owned();
+        let found = call::find(&plan, "", path, Use::Write)?;
+        self.use_found(&plan, found, path, value, Use::Write)
+    }
+
+    /// Has the workers that have a copy use a handler, and makes one answer of theirs.
+    fn use_found(
+        &self,
+        plan: &Arc<Plan>,
+        found: Found,
+        path: &str,
+        value: &str,
+        wanted: Use,
+    ) -> Result<String, AskError> {
+        let (node, access) = match found {
+            Found::Own(node, handler, info) => {
+                if let Access::Control { .. } = info.access {
+                    let answer = plan.elements[node].control(handler, value);
+                    return answer.map_err(AskError::Refused);
+                }
+                (Some(node), info.access)
+            }
+            Found::Standard(node, _) => (Some(node), Access::Text),
+            Found::Global(_) => (None, Access::Text),
+        };
+        let (path, value, plan) = (path.to_owned(), value.to_owned(), Arc::clone(plan));
         let answers = self.ask_all(move |inside| {
             let graph = inside.graph();
-            if !Arc::ptr_eq(graph.plan(), &plan) {
-                return Some(Err(REPLACED.to_owned()));
+            let (worker, running) = (graph.worker(), Arc::clone(graph.plan()));
+            if !Arc::ptr_eq(&running, &plan) {
+                return Some(Err(AskError::Refused(REPLACED.to_owned())));
             }
-            graph.write(node, handler, &value)
+            let here = node.map_or(worker == 0, |n| plan.elements[n].workers.contains(&worker));
+            here.then(|| {
+                graph.outside(|outside| match wanted {
+                    Use::Read => outside.read(&path, &value),
+                    Use::Write => outside.write(&path, &value),
+                })
+            })
         })?;
-        let wrong = answers.into_iter().flatten().find_map(Result::err);
-        wrong.map_or(Ok(String::new()), |w| Err(AskError::Refused(w)))
+        let answers: Result<Vec<String>, AskError> = answers.into_iter().flatten().collect();
+        Ok(merge(access, answers?))
+    }
+
+    fn sum_of(&self, node: usize) -> Result<NodeStats, AskError> {
+        let mut total = NodeStats::default();
+        for stats in self.stats()? {
+            if let Some(one) = stats.get(node) {
+                total.add(one);
+            }
+        }
+        Ok(total)
     }
 
     /// Counts of every element, by worker.
@@ -480,6 +490,7 @@ pub fn single(
         ports,
         wakers: Arc::new(Wakers::none(plan.workers)),
         seed,
+        root: Arc::new(Plain),
     };
     Ok(Graph::build(plan, &site, register()?))
 }

@@ -4,12 +4,11 @@ use engine::anno::Anno;
 use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::graph::{Graph, Walker};
-use engine::handler::Access;
 use engine::packet::Packet;
 use engine::plan::{self, Options, Plan, Registry};
 use engine::port::{NoPorts, PortDirectory};
 use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Ports, Runs};
-use engine::router::{Router, single};
+use engine::router::single;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -275,15 +274,9 @@ impl Bench {
 
     /// Reads `element.handler` with an argument.
     pub fn try_read(&mut self, path: &str, argument: &str) -> Result<String, String> {
-        let plan = Arc::clone(self.running().plan());
-        let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
-        match info.access {
-            Access::Control { .. } => plan.elements[node].control(handler, argument),
-            _ => self
-                .running()
-                .read(node, handler, argument)
-                .unwrap_or(Err("not on this worker".to_owned())),
-        }
+        let graph = self.graph();
+        let answer = graph.outside(|outside| outside.read(path, argument));
+        answer.map_err(|e| e.to_string())
     }
 
     /// Writes `element.handler`; panics with the error.
@@ -294,16 +287,9 @@ impl Bench {
 
     /// Writes `element.handler`.
     pub fn try_write(&mut self, path: &str, value: &str) -> Result<String, String> {
-        let plan = Arc::clone(self.running().plan());
-        let (node, handler, info) = Router::find_handler(&plan, path).map_err(|e| e.to_string())?;
-        match info.access {
-            Access::Control { .. } => plan.elements[node].control(handler, value),
-            _ => self
-                .graph()
-                .write(node, handler, value)
-                .unwrap_or(Err("not on this worker".to_owned()))
-                .map(|()| String::new()),
-        }
+        let graph = self.graph();
+        let answer = graph.outside(|outside| outside.write(path, value));
+        answer.map_err(|e| e.to_string())
     }
 
     /// Packets that an element dropped under a name.

@@ -52,6 +52,7 @@ pub fn plan(text: &str) {
     let before = engine::pool::balance();
     for worker in 0..WORKERS {
         let site = Site {
+            root: Arc::new(engine::root::Plain),
             worker,
             walker: Walker::Sweep,
             clock: Clock::Virtual(Time(0)),

@@ -10,8 +10,6 @@ use crate::whole::Whole;
 use control::api::request::{Request, parse};
 use engine::graph::Walker;
 use engine::handler::Access;
-use engine::router::Router;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Obeys requests, with frames between them.
@@ -61,10 +59,10 @@ fn obey(router: &mut Whole, line: &str) {
 }
 
 fn find(router: &mut Whole, path: &str, value: &str) {
-    let plan = Arc::clone(router.graph().plan());
-    match Router::find_handler(&plan, path) {
-        Ok((node, handler, info)) => ask(router, node, handler, info.access, value),
-        Err(sentence) => assert!(!sentence.to_string().is_empty()),
+    let graph = router.graph();
+    let (read, written) = graph.outside(|o| (o.read(path, value), o.write(path, value)));
+    for refused in [read.err(), written.err()].into_iter().flatten() {
+        assert!(!refused.to_string().is_empty());
     }
 }
 

@@ -66,7 +66,10 @@ fn mark(name: &str, read: bool) -> String {
 }
 
 fn is_common(name: &str) -> bool {
-    control::COMMON_HANDLERS.iter().any(|(n, _)| *n == name)
+    let mut standard = engine::standard::COMMON
+        .iter()
+        .chain(&engine::standard::TASK);
+    standard.any(|h| h.name == name)
 }
 
 /// All readable handlers of an element, with their values where they are short.

@@ -1,6 +1,7 @@
 //! The two walkers: how packets move on until none is on its way.
 
-use super::{Core, Graph, Walker};
+use super::{Core, Graph, Nodes, Walker};
+use crate::call::Outside;
 use crate::cx::{Cx, Target};
 use crate::packet::{Batch, Packet};
 
@@ -12,9 +13,12 @@ const STEPS_MAX: u32 = 1 << 20;
 impl Graph {
     /// Moves packets on until none is on its way.
     pub(crate) fn walk(&mut self) {
+        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
+        self.core.turn_over(0);
+        run_deferred(&mut self.nodes, &mut self.core);
         match self.core.walker {
             Walker::Sweep => self.sweep(),
-            Walker::Strict => self.descend(),
+            Walker::Strict => descend(&mut self.nodes, &mut self.core, 0),
         }
     }
 
@@ -54,7 +58,8 @@ impl Graph {
     /// Follows a batch along output 0 until it is empty or has to wait.
     fn follow(&mut self, mut node: usize, mut input: usize, batch: &mut Batch) {
         loop {
-            self.visit(node, input, batch);
+            visit(&mut self.nodes, &mut self.core, node, input, batch);
+            run_deferred(&mut self.nodes, &mut self.core);
             if batch.is_empty() {
                 return;
             }
@@ -68,52 +73,6 @@ impl Graph {
             }
             (node, input) = (target.node(), target.port());
         }
-    }
-
-    fn visit(&mut self, node: usize, input: usize, batch: &mut Batch) {
-        let Some(mut element) = self.nodes[node].take() else {
-            return batch.clear();
-        };
-        self.core.enter(node, input, batch);
-        let before = self.core.clock.cycles();
-        element.process(
-            input,
-            batch,
-            &mut Cx {
-                nodes: &mut self.nodes,
-                core: &mut self.core,
-                this: node,
-            },
-        );
-        let spent = self.core.clock.cycles().wrapping_sub(before);
-        self.core.stats[node].cycles += spent;
-        self.nodes[node] = Some(element);
-    }
-
-    fn descend(&mut self) {
-        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
-        self.core.stack.reverse();
-        let mut batch = self.core.spare.pop().unwrap_or_default();
-        let mut steps = 0u32;
-        while let Some((target, packet)) = self.core.stack.pop() {
-            batch.push(packet);
-            let mark = self.core.stack.len();
-            steps += 1;
-            if steps > STEPS_MAX {
-                self.core.drop_looping(target.node(), &mut batch);
-                continue;
-            }
-            self.visit(target.node(), target.port(), &mut batch);
-            match self.core.edges.output(target.node(), 0) {
-                Some(next) => {
-                    self.core.note_on(target.node(), &batch);
-                    self.core.stack.extend(batch.drain().map(|p| (next, p)));
-                }
-                None => self.core.drop_unconnected(target.node(), 0, &mut batch),
-            }
-            self.core.stack[mark..].reverse();
-        }
-        self.core.spare.push(batch);
     }
 
     /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
@@ -132,7 +91,74 @@ impl Graph {
     }
 }
 
+fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &mut Batch) {
+    let Some(mut element) = nodes[node].take() else {
+        return batch.clear();
+    };
+    core.enter(node, input, batch);
+    let before = core.clock.cycles();
+    core.running += 1;
+    let mut cx = Cx {
+        nodes: &mut *nodes,
+        core: &mut *core,
+        this: node,
+    };
+    element.process(input, batch, &mut cx);
+    core.running -= 1;
+    let spent = core.clock.cycles().wrapping_sub(before);
+    core.stats[node].cycles += spent;
+    nodes[node] = Some(element);
+}
+
+/// Runs the jobs that wait for elements to return, if they have.
+#[inline]
+fn run_deferred(nodes: &mut Nodes, core: &mut Core) {
+    if !core.deferred.is_empty() {
+        let this = None;
+        Outside { nodes, core, this }.run_deferred();
+    }
+}
+
+/// The strict walker: moves packets on, depth first, until the stack is `mark` high again.
+pub(crate) fn descend(nodes: &mut Nodes, core: &mut Core, mark: usize) {
+    if core.stack.len() <= mark {
+        return;
+    }
+    let mut batch = core.spare.pop().unwrap_or_default();
+    let mut steps = 0u32;
+    while core.stack.len() > mark
+        && let Some((target, packet)) = core.stack.pop()
+    {
+        batch.push(packet);
+        let mark = core.stack.len();
+        steps += 1;
+        if steps > STEPS_MAX {
+            core.drop_looping(target.node(), &mut batch);
+            continue;
+        }
+        visit(nodes, core, target.node(), target.port(), &mut batch);
+        match core.edges.output(target.node(), 0) {
+            Some(next) => {
+                core.note_on(target.node(), &batch);
+                core.stack.extend(batch.drain().map(|p| (next, p)));
+            }
+            None => core.drop_unconnected(target.node(), 0, &mut batch),
+        }
+        core.turn_over(mark);
+        run_deferred(nodes, core);
+    }
+    core.spare.push(batch);
+}
+
 impl Core {
+    /// Brings what was sent since the stack was `mark` high into the order in which it leaves.
+    #[inline]
+    pub(crate) fn turn_over(&mut self, mark: usize) {
+        if let Some(sent) = self.stack.get_mut(mark..) {
+            sent.reverse();
+        }
+    }
+
     /// Adds packets to an inbox, leaving `batch` empty.
     #[inline]
     pub(crate) fn put(&mut self, target: Target, batch: &mut Batch) {

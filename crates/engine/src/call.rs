@@ -1,0 +1,414 @@
+//! Handler calls from within the router: an element, a script or a driver uses handlers of others.
+//!
+//! An element that runs cannot be entered again. What may come back to it therefore waits until it
+//! has returned: [`Cx::defer`] leaves a job that runs when no element of this worker is running,
+//! before the packets that the element has sent move on (strict walker), or right after the batch
+//! (sweep). A job works on an [`Outside`]: the graph as seen from outside any element. Elements that
+//! need an answer on the spot ask through [`Cx::outside`]; then those that are running (the caller
+//! and all who pull through it) cannot be read, and writes to them wait until they have returned.
+//!
+//! Names are resolved as Click does: `counter.count` written in `a/b` means `a/b/counter`, else
+//! `a/counter`, else `counter`. A name without a dot is a handler of the router ([`Root`]).
+//!
+//! With several workers a call reaches the copy on the caller's own worker; an element that has no
+//! copy there refuses.
+
+use crate::args::Names;
+use crate::clock::Time;
+use crate::cx::Cx;
+use crate::graph::{Core, Nodes};
+use crate::handler::{Access, HandlerInfo, Job, Use};
+use crate::packet::Packet;
+use crate::plan::Plan;
+use crate::root::Root;
+use crate::router::AskError;
+use crate::standard;
+use crate::units::FromArg;
+use lang::args as text;
+use std::sync::Arc;
+
+/// Jobs within jobs that may wait for each other; more is a call without end.
+const DEPTH_MAX: usize = 100;
+
+/// A job that waits until its element has returned.
+pub(crate) type Deferred = Box<dyn FnOnce(&mut Outside)>;
+
+/// An argument that names a handler, and what is written to it or asked of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HandlerCall {
+    /// `element.handler`, or a handler of the router.
+    pub path: String,
+    /// What follows the name, without quotes.
+    pub value: String,
+}
+
+impl HandlerCall {
+    /// Reads the handler.
+    pub fn read(&self, outside: &mut Outside) -> Result<String, AskError> {
+        outside.read(&self.path, &self.value)
+    }
+
+    /// Writes the handler.
+    pub fn write(&self, outside: &mut Outside) -> Result<String, AskError> {
+        outside.write(&self.path, &self.value)
+    }
+}
+
+impl FromArg for HandlerCall {
+    const KIND: &'static str = "a handler, and what it is given";
+    const QUOTED: bool = true;
+
+    fn from_arg(raw: &str, _: &Names) -> Result<HandlerCall, String> {
+        let words = text::words(raw);
+        let Some(path) = words.first() else {
+            return Err("must name a handler, and is empty".to_owned());
+        };
+        Ok(HandlerCall {
+            path: text::unquote(&raw[path.clone()]).into_owned(),
+            value: text::unquote(raw[path.end..].trim()).into_owned(),
+        })
+    }
+
+    fn stand_in() -> HandlerCall {
+        HandlerCall::default()
+    }
+
+    fn show(&self) -> String {
+        format!("{} {}", self.path, self.value)
+            .trim_end()
+            .to_owned()
+    }
+}
+
+/// A handler that was found.
+#[derive(Clone, Copy, Debug)]
+pub enum Found<'a> {
+    /// Of a class: element, number among the class's handlers, and what it is.
+    Own(usize, usize, HandlerInfo),
+    /// One that every element has: element and name.
+    Standard(usize, &'static str),
+    /// Of the router.
+    Global(&'a str),
+}
+
+/// Finds an element by a name written in `within`: the closest one counts.
+pub fn find_element(plan: &Plan, within: &str, name: &str) -> Option<usize> {
+    let mut scope = within;
+    while let Some((outer, _)) = scope.rsplit_once('/') {
+        if let Some(node) = plan.find(&format!("{outer}/{name}")) {
+            return Some(node);
+        }
+        scope = outer;
+    }
+    plan.find(name)
+}
+
+/// Finds the handler that `path` means in the element `within` (empty: outside all elements).
+pub fn find<'a>(
+    plan: &Plan,
+    within: &str,
+    path: &'a str,
+    wanted: Use,
+) -> Result<Found<'a>, AskError> {
+    let Some((element, handler)) = path.split_once('.') else {
+        return Ok(Found::Global(path));
+    };
+    let Some(node) = find_element(plan, within, element) else {
+        let names = plan.elements.iter().map(|e| e.name.as_str());
+        let near = crate::near::nearest(element, names).map(|n| format!("; did you mean `{n}`?"));
+        return Err(AskError::NoElement(format!(
+            "there is no element `{element}`{}",
+            near.unwrap_or_default()
+        )));
+    };
+    let class = plan.elements[node].class;
+    let own = (class.handlers)();
+    let named = |h: &(usize, &HandlerInfo)| h.1.name == handler;
+    let fits = |h: &(usize, &HandlerInfo)| named(h) && h.1.access.allows(wanted);
+    if let Some((at, info)) = own.iter().enumerate().find(fits) {
+        return Ok(Found::Own(node, at, *info));
+    }
+    let own_named = own.iter().enumerate().find(named);
+    let common = standard::list(&plan.elements[node]);
+    let mut common = common.iter().filter(|h| h.name == handler).peekable();
+    let known = own_named.is_some() || common.peek().is_some();
+    if let Some(common) = common.find(|h| h.access.allows(wanted)) {
+        return Ok(Found::Standard(node, common.name));
+    }
+    if known {
+        let only = match wanted {
+            Use::Read => "written",
+            Use::Write => "read",
+        };
+        return Err(AskError::Refused(format!("`{path}` can only be {only}")));
+    }
+    let mut names: Vec<&str> = own.iter().map(|h| h.name).collect();
+    names.dedup();
+    Err(AskError::NoHandler(format!(
+        "`{element}` ({}) has no handler `{handler}`; it has {}",
+        class.name,
+        names.join(", ")
+    )))
+}
+
+/// The graph as seen from outside any element: what a job works on.
+pub struct Outside<'a> {
+    pub(crate) nodes: &'a mut Nodes,
+    pub(crate) core: &'a mut Core,
+    /// The element whose job it is.
+    pub(crate) this: Option<usize>,
+}
+
+impl Outside<'_> {
+    /// The plan that runs.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.core.plan
+    }
+
+    /// Name of the element whose job this is; empty if it is nobody's.
+    pub fn name(&self) -> &str {
+        self.this.map_or("", |n| &self.core.plan.elements[n].name)
+    }
+
+    /// The time, read now.
+    pub fn now(&mut self) -> Time {
+        self.core.clock.now()
+    }
+
+    /// Has the timer of this job's element called at `at`, or earlier if an earlier time was set.
+    pub fn set_timer(&mut self, at: Time) {
+        if let Some(node) = self.this {
+            self.core.set_timer(node, at);
+        }
+    }
+
+    /// Forgets the timer of this job's element.
+    pub fn cancel_timer(&mut self) {
+        if let Some(node) = self.this {
+            self.core.cancel_timer(node);
+        }
+    }
+
+    /// Makes the task of this job's element ready again.
+    pub fn wake(&mut self) {
+        if let Some(node) = self.this {
+            crate::cx::wake(&mut self.core.tasks, node);
+        }
+    }
+
+    /// Asks the router to stop.
+    pub fn stop(&mut self) {
+        self.core.stop = true;
+    }
+
+    /// Sends a packet out by an output of this job's element, and moves it on at once.
+    pub fn emit(&mut self, output: usize, packet: Packet) {
+        let Some(node) = self.this else { return };
+        let mark = self.core.stack.len();
+        let mut cx = Cx {
+            nodes: self.nodes,
+            core: self.core,
+            this: node,
+        };
+        cx.emit(output, packet);
+        self.settle(mark);
+    }
+
+    /// Finds a handler by a name as this job's element means it.
+    pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<Found<'p>, AskError> {
+        let found = find(&self.core.plan, self.name(), path, wanted)?;
+        if let Found::Global(name) = found
+            && !self.core.root.has(name, wanted)
+        {
+            return Err(AskError::NoHandler(format!(
+                "the router has no handler `{name}`"
+            )));
+        }
+        Ok(found)
+    }
+
+    /// Reads `element.handler`, or a handler of the router.
+    pub fn read(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
+        match self.find(path, Use::Read)? {
+            Found::Own(node, at, info) => self.read_own(node, at, info, argument),
+            Found::Standard(node, name) => Ok(standard::read(self.core, node, name)),
+            Found::Global(name) => {
+                let root = Arc::clone(&self.core.root);
+                root.read(name, argument, self).map_err(AskError::Refused)
+            }
+        }
+    }
+
+    /// Writes `element.handler`, or a handler of the router. What it answers is mostly empty.
+    pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
+        match self.find(path, Use::Write)? {
+            Found::Own(node, at, info) => self.write_own(node, at, info, value),
+            Found::Standard(node, name) => {
+                standard::write(self.core, node, name, value).map_err(AskError::Refused)
+            }
+            Found::Global(name) => {
+                let root = Arc::clone(&self.core.root);
+                root.write(name, value, self).map_err(AskError::Refused)
+            }
+        }
+    }
+
+    /// Reads a handler of an element's class.
+    pub(crate) fn read_own(
+        &mut self,
+        node: usize,
+        at: usize,
+        info: HandlerInfo,
+        argument: &str,
+    ) -> Result<String, AskError> {
+        if let Access::Control { .. } = info.access {
+            let answer = self.core.plan.elements[node].control(at, argument);
+            return answer.map_err(AskError::Refused);
+        }
+        let Some(element) = &self.nodes[node] else {
+            return Err(self.absent(node));
+        };
+        match element.job(at, argument) {
+            Some(job) => self.run(node, job),
+            None => element.read(at, argument).map_err(AskError::Refused),
+        }
+    }
+
+    /// Writes a handler of an element's class.
+    pub(crate) fn write_own(
+        &mut self,
+        node: usize,
+        at: usize,
+        info: HandlerInfo,
+        value: &str,
+    ) -> Result<String, AskError> {
+        if let Access::Control { .. } = info.access {
+            let answer = self.core.plan.elements[node].control(at, value);
+            return answer.map_err(AskError::Refused);
+        }
+        let Some(mut element) = self.nodes[node].take() else {
+            if !self.core.is_here(node) {
+                return Err(self.absent(node));
+            }
+            // It is running: it hears of this when it has returned.
+            let value = value.to_owned();
+            let later: Deferred = Box::new(move |outside| {
+                if let Err(wrong) = outside.write_own(node, at, info, &value) {
+                    outside.say(&wrong.to_string());
+                }
+            });
+            self.core.deferred.push((node, later));
+            return Ok(String::new());
+        };
+        if let Some(job) = element.job(at, value) {
+            self.nodes[node] = Some(element);
+            return self.run(node, job);
+        }
+        let mark = self.core.stack.len();
+        self.core.running += 1;
+        let written = element.write(
+            at,
+            value,
+            &mut Cx {
+                nodes: self.nodes,
+                core: self.core,
+                this: node,
+            },
+        );
+        self.core.running -= 1;
+        self.nodes[node] = Some(element);
+        self.settle(mark);
+        written.map(|()| String::new()).map_err(AskError::Refused)
+    }
+
+    /// Writes a line for people, where the router writes such lines.
+    pub fn say(&mut self, line: &str) {
+        let root: &Arc<dyn Root> = &self.core.root;
+        root.say(line);
+    }
+
+    /// Runs a job of `node`, which is back in its place.
+    fn run(&mut self, node: usize, job: Job) -> Result<String, AskError> {
+        if self.core.depth >= DEPTH_MAX {
+            return Err(AskError::Refused(format!(
+                "`{}` is called from itself without end",
+                self.core.plan.elements[node].name
+            )));
+        }
+        self.core.depth += 1;
+        let answer = job(&mut Outside {
+            nodes: self.nodes,
+            core: self.core,
+            this: Some(node),
+        });
+        self.core.depth -= 1;
+        answer.map_err(AskError::Refused)
+    }
+
+    /// After an element has returned: runs what waited for that, and moves on what was sent since
+    /// the stack was `mark` high.
+    pub(crate) fn settle(&mut self, mark: usize) {
+        if self.core.running > 0 {
+            return;
+        }
+        self.core.turn_over(mark);
+        self.run_deferred();
+        crate::graph::descend(self.nodes, self.core, mark);
+    }
+
+    /// Runs the jobs that waited for elements to return.
+    pub(crate) fn run_deferred(&mut self) {
+        if self.core.running > 0 || self.core.depth >= DEPTH_MAX {
+            return;
+        }
+        self.core.depth += 1;
+        while !self.core.deferred.is_empty() {
+            let jobs = std::mem::take(&mut self.core.deferred);
+            for (node, job) in jobs {
+                job(&mut Outside {
+                    nodes: self.nodes,
+                    core: self.core,
+                    this: Some(node),
+                });
+            }
+        }
+        self.core.depth -= 1;
+    }
+
+    /// Why an element is not in its place.
+    fn absent(&self, node: usize) -> AskError {
+        let name = &self.core.plan.elements[node].name;
+        AskError::Refused(if self.core.is_here(node) {
+            format!("`{name}` is running: it can be asked when it has returned")
+        } else {
+            format!("`{name}` runs on another worker")
+        })
+    }
+}
+
+impl Cx<'_> {
+    /// Leaves a job for when no element of this worker is running. See [`call`](crate::call).
+    pub fn defer(&mut self, job: impl FnOnce(&mut Outside) + 'static) {
+        self.core.deferred.push((self.this, Box::new(job)));
+    }
+
+    /// Leaves a write of a handler for when no element is running; what goes wrong is said.
+    pub fn defer_write(&mut self, call: &HandlerCall) {
+        let call = call.clone();
+        self.defer(move |outside| {
+            if let Err(wrong) = call.write(outside) {
+                let line = format!("{}: {wrong}", outside.name());
+                outside.say(&line);
+            }
+        });
+    }
+
+    /// The rest of the graph, while this element runs: it cannot be asked itself.
+    pub fn outside(&mut self) -> Outside<'_> {
+        Outside {
+            nodes: self.nodes,
+            core: self.core,
+            this: Some(self.this),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Handlers of the router as a whole, such as `stop` and `list`.
+
+use crate::call::Outside;
+use crate::handler::Use;
+use crate::plan::Plan;
+
+/// Who answers names without an element. The program gives one to its graphs; [`Plain`] is for the
+/// rest.
+pub trait Root: Send + Sync {
+    /// Whether there is such a handler.
+    fn has(&self, name: &str, wanted: Use) -> bool;
+
+    /// Reads one. The error is a sentence.
+    fn read(&self, name: &str, argument: &str, outside: &mut Outside) -> Result<String, String>;
+
+    /// Writes one; the answer is mostly empty. The error is a sentence.
+    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String>;
+
+    /// Writes a line for people.
+    fn say(&self, line: &str) {
+        use std::io::Write;
+        // Nobody may be listening any more.
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+}
+
+/// The handlers that need nothing but the graph: `list` and `stop`.
+pub struct Plain;
+
+impl Root for Plain {
+    fn has(&self, name: &str, wanted: Use) -> bool {
+        match wanted {
+            Use::Read => name == "list",
+            Use::Write => name == "stop",
+        }
+    }
+
+    fn read(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+        match name {
+            "list" => Ok(list(outside.plan())),
+            _ => Err(format!("the router has no read handler `{name}`")),
+        }
+    }
+
+    fn write(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+        match name {
+            "stop" => {
+                outside.stop();
+                Ok(String::new())
+            }
+            _ => Err(format!("the router has no write handler `{name}`")),
+        }
+    }
+}
+
+/// The elements: their number, then one name a line.
+pub fn list(plan: &Plan) -> String {
+    let mut text = format!("{}\n", plan.elements.len());
+    for element in &plan.elements {
+        text += &element.name;
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,160 @@
+//! Handlers that every element has: name, class, configuration, ports; and those of tasks.
+
+use crate::element::Runs;
+use crate::graph::Core;
+use crate::handler::{Access, HandlerInfo};
+use crate::plan::{Plan, PlanElement};
+use crate::stats::{NodeStats, drop_names};
+use std::fmt::Write;
+
+const fn read_only(name: &'static str, doc: &'static str) -> HandlerInfo {
+    HandlerInfo {
+        name,
+        doc,
+        access: Access::Text,
+    }
+}
+
+/// Of every element.
+pub const COMMON: [HandlerInfo; 7] = [
+    read_only("name", "the element's name"),
+    read_only("class", "its class"),
+    read_only("config", "its configuration string"),
+    read_only(
+        "ports",
+        "its ports: push or pull, packets that passed the outputs, and what they lead to",
+    ),
+    read_only(
+        "handlers",
+        "its handlers, and whether they may be read or written",
+    ),
+    read_only("packets", "packets that came in, or were pulled from it"),
+    read_only("named_drops", "packets dropped, by name"),
+];
+
+/// Of every element that has a task, beside those.
+pub const TASK: [HandlerInfo; 4] = [
+    read_only("scheduled", "whether its task is ready to run"),
+    read_only("tickets", "its task's share of the worker's time"),
+    HandlerInfo {
+        name: "tickets",
+        doc: "its task's share of the worker's time",
+        access: Access::Set,
+    },
+    read_only("home_thread", "the worker that runs its task"),
+];
+
+/// The standard handlers of an element that its class does not replace.
+pub fn list(element: &PlanElement) -> Vec<HandlerInfo> {
+    let own = (element.class.handlers)();
+    let task: &[HandlerInfo] = match element.runs {
+        Runs::OnPackets => &[],
+        _ => &TASK,
+    };
+    let replaced = |h: &HandlerInfo| own.iter().any(|o| o.name == h.name);
+    let all = COMMON.iter().chain(task).copied();
+    all.filter(|h| !replaced(h)).collect()
+}
+
+/// The worker that runs an element's task, or its first copy.
+fn home(element: &PlanElement) -> usize {
+    let workers = match element.runs {
+        Runs::OnPackets => &element.workers,
+        _ => &element.pullers,
+    };
+    workers.first().copied().unwrap_or(0)
+}
+
+/// Whether the handler tells of a task, which every worker must be asked for.
+pub fn is_of_task(name: &str) -> bool {
+    TASK.iter().any(|h| h.name == name)
+}
+
+/// What an element's standard handler answers, from the counts of all its copies.
+pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String {
+    let about = &plan.elements[node];
+    match name {
+        "name" => about.name.clone(),
+        "class" => about.class.name.to_owned(),
+        "config" => about.text.clone(),
+        "handlers" => handlers(about),
+        "ports" => ports(plan, node, counts),
+        "packets" => counts.packets.to_string(),
+        "named_drops" => {
+            let named = drop_names(about).into_iter().zip(&counts.drops);
+            let some = named.filter(|(_, n)| **n > 0);
+            some.map(|(name, n)| format!("{name}\t{n}\n")).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Answers from this worker's copy.
+pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
+    match (name, core.tasks.iter().find(|t| t.node == node)) {
+        ("scheduled", task) => task.is_some_and(|t| t.is_ready()).to_string(),
+        ("tickets", task) => task.map_or(0, |t| t.tickets()).to_string(),
+        ("home_thread", _) => home(&core.plan.elements[node]).to_string(),
+        _ => text(&core.plan, node, name, &core.stats[node]),
+    }
+}
+
+/// Writes to this worker's copy.
+pub(crate) fn write(
+    core: &mut Core,
+    node: usize,
+    name: &str,
+    value: &str,
+) -> Result<String, String> {
+    let task = core.tasks.iter_mut().find(|t| t.node == node);
+    match (name, task) {
+        ("tickets", Some(task)) => {
+            task.set_tickets(crate::units::parse_in(value, 1..=1 << 15)?);
+            Ok(String::new())
+        }
+        _ => Err(format!("`{name}` can only be read")),
+    }
+}
+
+/// One line for each name: `r`, `w` or both.
+fn handlers(about: &PlanElement) -> String {
+    let mut lines: Vec<(&str, bool, bool)> = Vec::new();
+    let own = (about.class.handlers)();
+    for handler in list(about).iter().chain(&own) {
+        let (read, write) = (handler.access.readable(), handler.access.writable());
+        match lines.iter_mut().find(|(name, ..)| *name == handler.name) {
+            Some(line) => (line.1, line.2) = (line.1 || read, line.2 || write),
+            None => lines.push((handler.name, read, write)),
+        }
+    }
+    let mark = |on: bool, letter| if on { letter } else { "" };
+    let line =
+        |(name, r, w): (&str, bool, bool)| format!("{name}\t{}{}\n", mark(r, "r"), mark(w, "w"));
+    lines.into_iter().map(line).collect()
+}
+
+/// As Click shows ports: processing, packets, and the ports at the other ends.
+fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
+    let about = &plan.elements[node];
+    let mut text = String::new();
+    let count = |n: usize, what: &str| format!("{n} {what}{}\n", if n == 1 { "" } else { "s" });
+    let flow = |pull: bool| if pull { "pull" } else { "push" };
+    text += &count(about.inputs.len(), "input");
+    for (port, &pull) in about.inputs.iter().enumerate() {
+        let from = plan.edges.iter().filter(|e| e.to == (node, port));
+        let ends: Vec<_> = from.map(|e| end(plan, e.from)).collect();
+        let _ = writeln!(text, "{}\t-\t{}", flow(pull), ends.join(", "));
+    }
+    text += &count(about.outputs.len(), "output");
+    for (port, &pull) in about.outputs.iter().enumerate() {
+        let to = plan.edges.iter().filter(|e| e.from == (node, port));
+        let ends: Vec<_> = to.map(|e| end(plan, e.to)).collect();
+        let sent = counts.sent.get(port).copied().unwrap_or(0);
+        let _ = writeln!(text, "{}\t{sent}\t{}", flow(pull), ends.join(", "));
+    }
+    text
+}
+
+fn end(plan: &Plan, (node, port): (usize, usize)) -> String {
+    format!("{} [{port}]", plan.elements[node].name)
+}
