@@ -5,6 +5,7 @@ kernel that would route the same packets too; a device that is not there; a user
 to open it. The messages say what is wrong and what to do.
 """
 
+import json
 import os
 import shutil
 
@@ -65,6 +66,47 @@ def test_an_interface_that_disappears_and_returns(network):
         network.router.process.wait_for("eth1.*(is there|replaced)", since=at)
         until(lambda: crosses(network), "packets after the interface returned", timeout=10)
     assert network.router.stop() == 0
+
+
+def test_an_interface_that_gets_another_mac_address(network):
+    """Set while it is down, set while it is up, and after it disappeared: the router takes the address
+    over by itself, and what it sends carries it. Its questions tell the hosts; those know its other IPv6
+    address until they doubt it, and are helped here."""
+    router, space = network.router, network.router_space
+    assert crosses(network)
+
+    def while_down(mac: str) -> None:
+        space.ip("link set eth1 down")
+        space.ip(f"link set eth1 address {mac}")
+        space.ip("link set eth1 up")
+
+    def returns(mac: str) -> None:
+        space.ip("link delete eth1")
+        router.process.wait_for("eth1.*gone", since=at)
+        network.connect(network.server, router_mac=mac)
+
+    ways = (while_down, lambda mac: space.ip(f"link set eth1 address {mac}"), returns)
+    for number, change in enumerate(ways):
+        at, mac = len(router.process.err), f"02:00:00:00:aa:{number:02x}"
+        reloads = json.loads(router.get("/v1/info"))["reloads"]
+        change(mac)
+        router.process.wait_for(f"another address.*eth1.*{mac}", since=at)
+        until(lambda: json.loads(router.get("/v1/info"))["reloads"] > reloads, "the reload")
+        network.server.ip("-6 neigh flush dev eth0")
+        until(lambda: crosses(network), "packets to and from the new address", timeout=10)
+        known = network.server.ip("neigh show dev eth0").out
+        assert mac in known and "02:00:00:00:aa" not in known.replace(mac, ""), known
+    assert router.stop() == 0
+
+
+def test_a_reload_takes_a_new_mac_address_too(network):
+    router, space = network.router, network.router_space
+    assert crosses(network)
+    space.ip("link set eth1 address 02:00:00:00:bb:01")
+    until(lambda: any(p["mac"] == "02:00:00:00:bb:01" for p in router.stats()["ports"]), "the address to be seen")
+    router.cli("reload")
+    network.server.ip("-6 neigh flush dev eth0")
+    assert crosses(network)
 
 
 def test_a_kernel_that_would_route_too_is_warned_of(lab):

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use tracing::info;
+use tracing::{info, warn};
 
 impl Control {
     /// Replaces the configuration, or says what would change. A wrong configuration is answered
@@ -17,9 +17,38 @@ impl Control {
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let source = wanted(&running, asked)?;
+        self.replace(&mut running, source, asked.dry_run)
+    }
+
+    /// Takes up the configuration that runs once more if ports have other addresses than its elements
+    /// know (`eth0:eth`). Asked every now and then, it needs no event to be seen.
+    pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
+        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let plan = self.router.plan();
+        let changed = plan.readdressed(&*self.ports);
+        if changed.is_empty() {
+            return Ok(());
+        }
+        for (port, from, to) in changed {
+            warn!(port, from, to, "the port has another address");
+        }
+        let same = running.clone();
+        let reply = self.replace(&mut running, same, false)?;
+        match reply.good {
+            true => Ok(()),
+            false => Err(Failure::new(409, reply.text)),
+        }
+    }
+
+    fn replace(
+        &self,
+        running: &mut Source,
+        source: Source,
+        dry_run: bool,
+    ) -> Result<ReloadReply, Failure> {
         let plan = self.router.plan();
         // A plan that is not taken up must not touch what the running elements share.
-        let previous = (!asked.dry_run).then_some(&*plan);
+        let previous = (!dry_run).then_some(&*plan);
         let options = Options {
             workers: plan.workers,
             ports: &*self.ports,
@@ -32,7 +61,7 @@ impl Control {
             return Ok(reply(&compiled, Changes::default(), false));
         };
         let changes = changes(&plan, &next);
-        if !asked.dry_run {
+        if !dry_run {
             let refused = |e: String| Failure::new(409, e);
             self.router.reload(&next).map_err(refused)?;
             self.reloads.fetch_add(1, Ordering::Relaxed);

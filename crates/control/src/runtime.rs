@@ -76,7 +76,7 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
         (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let mut hang_up = on(SignalKind::hangup())?;
     let mut second = tokio::time::interval(Duration::from_secs(1));
-    let mut watch = PortWatch::default();
+    let (mut watch, mut following) = (PortWatch::default(), None);
     let mut end = watch_end(control);
     let api = Api::new(Arc::clone(control));
     if let Some(socket) = &serve.socket {
@@ -99,7 +99,10 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
             _ = terminate.recv() => return Ok(Ended::Signal),
             () = control.stop.notified() => return Ok(Ended::Asked),
             _ = hang_up.recv() => reload_again(control),
-            _ = second.tick() => watch.look(control),
+            _ = second.tick() => {
+                watch.look(control);
+                follow_addresses(control, &mut following);
+            }
         }
     }
 }
@@ -129,6 +132,20 @@ fn reload_again(control: &Arc<Control>) {
         ),
         Err(failure) => error!("{}", failure.text),
     });
+}
+
+/// Has elements know ports by the addresses that these have now, should one have changed. It may wait
+/// for a reload under way, so it has a thread of its own, one at a time.
+fn follow_addresses(control: &Arc<Control>, last: &mut Option<tokio::task::JoinHandle<()>>) {
+    if last.as_ref().is_some_and(|task| !task.is_finished()) {
+        return;
+    }
+    let control = Arc::clone(control);
+    *last = Some(tokio::task::spawn_blocking(move || {
+        if let Err(failure) = control.follow_addresses() {
+            error!("elements keep the old address: {}", failure.text);
+        }
+    }));
 }
 
 /// What was last seen of ports, so that changes are said once.

@@ -94,10 +94,13 @@ impl<K: Key> Link<K> {
         if let Some(known) = old.table.get() {
             for (key, neighbour) in known.iter() {
                 // What does not fit any more is asked for again.
+                let (table, mac, at) = (new.table(), neighbour.mac, neighbour.confirmed);
                 let _ = match neighbour.state {
                     State::Incomplete => Ok(false),
-                    State::Permanent => new.table().set_permanent(key, neighbour.mac, 0),
-                    _ => new.table().learn(key, neighbour.mac, neighbour.confirmed),
+                    State::Permanent => table.set_permanent(key, mac, 0),
+                    // What was confirmed need not be asked for anew.
+                    State::Reachable => table.learn(key, mac, at).and(table.confirm(key, mac, at)),
+                    _ => table.learn(key, mac, at),
                 };
             }
         }

@@ -65,6 +65,17 @@ impl Names {
         }
     }
 
+    /// Names that do not stand for the same as in `before`.
+    pub(crate) fn changed_since(&self, before: &Names) -> Vec<String> {
+        let (now, before) = (&self.values, &before.values);
+        let keys = now.keys().chain(before.keys());
+        let differ = keys.filter(|&key| now.get(key) != before.get(key));
+        let mut names: Vec<String> = differ.map(|(name, _)| name.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The value of `name` or `name:kind`.
     pub fn get(&self, name: &str, kind: Kind) -> Option<&str> {
         let bare = kind

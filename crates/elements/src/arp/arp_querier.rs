@@ -22,7 +22,8 @@
 //!
 //! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's
 //! broadcast address go to all stations, those to a multicast group to its Ethernet group (RFC 1112,
-//! 6.4). All workers share the table; it survives a reload.
+//! 6.4). All workers share the table; it survives a reload, unless our Ethernet address changes: then
+//! all neighbours are asked anew, and learn it so.
 //!
 //! Arguments:
 //!
@@ -374,6 +375,10 @@ impl Element for ArpQuerier {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
+        if config.ether != old.ether {
+            // Another interface: questions find who is there now, and tell our address.
+            config.link.clear(false);
+        }
     }
 
     fn take(&mut self, old: ArpQuerier) {

@@ -267,6 +267,11 @@ fn a_reload_keeps_neighbours_and_waiting_packets() {
         send(&mut bench, "10.0.0.2", &["3"]);
         assert_eq!(bench.take("out"), [frame(A, "3")]);
         assert_eq!(bench.read("q.length"), "1");
+        assert_eq!(
+            bench.read("q.queries"),
+            "2",
+            "what is known is not asked for again"
+        );
     }
     send(&mut bench, "10.0.0.3", &["4"]);
     bench.push_at("q", 1, &[reply(B, "10.0.0.3")]);

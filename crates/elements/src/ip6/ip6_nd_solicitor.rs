@@ -362,6 +362,10 @@ impl Element for IP6NDSolicitor {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
+        if config.face.ether != old.face.ether {
+            // Another interface: questions find who is there now, and tell our address.
+            config.link.clear(false);
+        }
     }
 
     fn take(&mut self, old: IP6NDSolicitor) {

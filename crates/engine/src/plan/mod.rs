@@ -8,7 +8,7 @@ mod placement;
 mod processing;
 mod show;
 
-use crate::args::{ArgInfo, Args, Names};
+use crate::args::{ArgInfo, Args, Kind, Names};
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
 use crate::placement::Device;
@@ -194,6 +194,8 @@ pub struct Plan {
     pub rank: Vec<usize>,
     by_name: HashMap<String, usize>,
     names: Names,
+    /// Devices whose own addresses are among the names.
+    addressed: Vec<String>,
 }
 
 impl Plan {
@@ -228,6 +230,24 @@ impl Plan {
         });
         Err(lines.collect::<Vec<_>>().join("\n"))
     }
+
+    /// Open devices that elements know by another address than they have now, with both addresses: an
+    /// interface was given a new one, or came back with one.
+    pub fn readdressed(&self, ports: &dyn PortDirectory) -> Vec<(&str, String, String)> {
+        let mut changed = Vec::new();
+        for device in &self.addressed {
+            let parent = || vlan_parent(device).and_then(|port| ports.get(port));
+            let open = ports.get(device).or_else(parent);
+            let known = self.names.get(device, Kind::Ether);
+            if let Some((open, known)) = open.zip(known) {
+                let now = wire::EtherAddr(open.port.info().mac).to_string();
+                if known != now {
+                    changed.push((device.as_str(), known.to_owned(), now));
+                }
+            }
+        }
+        changed
+    }
 }
 
 /// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
@@ -244,7 +264,7 @@ pub fn make(
     let router = &router;
     let mut errors = Vec::new();
     let classes = resolve(router, registry, &mut errors);
-    let names = names(router, options);
+    let (names, addressed) = names(router, options);
     let previous = options.previous;
     let configs = configure(router, &classes, &names, previous, &mut errors);
     let counts = count_ports(router, &classes, &configs, options.open_inputs, &mut errors);
@@ -291,6 +311,7 @@ pub fn make(
         order,
         rank,
         names,
+        addressed,
         by_name: router
             .elements
             .iter()
@@ -332,9 +353,10 @@ fn resolve(
     router.elements.iter().map(find).collect()
 }
 
-/// Names for addresses: AddressInfo elements, and devices by their own addresses.
-fn names(router: &Router, options: &Options) -> Names {
+/// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.
+fn names(router: &Router, options: &Options) -> (Names, Vec<String>) {
     let mut names = Names::default();
+    let mut addressed = Vec::new();
     for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
         for range in lang::args::split(&element.config.text) {
             names.insert_entry(&element.config.text[range]);
@@ -347,37 +369,35 @@ fn names(router: &Router, options: &Options) -> Names {
         let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether")) else {
             continue;
         };
-        if names.get(word, crate::args::Kind::Ether).is_some() {
+        if names.get(word, Kind::Ether).is_some() {
             continue;
         }
-        match probe_or_parent(options.ports, device) {
-            Ok(info) => names.insert(
-                device,
-                crate::args::Kind::Ether,
-                wire::EtherAddr(info.mac).to_string(),
-            ),
+        let mac = match probe_or_parent(options.ports, device) {
+            Ok(info) => wire::EtherAddr(info.mac),
             // To check a file, any address does; the missing device is reported where it is used.
-            Err(_) if !options.devices_must_exist => {
-                names.insert(
-                    device,
-                    crate::args::Kind::Ether,
-                    wire::EtherAddr::ZERO.to_string(),
-                );
-            }
-            Err(_) => {}
-        }
+            Err(_) if !options.devices_must_exist => wire::EtherAddr::ZERO,
+            Err(_) => continue,
+        };
+        names.insert(device, Kind::Ether, mac.to_string());
+        addressed.push(device.to_owned());
     }
-    names
+    (names, addressed)
 }
 
 /// A device, or the port of a VLAN sub-interface `PORT.ID`, whose address that has too.
 fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, String> {
     ports
         .probe(device)
-        .or_else(|why| match device.rsplit_once('.') {
-            Some((port, id)) if id.parse::<u16>().is_ok() => ports.probe(port),
-            _ => Err(why),
+        .or_else(|why| match vlan_parent(device) {
+            Some(port) => ports.probe(port),
+            None => Err(why),
         })
+}
+
+/// The port of a VLAN sub-interface `PORT.ID`.
+fn vlan_parent(device: &str) -> Option<&str> {
+    let (port, id) = device.rsplit_once('.')?;
+    id.parse::<u16>().is_ok().then_some(port)
 }
 
 fn configure(
@@ -387,14 +407,18 @@ fn configure(
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<AnyConfig> {
-    let same_names = previous.is_some_and(|plan| plan.names == *names);
+    let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
+    // Only what mentions a name can mean something else now.
+    let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
     let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();
     let mut parse = |element: &lang::Element, class: &'static Class| -> AnyConfig {
         let before = previous.and_then(|plan| {
             let old = &plan.elements[plan.find(&element.name)?];
             (old.class.name == class.name).then_some(old)
         });
-        if let Some(old) = before.filter(|old| old.text == element.config.text && same_names) {
+        if let Some(old) =
+            before.filter(|old| old.text == element.config.text && same_names(&old.text))
+        {
             return Arc::clone(&old.config);
         }
         let known = keywords

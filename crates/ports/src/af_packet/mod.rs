@@ -69,6 +69,8 @@ struct Shared {
     buffer_bytes: usize,
     small_buffer: AtomicBool,
     state: Mutex<Option<Interface>>,
+    /// As it was seen last, should it be gone now.
+    last: Mutex<Option<Interface>>,
     running: AtomicBool,
     /// Times that the interface went up, down, away or came back.
     changes: Count,
@@ -85,16 +87,18 @@ impl Shared {
         self.events.say(format!("{}: {text}", self.name));
     }
 
-    fn state(&self) -> Option<Interface> {
-        self.state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+    fn last_state(&self) -> Option<Interface> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clone()
     }
 
     fn swap_state(&self, now: Option<Interface>) -> Option<Interface> {
         self.running
             .store(now.as_ref().is_some_and(|n| n.running), Relaxed);
+        if now.is_some() {
+            let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            last.clone_from(&now);
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut state, now)
     }
@@ -112,7 +116,7 @@ struct AfPacket {
 impl Port for AfPacket {
     fn info(&self) -> PortInfo {
         let mut info = self.info.clone();
-        if let Some(now) = self.shared.state() {
+        if let Some(now) = self.shared.last_state() {
             (info.mac, info.mtu) = (now.mac, now.mtu);
         }
         if self.shared.small_buffer.load(Relaxed) {
@@ -299,6 +303,7 @@ pub(crate) fn open(name: &str, request: &PortRequest, events: &Events) -> Result
         buffer_bytes,
         small_buffer: AtomicBool::new(false),
         running: AtomicBool::new(state.as_ref().is_some_and(|s| s.running)),
+        last: Mutex::new(state.clone()),
         state: Mutex::new(state),
         changes: Count::default(),
         rx,
