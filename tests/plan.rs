@@ -161,7 +161,8 @@ fn two_receivers_on_one_device_are_refused() {
 fn push_meets_pull_only_with_help() {
     let errors = refused(1, "InfiniteSource -> Unqueue -> Discard");
     assert!(
-        errors.contains("is push, but") && errors.contains("put a Queue between them"),
+        errors.contains("push output 0 connected to")
+            && errors.contains("put a Queue between them"),
         "{errors}"
     );
     let errors = refused(
@@ -169,12 +170,13 @@ fn push_meets_pull_only_with_help() {
         "InfiniteSource -> Queue -> c :: Counter -> Tee -> Discard",
     );
     assert!(
-        errors.contains("packets are pulled before it and pushed behind it"),
+        errors.contains("in mixed context: pull input 0, push output 0"),
         "{errors}"
     );
     let errors = refused(1, "InfiniteSource -> Queue -> Tee -> Discard");
     assert!(
-        errors.contains("is pull, but") && errors.contains("put Unqueue between them"),
+        errors.contains("pull output 0 connected to")
+            && errors.contains("put Unqueue between them"),
         "{errors}"
     );
 }
@@ -193,7 +195,7 @@ fn agnostic_elements_take_the_flow_of_their_neighbours() {
 fn a_push_output_with_two_ends_is_refused() {
     let errors = refused(1, "s :: InfiniteSource -> Discard; s -> Discard");
     assert!(
-        errors.contains("push output 0 is connected more than once") && errors.contains("put Tee"),
+        errors.contains("illegal reuse of") && errors.contains("put Tee"),
         "{errors}"
     );
 }
@@ -201,11 +203,7 @@ fn a_push_output_with_two_ends_is_refused() {
 #[test]
 fn ports_that_must_be_connected_are_named() {
     let errors = refused(1, "Counter; InfiniteSource -> [1]Discard; Queue -> Discard");
-    for part in [
-        "input 0 (in) is not connected",
-        "output 0 (out) is not connected",
-        "input 1 is connected, but it has 1 input",
-    ] {
+    for part in ["input 0 unused", "output 0 unused", "has no input 1"] {
         assert!(errors.contains(part), "{part}:\n{errors}");
     }
 }

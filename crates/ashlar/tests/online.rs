@@ -206,7 +206,7 @@ fn reload_keeps_counts_and_refuses_what_is_wrong() {
     );
     let errors = complained(&router.ask(&["reload", &wrong]), 1);
     assert!(
-        errors.contains("wrong.click:1:35: error: there is no element class `Conter`"),
+        errors.contains("wrong.click:1:35: error: undeclared element `Conter`"),
         "{errors}"
     );
     assert!(

@@ -8,7 +8,7 @@
 //! keyword wherever it stands; the others are taken in order.
 
 use crate::units::FromArg;
-use lang::{Config, Diagnostic, args as text};
+use lang::{Config, Diagnostic, Span, args as text};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -168,6 +168,8 @@ pub struct Args<'a> {
     config: &'a Config,
     /// The element as errors name it: `ttl :: DecIPTTL`.
     title: String,
+    /// Where it is declared.
+    declared: Span,
     info: Vec<ArgInfo>,
     diagnostics: Vec<Diagnostic>,
     took_rest: bool,
@@ -176,7 +178,7 @@ pub struct Args<'a> {
 impl<'a> Args<'a> {
     /// The arguments of a configuration string. `known` are the class's keywords.
     pub fn new(
-        title: String,
+        (title, declared): (String, Span),
         config: &'a Config,
         names: &'a Names,
         known: Vec<&'static str>,
@@ -195,6 +197,7 @@ impl<'a> Args<'a> {
             names,
             config,
             title,
+            declared,
             info: Vec::new(),
             diagnostics: Vec::new(),
             took_rest: false,
@@ -312,10 +315,7 @@ impl<'a> Args<'a> {
             Some(arg) => self.parse(name, &arg).unwrap_or_else(T::stand_in),
             None => {
                 let help = format!("{doc}: {}", T::KIND);
-                let wrong = Diagnostic::error(
-                    "arguments",
-                    format!("in `{}`: required argument {name} is missing", self.title),
-                );
+                let wrong = self.wrong(&format!("required argument {name} is missing"));
                 self.diagnostics
                     .push(wrong.at(self.config.span()).help(help));
                 T::stand_in()
@@ -378,12 +378,19 @@ impl<'a> Args<'a> {
         }
     }
 
+    fn wrong(&self, message: &str) -> Diagnostic {
+        Diagnostic::error("arguments", message).about(
+            &*self.title,
+            self.declared,
+            Some("configuring"),
+        )
+    }
+
     /// Records a mistake in an argument.
     pub fn error(&mut self, arg: &Arg, message: impl AsRef<str>) {
         let place = self.config.place(arg.range.clone());
-        let message = format!("in `{}`: {}", self.title, message.as_ref());
         self.diagnostics
-            .push(Diagnostic::error("arguments", message).at(place));
+            .push(self.wrong(message.as_ref()).at(place));
     }
 
     /// Records a mistake in an argument, and what to do.
@@ -401,11 +408,7 @@ impl<'a> Args<'a> {
 
     /// Records a mistake of the configuration as a whole.
     pub fn error_in_whole(&mut self, message: impl AsRef<str>, help: impl Into<String>) {
-        let message = format!("in `{}`: {}", self.title, message.as_ref());
-        self.diagnostics.push(
-            Diagnostic::error("arguments", message)
-                .at(self.config.span())
-                .help(help),
-        );
+        let wrong = self.wrong(message.as_ref()).at(self.config.span());
+        self.diagnostics.push(wrong.help(help));
     }
 }

@@ -205,7 +205,7 @@ impl Builder<'_, '_> {
                 self.report(
                     Diagnostic::error(
                         "ambiguous-ports",
-                        "both sides of `=>` leave their ports open",
+                        "at most one expandable port allowed per connection",
                     )
                     .at(span)
                     .help("list the ports of one side: `a[0-2] => b`"),
@@ -222,7 +222,8 @@ impl Builder<'_, '_> {
         }
         let (outputs, inputs) = (left.ends.len(), right.ends.len());
         if outputs != inputs {
-            let text = format!("{outputs} outputs cannot go to {inputs} inputs one to one");
+            let text =
+                format!("connection mismatch: {outputs} outputs connected to {inputs} inputs");
             self.report(
                 Diagnostic::error("port-mismatch", text)
                     .at(span)
@@ -238,11 +239,13 @@ impl Builder<'_, '_> {
     fn connect_one(&mut self, arrow: Arrow, left: &Side, right: &Side, span: Span) {
         let (outputs, inputs) = (left.ends.len(), right.ends.len());
         if outputs > 1 && inputs > 1 {
-            let text = format!("`->` cannot join {outputs} outputs with {inputs} inputs");
+            let text = "syntax error: many-to-many connections require `=>`";
             self.report(
                 Diagnostic::error("port-mismatch", text)
                     .at(arrow.span)
-                    .help("`=>` joins them one to one"),
+                    .help(format!(
+                        "`=>` joins the {outputs} outputs and {inputs} inputs one to one"
+                    )),
             );
             return;
         }
@@ -320,7 +323,7 @@ impl Builder<'_, '_> {
         } else if side.open.is_some() {
             Diagnostic::error(
                 "ambiguous-ports",
-                "one side leaves the ports of two elements open",
+                "at most one expandable port allowed per connection",
             )
             .help("list the ports of one of them")
         } else {

@@ -7,6 +7,10 @@
 use crate::source::{SourceMap, Span};
 use std::fmt::Write;
 
+mod click;
+
+pub use click::render_click;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -14,6 +18,18 @@ pub enum Severity {
     Warning,
     /// The configuration cannot run.
     Error,
+}
+
+/// The element that a mistake concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its name and class: `ttl :: DecIPTTL`.
+    pub title: String,
+    /// Where it is declared.
+    pub place: Span,
+    /// What was done to it when the mistake was found (`configuring`, `initializing`); None if the
+    /// message names the element itself.
+    pub doing: Option<&'static str>,
 }
 
 /// One mistake.
@@ -25,6 +41,8 @@ pub struct Diagnostic {
     pub code: &'static str,
     /// What is wrong, in one line.
     pub message: String,
+    /// The element that is concerned, if it is one.
+    pub about: Option<About>,
     /// Where, if it has a place.
     pub span: Option<Span>,
     /// A few words behind the underline.
@@ -42,6 +60,7 @@ impl Diagnostic {
             severity: Severity::Error,
             code,
             message: message.into(),
+            about: None,
             span: None,
             label: None,
             notes: Vec::new(),
@@ -61,6 +80,31 @@ impl Diagnostic {
     pub fn at(mut self, span: Span) -> Diagnostic {
         self.span = Some(span);
         self
+    }
+
+    /// Names the element that is concerned; `doing` as in [`About::doing`].
+    pub fn about(
+        mut self,
+        title: impl Into<String>,
+        place: Span,
+        doing: Option<&'static str>,
+    ) -> Diagnostic {
+        self.about = Some(About {
+            title: title.into(),
+            place,
+            doing,
+        });
+        self
+    }
+
+    /// The message, which begins with the element if it does not name it itself.
+    pub fn text(&self) -> String {
+        match &self.about {
+            Some(about) if about.doing.is_some() => {
+                format!("in `{}`: {}", about.title, self.message)
+            }
+            _ => self.message.clone(),
+        }
     }
 
     /// Puts words behind the underline.
@@ -109,7 +153,7 @@ pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
     paragraph(
         &mut out,
         kind,
-        &diagnostic.message,
+        &diagnostic.text(),
         diagnostic.span,
         label,
         map,
@@ -140,7 +184,7 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
         None => (1, None),
     });
     let mut seen = std::collections::HashSet::new();
-    diagnostics.retain(|d| seen.insert((d.span, d.code, d.message.clone())));
+    diagnostics.retain(|d| seen.insert((d.span, d.code, d.text())));
 }
 
 fn paragraph(
@@ -261,7 +305,7 @@ pub fn to_json(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         };
         json_pair(&mut out, "severity", Some(severity));
         json_pair(&mut out, "code", Some(diagnostic.code));
-        json_pair(&mut out, "message", Some(&diagnostic.message));
+        json_pair(&mut out, "message", Some(&diagnostic.text()));
         json_pair(&mut out, "label", diagnostic.label.as_deref());
         json_pair(&mut out, "help", diagnostic.help.as_deref());
         out.push_str("\"notes\": [");

@@ -42,7 +42,9 @@ mod tunnel;
 mod vars;
 
 pub use config::Config;
-pub use diagnostic::{Diagnostic, Severity, render, render_all, sort, to_json};
+pub use diagnostic::{
+    About, Diagnostic, Severity, render, render_all, render_click, sort, to_json,
+};
 pub use graph::{Connection, Element, Port, Requirement, Router};
 pub use print::print;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};

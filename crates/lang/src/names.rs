@@ -34,7 +34,7 @@ impl Builder<'_, '_> {
             }
             let first = first.span;
             self.report(
-                Diagnostic::error("redeclared", format!("`{text}` is declared twice"))
+                Diagnostic::error("redeclared", format!("redeclaration of element `{text}`"))
                     .at(name.span)
                     .note_at(first, "declared here first")
                     .help("give one of them another name"),

@@ -62,7 +62,8 @@ impl Class {
         let mut map = lang::SourceMap::new();
         let file = map.add("", "");
         let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
-        let mut args = Args::new(String::new(), &config, &names, Vec::new());
+        let title = (String::new(), config.span());
+        let mut args = Args::new(title, &config, &names, Vec::new());
         (self.configure)(&mut args);
         args.into_info()
     }
@@ -340,7 +341,13 @@ fn resolve(
         if class.is_none() {
             let wrong = Diagnostic::error(
                 "unknown-class",
-                format!("there is no element class `{}`", element.class),
+                match anonymous(element) {
+                    true => format!(
+                        "undeclared element `{}` (first use this block)",
+                        element.class
+                    ),
+                    false => format!("unknown element class `{}`", element.class),
+                },
             );
             let help = match nearest(&element.class, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
@@ -351,6 +358,13 @@ fn resolve(
         class
     };
     router.elements.iter().map(find).collect()
+}
+
+/// Whether a word was taken for a class because nothing of that name is declared.
+fn anonymous(element: &lang::Element) -> bool {
+    let own = element.name.rsplit('/').next().unwrap_or_default();
+    let number = own.strip_prefix(element.class.as_str());
+    element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
 }
 
 /// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.
@@ -424,7 +438,12 @@ fn configure(
         let known = keywords
             .entry(class.name)
             .or_insert_with(|| class.arguments().iter().map(|a| a.name).collect());
-        let mut args = Args::new(title(element), &element.config, names, known.clone());
+        let mut args = Args::new(
+            (title(element), element.span),
+            &element.config,
+            names,
+            known.clone(),
+        );
         let mut config = (class.configure)(&mut args);
         let wrong = args.finish();
         if wrong.is_empty()
@@ -514,8 +533,9 @@ fn check_side(
     let most = configured.filter(|_| !open).unwrap_or(most);
     let mut wrong = |message: String, help: String| {
         errors.push(
-            Diagnostic::error("ports", format!("in `{}`: {message}", title(element)))
+            Diagnostic::error("ports", message)
                 .at(element.span)
+                .about(title(element), element.span, None)
                 .help(help),
         );
     };
@@ -529,16 +549,10 @@ fn check_side(
     if used.len() > most {
         let which = used.len() - 1;
         wrong(
+            format!("`{}` has no {side} {which}", title(element)),
             format!(
-                "{side} {which} is connected, but it has {}",
-                if most == 0 {
-                    format!("no {side}")
-                } else {
-                    plural(most)
-                }
-            ),
-            format!(
-                "remove the connection at {side} {which}, or see `ashlar doc {}`",
+                "it has {}: remove the connection at {side} {which}, or see `ashlar doc {}`",
+                plural(most),
                 element.class
             ),
         );
@@ -568,7 +582,10 @@ fn check_side(
                     element.name
                 )
             };
-            wrong(format!("{side} {port} ({name}) is not connected"), help);
+            wrong(
+                format!("`{}` {side} {port} unused", title(element)),
+                format!("{name} is not connected; {help}"),
+            );
         }
     }
     count.min(most)

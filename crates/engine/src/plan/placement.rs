@@ -64,15 +64,8 @@ fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Plac
         match plan.find(&name) {
             Some(i) => asked[i].workers = Some(workers),
             None => {
-                let message = format!(
-                    "in `{}`: there is no element `{name}`",
-                    title(&router.elements[by])
-                );
-                errors.push(
-                    Diagnostic::error("placement", message)
-                        .at(router.elements[by].span)
-                        .help("name an element of this configuration"),
-                );
+                let wrong = wrong_in(router, by, format!("there is no element `{name}`"));
+                errors.push(wrong.help("name an element of this configuration"));
             }
         }
     }
@@ -84,8 +77,7 @@ fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Plac
             .find(|&&w| w >= plan.workers);
         if let Some(worker) = beyond {
             let message = format!(
-                "in `{}`: worker {worker} is asked for, but there are {}",
-                title(&router.elements[i]),
+                "worker {worker} is asked for, but there are {}",
                 plan.workers
             );
             let help = format!(
@@ -93,11 +85,7 @@ fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Plac
                 worker + 1,
                 plan.workers - 1
             );
-            errors.push(
-                Diagnostic::error("placement", message)
-                    .at(router.elements[i].span)
-                    .help(help),
-            );
+            errors.push(wrong_in(router, i, message).help(help));
         }
     }
     asked
@@ -128,8 +116,9 @@ fn probe(
                 } else {
                     Diagnostic::warning
                 };
-                let message = format!("in `{}`: {why}", title(&router.elements[i]));
-                errors.push(make("device", message).at(router.elements[i].span));
+                let element = &router.elements[i];
+                let wrong = make("device", why).at(element.span);
+                errors.push(wrong.about(title(element), element.span, Some("initializing")));
             }
         }
     }
@@ -168,16 +157,12 @@ fn fixed(
         if let Some(wish) = wish {
             if wish.len() > offers {
                 let message = format!(
-                    "in `{}`: {} offers {offers} receive queues, but {} workers are asked for",
-                    title(&router.elements[i]),
+                    "{} offers {offers} receive queues, but {} workers are asked for",
                     device.name,
                     wish.len()
                 );
-                errors.push(
-                    Diagnostic::error("placement", message)
-                        .at(router.elements[i].span)
-                        .help("name fewer CORES, or give the device more queues"),
-                );
+                let wrong = wrong_in(router, i, message);
+                errors.push(wrong.help("name fewer CORES, or give the device more queues"));
             }
             return Some(wish);
         }
@@ -460,13 +445,16 @@ fn refuse_queues(
     errors: &mut Vec<Diagnostic>,
 ) {
     let message = format!(
-        "in `{}`: {} offers {offers} transmit queues, but {wanted} are needed, one per worker and sender",
-        title(&router.elements[i]),
+        "{} offers {offers} transmit queues, but {wanted} are needed, one per worker and sender",
         device.name
     );
-    errors.push(
-        Diagnostic::error("placement", message)
-            .at(router.elements[i].span)
-            .help("put a Queue before it, so that one worker sends"),
-    );
+    let wrong = wrong_in(router, i, message);
+    errors.push(wrong.help("put a Queue before it, so that one worker sends"));
+}
+
+/// A mistake of an element's placement.
+fn wrong_in(router: &Router, i: usize, message: String) -> Diagnostic {
+    let element = &router.elements[i];
+    let wrong = Diagnostic::error("placement", message).at(element.span);
+    wrong.about(title(element), element.span, Some("initializing"))
 }

@@ -153,11 +153,14 @@ fn check_agnostic(
         if flows.contains(&Flow::Push) && flows.contains(&Flow::Pull) {
             let element = &router.elements[i];
             let pulls = flows[0] == Flow::Pull;
+            let (before, behind) = if pulls {
+                ("pull", "push")
+            } else {
+                ("push", "pull")
+            };
             let message = format!(
-                "`{}` passes packets on as they come, but packets are {} before it and {} behind it",
-                title(element),
-                if pulls { "pulled" } else { "pushed" },
-                if pulls { "pushed" } else { "pulled" }
+                "agnostic `{}` in mixed context: {before} input 0, {behind} output 0",
+                title(element)
             );
             let help = if pulls {
                 "put Unqueue before or behind it"
@@ -167,6 +170,7 @@ fn check_agnostic(
             errors.push(
                 Diagnostic::error("processing", message)
                     .at(element.span)
+                    .about(title(element), element.span, None)
                     .help(help),
             );
         }
@@ -185,13 +189,13 @@ fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<D
         let inp = numbers.input(c.to.element, c.to.port);
         if flow[out] != flow[inp] {
             let message = format!(
-                "`{}` output {} is {}, but `{}` input {} is {}",
+                "`{}` {} output {} connected to `{}` {} input {}",
                 title(from),
-                c.from.port,
                 word(flow[out]),
+                c.from.port,
                 title(to),
-                c.to.port,
-                word(flow[inp])
+                word(flow[inp]),
+                c.to.port
             );
             let help = if flow[out] == Flow::Pull {
                 "put Unqueue between them"
@@ -201,31 +205,33 @@ fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<D
             errors.push(
                 Diagnostic::error("processing", message)
                     .at(c.span)
+                    .about(title(from), from.span, None)
                     .help(help),
             );
             continue;
         }
         let single = if flow[inp] == Flow::Pull { inp } else { out };
         if let Some(first) = users[single].replace(c) {
-            let (name, side, port, help) = if flow[inp] == Flow::Pull {
+            let (element, side, port, help) = if flow[inp] == Flow::Pull {
                 (
-                    title(to),
+                    to,
                     "pull input",
                     c.to.port,
                     "put a scheduler such as RoundRobinSched before it",
                 )
             } else {
                 (
-                    title(from),
+                    from,
                     "push output",
                     c.from.port,
                     "put Tee behind it to copy packets",
                 )
             };
-            let message = format!("`{name}` {side} {port} is connected more than once");
+            let message = format!("illegal reuse of `{}` {side} {port}", title(element));
             errors.push(
                 Diagnostic::error("processing", message)
                     .at(c.span)
+                    .about(title(element), element.span, None)
                     .note_at(first.span, "first connected here")
                     .help(help),
             );

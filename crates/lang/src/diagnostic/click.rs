@@ -1,0 +1,60 @@
+//! The form in which Click tells of mistakes.
+
+use super::{Diagnostic, Severity};
+use crate::source::SourceMap;
+use std::fmt::Write;
+
+/// All of them as Click writes them, in the order given: `file:line: message`; what was found while
+/// an element was configured or initialized follows a line that says so, indented.
+pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
+    let mut out = String::new();
+    let mut head = String::new();
+    for diagnostic in diagnostics {
+        let about = diagnostic.about.as_ref();
+        let place = about.map(|a| a.place).or(diagnostic.span);
+        let place = place.map_or_else(String::new, |span| {
+            let at = map.start(span);
+            format!("{}:{}: ", at.file, at.line)
+        });
+        let kind = match diagnostic.severity {
+            Severity::Warning => "warning: ",
+            Severity::Error => "",
+        };
+        // Click quotes as `cc` did.
+        let message = diagnostic.message.replace('`', "'");
+        let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
+            head.clear();
+            let _ = writeln!(out, "{place}{kind}{message}");
+            continue;
+        };
+        let now = format!("{place}While {doing} '{}':\n", about.title);
+        if now != head {
+            out += &now;
+            head = now;
+        }
+        for line in format!("{kind}{message}").lines() {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Span;
+
+    #[test]
+    fn mistakes_of_one_element_share_their_first_line() {
+        let mut map = SourceMap::new();
+        let file = map.add("a.click", "\nx :: X;");
+        let at = Span::new(file, 1..7);
+        let wrong =
+            |text| Diagnostic::error("arguments", text).about("x :: X", at, Some("configuring"));
+        let loose = Diagnostic::warning("ports", "`x :: X` hm").at(at);
+        assert_eq!(
+            render_click(&[wrong("one"), wrong("two"), loose], &map),
+            "a.click:2: While configuring 'x :: X':\n  one\n  two\na.click:2: warning: 'x :: X' hm\n"
+        );
+    }
+}
