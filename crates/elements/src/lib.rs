@@ -11,6 +11,8 @@ pub mod basic;
 pub mod classify;
 /// Classes that receive from and send to ports.
 pub mod device;
+/// Classes that read and write files of packets.
+pub mod dump;
 /// Classes of Ethernet frames, and those that add and remove headers.
 pub mod ether;
 /// ICMP for IPv4: errors, pings.
@@ -41,6 +43,7 @@ pub const CLASSES: &[&[Class]] = &[
     basic::CLASSES,
     classify::CLASSES,
     device::CLASSES,
+    dump::CLASSES,
     ether::CLASSES,
     icmp::CLASSES,
     info::CLASSES,

@@ -120,6 +120,13 @@ impl<T> Clone for Slot<T> {
     }
 }
 
+impl<T> Default for Slot<T> {
+    /// An empty slot.
+    fn default() -> Slot<T> {
+        Slot(Arc::default())
+    }
+}
+
 impl<T> Slot<T> {
     /// A slot that holds `thing`.
     pub fn new(thing: T) -> Slot<T> {

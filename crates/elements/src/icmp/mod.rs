@@ -1,7 +1,7 @@
 mod check_icmp_header;
 mod icmp_error;
 mod icmp_ping_responder;
-mod names;
+pub(crate) mod names;
 
 use engine::element::Class;
 

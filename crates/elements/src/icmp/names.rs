@@ -6,6 +6,7 @@ use wire::icmp::{
     time_exceeded, unreachable,
 };
 
+/// Types of errors; these ICMPError can make.
 const TYPES: &[(&str, u8)] = &[
     ("unreachable", UNREACHABLE),
     ("sourcequench", SOURCE_QUENCH),
@@ -14,6 +15,46 @@ const TYPES: &[(&str, u8)] = &[
     ("parameterproblem", PARAMETER_PROBLEM),
 ];
 
+/// Types of requests and answers.
+const QUERIES: &[(&str, u8)] = &[
+    ("echo-reply", 0),
+    ("echo", 8),
+    ("routeradvert", 9),
+    ("routersolicit", 10),
+    ("timestamp", 13),
+    ("timestamp-reply", 14),
+    ("inforeq", 15),
+    ("inforeq-reply", 16),
+    ("maskreq", 17),
+    ("maskreq-reply", 18),
+];
+
+fn types() -> impl Iterator<Item = &'static (&'static str, u8)> {
+    TYPES.iter().chain(QUERIES)
+}
+
+/// The name of a type.
+pub(crate) fn type_name(kind: u8) -> Option<&'static str> {
+    types().find(|t| t.1 == kind).map(|t| t.0)
+}
+
+/// A type by name.
+pub(crate) fn type_number(name: &str) -> Option<u8> {
+    types().find(|t| t.0 == name).map(|t| t.1)
+}
+
+/// The name of a type's code.
+pub(crate) fn code_name(kind: u8, code: u8) -> Option<&'static str> {
+    let row = CODES.iter().find(|c| c.0 == kind && c.2 == code);
+    row.map(|c| c.1)
+}
+
+/// A type's code by name.
+pub(crate) fn code_number(kind: u8, name: &str) -> Option<u8> {
+    let row = CODES.iter().find(|c| c.0 == kind && c.1 == name);
+    row.map(|c| c.2)
+}
+
 const CODES: &[(u8, &str, u8)] = &[
     (UNREACHABLE, "net", unreachable::NET),
     (UNREACHABLE, "host", unreachable::HOST),
@@ -21,9 +62,20 @@ const CODES: &[(u8, &str, u8)] = &[
     (UNREACHABLE, "port", unreachable::PORT),
     (UNREACHABLE, "needfrag", unreachable::FRAG_NEEDED),
     (UNREACHABLE, "srcroutefail", unreachable::SOURCE_ROUTE),
+    (UNREACHABLE, "net_unknown", unreachable::NET_UNKNOWN),
+    (UNREACHABLE, "host_unknown", unreachable::HOST_UNKNOWN),
+    (UNREACHABLE, "host_isolated", 8),
+    (UNREACHABLE, "net_prohib", unreachable::NET_PROHIBITED),
+    (UNREACHABLE, "host_prohib", unreachable::HOST_PROHIBITED),
+    (UNREACHABLE, "net_tos", 11),
+    (UNREACHABLE, "host_tos", 12),
     (UNREACHABLE, "filter_prohib", unreachable::PROHIBITED),
+    (UNREACHABLE, "host_precedence", 14),
+    (UNREACHABLE, "precedence_cutoff", 15),
     (REDIRECT, "net", redirect::NET),
     (REDIRECT, "host", redirect::HOST),
+    (REDIRECT, "net_tos", 2),
+    (REDIRECT, "host_tos", 3),
     (TIME_EXCEEDED, "transit", time_exceeded::TRANSIT),
     (TIME_EXCEEDED, "reassembly", time_exceeded::REASSEMBLY),
     (PARAMETER_PROBLEM, "erroratptr", 0),

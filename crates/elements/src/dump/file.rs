@@ -1,0 +1,160 @@
+//! Files that dump elements read and write. `-` is the standard input or output.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
+use std::process::{Child, Command, Stdio};
+
+/// Bytes buffered before the operating system is asked.
+const BUFFER: usize = 64 * 1024;
+
+/// An open file to read.
+pub(super) struct Input {
+    /// Its name, for messages.
+    pub(super) name: String,
+    /// Its contents, uncompressed.
+    pub(super) reader: Box<dyn BufRead + Send>,
+    /// Its length in bytes, if that is known and no compression hides it.
+    pub(super) size: Option<u64>,
+}
+
+/// A program that unpacks a file.
+struct Unpacker(Child);
+
+impl Read for Unpacker {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0.stdout {
+            Some(output) => output.read(into),
+            None => Ok(0),
+        }
+    }
+}
+
+impl Drop for Unpacker {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to kill, and only to bury.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What went wrong, in the words of the system, without its number.
+pub(super) fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
+impl Input {
+    /// Opens a file, which gzip or bzip2 may have packed. The error is a sentence.
+    pub(super) fn open(name: &str) -> Result<Input, String> {
+        if name == "-" {
+            return Ok(Input {
+                name: "<stdin>".into(),
+                reader: Box::new(BufReader::with_capacity(BUFFER, io::stdin())),
+                size: None,
+            });
+        }
+        let wrong = |e: io::Error| format!("{name}: {}", reason(&e));
+        let file = File::open(name).map_err(wrong)?;
+        let kind = file.metadata().map_err(wrong)?;
+        if kind.is_dir() {
+            return Err(format!("{name}: Is a directory"));
+        }
+        let mut reader = BufReader::with_capacity(BUFFER, file);
+        let start = reader.fill_buf().map_err(wrong)?;
+        if let Some(program) = packer(start) {
+            return Input::unpack(name, program);
+        }
+        Ok(Input {
+            name: name.to_owned(),
+            reader: Box::new(reader),
+            size: kind.is_file().then_some(kind.len()),
+        })
+    }
+
+    fn unpack(name: &str, program: &str) -> Result<Input, String> {
+        let wrong = |e: io::Error| format!("{name}: {program}: {}", reason(&e));
+        let child = Command::new(program)
+            .stdin(File::open(name).map_err(wrong)?)
+            .stdout(Stdio::piped())
+            .spawn();
+        let unpacker = Unpacker(child.map_err(wrong)?);
+        Ok(Input {
+            name: name.to_owned(),
+            reader: Box::new(BufReader::with_capacity(BUFFER, unpacker)),
+            size: None,
+        })
+    }
+
+    /// Text that stands in the configuration.
+    pub(super) fn text(data: Vec<u8>) -> Input {
+        Input {
+            name: "<data>".into(),
+            size: Some(data.len() as u64),
+            reader: Box::new(Cursor::new(data)),
+        }
+    }
+
+    /// Whether there is nothing in it. It waits for the first bytes.
+    pub(super) fn is_empty(&mut self) -> bool {
+        self.reader.fill_buf().is_ok_and(<[u8]>::is_empty)
+    }
+}
+
+/// The program that unpacks a file which starts so.
+fn packer(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0x1f, 0x8b, ..] => Some("zcat"),
+        [b'B', b'Z', b'h', ..] => Some("bzcat"),
+        _ => None,
+    }
+}
+
+/// An open file to write.
+pub(super) enum Output {
+    /// The standard output, which others of this program write to as well: nothing is kept back.
+    Standard,
+    /// A file.
+    File(BufWriter<File>),
+}
+
+impl Output {
+    /// Makes a file, or empties it. The error is a sentence.
+    pub(super) fn create(name: &str) -> Result<Output, String> {
+        if name == "-" {
+            return Ok(Output::Standard);
+        }
+        match File::create(name) {
+            Ok(file) => Ok(Output::File(BufWriter::with_capacity(BUFFER, file))),
+            Err(e) => Err(format!("{name}: {}", reason(&e))),
+        }
+    }
+
+    /// Writes bytes.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Output::Standard => {
+                let mut out = io::stdout().lock();
+                out.write_all(bytes)?;
+                out.flush()
+            }
+            Output::File(file) => file.write_all(bytes),
+        }
+    }
+
+    /// Hands what is buffered to the operating system.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Output::Standard => io::stdout().flush(),
+            Output::File(file) => file.flush(),
+        }
+    }
+}
+
+/// Says something about a file on the standard error stream, a line for itself.
+pub(super) fn complain(text: &str) {
+    // Nobody may be listening any more; work goes on all the same.
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}

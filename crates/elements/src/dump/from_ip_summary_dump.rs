@@ -1,0 +1,395 @@
+//! Makes packets from the lines of an IP summary dump, as ToIPSummaryDump writes them.
+//!
+//! ```click
+//! FromIPSummaryDump(DATA "!data ip_src ip_dst
+//! 192.0.2.1 192.0.2.2
+//! ", STOP true) -> Print -> Discard;
+//! ```
+//!
+//! Packets are IPv4. What the dump leaves open has a default: TCP, time-to-live 100, no fragment, zero.
+//! Bytes that the dump does not have are not made up: the EXTRA_LENGTH annotation counts them, so that a
+//! packet may be shorter than its IP header says; with `CHECKSUM` they are there, as zeros. The dump may
+//! be packed with gzip or bzip2. A line of which no field can be read is passed over; the first such line
+//! is told on the standard error stream.
+//!
+//! Arguments:
+//!
+//! - `FILENAME`: the dump; `-` is the standard input.
+//!
+//! Keyword arguments:
+//!
+//! - `STOP`: whether to stop the router at the end of the dump. Default false.
+//! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
+//! - `ACTIVE`: if false, makes no packets until the handler is written. Default true.
+//! - `ZERO`: accepted for Click's sake; what is not set is always zero.
+//! - `CHECKSUM`: whether packets have right checksums and all their bytes. Default false.
+//! - `PROTO`: protocol of packets where the dump does not say. Default 6, TCP.
+//! - `MULTIPACKET`: whether a line that counts several packets gives that many. Default false.
+//! - `SAMPLE`: probability with which a packet is taken. Default 1.
+//! - `FIELDS`: columns of the dump, until a `!data` line names others; see ToIPSummaryDump.
+//! - `FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
+//! - `ALLOW_NONEXISTENT`: whether a file that is missing or empty is a dump without packets.
+//! - `DATA`: the dump itself, in place of a file.
+//!
+//! The handlers `filesize` and `filepos` count bytes of the dump.
+
+use super::file::{Input, complain};
+use super::pace::{Pace, Sample};
+use super::summary::Field;
+use super::summary::build::{self, Fault, Flow};
+use super::summary::reader::{Found, Reader, columns};
+use super::summary::record::Record;
+use crate::prelude::*;
+use engine::port::Slot;
+use engine::units::Bytes;
+use std::io::BufRead;
+
+pub(super) struct Config {
+    filename: String,
+    data: Option<Vec<u8>>,
+    allow_nonexistent: bool,
+    stop: bool,
+    timing: bool,
+    active: bool,
+    checksum: bool,
+    protocol: u8,
+    multipacket: bool,
+    sample: Sample,
+    fields: Vec<Field>,
+    flow: Option<(Flow, Option<u8>)>,
+    opened: Slot<Input>,
+}
+
+/// The dump that is being read.
+struct Dump {
+    name: String,
+    size: Option<u64>,
+    reader: Reader<Box<dyn BufRead + Send>>,
+}
+
+pub(super) struct FromIpSummaryDump {
+    config: Arc<Config>,
+    active: bool,
+    /// `None` when it has ended.
+    dump: Option<Dump>,
+    record: Record,
+    /// Packets that the record still stands for.
+    left: u32,
+    /// The number of the next one of these.
+    next: u32,
+    /// A packet that is not yet due.
+    waiting: Option<Packet>,
+    pace: Pace,
+    output_pull: bool,
+    position: u64,
+    size: Option<u64>,
+}
+
+/// What there is to send.
+enum Next {
+    Packet(Packet),
+    /// A packet, later: the timer is set.
+    Later,
+    /// No buffer for a packet now.
+    NoBuffer,
+    End,
+}
+
+fn list(args: &mut Args, text: &str) -> Vec<Field> {
+    let find = |name: String| {
+        let field = Field::find(&name);
+        if field.is_none() {
+            args.error_in_whole(
+                format!("unknown content type '{name}'"),
+                "ToIPSummaryDump's page lists the fields",
+            );
+        }
+        field
+    };
+    columns(text).filter_map(find).collect()
+}
+
+impl Dump {
+    fn new(input: Input, config: &Config) -> Dump {
+        let mut reader = Reader::new(input.reader, config.fields.clone());
+        reader.defaults.protocol = config.protocol;
+        if let Some((flow, protocol)) = config.flow {
+            reader.defaults.flow = flow;
+            reader.defaults.protocol = protocol.unwrap_or(config.protocol);
+        }
+        Dump {
+            name: input.name,
+            size: input.size,
+            reader,
+        }
+    }
+}
+
+impl FromIpSummaryDump {
+    /// Makes the next packet of the dump; `None` at its end.
+    fn read(&mut self, cx: &mut Cx) -> Option<Result<Packet, Fault>> {
+        let dump = self.dump.as_mut()?;
+        loop {
+            if self.left == 0 {
+                let name = &dump.name;
+                let mut told =
+                    |line: u64, wrong: &str| complain(&format!("{name}:{line}: {wrong}"));
+                let found = dump.reader.next(&mut self.record, &mut told);
+                self.position = dump.reader.position();
+                if found == Found::End {
+                    self.dump = None;
+                    return None;
+                }
+                (self.left, self.next) = (1, 0);
+                if self.config.multipacket {
+                    self.left = self.record.count();
+                }
+                if self.left == 0 {
+                    continue;
+                }
+            }
+            if !self.config.sample.takes(cx) {
+                self.left -= 1;
+                self.next += 1;
+                continue;
+            }
+            let defaults = &dump.reader.defaults;
+            match build::packet(&self.record, defaults, self.config.checksum) {
+                Ok(mut packet) => {
+                    if self.config.multipacket {
+                        self.number(&mut packet);
+                    }
+                    self.left -= 1;
+                    self.next += 1;
+                    return Some(Ok(packet));
+                }
+                Err(Fault::NoBuffer) => return Some(Err(Fault::NoBuffer)),
+                Err(Fault::TooLong) => {
+                    let line = dump.reader.lines();
+                    complain(&format!("{}:{line}: packet too long", dump.name));
+                    self.left = 0;
+                }
+            }
+        }
+    }
+
+    /// One of several packets of a line stands for itself, at a time between the first and the last.
+    fn number(&self, packet: &mut Packet) {
+        let cold = packet.cold_mut();
+        cold.set_extra_packets(0);
+        if let (last, Some(first)) = self.record.times() {
+            let count = i128::from(self.record.count().max(2) - 1);
+            let passed = i128::from(last.wrapping_sub(first)) * i128::from(self.next) / count;
+            cold.timestamp = first.wrapping_add(passed as i64) as u64;
+        }
+    }
+
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        let packet = match self.waiting.take() {
+            Some(packet) => packet,
+            None => match self.read(cx) {
+                Some(Ok(packet)) => packet,
+                Some(Err(_)) => return Next::NoBuffer,
+                None => return Next::End,
+            },
+        };
+        if self.config.timing
+            && let Some(due) = self.pace.wait(&packet, cx.now())
+        {
+            self.waiting = Some(packet);
+            cx.set_timer(due);
+            return Next::Later;
+        }
+        Next::Packet(packet)
+    }
+
+    fn end(&mut self, cx: &mut Cx) -> Did {
+        if self.config.stop {
+            cx.stop();
+        }
+        Did::End
+    }
+}
+
+impl Element for FromIpSummaryDump {
+    const CLASS: &'static str = "FromIPSummaryDump";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
+    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+    const NOTIFIES: bool = true;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let data: Option<Bytes> = args.key_maybe("DATA", "the dump itself");
+        let filename = if data.is_some() {
+            String::new()
+        } else {
+            args.required("FILENAME", "the dump; - is the standard input")
+        };
+        let stop = args.key("STOP", false, "whether to stop the router at the end");
+        let timing = args.key("TIMING", false, "whether packets keep their delays");
+        let active = args.key("ACTIVE", true, "if false, makes no packets");
+        let _: bool = args.key("ZERO", true, "what is not set is always zero");
+        let checksum = args.key("CHECKSUM", false, "whether checksums are right");
+        let protocol = args.key("PROTO", wire::proto::TCP, "default protocol");
+        let multipacket = args.key("MULTIPACKET", false, "whether a line gives its count");
+        let sample = args.key("SAMPLE", 1.0, "probability with which a packet is taken");
+        let fields = args.key("FIELDS", String::new(), "columns of the dump");
+        let flow = args.key("FLOWID", String::new(), "default addresses and ports");
+        let words: Vec<&str> = flow.split_whitespace().collect();
+        let parsed = Flow::parse(&words);
+        if parsed.is_none() && !words.is_empty() {
+            args.error_in_whole(
+                format!("bad flow ID `{flow}`"),
+                "write source address, source port, destination address, destination port",
+            );
+        }
+        Config {
+            filename,
+            data: data.map(|d| d.0),
+            allow_nonexistent: args.key(
+                "ALLOW_NONEXISTENT",
+                false,
+                "whether a missing file is an empty one",
+            ),
+            stop,
+            timing,
+            active,
+            checksum,
+            protocol,
+            multipacket,
+            sample: Sample::new(sample),
+            fields: list(args, &fields),
+            flow: parsed,
+            opened: Slot::default(),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        if let Some(data) = &config.data {
+            config.opened.give(Input::text(data.clone()));
+            return Ok(());
+        }
+        let name = &config.filename;
+        if config.allow_nonexistent && name != "-" && !std::path::Path::new(name).exists() {
+            return Ok(());
+        }
+        let mut input = Input::open(name)?;
+        if name != "-" && !config.allow_nonexistent && input.is_empty() {
+            return Err(format!("{name}: file is empty"));
+        }
+        config.opened.give(input);
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> FromIpSummaryDump {
+        let dump = config.opened.take().map(|input| Dump::new(input, config));
+        FromIpSummaryDump {
+            active: config.active,
+            size: dump.as_ref().and_then(|d| d.size),
+            dump,
+            record: Record::default(),
+            left: 0,
+            next: 0,
+            waiting: None,
+            pace: Pace::default(),
+            output_pull: init.output_pull,
+            position: 0,
+            config: Arc::clone(config),
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        if !self.active {
+            return;
+        }
+        for _ in 0..max {
+            match self.next(cx) {
+                Next::Packet(packet) => into.push(packet),
+                Next::End => {
+                    let _ = self.end(cx);
+                    return cx.wake_self();
+                }
+                Next::Later | Next::NoBuffer => return,
+            }
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if self.dump.is_none() && self.waiting.is_none() {
+            return self.end(cx);
+        }
+        if !self.active || self.output_pull {
+            return Did::Sleep;
+        }
+        match self.next(cx) {
+            Next::Packet(packet) => {
+                cx.emit(0, packet);
+                Did::Work
+            }
+            Next::Later => Did::Sleep,
+            Next::NoBuffer => Did::Nothing,
+            Next::End => self.end(cx),
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        cx.wake_self();
+        cx.wake_pullers();
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.waiting.is_some() || self.output_pull && self.dump.is_some())
+    }
+
+    /// The dump is read on where the same configuration was read before; a new one starts anew.
+    fn take(&mut self, old: FromIpSummaryDump) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            let output_pull = self.output_pull;
+            *self = old;
+            self.output_pull = output_pull;
+        }
+    }
+
+    const HANDLERS: &'static [Handler<FromIpSummaryDump>] = &[
+        Handler::text(
+            "sampling_prob",
+            "probability with which a packet is taken",
+            |e, _| Ok(e.config.sample.show()),
+        ),
+        Handler::text("active", "whether it makes packets", |e, _| {
+            Ok(e.active.to_string())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            e.active = engine::units::parse(value)?;
+            cx.wake_self();
+            cx.wake_pullers();
+            Ok(())
+        }),
+        Handler::text("encap", "what packets start with: IP", |_, _| {
+            Ok("IP".into())
+        }),
+        Handler::text("filesize", "length of the dump in bytes", |e, _| {
+            Ok(e.size.map_or("-".into(), |size| size.to_string()))
+        }),
+        Handler::text("filepos", "bytes of the dump that were read", |e, _| {
+            Ok(e.position.to_string())
+        }),
+        Handler::set(
+            "stop",
+            "makes no more packets and stops the router",
+            |e, _, cx| {
+                e.active = false;
+                cx.stop();
+                Ok(())
+            },
+        ),
+    ];
+}
+
+#[cfg(test)]
+#[path = "from_ip_summary_dump_tests.rs"]
+mod tests;

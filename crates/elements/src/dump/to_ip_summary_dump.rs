@@ -1,0 +1,277 @@
+//! Writes a line about each packet: the fields that one asks for.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9)
+//!     -> ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_len);
+//! ```
+//!
+//! Looks at the IPv4 packet behind the network header annotation. A field that does not apply to a packet
+//! is written as `-`. With an output, packets pass; without, they end here. FromIPSummaryDump reads what
+//! this class writes.
+//!
+//! Fields: `timestamp`, `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`; `ip_src`,
+//! `ip_dst`, `ip_frag` (`F` first fragment, `f` later one, `!` do not fragment, `.` other), `ip_fragoff`
+//! (in bytes, then `+` for more, `!` for do not fragment), `ip_len`, `ip_proto` (`T`, `U`, `I` or a
+//! number), `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn` (`no`, `ect1`, `ect2`, `ce`), `ip_ttl`, `ip_sum`,
+//! `ip_opt`, `ip_capture_len`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`, `tcp_flags` (letters of
+//! FSRPAUECN), `tcp_opt`, `tcp_ntopt` (without timestamps), `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`;
+//! `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`,
+//! `icmp_nextmtu`; `payload`, `payload_len`, `payload_md5`, `payload_md5_hex`; `count`, `direction`
+//! (`>` or `<` for paint 0 or 1), `link` or `paint`, `aggregate`; `eth_src`, `eth_dst`, `wire_len`.
+//! Shorter names such as `src` are understood.
+//!
+//! Arguments:
+//!
+//! - `FILENAME`: the file, which is made or emptied; `-` is the standard output.
+//!
+//! Keyword arguments:
+//!
+//! - `FIELDS`: names of fields, separated by spaces. Default `ip_src ip_dst`.
+//! - `HEADER`: whether lines that start with `!` tell about the dump. Default true.
+//! - `VERBOSE`: whether these tell the host and the time. Default false.
+//! - `BANNER`: text for a `!creator` line.
+//! - `BINARY`: whether packets are binary records. Default false.
+//! - `MULTIPACKET`: whether a packet that stands for several is written so often. Default false.
+//! - `BAD_PACKETS`: whether a `!bad` line tells about packets with bad headers. Default false.
+//! - `CAREFUL_TRUNC`: whether a `!bad` line tells about packets that lack bytes. Default true.
+//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts. Default true.
+
+use super::file::{Output, complain, reason};
+use super::summary::reader::columns;
+use super::summary::show::{View, push_quoted};
+use super::summary::{Field, Size, binary, record};
+use crate::prelude::*;
+use engine::port::Slot;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub(super) struct Config {
+    filename: String,
+    fields: Vec<Field>,
+    header: bool,
+    verbose: bool,
+    banner: String,
+    binary: bool,
+    multipacket: bool,
+    bad_packets: bool,
+    careful_trunc: bool,
+    extra_length: bool,
+    opened: Slot<Output>,
+}
+
+pub(super) struct ToIpSummaryDump {
+    config: Arc<Config>,
+    /// `None` after the first error, which is told.
+    output: Option<Output>,
+    /// What was formatted and is not written yet.
+    buffer: Vec<u8>,
+    pulls: bool,
+    notified: bool,
+    passes: bool,
+}
+
+impl Config {
+    /// The lines before the first packet.
+    fn head(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.header {
+            out.extend(b"!IPSummaryDump 1.3\n");
+            if !self.banner.is_empty() {
+                out.extend(b"!creator ");
+                push_quoted(self.banner.as_bytes(), &mut out);
+                out.push(b'\n');
+            }
+            if self.verbose {
+                self.push_run(&mut out);
+            }
+            out.extend(b"!data");
+            for field in &self.fields {
+                out.push(b' ');
+                out.extend(field.name().as_bytes());
+            }
+            out.push(b'\n');
+        }
+        if self.binary {
+            out.extend(b"!binary\n");
+        }
+        out
+    }
+
+    fn push_run(&self, out: &mut Vec<u8>) {
+        if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+            out.extend(b"!host ");
+            out.extend(host.trim().as_bytes());
+            out.push(b'\n');
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let nanos = now.map_or(0, |d| d.as_nanos() as i64);
+        out.extend(b"!runtime ");
+        record::push_time(nanos, super::summary::Stamp::Micro, out);
+        out.push(b'\n');
+    }
+}
+
+impl ToIpSummaryDump {
+    fn describe(&mut self, packet: &Packet) {
+        let config = &self.config;
+        let view = View::new(packet, config.extra_length);
+        let out = &mut self.buffer;
+        if let Some(wrong) = view.bad().filter(|_| config.bad_packets) {
+            push_bad(wrong, config.binary, out);
+        } else if config.careful_trunc && view.is_truncated() {
+            push_bad("truncated IP length", config.binary, out);
+        }
+        let counted = config.fields.contains(&Field::Count);
+        let times = match packet.cold().extra_packets() {
+            extra if config.multipacket && !counted => u64::from(extra) + 1,
+            _ => 1,
+        };
+        for _ in 0..times {
+            if config.binary {
+                binary::push(&view, &config.fields, out);
+                continue;
+            }
+            for (i, &field) in config.fields.iter().enumerate() {
+                if i > 0 {
+                    out.push(b' ');
+                }
+                view.push(field, out);
+            }
+            out.push(b'\n');
+        }
+    }
+
+    /// Writes what was formatted.
+    fn write(&mut self) {
+        if let Some(output) = &mut self.output
+            && let Err(e) = output.write(&self.buffer)
+        {
+            complain(&format!("{}: {}", self.config.filename, reason(&e)));
+            self.output = None;
+        }
+        self.buffer.clear();
+    }
+}
+
+fn push_bad(wrong: &str, is_binary: bool, out: &mut Vec<u8>) {
+    let line = format!("!bad {wrong}\n");
+    if is_binary {
+        binary::push_line(line.as_bytes(), out);
+    } else {
+        out.extend(line.as_bytes());
+    }
+}
+
+impl Element for ToIpSummaryDump {
+    const CLASS: &'static str = "ToIPSummaryDump";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTaskIfPull;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let filename = args.required("FILENAME", "the file; - is the standard output");
+        let fields = args.key(
+            "FIELDS",
+            "ip_src ip_dst".to_owned(),
+            "names of fields, separated by spaces",
+        );
+        let binary = args.key("BINARY", false, "whether packets are binary records");
+        let mut found = Vec::new();
+        for name in columns(&fields) {
+            let (wrong, help) = match Field::find(&name) {
+                Some(field) if binary && field.size() == Size::None => {
+                    let wrong = format!("cannot use content type '{name}' with BINARY");
+                    (wrong, "leave the field or BINARY out")
+                }
+                Some(field) => {
+                    found.push(field);
+                    continue;
+                }
+                None => {
+                    let wrong = format!("unknown content type '{name}'");
+                    (wrong, "the manual page lists the fields")
+                }
+            };
+            args.error_in_whole(wrong, help);
+        }
+        if found.is_empty() {
+            args.error_in_whole("no contents specified", "name fields in FIELDS");
+        }
+        Config {
+            filename,
+            fields: found,
+            header: args.key("HEADER", true, "whether lines tell about the dump"),
+            verbose: args.key("VERBOSE", false, "whether these tell host and time"),
+            banner: args.key("BANNER", String::new(), "text for a !creator line"),
+            binary,
+            multipacket: args.key("MULTIPACKET", false, "whether each packet has its line"),
+            bad_packets: args.key("BAD_PACKETS", false, "whether bad headers are told"),
+            careful_trunc: args.key("CAREFUL_TRUNC", true, "whether missing bytes are told"),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
+            opened: Slot::default(),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        let mut output = Output::create(&config.filename)?;
+        output
+            .write(&config.head())
+            .map_err(|e| format!("{}: {}", config.filename, reason(&e)))?;
+        config.opened.give(output);
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ToIpSummaryDump {
+        ToIpSummaryDump {
+            output: config.opened.take(),
+            buffer: Vec::new(),
+            pulls: init.input_pull && init.outputs == 0,
+            notified: init.notified,
+            passes: init.outputs > 0,
+            config: Arc::clone(config),
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
+        for packet in batch.iter() {
+            self.describe(packet);
+        }
+        self.write();
+        if !self.passes {
+            batch.clear();
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if !self.pulls {
+            return Did::Sleep;
+        }
+        let mut batch = cx.spare();
+        let n = cx.pull(0, 1, &mut batch);
+        self.process(0, &mut batch, cx);
+        cx.keep_spare(batch);
+        match n {
+            0 if self.notified => Did::Sleep,
+            0 => Did::Nothing,
+            _ => Did::Work,
+        }
+    }
+
+    /// The file is written on where the same configuration wrote before.
+    fn take(&mut self, old: ToIpSummaryDump) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            self.output = old.output;
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ToIpSummaryDump>] = &[Handler::set(
+        "flush",
+        "writes what is buffered",
+        |e, _, _| match e.output.as_mut().map(Output::flush) {
+            Some(Err(e)) => Err(reason(&e)),
+            _ => Ok(()),
+        },
+    )];
+}
