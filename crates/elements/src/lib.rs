@@ -33,6 +33,8 @@ pub mod queue;
 pub mod route;
 /// Classes that make packets.
 pub mod source;
+/// Classes that choose among ports.
+pub mod switch;
 
 use engine::element::Class;
 use engine::plan::Registry;
@@ -52,6 +54,7 @@ pub const CLASSES: &[&[Class]] = &[
     queue::CLASSES,
     route::CLASSES,
     source::CLASSES,
+    switch::CLASSES,
 ];
 
 /// All of Ashlar's classes.
@@ -59,7 +62,14 @@ pub fn registry() -> Registry {
     Registry::new(CLASSES).with_rewrite(device::rewrite)
 }
 
+/// Sets what a handler sets, from its text. A wrong value changes nothing.
+fn assign<T: engine::units::FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
+    *setting = engine::units::parse(value)?;
+    Ok(())
+}
+
 pub(crate) mod prelude {
+    pub(crate) use crate::assign;
     pub(crate) use engine::manual;
     pub(crate) use engine::prelude::*;
 }

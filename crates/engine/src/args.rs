@@ -173,6 +173,8 @@ pub struct Args<'a> {
     info: Vec<ArgInfo>,
     diagnostics: Vec<Diagnostic>,
     took_rest: bool,
+    /// Inputs and outputs that connections name.
+    pub(crate) connected: (usize, usize),
 }
 
 impl<'a> Args<'a> {
@@ -201,7 +203,19 @@ impl<'a> Args<'a> {
             info: Vec::new(),
             diagnostics: Vec::new(),
             took_rest: false,
+            connected: (usize::MAX, usize::MAX),
         }
+    }
+
+    /// How many inputs the element has, going by its connections. A configuration outlives a change of
+    /// these, so they are good for complaints only.
+    pub fn inputs(&self) -> usize {
+        self.connected.0
+    }
+
+    /// How many outputs it has, likewise.
+    pub fn outputs(&self) -> usize {
+        self.connected.1
     }
 
     /// Names for addresses.

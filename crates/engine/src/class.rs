@@ -36,6 +36,8 @@ pub struct Class {
     pub runs: Runs,
     /// See [`Element::NOTIFIES`].
     pub notifies: bool,
+    /// See [`Element::PULL_WIRES`].
+    pub pull_wires: &'static [(usize, usize)],
     /// Handlers of the class.
     pub handlers: fn() -> Vec<HandlerInfo>,
     pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
@@ -61,6 +63,7 @@ impl Class {
             copies: E::COPIES,
             runs: E::RUNS,
             notifies: E::NOTIFIES,
+            pull_wires: E::PULL_WIRES,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
             configure: |args| Box::new(Fresh::<E>(E::configure(args))),
             build: |config, init| {

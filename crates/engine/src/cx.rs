@@ -70,7 +70,8 @@ impl Edges {
             .collect();
         for edge in &plan.edges {
             if edge.pull {
-                inputs[edge.to.0][edge.to.1] = Some((edge.from.0 as u32, edge.from.1 as u16));
+                let from = past_wires(plan, edge.from);
+                inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
             } else {
                 let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
                 outputs[edge.from.0][edge.from.1] = Some(Target::new(edge.to.0, edge.to.1, inbox));
@@ -95,6 +96,20 @@ impl Edges {
     pub(crate) fn inbox(&self, node: usize, input: usize) -> usize {
         self.first_inbox[node] as usize + input
     }
+}
+
+/// The output that really answers for a pull output; `None` if nothing is connected there.
+fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
+    // A chain of wires is no longer than there are elements; one that goes round leads nowhere.
+    for _ in 0..=plan.elements.len() {
+        let wires = plan.elements[from.0].class.pull_wires;
+        let Some(&(_, input)) = wires.iter().find(|wire| wire.0 == from.1) else {
+            return Some(from);
+        };
+        let to = (from.0, input);
+        from = plan.edges.iter().find(|e| e.pull && e.to == to)?.from;
+    }
+    None
 }
 
 /// The element's view of the graph around it.

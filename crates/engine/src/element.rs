@@ -243,6 +243,9 @@ pub trait Element: Sized + 'static {
     const RUNS: Runs = Runs::OnPackets;
     /// Whether it holds packets and calls [`Cx::wake_pullers`] when some are there to pull.
     const NOTIFIES: bool = false;
+    /// Pull outputs that are nothing but a pull input: what is asked of the first of a pair goes
+    /// straight on to the input, past the element. So a detour may lead from an element to itself.
+    const PULL_WIRES: &'static [(usize, usize)] = &[];
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
 

@@ -422,7 +422,13 @@ impl Packet {
     /// Sets the MAC header annotation to the start of the data.
     #[inline]
     pub fn set_mac_here(&mut self) {
-        self.anno_mut().mac = self.headroom() as u16;
+        self.set_mac_offset(0);
+    }
+
+    /// Sets the MAC header annotation, as a distance from the start of the data.
+    #[inline]
+    pub fn set_mac_offset(&mut self, offset: usize) {
+        self.anno_mut().mac = (self.headroom() + offset) as u16;
     }
 
     /// The bytes from the MAC header on, also after it was stripped; `None` if it is not set.

@@ -21,6 +21,8 @@ pub struct Collected {
     pub anno: Anno,
     /// Distance of the network header from the start.
     pub network_offset: usize,
+    /// Free bytes before its data.
+    pub headroom: usize,
 }
 
 /// Keeps what reaches it, for the test to look at.
@@ -50,6 +52,7 @@ impl Element for Collect {
             bytes: packet.data().to_vec(),
             anno: *packet.anno(),
             network_offset: packet.network_offset(),
+            headroom: packet.headroom(),
         }));
     }
 

@@ -425,7 +425,15 @@ fn configure(
     // Only what mentions a name can mean something else now.
     let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
     let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();
-    let mut parse = |element: &lang::Element, class: &'static Class| -> AnyConfig {
+    let mut connected = vec![(0, 0); router.elements.len()];
+    for lang::Connection { from, to, .. } in &router.connections {
+        let inputs = &mut connected[to.element].0;
+        *inputs = (to.port + 1).max(*inputs);
+        let outputs = &mut connected[from.element].1;
+        *outputs = (from.port + 1).max(*outputs);
+    }
+    let mut parse = |at: usize, class: &'static Class| -> AnyConfig {
+        let element = &router.elements[at];
         let before = previous.and_then(|plan| {
             let old = &plan.elements[plan.find(&element.name)?];
             (old.class.name == class.name).then_some(old)
@@ -444,6 +452,7 @@ fn configure(
             names,
             known.clone(),
         );
+        args.connected = connected[at];
         let mut config = (class.configure)(&mut args);
         let wrong = args.finish();
         if wrong.is_empty()
@@ -454,13 +463,12 @@ fn configure(
         errors.extend(wrong);
         config.share()
     };
-    let pairs = router.elements.iter().zip(classes);
-    pairs
-        .map(|(element, class)| match class {
-            Some(class) => parse(element, class),
-            None => Arc::new(()) as AnyConfig,
-        })
-        .collect()
+    let each = classes.iter().enumerate();
+    each.map(|(at, class)| match class {
+        Some(class) => parse(at, class),
+        None => Arc::new(()) as AnyConfig,
+    })
+    .collect()
 }
 
 /// Numbers of inputs and outputs of every element, checked against its class.

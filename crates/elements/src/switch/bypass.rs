@@ -1,0 +1,108 @@
+//! Leads packets past a part of the router, or through it.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> b :: Bypass -> Discard;
+//! b[1] -> Print(detour) -> [1]b;
+//! ```
+//!
+//! Packets go on by output 0. While it is active they leave by output 1, for the detour, and may come
+//! back by input 1, which always leads to output 0. Where packets are pulled it is the same seen from the
+//! other end: while active it asks input 1 in place of input 0, and what is asked of output 1 it asks of
+//! input 0.
+//!
+//! Arguments:
+//!
+//! - `ACTIVE`: whether packets make the detour. Default false.
+//!
+//! Keyword arguments:
+//!
+//! - `INLINE`: taken for the sake of Click's files.
+
+use crate::prelude::*;
+
+const DETOUR: usize = 1;
+
+pub(super) struct Bypass {
+    active: bool,
+}
+
+impl Element for Bypass {
+    const CLASS: &'static str = "Bypass";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in", "back?"], &["out", "detour?"], "a/a");
+    const PULL_WIRES: &'static [(usize, usize)] = &[(DETOUR, 0)];
+
+    type Config = bool;
+
+    fn configure(args: &mut Args) -> bool {
+        args.key("INLINE", false, "taken, and without effect");
+        args.optional("ACTIVE", false, "whether packets make the detour")
+    }
+
+    fn new(active: &Arc<bool>, _: &Init) -> Bypass {
+        Bypass { active: **active }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        if self.active && input == 0 {
+            cx.emit_batch(DETOUR, batch);
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        cx.pull(if self.active { DETOUR } else { 0 }, max, into);
+    }
+
+    const HANDLERS: &'static [Handler<Bypass>] = &[
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            assign(&mut e.active, value)?;
+            cx.wake_pullers();
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn pushed_packets_make_the_detour_while_it_is_active() {
+        let text = "Idle -> b :: Bypass -> out :: Collect; b[1] -> c :: Counter -> [1]b";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("b", &[b"1"]);
+        bench.write("b.active", "true");
+        bench.push("b", &[b"2", b"3"]);
+        bench.write("b.active", "false");
+        bench.push("b", &[b"4"]);
+        assert_eq!(bench.take("out"), [b"1", b"2", b"3", b"4"]);
+        assert_eq!(bench.read("c.count"), "2");
+    }
+
+    #[test]
+    fn pulled_packets_too() {
+        let text =
+            "q :: Queue -> b :: Bypass -> Unqueue -> out :: Collect; b[1] -> c :: Counter -> [1]b";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let through = |bench: &mut Bench, packet| {
+            bench.push("q", &[packet]);
+            bench.run();
+        };
+        through(&mut bench, b"1");
+        bench.write("b.active", "true");
+        through(&mut bench, b"2");
+        through(&mut bench, b"3");
+        bench.write("b.active", "false");
+        through(&mut bench, b"4");
+        assert_eq!(bench.take("out"), [b"1", b"2", b"3", b"4"]);
+        assert_eq!(bench.read("c.count"), "2");
+    }
+
+    #[test]
+    fn without_a_detour_what_would_make_it_is_dropped() {
+        let mut bench = Bench::new(crate::CLASSES, "b :: Bypass(true) -> Discard");
+        bench.push("b", &[b"1"]);
+        assert_eq!(bench.drops("b", "detour"), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! Sends a copy of every packet to each output but the one of its input's number.
+//!
+//! ```click
+//! h :: Hub;
+//! InfiniteSource(LIMIT 3) -> h -> Discard;
+//! InfiniteSource(LIMIT 3) -> [1]h[1] -> Discard;
+//! ```
+//!
+//! The original leaves last. When the pool has run dry a copy is not made (counter `no_buffer`). A packet
+//! with nowhere to go is dropped (`alone`).
+
+use crate::prelude::*;
+
+const ALONE: usize = 0;
+
+pub(super) struct Hub {
+    outputs: usize,
+    no_buffer: u64,
+}
+
+impl Element for Hub {
+    const CLASS: &'static str = "Hub";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
+    const DROPS: &'static [&'static str] = &["alone"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, init: &Init) -> Hub {
+        Hub {
+            outputs: init.outputs,
+            no_buffer: 0,
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            self.no_buffer += flood(packet, input, self.outputs, ALONE, cx);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<Hub>] = &[Handler::sum(
+        "no_buffer",
+        "copies not made because the pool had run dry",
+        |e| e.no_buffer,
+    )];
+}
+
+/// Sends a packet to every output but `input`, the original last; with no such output it is dropped
+/// under the `alone`-th name. Returns how many copies could not be made.
+pub(crate) fn flood(
+    packet: Packet,
+    input: usize,
+    outputs: usize,
+    alone: usize,
+    cx: &mut Cx,
+) -> u64 {
+    let Some(last) = (0..outputs).rev().find(|&output| output != input) else {
+        cx.drop(packet, alone);
+        return 0;
+    };
+    let mut missing = 0;
+    for output in (0..last).filter(|&output| output != input) {
+        match packet.copy() {
+            Some(twin) => cx.emit(output, twin),
+            None => missing += 1,
+        }
+    }
+    cx.emit(last, packet);
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    const THREE: &str = "h :: Hub; Idle -> h -> a :: Collect;
+        Idle -> [1]h[1] -> b :: Collect; Idle -> [2]h[2] -> c :: Collect";
+
+    #[test]
+    fn all_others_hear_what_one_says() {
+        let mut bench = Bench::new(crate::CLASSES, THREE);
+        for input in 0..3 {
+            bench.push_at("h", input, &[[b'0' + input as u8]]);
+        }
+        assert_eq!(bench.take("a"), [b"1", b"2"]);
+        assert_eq!(bench.take("b"), [b"0", b"2"]);
+        assert_eq!(bench.take("c"), [b"0", b"1"]);
+    }
+
+    #[test]
+    fn one_that_is_alone_is_not_heard() {
+        let mut bench = Bench::new(crate::CLASSES, "h :: Hub -> out :: Collect");
+        bench.push("h", &[b"x"]);
+        assert!(bench.take("out").is_empty());
+        assert_eq!(bench.drops("h", "alone"), 1);
+    }
+}

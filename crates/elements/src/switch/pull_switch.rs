@@ -1,0 +1,74 @@
+//! Takes packets from one input, which can be changed.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> s :: PullSwitch -> Discard;
+//! Idle -> [1]s;
+//! ```
+//!
+//! With a negative input there are none. What pulls from it sleeps while the chosen input has none, and
+//! wakes when another is chosen.
+//!
+//! Arguments:
+//!
+//! - `INPUT`: the input. Default 0.
+
+use super::choice::{Choice, argument};
+use crate::prelude::*;
+
+pub(super) struct PullSwitch(Choice);
+
+impl Element for PullSwitch {
+    const CLASS: &'static str = "PullSwitch";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+
+    type Config = i32;
+
+    fn configure(args: &mut Args) -> i32 {
+        argument(args, "INPUT", Some(0))
+    }
+
+    fn new(input: &Arc<i32>, init: &Init) -> PullSwitch {
+        PullSwitch(Choice::new(**input, init.inputs))
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        if let Some(input) = self.0.port() {
+            cx.pull(input, max, into);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<PullSwitch>] = &[
+        Handler::text("switch", "the input", |e, _| e.0.show()),
+        Handler::set("switch", "changes the input", |e, value, cx| {
+            e.0.set(value)?;
+            cx.wake_pullers();
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn what_sleeps_behind_it_wakes_when_it_is_switched() {
+        let text =
+            "p :: Queue -> s :: PullSwitch(-1) -> Unqueue -> out :: Collect; q :: Queue -> [1]s";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("p", &[b"a"]);
+        bench.push("q", &[b"b"]);
+        bench.run();
+        assert!(bench.take("out").is_empty());
+        bench.write("s.switch", "1");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"b"]);
+        bench.write("s.switch", "0");
+        bench.push("p", &[b"c"]);
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a", b"c"]);
+        assert!(bench.try_write("s.switch", "2").is_err());
+        assert_eq!(bench.read("s.switch"), "0");
+    }
+}

@@ -1,0 +1,64 @@
+//! Takes packets from one input, which can be changed, without telling what pulls from it.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> s :: SimplePullSwitch -> Discard;
+//! Idle -> [1]s;
+//! ```
+//!
+//! With a negative input there are none. What pulls from it is woken by packets at any input, not by the
+//! switch; PullSwitch does that.
+//!
+//! Arguments:
+//!
+//! - `INPUT`: the input. Default 0.
+
+use super::choice::{Choice, argument};
+use crate::prelude::*;
+
+pub(super) struct SimplePullSwitch(Choice);
+
+impl Element for SimplePullSwitch {
+    const CLASS: &'static str = "SimplePullSwitch";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+
+    type Config = i32;
+
+    fn configure(args: &mut Args) -> i32 {
+        argument(args, "INPUT", Some(0))
+    }
+
+    fn new(input: &Arc<i32>, init: &Init) -> SimplePullSwitch {
+        SimplePullSwitch(Choice::new(**input, init.inputs))
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        if let Some(input) = self.0.port() {
+            cx.pull(input, max, into);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<SimplePullSwitch>] = &[
+        Handler::text("switch", "the input", |e, _| e.0.show()),
+        Handler::set("switch", "changes the input", |e, value, _| e.0.set(value)),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_chosen_input_is_asked_at_the_next_pull() {
+        let text = "p :: Queue -> s :: SimplePullSwitch(-1) -> Unqueue -> out :: Collect; q :: Queue -> [1]s";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("p", &[b"a"]);
+        bench.run();
+        bench.write("s.switch", "0");
+        assert!(bench.take("out").is_empty());
+        bench.push("q", &[b"b"]);
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a"]);
+        assert_eq!(bench.read("q.length"), "1");
+    }
+}
