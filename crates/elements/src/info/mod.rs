@@ -1,4 +1,5 @@
 mod address_info;
+mod alignment_info;
 mod static_thread_sched;
 
 use engine::element::Class;
@@ -6,5 +7,6 @@ use engine::element::Class;
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<address_info::AddressInfo>(),
+    Class::of::<alignment_info::AlignmentInfo>(),
     Class::of::<static_thread_sched::StaticThreadSched>(),
 ];

@@ -1,0 +1,42 @@
+//! Passes packets on unchanged, where they are pulled.
+//!
+//! It makes elements around it pull that could do either.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> PullNull -> Discard;
+//! ```
+
+use crate::prelude::*;
+
+pub(super) struct PullNull;
+
+impl Element for PullNull {
+    const CLASS: &'static str = "PullNull";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> PullNull {
+        PullNull
+    }
+
+    fn process(&mut self, _: usize, _: &mut Batch, _: &mut Cx) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn packets_are_pulled_through_and_cannot_be_pushed() {
+        let text = "q :: Queue -> PullNull -> Unqueue -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("q", &[&b"one"[..], b"two"]);
+        bench.run();
+        assert_eq!(bench.take("out"), [b"one", b"two"]);
+        testkit::errors(crate::CLASSES, "Idle -> PushNull -> PullNull -> Discard");
+    }
+}

@@ -1,0 +1,40 @@
+//! Passes packets on unchanged, where they are pushed.
+//!
+//! It makes elements around it push that could do either.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> PushNull -> Discard;
+//! ```
+
+use crate::prelude::*;
+
+pub(super) struct PushNull;
+
+impl Element for PushNull {
+    const CLASS: &'static str = "PushNull";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> PushNull {
+        PushNull
+    }
+
+    fn process(&mut self, _: usize, _: &mut Batch, _: &mut Cx) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn packets_pass_and_cannot_be_pulled() {
+        let mut bench = Bench::new(crate::CLASSES, "n :: PushNull -> out :: Collect");
+        bench.push("n", &[&b"one"[..], b"two"]);
+        assert_eq!(bench.take("out"), [b"one", b"two"]);
+        testkit::errors(crate::CLASSES, "Idle -> Queue -> PushNull -> Discard");
+    }
+}

@@ -1,0 +1,74 @@
+//! Cuts packets off behind some length.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Truncate(60) -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `LENGTH`: greatest length in bytes.
+//!
+//! Keyword arguments:
+//!
+//! - `EXTRA_LENGTH`: whether to add what is cut off to the extra length annotation. Default true.
+
+use crate::prelude::*;
+
+#[derive(Clone, Copy)]
+pub(super) struct Truncate {
+    length: usize,
+    extra_length: bool,
+}
+
+impl Element for Truncate {
+    const CLASS: &'static str = "Truncate";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = Truncate;
+
+    fn configure(args: &mut Args) -> Truncate {
+        Truncate {
+            length: args.required("LENGTH", "greatest length"),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether to note what is cut off"),
+        }
+    }
+
+    fn new(config: &Arc<Truncate>, _: &Init) -> Truncate {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let cut = packet.len().saturating_sub(self.length);
+        if cut > 0 {
+            packet.truncate(self.length);
+            if self.extra_length {
+                let extra = packet.cold().extra_length() + cut as u32;
+                packet.cold_mut().set_extra_length(extra);
+            }
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn long_packets_lose_their_end() {
+        let text = "t :: Truncate(3, EXTRA_LENGTH false) -> Pad -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("t", &[&b"abcd"[..], b"ab"]);
+        assert_eq!(bench.take("out"), [&b"abc"[..], b"ab"]);
+    }
+
+    #[test]
+    fn what_is_cut_off_in_two_steps_is_noted_in_sum() {
+        let text = "t :: Truncate(3) -> Truncate(1) -> Pad -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("t", &[b"abcd"]);
+        assert_eq!(bench.take("out"), [b"a\0\0\0"]);
+    }
+}
