@@ -31,6 +31,8 @@ mod neighbour;
 pub mod queue;
 /// Classes that look routes up.
 pub mod route;
+/// Scripts, and what else has to do with the driver.
+pub mod script;
 /// Classes that make packets.
 pub mod source;
 /// Classes that choose among ports.
@@ -53,6 +55,7 @@ pub const CLASSES: &[&[Class]] = &[
     ip6::CLASSES,
     queue::CLASSES,
     route::CLASSES,
+    script::CLASSES,
     source::CLASSES,
     switch::CLASSES,
 ];

@@ -1,0 +1,73 @@
+//! What a script needs from the world around it: handlers, time, files, the driver.
+
+use std::time::Duration;
+
+/// Where a script's text goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sink {
+    /// The standard output.
+    Out,
+    /// A file, written anew.
+    File(String),
+    /// The end of a file.
+    Append(String),
+}
+
+impl Sink {
+    /// A sink by its file name; `-` is the standard output.
+    pub(crate) fn named(name: String, append: bool) -> Sink {
+        match (name.as_str(), append) {
+            ("-", _) => Sink::Out,
+            (_, false) => Sink::File(name),
+            (_, true) => Sink::Append(name),
+        }
+    }
+}
+
+/// What a handler must offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Read,
+    Write,
+}
+
+/// The world around a script. Its calls may come back to the same script: no state of a script is
+/// borrowed while one runs.
+pub(crate) trait Host {
+    /// Reads a handler of another element or a global one, by the name as the script wrote it.
+    fn read(&mut self, handler: &str, argument: &str) -> Result<String, String>;
+
+    /// Writes a handler of another element or a global one.
+    fn write(&mut self, handler: &str, value: &str) -> Result<(), String>;
+
+    /// Whether there is such a handler.
+    fn offers(&mut self, handler: &str, how: Use) -> bool;
+
+    /// The time since the epoch, as packets are stamped.
+    fn now(&mut self) -> Duration;
+
+    /// 32 random bits.
+    fn random(&mut self) -> u32;
+
+    /// Writes text.
+    fn print(&mut self, to: &Sink, text: &str) -> Result<(), String>;
+
+    /// Writes lines to the standard error output.
+    fn chatter(&mut self, text: &str);
+
+    /// Reads a file.
+    fn load(&mut self, file: &str) -> Result<String, String>;
+
+    /// Sends a signal to a process.
+    fn kill(&mut self, signal: i32, process: i32) -> Result<(), String>;
+
+    /// The driver's process.
+    fn process(&mut self) -> u32;
+
+    /// Has the script called back after a time, in place of a call asked for earlier; `None`: not
+    /// at all.
+    fn alarm(&mut self, after: Option<Duration>);
+
+    /// Asks the driver to stop.
+    fn stop(&mut self);
+}

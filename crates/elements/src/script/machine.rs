@@ -1,0 +1,344 @@
+//! Runs a script: where it stands, its variables, what its instructions do.
+//!
+//! A script's calls may come back to it: another element's handler may read this script's, or run it
+//! again. Its state is therefore in cells that are never borrowed across a call of the [`Host`].
+
+use super::functions;
+use super::host::Host;
+use super::instructions::Next;
+use super::program::{Insn, Jump, Program, Wait, time};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Jumps without blocking that mean a script loops.
+const JUMPS_MAX: u32 = 1000;
+
+/// Scripts that may run inside each other, on one thread.
+const DEPTH_MAX: u32 = 50;
+
+thread_local! {
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+}
+
+/// One level of scripts inside each other.
+struct Depth;
+
+impl Depth {
+    fn enter() -> Option<Depth> {
+        DEPTH.with(|d| (d.get() < DEPTH_MAX).then(|| d.set(d.get() + 1)))?;
+        Some(Depth)
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        DEPTH.with(|d| d.set(d.get() - 1));
+    }
+}
+
+/// The handler of a script that a call used, its argument, and what else the call brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// `$0`: the handler's name.
+    pub(crate) name: String,
+    /// `$args`.
+    pub(crate) args: String,
+    /// `$write`: whether it was written.
+    pub(crate) write: bool,
+    /// `$input`: where a packet came in.
+    pub(crate) input: Option<usize>,
+}
+
+/// What a script waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    /// Nothing.
+    No,
+    /// So many steps.
+    Steps(u32),
+    /// Its alarm, or a step.
+    Alarm,
+}
+
+/// One run of a script.
+#[derive(Clone, Debug)]
+struct Frame {
+    at: usize,
+    waits: Waits,
+    call: Call,
+}
+
+/// How a run ended, or that it has not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It waits.
+    No,
+    /// By `end`, or behind its last instruction.
+    End,
+    /// By `exit`.
+    Exit,
+    /// By `stop`.
+    Stop,
+    /// With a value.
+    Return(String),
+}
+
+/// A script and its state.
+pub(crate) struct Machine {
+    /// The element, as messages name it: `s :: Script`.
+    title: String,
+    pub(super) program: Arc<Program>,
+    variables: RefCell<HashMap<String, String>>,
+    frame: RefCell<Frame>,
+    /// `$?`
+    pub(super) status: Cell<i32>,
+    /// Whether it runs, so that a call may come back to it.
+    running: Cell<bool>,
+}
+
+impl Machine {
+    pub(crate) fn new(title: String, program: Arc<Program>) -> Machine {
+        let frame = Frame {
+            at: program.code.len(),
+            waits: Waits::No,
+            call: Call::default(),
+        };
+        Machine {
+            title,
+            program,
+            variables: RefCell::default(),
+            frame: RefCell::new(frame),
+            status: Cell::new(0),
+            running: Cell::new(false),
+        }
+    }
+
+    /// Gives the variables of `init` and `export` their first values.
+    pub(crate) fn init(&self, host: &mut dyn Host) {
+        let program = Arc::clone(&self.program);
+        for insn in &program.code {
+            if let Insn::Init { name, text } = insn {
+                match self.text(text, host) {
+                    Ok(value) => self.set(name, value),
+                    Err(wrong) => self.complain(&wrong, host),
+                }
+            }
+        }
+    }
+
+    /// Whether the script has not come to its end.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.frame.borrow().waits != Waits::No
+    }
+
+    /// Runs the script from its start.
+    pub(crate) fn run(&self, call: Call, host: &mut dyn Host) -> Result<Ended, String> {
+        if self.is_waiting() {
+            host.alarm(None);
+        }
+        let fresh = Frame {
+            at: 0,
+            waits: Waits::No,
+            call,
+        };
+        let inside = self.running.get();
+        let outer = self.frame.replace(fresh);
+        let mut result = self.advance(0, host);
+        if inside {
+            // A script that runs itself goes on where it was.
+            if self.is_waiting() {
+                host.alarm(None);
+                result = Err("a script cannot wait inside itself".to_owned());
+            }
+            self.frame.replace(outer);
+        }
+        result
+    }
+
+    /// Goes on behind the next `steps` instructions that block.
+    pub(crate) fn step(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
+        if self.is_waiting() {
+            self.advance(steps, host)
+        } else {
+            Ok(Ended::End)
+        }
+    }
+
+    /// The alarm has rung.
+    pub(crate) fn alarm(&self, host: &mut dyn Host) -> Result<Ended, String> {
+        let rang = self.frame.borrow().waits == Waits::Alarm;
+        if rang {
+            self.advance(1, host)
+        } else {
+            Ok(Ended::No)
+        }
+    }
+
+    /// Goes on at a label.
+    pub(crate) fn goto(&self, label: &str, host: &mut dyn Host) -> Result<Ended, String> {
+        let jump = self.program.jump(label);
+        let jump = jump.ok_or_else(|| format!("no such label '{label}'"))?;
+        host.alarm(None);
+        self.frame.borrow_mut().waits = Waits::No;
+        match self.leap(jump) {
+            Some(ended) => ended,
+            None => self.advance(0, host),
+        }
+    }
+
+    /// The value of a variable.
+    pub(crate) fn get(&self, name: &str) -> Option<String> {
+        let frame = self.frame.borrow();
+        let call = &frame.call;
+        let special = match name {
+            "?" => Some(self.status.get().to_string()),
+            "0" => Some(call.name.clone()),
+            "#" => Some(functions::split(&call.args).len().to_string()),
+            "args" => Some(call.args.clone()),
+            "write" => Some(call.write.to_string()),
+            "input" => call.input.map(|port| port.to_string()),
+            _ => {
+                let nth = name.parse::<usize>().ok();
+                nth.map(|n| {
+                    let mut words = functions::split(&call.args).into_iter();
+                    n.checked_sub(1)
+                        .and_then(|n| words.nth(n))
+                        .unwrap_or_default()
+                })
+            }
+        };
+        special.or_else(|| self.variables.borrow().get(name).cloned())
+    }
+
+    /// Sets a variable.
+    pub(crate) fn set(&self, name: &str, value: String) {
+        if name == "args" {
+            self.frame.borrow_mut().call.args = value;
+        } else {
+            self.variables.borrow_mut().insert(name.to_owned(), value);
+        }
+    }
+
+    /// Says what went wrong, and where, as Click does.
+    pub(crate) fn complain(&self, wrong: &str, host: &mut dyn Host) {
+        let mut text = format!("While executing '{}':", self.title);
+        for line in wrong.lines() {
+            text.push_str("\n  ");
+            text.push_str(line);
+        }
+        host.chatter(&text);
+    }
+
+    /// Ends the run, or goes on somewhere else.
+    fn leap(&self, jump: Jump) -> Option<Result<Ended, String>> {
+        let end = self.program.code.len();
+        let (at, ended) = match jump {
+            Jump::To(at) => (at, None),
+            Jump::End => (end, Some(Ok(Ended::End))),
+            Jump::Exit => (end, Some(Ok(Ended::Exit))),
+            Jump::Stop => (end, Some(Ok(Ended::Stop))),
+            Jump::Error => (end, Some(Err(String::new()))),
+        };
+        self.frame.borrow_mut().at = at;
+        ended
+    }
+
+    fn advance(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
+        let Some(_depth) = Depth::enter() else {
+            self.leap(Jump::End);
+            return Err(format!("more than {DEPTH_MAX} scripts call each other"));
+        };
+        let inside = self.running.replace(true);
+        let result = self.go(steps, host);
+        self.running.set(inside);
+        result
+    }
+
+    fn go(&self, mut steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
+        let program = Arc::clone(&self.program);
+        let mut jumps = 0;
+        loop {
+            let (at, waits) = {
+                let frame = self.frame.borrow();
+                (frame.at, frame.waits)
+            };
+            let Some(insn) = program.code.get(at) else {
+                self.frame.borrow_mut().waits = Waits::No;
+                return Ok(Ended::End);
+            };
+            match self.block(insn, waits, &mut steps, host) {
+                Ok(true) => return Ok(Ended::No),
+                Ok(false) => {}
+                Err(wrong) => self.complain(&wrong, host),
+            }
+            self.frame.borrow_mut().at = at + 1;
+            let jump = match self.execute(insn, host) {
+                Ok(None) => continue,
+                Ok(Some(Next::Jump(jump))) => jump,
+                Ok(Some(Next::Return(value))) => {
+                    self.leap(Jump::End);
+                    return Ok(Ended::Return(value));
+                }
+                Err(wrong) => {
+                    self.leap(Jump::End);
+                    return Err(wrong);
+                }
+            };
+            if let Some(ended) = self.leap(jump) {
+                return ended;
+            }
+            jumps += 1;
+            if jumps >= JUMPS_MAX {
+                self.leap(Jump::End);
+                host.chatter(&format!("{}: too many jumps, giving up", self.title));
+                return Err(String::new());
+            }
+        }
+    }
+
+    /// Whether an instruction keeps the script waiting. Takes the steps that it needs.
+    fn block(
+        &self,
+        insn: &Insn,
+        waits: Waits,
+        steps: &mut u32,
+        host: &mut dyn Host,
+    ) -> Result<bool, String> {
+        let needs = match (insn, waits) {
+            (Insn::Pause(_), Waits::Steps(left)) => left,
+            (Insn::Pause(count), _) => *count,
+            (Insn::Wait(_), _) => 1,
+            _ => return Ok(false),
+        };
+        let take = needs.min(*steps);
+        *steps -= take;
+        let left = needs - take;
+        let now = match insn {
+            _ if left == 0 => Waits::No,
+            Insn::Pause(_) => Waits::Steps(left),
+            _ => Waits::Alarm,
+        };
+        if let Insn::Wait(wait) = insn {
+            if now == Waits::No && waits == Waits::Alarm {
+                host.alarm(None);
+            } else if now == Waits::Alarm && waits != Waits::Alarm {
+                let after = self.duration(wait, host)?;
+                host.alarm(Some(after));
+            }
+        }
+        self.frame.borrow_mut().waits = now;
+        Ok(left > 0)
+    }
+
+    fn duration(&self, wait: &Wait, host: &mut dyn Host) -> Result<Duration, String> {
+        match wait {
+            Wait::For(duration) => Ok(*duration),
+            Wait::Text(text) => {
+                let text = self.unquoted(text, host)?;
+                time(text.trim()).ok_or_else(|| format!("'{text}' is no time"))
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Numbers of scripts: integers stay integers, everything else is a double, printed with up to 12
+//! digits.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// A number as a script writes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Int(i64),
+    Real(f64),
+}
+
+impl Number {
+    /// A decimal, `0x` or octal integer, or a decimal fraction.
+    pub(crate) fn parse(text: &str) -> Option<Number> {
+        if let Some(value) = integer(text) {
+            return Some(match i64::try_from(value) {
+                Ok(value) => Number::Int(value),
+                Err(_) => Number::Real(value as f64),
+            });
+        }
+        let numeric = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
+        if !text.bytes().all(numeric) {
+            return None;
+        }
+        let value = text.parse::<f64>().ok();
+        value.filter(|v| v.is_finite()).map(Number::Real)
+    }
+
+    pub(crate) fn real(self) -> f64 {
+        match self {
+            Number::Int(value) => value as f64,
+            Number::Real(value) => value,
+        }
+    }
+
+    pub(crate) fn compare(self, other: Number) -> Ordering {
+        match (self, other) {
+            (Number::Int(a), Number::Int(b)) => a.cmp(&b),
+            _ => self
+                .real()
+                .partial_cmp(&other.real())
+                .unwrap_or(Ordering::Equal),
+        }
+    }
+
+    /// One operation; integers that overflow become doubles.
+    pub(crate) fn apply(
+        self,
+        other: Number,
+        whole: fn(i64, i64) -> Option<i64>,
+        real: fn(f64, f64) -> f64,
+    ) -> Number {
+        if let (Number::Int(a), Number::Int(b)) = (self, other)
+            && let Some(value) = whole(a, b)
+        {
+            return Number::Int(value);
+        }
+        Number::Real(real(self.real(), other.real()))
+    }
+}
+
+impl std::fmt::Display for Number {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Number::Int(value) => write!(f, "{value}"),
+            Number::Real(value) => f.write_str(&general(*value, 12)),
+        }
+    }
+}
+
+/// Parses a decimal, `0x` or octal integer.
+pub(crate) fn integer(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (radix, digits) = match digits
+        .strip_prefix("0x")
+        .or_else(|| digits.strip_prefix("0X"))
+    {
+        Some(hex) => (16, hex),
+        None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
+        None => (10, digits),
+    };
+    if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    let value = i128::from_str_radix(digits, radix).ok()?;
+    Some(if negative { -value } else { value })
+}
+
+/// A double with `digits` significant digits, the shorter of plain and exponent form, as C's `%g`.
+pub(crate) fn general(value: f64, digits: usize) -> String {
+    if !value.is_finite() {
+        return value.to_string().to_ascii_lowercase();
+    }
+    let digits = digits.max(1);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(mantissa), exponent.abs());
+    }
+    let places = (digits as i32 - 1 - exponent).max(0) as usize;
+    trim(&format!("{value:.places$}")).to_owned()
+}
+
+/// A fraction without zeros at its end.
+fn trim(text: &str) -> &str {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        text
+    }
+}
+
+/// A time in seconds: with 6 digits behind the point, or 9 if they are needed.
+pub(crate) fn timestamp(time: Duration) -> String {
+    match time.subsec_nanos() {
+        nanos if nanos % 1000 == 0 => format!("{}.{:06}", time.as_secs(), nanos / 1000),
+        nanos => format!("{}.{nanos:09}", time.as_secs()),
+    }
+}
+
+/// True and false as scripts may write them.
+pub(crate) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "yes" | "t" | "y" | "1" => Some(true),
+        "false" | "no" | "f" | "n" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_decimal_hex_or_octal() {
+        for (text, value) in [("10", 10), ("0xA", 10), ("012", 10), ("-3", -3), ("+4", 4)] {
+            assert_eq!(Number::parse(text), Some(Number::Int(value)), "{text}");
+        }
+        for text in ["", "10x", "0x", "-", "1.2.3", "inf", "nan", "--1", "0x-1"] {
+            assert_eq!(Number::parse(text), None, "{text}");
+        }
+        assert_eq!(Number::parse("2.5"), Some(Number::Real(2.5)));
+        assert_eq!(Number::parse(".5"), Some(Number::Real(0.5)));
+    }
+
+    #[test]
+    fn doubles_have_12_digits_and_no_needless_ones() {
+        for (value, text) in [
+            (6.0, "6"),
+            (0.5, "0.5"),
+            (0.1 + 0.2, "0.3"),
+            (1e12, "1e+12"),
+            (123_456_789_012.0, "123456789012"),
+            (1e-5, "1e-05"),
+            (-0.0001, "-0.0001"),
+            (2.0 / 3.0, "0.666666666667"),
+            (999_999_999_999.9, "1e+12"),
+        ] {
+            assert_eq!(Number::Real(value).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn times_have_six_or_nine_digits() {
+        assert_eq!(timestamp(Duration::from_millis(1500)), "1.500000");
+        assert_eq!(
+            timestamp(Duration::from_nanos(2_000_000_001)),
+            "2.000000001"
+        );
+    }
+}
