@@ -214,6 +214,24 @@ impl Outside<'_> {
         self.settle(mark);
     }
 
+    /// Drops a packet of this job's element under the `reason`-th name of its class's `DROPS`.
+    pub fn drop(&mut self, packet: Packet, reason: usize) {
+        if let Some(node) = self.this {
+            self.core.drop_one(node, reason, packet);
+        }
+    }
+
+    /// Begins the sequence of random numbers anew.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.core.random = seed | 1;
+    }
+
+    /// Writes text that is a program's output.
+    pub fn print(&mut self, text: &str) {
+        let root: &Arc<dyn Root> = &self.core.root;
+        root.print(text);
+    }
+
     /// Finds a handler by a name as this job's element means it.
     pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<Found<'p>, AskError> {
         let found = find(&self.core.plan, self.name(), path, wanted)?;

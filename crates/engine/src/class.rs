@@ -156,6 +156,7 @@ pub(crate) trait Node {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx);
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx);
     fn task(&mut self, cx: &mut Cx) -> Did;
+    fn start(&mut self, cx: &mut Cx);
     fn timer(&mut self, cx: &mut Cx);
     fn wait_fds(&self, fds: &mut Vec<RawFd>);
     fn must_poll(&self) -> bool;
@@ -183,6 +184,10 @@ impl<E: Element> Node for Running<E> {
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         self.element.task(cx)
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.element.start(cx);
     }
 
     fn timer(&mut self, cx: &mut Cx) {

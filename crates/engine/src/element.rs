@@ -307,6 +307,12 @@ pub trait Element: Sized + 'static {
         Did::Sleep
     }
 
+    /// Called once, before the first turn of the graph that this state was made for. Jobs that it
+    /// leaves run when every element has been called.
+    fn start(&mut self, cx: &mut Cx) {
+        let _ = cx;
+    }
+
     /// Called when the timer set with [`Cx::set_timer`] is due.
     fn timer(&mut self, cx: &mut Cx) {
         let _ = cx;

@@ -64,6 +64,8 @@ pub(crate) struct Core {
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
     pub(crate) stop: bool,
+    /// Elements that have not been told that the graph begins.
+    pub(crate) fresh: Vec<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
     /// Elements that are running: more than one while they pull through each other.
@@ -204,6 +206,7 @@ impl Graph {
             reader,
             wakers: Arc::clone(&site.wakers),
             stop: false,
+            fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
             paused: false,
             running: 0,
             depth: 0,
@@ -275,6 +278,7 @@ impl Graph {
     /// Runs the timers that are due. Returns whether there was one.
     pub fn run_timers(&mut self) -> bool {
         let mut any = false;
+        self.start();
         while let Some(&Reverse((at, node))) = self.core.timers.peek() {
             if at > self.core.now {
                 break;
@@ -292,6 +296,17 @@ impl Graph {
         any
     }
 
+    /// Tells fresh elements that the graph begins; turns, timers and tasks see to that.
+    pub fn start(&mut self) {
+        if self.core.fresh.is_empty() {
+            return;
+        }
+        for node in std::mem::take(&mut self.core.fresh) {
+            self.with_node(node, |element, cx| element.start(cx));
+        }
+        self.walk();
+    }
+
     /// When the next timer is due.
     pub fn next_timer(&mut self) -> Option<Time> {
         while let Some(&Reverse((at, node))) = self.core.timers.peek() {
@@ -305,6 +320,7 @@ impl Graph {
 
     /// Runs the ready task with the least pass; `None` if no task is ready.
     pub fn run_next_task(&mut self) -> Option<Did> {
+        self.start();
         let Core {
             tasks,
             plan,

@@ -16,6 +16,14 @@ pub trait Root: Send + Sync {
     /// Writes one; the answer is mostly empty. The error is a sentence.
     fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String>;
 
+    /// Writes text that is the program's output, such as a script's.
+    fn print(&self, text: &str) {
+        use std::io::Write;
+        let mut out = std::io::stdout();
+        // Nobody may be listening any more.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    }
+
     /// Writes a line for people.
     fn say(&self, line: &str) {
         use std::io::Write;

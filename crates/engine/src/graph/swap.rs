@@ -44,6 +44,10 @@ impl Graph {
             };
             if element.same_as(before) {
                 next.nodes[index] = Some(old);
+                // It goes on, unless it never began.
+                if !core.fresh.contains(&was) {
+                    next.core.fresh.retain(|&node| node != index);
+                }
             } else if let Some(new) = &mut next.nodes[index] {
                 new.take(old.into_any());
             }
