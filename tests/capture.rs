@@ -38,6 +38,7 @@ fn plan(text: &str, folder: &Path, workers: usize, ports: &dyn PortDirectory) ->
         ports,
         devices_must_exist: true,
         open_inputs: false,
+        as_click: false,
         previous: None,
     };
     let (plan, more) = plan::make(&router, registry(), &options);

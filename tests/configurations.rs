@@ -54,6 +54,7 @@ fn start(
         ports: &*ports,
         devices_must_exist: true,
         open_inputs: false,
+        as_click: false,
         previous: None,
     };
     let (plan, more) = plan::make(&router, registry(), &options);

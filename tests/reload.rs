@@ -35,6 +35,7 @@ fn make(text: &str, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
         ports,
         devices_must_exist: true,
         open_inputs: false,
+        as_click: false,
         previous,
     };
     let (plan, more) = plan::make(&router, &elements::registry(), &options);

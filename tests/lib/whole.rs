@@ -96,6 +96,7 @@ pub(crate) fn read(
         ports,
         devices_must_exist: true,
         open_inputs,
+        as_click: false,
         previous: None,
     };
     let (plan, more) = plan::make(&router, registry(), &options);

@@ -215,6 +215,7 @@ mod tests {
                     ports: &AnyPort,
                     devices_must_exist: true,
                     open_inputs: true,
+                    as_click: false,
                     previous: None,
                 };
                 let compiled = control::compile(&source, &registry, &options);

@@ -54,6 +54,7 @@ impl Control {
             ports: &*self.ports,
             devices_must_exist: true,
             open_inputs: false,
+            as_click: false,
             previous,
         };
         let compiled = compile(&source, &self.registry, &options);

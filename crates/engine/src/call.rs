@@ -14,7 +14,7 @@
 //! copy there refuses.
 
 use crate::args::Names;
-use crate::clock::Time;
+use crate::clock::{Clock, Time};
 use crate::cx::Cx;
 use crate::graph::{Core, Nodes};
 use crate::handler::{Access, HandlerInfo, Job, Use};
@@ -87,6 +87,8 @@ pub enum Found<'a> {
     Own(usize, usize, HandlerInfo),
     /// One that every element has: element and name.
     Standard(usize, &'static str),
+    /// One that an element's configuration names: element and name.
+    Offered(usize, &'a str),
     /// Of the router.
     Global(&'a str),
 }
@@ -134,6 +136,10 @@ pub fn find<'a>(
     let known = own_named.is_some() || common.peek().is_some();
     if let Some(common) = common.find(|h| h.access.allows(wanted)) {
         return Ok(Found::Standard(node, common.name));
+    }
+    let element_of = &plan.elements[node];
+    if (class.offers)(&element_of.config, handler, wanted) {
+        return Ok(Found::Offered(node, handler));
     }
     if known {
         let only = match wanted {
@@ -196,9 +202,30 @@ impl Outside<'_> {
         }
     }
 
-    /// Asks the router to stop.
+    /// Asks the router to stop; an element that drives it may have another mind.
     pub fn stop(&mut self) {
-        self.core.stop = true;
+        self.core.stops += 1;
+    }
+
+    /// Ends the router, after this turn.
+    pub fn end(&mut self) {
+        self.core.over = true;
+    }
+
+    /// The time, read now, in nanoseconds since the Unix epoch.
+    pub fn wall(&mut self) -> u64 {
+        let now = self.core.clock.now();
+        self.core.clock.wall(now)
+    }
+
+    /// A random number; the sequence follows from the router's seed.
+    pub fn random(&mut self) -> u32 {
+        self.core.random()
+    }
+
+    /// The clock, to be set or made faster.
+    pub fn clock(&mut self) -> &mut Clock {
+        &mut self.core.clock
     }
 
     /// Sends a packet out by an output of this job's element, and moves it on at once.
@@ -250,6 +277,7 @@ impl Outside<'_> {
         match self.find(path, Use::Read)? {
             Found::Own(node, at, info) => self.read_own(node, at, info, argument),
             Found::Standard(node, name) => Ok(standard::read(self.core, node, name)),
+            Found::Offered(node, name) => self.run_offered(node, name, argument, Use::Read),
             Found::Global(name) => {
                 let root = Arc::clone(&self.core.root);
                 root.read(name, argument, self).map_err(AskError::Refused)
@@ -264,6 +292,7 @@ impl Outside<'_> {
             Found::Standard(node, name) => {
                 standard::write(self.core, node, name, value).map_err(AskError::Refused)
             }
+            Found::Offered(node, name) => self.run_offered(node, name, value, Use::Write),
             Found::Global(name) => {
                 let root = Arc::clone(&self.core.root);
                 root.write(name, value, self).map_err(AskError::Refused)
@@ -337,6 +366,20 @@ impl Outside<'_> {
         self.nodes[node] = Some(element);
         self.settle(mark);
         written.map(|()| String::new()).map_err(AskError::Refused)
+    }
+
+    fn run_offered(
+        &mut self,
+        node: usize,
+        name: &str,
+        value: &str,
+        wanted: Use,
+    ) -> Result<String, AskError> {
+        let Some(element) = &self.nodes[node] else {
+            return Err(self.absent(node));
+        };
+        let job = element.offered(name, value, wanted);
+        self.run(node, job)
     }
 
     /// Writes a line for people, where the router writes such lines.

@@ -4,7 +4,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::element::{Copies, Did, Element, Init, Ports, Runs};
 use crate::facts::Facts;
-use crate::handler::{Handler, HandlerInfo, Job};
+use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
 use std::any::Any;
@@ -38,12 +38,16 @@ pub struct Class {
     pub notifies: bool,
     /// See [`Element::PULL_WIRES`].
     pub pull_wires: &'static [(usize, usize)],
+    /// See [`Element::LISTENS`].
+    pub listens: bool,
     /// Handlers of the class.
     pub handlers: fn() -> Vec<HandlerInfo>,
     pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
     pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
     pub(crate) initialize: fn(&AnyConfig) -> Result<(), String>,
     pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
+    pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
+    pub(crate) drives: fn(&AnyConfig) -> bool,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
     pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
@@ -64,6 +68,7 @@ impl Class {
             runs: E::RUNS,
             notifies: E::NOTIFIES,
             pull_wires: E::PULL_WIRES,
+            listens: E::LISTENS,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
             configure: |args| Box::new(Fresh::<E>(E::configure(args))),
             build: |config, init| {
@@ -77,6 +82,8 @@ impl Class {
             control: |config, index, value| {
                 E::HANDLERS[index].run_control(&typed::<E>(config), value)
             },
+            offers: |config, name, wanted| E::offers(&typed::<E>(config), name, wanted),
+            drives: |config| E::drives(&typed::<E>(config)),
             placement: |config| E::placement(&typed::<E>(config)),
             memory: |config| E::memory(&typed::<E>(config)),
             port_count: |config| E::port_count(&typed::<E>(config)),
@@ -163,6 +170,10 @@ pub(crate) trait Node {
     fn held(&self) -> usize;
     fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
     fn job(&self, handler: usize, value: &str) -> Option<Job>;
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
+    fn signals(&self) -> Vec<i32>;
+    fn signal(&mut self, number: i32, cx: &mut Cx);
+    fn stop_asked(&mut self, cx: &mut Cx);
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
     fn take(&mut self, old: Box<dyn Any>);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
@@ -212,6 +223,22 @@ impl<E: Element> Node for Running<E> {
 
     fn job(&self, handler: usize, value: &str) -> Option<Job> {
         E::HANDLERS[handler].job(&self.element, value)
+    }
+
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+        self.element.offered(name, value, wanted)
+    }
+
+    fn signals(&self) -> Vec<i32> {
+        self.element.signals()
+    }
+
+    fn signal(&mut self, number: i32, cx: &mut Cx) {
+        self.element.signal(number, cx);
+    }
+
+    fn stop_asked(&mut self, cx: &mut Cx) {
+        self.element.stop_asked(cx);
     }
 
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String> {

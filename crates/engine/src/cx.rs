@@ -140,12 +140,7 @@ impl Cx<'_> {
 
     /// A random number; the sequence follows from the router's seed.
     pub fn random(&mut self) -> u32 {
-        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-        let x = &mut self.core.random;
-        *x ^= *x >> 12;
-        *x ^= *x << 25;
-        *x ^= *x >> 27;
-        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+        self.core.random()
     }
 
     /// Whether an output is connected.
@@ -319,9 +314,14 @@ impl Cx<'_> {
         &self.core.reader
     }
 
-    /// Asks the router to stop, after this turn.
+    /// Asks the router to stop, after this turn; an element that drives it may have another mind.
     pub fn stop(&mut self) {
-        self.core.stop = true;
+        self.core.stops += 1;
+    }
+
+    /// Ends the router, after this turn.
+    pub fn end(&mut self) {
+        self.core.over = true;
     }
 }
 

@@ -11,7 +11,7 @@ use crate::args::Args;
 pub use crate::class::{AnyConfig, Class};
 use crate::cx::Cx;
 pub use crate::facts::Facts;
-use crate::handler::Handler;
+use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
 use crate::port::PortDirectory;
@@ -246,6 +246,8 @@ pub trait Element: Sized + 'static {
     /// Pull outputs that are nothing but a pull input: what is asked of the first of a pair goes
     /// straight on to the input, past the element. So a detour may lead from an element to itself.
     const PULL_WIRES: &'static [(usize, usize)] = &[];
+    /// Whether it may want signals.
+    const LISTENS: bool = false;
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
 
@@ -316,6 +318,44 @@ pub trait Element: Sized + 'static {
     /// Called when the timer set with [`Cx::set_timer`] is due.
     fn timer(&mut self, cx: &mut Cx) {
         let _ = cx;
+    }
+
+    /// Whether there is a handler of this name beside [`HANDLERS`](Self::HANDLERS): one that the
+    /// configuration names.
+    fn offers(config: &Self::Config, name: &str, wanted: Use) -> bool {
+        let _ = (config, name, wanted);
+        false
+    }
+
+    /// The job of a handler that [`offers`](Self::offers) knows.
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+        let _ = (value, wanted);
+        let wrong = format!("there is no handler `{name}`");
+        Box::new(move |_| Err(wrong))
+    }
+
+    /// Signals that this element wants to hear of now, by number. Asked of classes that
+    /// [`LISTENS`](Self::LISTENS); the driver of `ashlar click` delivers them.
+    fn signals(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    /// A signal has come that [`signals`](Self::signals) named.
+    fn signal(&mut self, number: i32, cx: &mut Cx) {
+        let _ = (number, cx);
+    }
+
+    /// Whether this element decides when the router ends: then it hears of requests to stop by
+    /// [`stop_asked`](Self::stop_asked), and ends the router with [`Cx::end`]. Without such an
+    /// element the first request ends it; of several the first one decides.
+    fn drives(config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
+
+    /// Somebody has asked the router to stop; called once for each request.
+    fn stop_asked(&mut self, cx: &mut Cx) {
+        cx.end();
     }
 
     /// Adds the descriptors that become readable when this element's task has work.

@@ -63,9 +63,14 @@ pub(crate) struct Core {
     pub(crate) random: u64,
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
-    pub(crate) stop: bool,
     /// Elements that have not been told that the graph begins.
     pub(crate) fresh: Vec<usize>,
+    /// Requests to stop that nobody has heard of yet.
+    pub(crate) stops: u32,
+    /// The router is to end.
+    pub(crate) over: bool,
+    /// The element that decides when the router ends.
+    driver: Option<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
     /// Elements that are running: more than one while they pull through each other.
@@ -205,8 +210,13 @@ impl Graph {
             random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             reader,
             wakers: Arc::clone(&site.wakers),
-            stop: false,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
+            stops: 0,
+            over: false,
+            driver: plan
+                .elements
+                .iter()
+                .position(|e| (e.class.drives)(&e.config)),
             paused: false,
             running: 0,
             depth: 0,
@@ -256,9 +266,46 @@ impl Graph {
         self.core.paused = paused;
     }
 
-    /// Whether an element has asked the router to stop.
-    pub fn stopped(&self) -> bool {
-        self.core.stop
+    /// Tells of requests to stop whoever decides about them. Returns whether the router is to end.
+    pub fn stopped(&mut self) -> bool {
+        while self.core.stops > 0 && !self.core.over {
+            self.core.stops -= 1;
+            match self.core.driver.filter(|&node| self.nodes[node].is_some()) {
+                Some(node) => {
+                    self.with_node(node, |element, cx| element.stop_asked(cx));
+                    self.walk();
+                }
+                None => self.core.over = true,
+            }
+        }
+        self.core.over
+    }
+
+    /// Signals that elements want to hear of now.
+    pub fn signals(&self) -> Vec<i32> {
+        let mut all: Vec<i32> = self.listeners().flat_map(|(_, e)| e.signals()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    fn listeners(&self) -> impl Iterator<Item = (usize, &dyn Node)> {
+        let each = self.nodes.iter().enumerate();
+        let listens = |n: usize| self.core.plan.elements[n].class.listens;
+        each.filter(move |(n, _)| listens(*n))
+            .filter_map(|(n, element)| Some((n, &**element.as_ref()?)))
+    }
+
+    /// Tells the elements that want to hear of it that a signal has come. Returns whether there was
+    /// one.
+    pub fn signal(&mut self, number: i32) -> bool {
+        let wants = |(_, e): &(usize, &dyn Node)| e.signals().contains(&number);
+        let nodes: Vec<usize> = self.listeners().filter(wants).map(|(n, _)| n).collect();
+        for &node in &nodes {
+            self.with_node(node, |element, cx| element.signal(number, cx));
+            self.walk();
+        }
+        !nodes.is_empty()
     }
 
     /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
@@ -520,6 +567,15 @@ impl Task {
 }
 
 impl Core {
+    pub(crate) fn random(&mut self) -> u32 {
+        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
+        let x = &mut self.random;
+        *x ^= *x >> 12;
+        *x ^= *x << 25;
+        *x ^= *x >> 27;
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
     /// Whether an element has a copy on this worker, in its place or running.
     pub(crate) fn is_here(&self, node: usize) -> bool {
         self.plan.elements[node].workers.contains(&self.worker)

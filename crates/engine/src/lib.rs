@@ -44,7 +44,7 @@ pub mod prelude {
     pub use crate::clock::Time;
     pub use crate::cx::Cx;
     pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
-    pub use crate::handler::Handler;
+    pub use crate::handler::{Handler, Job, Use};
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};
     pub use std::sync::Arc;

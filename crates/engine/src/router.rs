@@ -305,7 +305,7 @@ impl Router {
                 }
                 (Some(node), info.access)
             }
-            Found::Standard(node, _) => (Some(node), Access::Text),
+            Found::Standard(node, _) | Found::Offered(node, _) => (Some(node), Access::Text),
             Found::Global(_) => (None, Access::Text),
         };
         let (path, value, plan) = (path.to_owned(), value.to_owned(), Arc::clone(plan));

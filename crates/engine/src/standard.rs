@@ -56,15 +56,6 @@ pub fn list(element: &PlanElement) -> Vec<HandlerInfo> {
     all.filter(|h| !replaced(h)).collect()
 }
 
-/// The worker that runs an element's task, or its first copy.
-fn home(element: &PlanElement) -> usize {
-    let workers = match element.runs {
-        Runs::OnPackets => &element.workers,
-        _ => &element.pullers,
-    };
-    workers.first().copied().unwrap_or(0)
-}
-
 /// Whether the handler tells of a task, which every worker must be asked for.
 pub fn is_of_task(name: &str) -> bool {
     TASK.iter().any(|h| h.name == name)
@@ -94,7 +85,7 @@ pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
     match (name, core.tasks.iter().find(|t| t.node == node)) {
         ("scheduled", task) => task.is_some_and(|t| t.is_ready()).to_string(),
         ("tickets", task) => task.map_or(0, |t| t.tickets()).to_string(),
-        ("home_thread", _) => home(&core.plan.elements[node]).to_string(),
+        ("home_thread", _) => core.plan.elements[node].home.to_string(),
         _ => text(&core.plan, node, name, &core.stats[node]),
     }
 }

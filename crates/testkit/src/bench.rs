@@ -102,6 +102,7 @@ pub fn plan(
             ports,
             devices_must_exist: true,
             open_inputs: false,
+            as_click: false,
             previous,
         },
     )
@@ -184,6 +185,7 @@ impl Bench {
                 ports,
                 devices_must_exist: true,
                 open_inputs: true,
+                as_click: false,
                 previous,
             },
         )

@@ -53,6 +53,7 @@ pub(crate) fn compile(
         ports,
         devices_must_exist,
         open_inputs: false,
+        as_click: false,
         previous: None,
     };
     let compiled = control::compile(&source, &elements::registry(), &options);

@@ -80,6 +80,9 @@ pub struct Options<'a> {
     pub devices_must_exist: bool,
     /// Whether inputs may stay unconnected: packets are let in from outside (`Graph::inject`).
     pub open_inputs: bool,
+    /// Whether everything runs on one worker as Click runs it. Workers that elements ask for are then
+    /// names only, and what packets need is not proved: Click's users check it themselves.
+    pub as_click: bool,
     /// The plan that runs now: configurations that stay the same are kept, tables with them.
     pub previous: Option<&'a Plan>,
 }
@@ -104,6 +107,8 @@ pub struct PlanElement {
     pub runs: Runs,
     /// Workers with a copy, ascending.
     pub workers: Vec<usize>,
+    /// The worker that its task belongs to.
+    pub home: usize,
     /// Workers that push into it.
     pub pushers: Vec<usize>,
     /// Workers that pull from it, or run it.
@@ -279,7 +284,9 @@ pub fn make(
     let flows = processing::resolve(router, &known, &counts, &mut errors);
     let edges = flows.edges(router);
     let (order, rank) = processing::order(known.len(), &edges);
-    facts::prove(router, &known, &edges, &order, &mut errors);
+    if !options.as_click {
+        facts::prove(router, &known, &edges, &order, &mut errors);
+    }
     if errors.iter().any(Diagnostic::is_error) {
         return (None, errors);
     }
@@ -298,6 +305,7 @@ pub fn make(
             outputs: flows.outputs[i].clone(),
             runs: known[i].runs,
             workers: Vec::new(),
+            home: 0,
             pushers: Vec::new(),
             pullers: Vec::new(),
             queues: Vec::new(),
@@ -307,7 +315,10 @@ pub fn make(
     let mut plan = Plan {
         elements: elements.collect(),
         edges,
-        workers: options.workers.max(1),
+        workers: match options.as_click {
+            true => 1,
+            false => options.workers.max(1),
+        },
         devices: Vec::new(),
         order,
         rank,

@@ -1,7 +1,7 @@
 //! Which worker runs what. Cores are given to sources and pullers only; everything that packets
 //! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
 
-use super::{Options, Plan, PlanDevice, title};
+use super::{Options, Plan, PlanDevice, PlanElement, title};
 use crate::element::{Class, Copies, Runs};
 use crate::placement::{Device, Placement};
 use crate::port::{PortInfo, PortRequest};
@@ -25,7 +25,13 @@ pub(super) fn place(
             };
         }
     }
-    let asked = asked(plan, router, errors);
+    let mut asked = asked(plan, router, options, errors);
+    if options.as_click {
+        for (element, placement) in plan.elements.iter_mut().zip(&mut asked) {
+            let named = placement.workers.take();
+            element.home = named.and_then(|w| w.first().copied()).unwrap_or(0);
+        }
+    }
     let infos = probe(&asked, router, options, errors);
     let mut fixed = fixed(plan, &asked, &infos, router, errors);
     let leaves: Vec<Vec<usize>> = (0..plan.elements.len())
@@ -41,11 +47,21 @@ pub(super) fn place(
     }
     active = spread(plan, &fixed, &leaves);
     store(plan, &active, &leaves);
+    if !options.as_click {
+        for element in &mut plan.elements {
+            element.home = home(element);
+        }
+    }
     check_copies(plan, router, errors);
     assign_queues(plan, &asked, &infos, router, errors);
 }
 
-fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Placement> {
+fn asked(
+    plan: &Plan,
+    router: &Router,
+    options: &Options,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Placement> {
     let mut asked: Vec<Placement> = plan
         .elements
         .iter()
@@ -74,7 +90,7 @@ fn asked(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) -> Vec<Plac
             .workers
             .iter()
             .flatten()
-            .find(|&&w| w >= plan.workers);
+            .find(|&&w| w >= plan.workers && !options.as_click);
         if let Some(worker) = beyond {
             let message = format!(
                 "worker {worker} is asked for, but there are {}",
@@ -457,4 +473,13 @@ fn wrong_in(router: &Router, i: usize, message: String) -> Diagnostic {
     let element = &router.elements[i];
     let wrong = Diagnostic::error("placement", message).at(element.span);
     wrong.about(title(element), element.span, Some("initializing"))
+}
+
+/// The worker that runs an element's task, or its first copy.
+fn home(element: &PlanElement) -> usize {
+    let workers = match element.runs {
+        Runs::OnPackets => &element.workers,
+        _ => &element.pullers,
+    };
+    workers.first().copied().unwrap_or(0)
 }
