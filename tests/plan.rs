@@ -247,3 +247,18 @@ fn a_device_gives_its_own_address_a_name() {
     let plan = plan(1, "FromDevice(two) -> Discard; AddressInfo(me 10.0.0.1)");
     assert_eq!(plan.elements.len(), 3);
 }
+
+#[test]
+fn a_connection_to_a_port_that_a_class_lacks_is_refused_by_name() {
+    for (text, says) in [
+        ("Idle -> AddressInfo;", "has no input 0"),
+        ("Idle -> [3] Null -> Discard;", "has no input 3"),
+        (
+            "t :: Tee(1); Idle -> t -> Discard; t[2] -> Discard;",
+            "has no output 2",
+        ),
+    ] {
+        let errors = refused(1, text);
+        assert!(errors.contains(says), "{text}\n{errors}");
+    }
+}

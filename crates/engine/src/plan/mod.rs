@@ -607,5 +607,6 @@ fn check_side(
             );
         }
     }
-    count.min(most)
+    // Connections beyond the last port were refused above; they still need a place.
+    count.min(most).max(used.len())
 }
