@@ -110,6 +110,13 @@ pub(crate) struct Run {
     /// Processors to pin the workers to, such as 2-5,8
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
+    /// A virtual DPDK device that the configuration calls NAME, such as net_null0,size=64
+    #[arg(long, value_name = "NAME[,ARGUMENTS]")]
+    pub(crate) vdev: Vec<String>,
+    /// Packet buffers that DPDK ports share; what is not in use waits in hugepages
+    #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
+        value_parser = buffers)]
+    pub(crate) buffers: usize,
     /// The router's name; default is the file's name without its extension
     #[arg(long)]
     pub(crate) name: Option<String>,
@@ -150,6 +157,13 @@ pub(crate) struct Cores(pub(crate) Vec<usize>);
 fn cores(text: &str) -> Result<Cores, String> {
     let list: engine::units::Cores = engine::units::parse(text)?;
     Ok(Cores(list.0))
+}
+
+fn buffers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1024..=16_777_216) => Ok(n),
+        _ => Err("write a number from 1024 to 16777216".to_owned()),
+    }
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {

@@ -38,6 +38,7 @@ pub struct Directory {
     memory: Mutex<BTreeMap<String, Memory>>,
     events: Events,
     dpdk: DpdkSizes,
+    vdevs: Vec<String>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -59,6 +60,20 @@ impl Directory {
         }
     }
 
+    /// Has the name before the first comma of each mean the DPDK device with the arguments after it.
+    pub fn with_vdevs(self, vdevs: Vec<String>) -> Directory {
+        Directory { vdevs, ..self }
+    }
+
+    /// As [`devargs`], for names given to [`with_vdevs`](Self::with_vdevs) too.
+    fn devargs(&self, name: &str) -> Option<Result<(String, Vec<String>), String>> {
+        let is_it = |vdev: &&String| vdev.split(',').next() == Some(name);
+        match self.vdevs.iter().find(is_it) {
+            Some(vdev) => Some(Ok((vdev.clone(), Vec::new()))),
+            None => devargs(name),
+        }
+    }
+
     /// What has happened to ports since the last call, one sentence each, oldest first.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut *lock(&self.events.0))
@@ -76,7 +91,7 @@ impl Directory {
         if let Some((_, inside)) = wrap::parse(name)? {
             return self.probe_driver(inside);
         }
-        if let Some(devargs) = devargs(name) {
+        if let Some(devargs) = self.devargs(name) {
             let (devargs, remarks) = devargs?;
             let mut info = dpdk::probe(&devargs, self.dpdk)?;
             info.remarks.extend(remarks);
@@ -97,7 +112,7 @@ impl Directory {
         if let Some((wrap, inside)) = wrap::parse(name)? {
             return wrap.around(self.open_driver(inside, request)?, &self.events);
         }
-        if let Some(devargs) = devargs(name) {
+        if let Some(devargs) = self.devargs(name) {
             let (devargs, remarks) = devargs?;
             return dpdk::open(&devargs, remarks, request, self.dpdk);
         }

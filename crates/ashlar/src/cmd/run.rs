@@ -15,7 +15,9 @@ pub(crate) fn run(run: Run) -> Done {
         LogFormat::Json => Format::Json,
     };
     control::log::start(format, run.log_level);
-    let ports = Arc::new(ports::Directory::new());
+    let sizes = ports::DpdkSizes::with_buffers(run.buffers);
+    let ports = ports::Directory::with_dpdk_sizes(sizes).with_vdevs(run.vdev.clone());
+    let ports = Arc::new(ports);
     let workers = run.workers.workers;
     let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
     say(&compiled.text());

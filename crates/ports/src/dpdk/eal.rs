@@ -17,14 +17,26 @@ pub struct DpdkSizes {
     pub megabytes_without_hugepages: usize,
 }
 
+impl DpdkSizes {
+    /// This many buffers, and twice their memory where there are no hugepages.
+    pub fn with_buffers(buffers: usize) -> DpdkSizes {
+        DpdkSizes {
+            buffers,
+            megabytes_without_hugepages: (bytes_of(buffers) >> 19).max(512),
+        }
+    }
+}
+
 impl Default for DpdkSizes {
     /// 65 535 buffers (a power of two less one wastes least) and 512 MiB.
     fn default() -> DpdkSizes {
-        DpdkSizes {
-            buffers: 65_535,
-            megabytes_without_hugepages: 512,
-        }
+        DpdkSizes::with_buffers(65_535)
     }
+}
+
+/// What buffers take, with what DPDK adds to each.
+fn bytes_of(buffers: usize) -> usize {
+    buffers * (pool::data_bytes() + 512)
 }
 
 /// What the first start gave: remarks, or why there is no DPDK.
@@ -48,7 +60,7 @@ pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
 }
 
 fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
-    let need = sizes.buffers * (pool::data_bytes() + 512);
+    let need = bytes_of(sizes.buffers);
     let huge = free_hugepages();
     let mut remarks = Vec::new();
     let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();
