@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run build test check unit loom system soak miri stress fuzz deps deps-test clean
+.PHONY: run build test check unit loom system bench soak miri stress fuzz deps deps-test deps-bench clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -30,6 +30,10 @@ loom:
 system: build
 	$(PYTHON) -m pytest -q tests/system
 
+# One core against testpmd and l3fwd; needs root and 1.5 GiB of memory for hugepages.
+bench: deps deps-bench build
+	$(PYTHON) eval/bench/bench.py
+
 # The long ones.
 soak: deps deps-test build miri stress fuzz
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
@@ -48,6 +52,9 @@ deps:
 
 deps-test:
 	@scripts/deps test
+
+deps-bench:
+	@scripts/deps bench
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""`make bench`: one core, 64-byte frames from memory to nowhere, in turn with DPDK's own programs.
+
+Every round runs each peer for a while, one after the other, so that what else the machine does meets
+all of them; a ratio is formed within a round. The last lines are for programs to read:
+
+    ratio NAME MEDIAN (LEAST-MOST)
+    added NAME CYCLES
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+
+import peers
+import traffic
+
+RATIOS = [
+    ("forward", "testpmd-io"),
+    ("route", "l3fwd-lpm"),
+    ("route", "l3fwd-fib"),
+    ("router", "l3fwd-lpm"),
+    ("route6", "route"),
+]
+FOLDER = peers.ROOT / "target" / "bench"
+
+
+def tsc_hz():
+    """Cycles of the time-stamp counter per second."""
+    text = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
+    for line in reversed(text.splitlines()):
+        if "tsc:" in line and "MHz" in line:
+            return float(line.split("MHz")[0].split()[-1]) * 1e6
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("cpu MHz"):
+            return float(line.split(":")[1]) * 1e6
+    sys.exit("error: this machine does not say how fast its clock is")
+
+
+def host(hz):
+    """What a reader must know of the machine."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=peers.ROOT, capture_output=True, text=True)
+    model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit.stdout.strip(),
+        "cpu": f"{model[0]}, {os.cpu_count()} processors, time-stamp counter {hz / 1e6:.0f} MHz",
+        "kernel": platform.release(),
+        "dpdk": subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True).stdout.strip(),
+        "hugepages": pathlib.Path("/proc/sys/vm/nr_hugepages").read_text().strip() + " of 2 MiB",
+        "load before": pathlib.Path("/proc/loadavg").read_text().split()[0],
+    }
+
+
+def prepare():
+    """Frames, tables and peers, made once; hugepages as they were come back at the end."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if not (FOLDER / "l3fwd").exists():
+        subprocess.run([peers.HERE / "l3fwd", FOLDER], check=True)
+    if not (FOLDER / "in4.pcap").exists():
+        traffic.write_all(FOLDER)
+
+
+class Hugepages:
+    """1 GiB of hugepages for as long as it lasts."""
+
+    PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
+
+    def __enter__(self):
+        self.before = int(self.PATH.read_text())
+        self.PATH.write_text(str(max(self.before, 768)))
+        self.mounted = not os.path.ismount("/dev/hugepages")
+        if self.mounted:
+            os.makedirs("/dev/hugepages", exist_ok=True)
+            subprocess.run(["mount", "-t", "hugetlbfs", "nodev", "/dev/hugepages"], check=True)
+
+    def __exit__(self, *_):
+        if self.mounted:
+            subprocess.run(["umount", "/dev/hugepages"], check=True)
+        self.PATH.write_text(str(self.before))
+
+
+def spread(values):
+    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each peer is measured in a round")
+    parser.add_argument("--core", type=int, default=os.cpu_count() - 1)
+    parser.add_argument("--out", type=pathlib.Path, default=FOLDER / "results.json", help="raw results")
+    parser.add_argument("peer", nargs="*", help=f"who runs; default all: {', '.join(peers.PEERS)}")
+    args = parser.parse_args()
+    args.peer = args.peer or list(peers.PEERS)
+    if unknown := [name for name in args.peer if name not in peers.PEERS]:
+        parser.error(f"there is no peer {', '.join(unknown)}; there are {', '.join(peers.PEERS)}")
+    prepare()
+    hz = tsc_hz()
+    rates = {name: [] for name in args.peer}
+    with Hugepages():
+        notes = host(hz)
+        for key, value in notes.items():
+            print(f"{key}: {value}")
+        for round in range(args.rounds):
+            for name in args.peer:
+                peer = peers.PEERS[name](FOLDER, args.core, FOLDER / "log")
+                try:
+                    peer.wait_running()
+                    rates[name].append(peer.rate(args.seconds))
+                finally:
+                    peer.close()
+                print(f"round {round + 1}: {name:<10} {rates[name][-1] / 1e6:7.2f} Mpps", flush=True)
+    args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
+    print(f"\n{'':<12}{'Mpps':>24}{'cycles/packet':>20}")
+    for name, values in rates.items():
+        print(f"{name:<12}{spread([v / 1e6 for v in values]):>24}{hz / statistics.median(values):>20.1f}")
+    print()
+    for ours, theirs in RATIOS:
+        if ours in rates and theirs in rates:
+            print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])])}")
+    base = rates.get("testpmd-io")
+    for name in rates:
+        if base and name != "testpmd-io":
+            added = [hz / a - hz / b for a, b in zip(rates[name], base)]
+            print(f"added {name} {statistics.median(added):.1f}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except peers.Failed as failed:
+        sys.exit(f"error: a peer did not run:\n{failed}")

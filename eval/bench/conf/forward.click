@@ -1,0 +1,2 @@
+// Minimal forwarding (RouteBricks, 4.2): what comes in goes out.
+FromDevice($IN) -> out :: ToDevice($OUT);

@@ -1,0 +1,176 @@
+"""Who is measured: how each is started, and how many packets it has sent so far."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+STARTUP = 120  # seconds until the first packet must have been sent
+
+
+class Failed(Exception):
+    """A peer did not start; the text is for people."""
+
+
+class Peer:
+    """A process that forwards on one core from an endless capture to nowhere."""
+
+    def __init__(self, command, log):
+        self.command = [str(c) for c in command]
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+
+    def sent(self):
+        """Packets sent so far; None as long as the peer cannot tell."""
+        raise NotImplementedError
+
+    def wait_running(self):
+        until = time.monotonic() + STARTUP
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                break
+            if (self.sent() or 0) > 0:
+                return
+            time.sleep(0.1)
+        self.log.seek(0)
+        raise Failed(f"{' '.join(self.command)}\n{self.log.read()[-2000:]}")
+
+    def rate(self, seconds):
+        """Packets per second over a while."""
+        first, start = self.sent(), time.monotonic()
+        time.sleep(seconds)
+        last, end = self.sent(), time.monotonic()
+        return (last - first) / (end - start)
+
+    def close(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self.log.close()
+
+
+class Dpdk(Peer):
+    """A DPDK program, asked by telemetry."""
+
+    def __init__(self, program, core, eal, app, log):
+        self.prefix = f"bench{os.getpid()}"
+        command = [program, *core, "--no-pci", "--in-memory", "--file-prefix", self.prefix, *eal, "--", *app]
+        self.link = None
+        super().__init__(command, log)
+
+    def close(self):
+        if self.link:
+            self.link.close()
+        super().close()
+
+    def sent(self):
+        try:
+            if self.link is None:
+                link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                link.connect(f"/var/run/dpdk/{self.prefix}/dpdk_telemetry.v2")
+                link.recv(4096)
+                self.link = link
+            self.link.send(b"/ethdev/stats,1")
+            return json.loads(self.link.recv(65536))["/ethdev/stats"]["opackets"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+class Ashlar(Peer):
+    """Ashlar with one worker, asked over its socket."""
+
+    def __init__(self, program, core, conf, values, log, out, setup):
+        self.program = str(program)
+        self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}.socket"
+        self.setup = list(setup)
+        self.counter = f"{out}.count"
+        command = [program, "run", conf, *values, "--cores", core, "--socket", self.socket, "--buffers", "262143"]
+        super().__init__(command, log)
+
+    def ask(self, verb, *words, text=None):
+        command = [self.program, verb, "--socket", self.socket, *words]
+        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def wait_running(self):
+        until = time.monotonic() + STARTUP
+        while self.setup and self.process.poll() is None and time.monotonic() < until:
+            handler, value = self.setup[0]
+            if self.ask("set", handler, "-", text=value) is not None:
+                self.setup.pop(0)
+            else:
+                time.sleep(0.1)
+        super().wait_running()
+
+    def sent(self):
+        text = self.ask("show", self.counter)
+        return int(text) if text else None
+
+
+def vdevs(folder, frames):
+    """The two ports of every run: an endless capture, and nowhere."""
+    return [f"net_pcap0,rx_pcap={folder}/{frames},infinite_rx=1", "net_null1,no-rx=1"]
+
+
+def as_eal(devices):
+    return [word for device in devices for word in ("--vdev", device)]
+
+
+def testpmd(folder, core, log):
+    eal = as_eal(vdevs(folder, "in4.pcap"))
+    app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--burst=32", "--no-flush-rx"]
+    return Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], eal, app + ["-i"], log)
+
+
+def l3fwd(lookup):
+    def start(folder, core, log):
+        eal = as_eal(vdevs(folder, "in4.pcap"))
+        app = [
+            "-p", "0x3", "-P", "--lookup", lookup, "--config", f"(0,0,{core}),(1,0,{core})", "--parse-ptype",
+            f"--rule_ipv4={folder}/l3fwd4", f"--rule_ipv6={folder}/l3fwd6",
+        ]
+        return Dpdk(folder / "l3fwd", ["-l", core], eal, app, log)
+
+    return start
+
+
+def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), out="out"):
+    def start(folder, core, log):
+        devices = vdevs(folder, frames)
+        named = [f"{n}={d.split(',')[0]}" for n, d in zip(names, devices)]
+        filled = [v.format(folder=folder) for v in values]
+        filled_setup = [(h, (folder / v).read_text() if isinstance(v, pathlib.Path) else v) for h, v in setup]
+        program = ROOT / "target" / "release" / "ashlar"
+        return Ashlar(program, core, conf, [*as_eal(devices), *named, *filled], log, out, filled_setup)
+
+    return start
+
+
+CONF = HERE / "conf"
+PEERS = {
+    "testpmd-io": testpmd,
+    "l3fwd-lpm": l3fwd("lpm"),
+    "l3fwd-fib": l3fwd("fib"),
+    "forward": ashlar(CONF / "forward.click"),
+    "route": ashlar(CONF / "route.click", values=["ROUTES={folder}/routes4"]),
+    "router": ashlar(
+        ROOT / "conf" / "ip-router.click",
+        values=["IP0=10.0.1.1", "IP1=10.0.2.1"],
+        names=("DEV0", "DEV1"),
+        setup=[("i1/arp.insert", "10.0.2.254 02:00:00:00:00:02"), ("rt4.ctrl", pathlib.Path("gateway4"))],
+        out="i1/out",
+    ),
+    "route6": ashlar(CONF / "route6.click", "in6.pcap", ["ROUTES={folder}/routes6"]),
+}

@@ -1,0 +1,92 @@
+"""Routes and frames, the same for everybody who is measured: random, by seed."""
+
+import ipaddress
+import random
+import struct
+
+# How many of a hundred prefixes of the IPv4 and IPv6 default-free zones have which length.
+LENGTHS4 = {24: 60, 23: 10, 22: 12, 21: 5, 20: 5, 19: 3, 18: 2, 17: 1, 16: 2}
+LENGTHS6 = {48: 48, 32: 13, 44: 9, 40: 9, 36: 6, 29: 5, 46: 5, 42: 5}
+
+PCAP_MAC = bytes.fromhex("027063617000")  # what net_pcap calls its first port
+SOURCE_MAC = bytes.fromhex("020000000003")
+
+
+def prefixes(count, lengths, bits, top, seed):
+    """Distinct prefixes (address, length); `top` makes the first bits of an address."""
+    rng = random.Random(seed)
+    population, weights = zip(*lengths.items())
+    found = {}
+    while len(found) < count:
+        length = rng.choices(population, weights)[0]
+        address = top(rng) >> (bits - length) << (bits - length)
+        found[(address, length)] = None
+    return list(found)
+
+
+def routes4(count=262_144, seed=1):
+    """Unicast IPv4 prefixes."""
+    return prefixes(count, LENGTHS4, 32, lambda r: r.randrange(1 << 24, 224 << 24), seed)
+
+
+def routes6(count=65_536, seed=2):
+    """IPv6 prefixes in 2000::/3."""
+    return prefixes(count, LENGTHS6, 128, lambda r: 1 << 125 | r.getrandbits(125), seed)
+
+
+def destinations(routes, bits, count, seed):
+    """Distinct random addresses, each below some route."""
+    rng = random.Random(seed)
+    found = {}
+    while len(found) < count:
+        address, length = rng.choice(routes)
+        found[address | rng.getrandbits(bits - length)] = None
+    return list(found)
+
+
+def checksum(header):
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def frame4(dst, size):
+    """A UDP datagram in a frame of `size` bytes, frame check sequence not counted."""
+    length = size - 14
+    header = struct.pack("!BBHHHBBHII", 0x45, 0, length, 0, 0, 64, 17, 0, 0x0A000109, dst)
+    header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
+    udp = struct.pack("!HHHH", 5000, 5001, length - 20, 0)
+    return PCAP_MAC + SOURCE_MAC + b"\x08\x00" + header + udp + bytes(length - 28)
+
+
+def frame6(dst, size):
+    """As `frame4`, over IPv6."""
+    length = size - 14 - 40
+    header = struct.pack("!IHBB", 6 << 28, length, 59, 64)
+    addresses = bytes.fromhex("fd000001000000000000000000000009") + dst.to_bytes(16, "big")
+    return PCAP_MAC + SOURCE_MAC + b"\x86\xdd" + header + addresses + bytes(length)
+
+
+def write_pcap(path, frames):
+    with open(path, "wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for frame in frames:
+            out.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+
+
+def write_all(folder, frames=65_536, size=60):
+    """Tables and captures for every run; a frame of 60 bytes is one of 64 on the wire."""
+    four, six = routes4(), routes6()
+    text4 = [f"{ipaddress.IPv4Address(a)}/{n}" for a, n in four]
+    text6 = [f"{ipaddress.IPv6Address(a)}/{n}" for a, n in six]
+    full6 = [f"{ipaddress.IPv6Address(a).exploded}/{n}" for a, n in six]
+    (folder / "routes4").write_text("".join(f"{p} 1\n" for p in text4))
+    (folder / "routes6").write_text("".join(f"{p} 1\n" for p in text6))
+    (folder / "gateway4").write_text("".join(f"add {p} 10.0.2.254 2\n" for p in text4))
+    (folder / "l3fwd4").write_text("".join(f"R{p} 1\n" for p in text4))
+    (folder / "l3fwd6").write_text("".join(f"R{p} 1\n" for p in full6[:16]))  # not measured; it wants a file
+    to4 = destinations(four, 32, frames, 3)
+    to6 = destinations(six, 128, frames, 4)
+    write_pcap(folder / "in4.pcap", (frame4(a, size) for a in to4))
+    write_pcap(folder / "in6.pcap", (frame6(a, max(size, 60)) for a in to6))
