@@ -11,7 +11,6 @@ mod pad;
 mod paint;
 mod paint_switch;
 mod paint_tee;
-mod print;
 mod pull_null;
 mod push_null;
 mod resize;
@@ -35,7 +34,6 @@ pub const CLASSES: &[Class] = &[
     Class::of::<paint::Paint>(),
     Class::of::<paint_switch::PaintSwitch>(),
     Class::of::<paint_tee::PaintTee>(),
-    Class::of::<print::Print>(),
     Class::of::<pull_null::PullNull>(),
     Class::of::<push_null::PushNull>(),
     Class::of::<resize::Resize>(),

@@ -1,16 +1,24 @@
-//! Classes that read packets from files and write them, as packets or as text.
+//! Classes that read packets from files and write them, as packets or as text, and print lines about them.
 
+mod arp_print;
+mod contents;
 mod file;
 mod from_ip_summary_dump;
+mod ip_print;
 mod pace;
+mod print;
 /// The text format of packets.
 mod summary;
+mod talk;
 mod to_ip_summary_dump;
 
 use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<arp_print::ArpPrint>(),
     Class::of::<from_ip_summary_dump::FromIpSummaryDump>(),
+    Class::of::<ip_print::IpPrint>(),
+    Class::of::<print::Print>(),
     Class::of::<to_ip_summary_dump::ToIpSummaryDump>(),
 ];

@@ -406,7 +406,8 @@ impl<'a> View<'a> {
 
 const SECOND: u64 = 1_000_000_000;
 
-fn push_ether(address: EtherAddr, out: &mut Vec<u8>) -> std::io::Result<()> {
+/// Writes an Ethernet address as `00-0A-95-A6-D9-BC`.
+pub(in crate::dump) fn push_ether(address: EtherAddr, out: &mut Vec<u8>) -> std::io::Result<()> {
     for (i, byte) in address.0.iter().enumerate() {
         let gap = if i > 0 { "-" } else { "" };
         write!(out, "{gap}{byte:02X}")?;

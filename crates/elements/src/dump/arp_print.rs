@@ -1,0 +1,190 @@
+//! Writes a line about each ARP packet, in the manner of tcpdump, to the standard error stream.
+//!
+//! ```click
+//! FromDevice(eth0) -> arp :: Classifier(12/0806, -);
+//! arp[0] -> ARPPrint(arp) -> Discard;
+//! arp[1] -> Discard;
+//! ```
+//!
+//! Packets pass unchanged. They are Ethernet frames, or the network header annotation marks the ARP packet.
+//!
+//! Arguments:
+//!
+//! - `LABEL`: what the line starts with.
+//!
+//! Keyword arguments:
+//!
+//! - `TIMESTAMP`: whether the packet's timestamp is shown. Default true.
+//! - `ETHER`: whether the frame's Ethernet addresses are shown. Default false.
+//! - `OUTFILE`: a file to write to.
+//! - `ACTIVE`: if false, says nothing. Default true.
+
+use super::summary::show::push_ether;
+use super::summary::{Stamp, record};
+use super::talk::{Talk, Target};
+use crate::prelude::*;
+use std::io::Write as _;
+use wire::EtherAddr;
+use wire::arp::{Arp, REPLY, REQUEST};
+
+pub(super) struct Config {
+    label: String,
+    timestamp: bool,
+    ether: bool,
+    active: bool,
+    target: Target,
+}
+
+pub(super) struct ArpPrint {
+    config: Arc<Config>,
+    active: bool,
+    talk: Talk,
+}
+
+const ETHER: usize = 14;
+
+/// Source and destination of a frame, if the packet starts with its header or has it before.
+fn addresses(packet: &Packet) -> Option<(EtherAddr, EtherAddr)> {
+    let frame = packet.mac().unwrap_or(packet.data());
+    let address = |at: usize| Some(EtherAddr(frame.get(at..at + 6)?.try_into().ok()?));
+    Some((address(6)?, address(0)?))
+}
+
+/// The ARP packet in a packet.
+fn arp(packet: &Packet) -> &[u8] {
+    let data = packet.data();
+    if packet.anno().network != 0 {
+        packet.network()
+    } else if data.get(12..ETHER) == Some(&[8, 6]) {
+        &data[ETHER..]
+    } else {
+        data
+    }
+}
+
+impl ArpPrint {
+    fn describe(&mut self, packet: &Packet) {
+        self.talk.start(&self.config.label);
+        let out = &mut self.talk.line;
+        if self.config.timestamp {
+            record::push_time(packet.cold().timestamp as i64, Stamp::Micro, out);
+            out.extend(b": ");
+        }
+        // Writing to a vector cannot fail, here and below.
+        if let Some((src, dst)) = addresses(packet).filter(|_| self.config.ether) {
+            let _ = push_ether(src, out);
+            out.extend(b" > ");
+            let _ = push_ether(dst, out);
+            out.extend(b": ");
+        }
+        let Ok(arp) = Arp::new_checked(arp(packet)) else {
+            out.extend(b"(Not an ARP packet)");
+            return;
+        };
+        let _ = match arp.op() {
+            REQUEST => {
+                let (target, sender) = (arp.target_ip(), arp.sender_ip());
+                write!(out, "arp who-has {target} tell {sender}")
+            }
+            REPLY => {
+                let _ = write!(out, "arp reply {} is-at ", arp.sender_ip());
+                push_ether(arp.sender_ether(), out)
+            }
+            op => write!(out, "arp op {op}"),
+        };
+    }
+}
+
+impl Element for ArpPrint {
+    const CLASS: &'static str = "ARPPrint";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            label: args.optional("LABEL", String::new(), "what the line starts with"),
+            timestamp: args.key("TIMESTAMP", true, "whether the timestamp is shown"),
+            ether: args.key("ETHER", false, "whether Ethernet addresses are shown"),
+            active: args.key("ACTIVE", true, "if false, says nothing"),
+            target: Target::configure(args),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        config.target.initialize()
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> ArpPrint {
+        ArpPrint {
+            active: config.active,
+            talk: config.target.talk(),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if self.active {
+            self.describe(packet);
+            self.talk.say();
+        }
+        Verdict::ON
+    }
+
+    fn take(&mut self, old: ArpPrint) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            self.talk.take(old.talk);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ArpPrint>] = &[
+        Handler::text("active", "whether it writes", |e, _| {
+            Ok(e.active.to_string())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, _| {
+            e.active = engine::units::parse(value)?;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::Bench;
+
+    #[test]
+    fn requests_and_replies_are_told() {
+        let file = std::env::temp_dir().join(format!("ashlar-{}-arp", std::process::id()));
+        let text = format!(
+            "p :: ARPPrint(x, OUTFILE {}, ETHER true) -> out :: Collect",
+            file.display()
+        );
+        let mut bench = Bench::strict(crate::CLASSES, &text);
+        let (a, b) = (
+            EtherAddr([2, 0, 0, 0, 0, 10]),
+            EtherAddr([2, 0, 0, 0, 0, 11]),
+        );
+        let (ip_a, ip_b) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let mut request = [&[0xff; 6][..], &a.0, &[8, 6]].concat();
+        request.extend(wire::arp::packet(
+            REQUEST,
+            (a, ip_a),
+            (EtherAddr::ZERO, ip_b),
+        ));
+        let mut reply = [&a.0[..], &b.0, &[8, 6]].concat();
+        reply.extend(wire::arp::packet(REPLY, (b, ip_b), (a, ip_a)));
+        bench.push("p", &[request, reply, b"abc".to_vec()]);
+        assert_eq!(bench.take("out").len(), 3);
+        drop(bench);
+        let text = std::fs::read_to_string(&file).expect("the file was written");
+        let _ = std::fs::remove_file(file);
+        assert_eq!(
+            text,
+            "x: 0.000000: 02-00-00-00-00-0A > FF-FF-FF-FF-FF-FF: arp who-has 10.0.0.2 tell 10.0.0.1\n\
+             x: 0.000000: 02-00-00-00-00-0B > 02-00-00-00-00-0A: arp reply 10.0.0.2 is-at 02-00-00-00-00-0B\n\
+             x: 0.000000: (Not an ARP packet)\n"
+        );
+    }
+}
