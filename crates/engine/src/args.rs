@@ -31,6 +31,10 @@ pub enum Kind {
     Ip6Net,
     /// An Ethernet address.
     Ether,
+    /// A TCP port.
+    TcpPort,
+    /// A UDP port.
+    UdpPort,
 }
 
 impl Kind {
@@ -41,6 +45,7 @@ impl Kind {
             Kind::Ip6 => &["ip6"],
             Kind::Ip6Net => &["ip6net"],
             Kind::Ether => &["eth", "ether", "ethernet"],
+            Kind::TcpPort | Kind::UdpPort => &[],
         }
     }
 }
@@ -61,6 +66,23 @@ impl Names {
         for value in values {
             for (kind, value) in entries(value) {
                 self.insert(name, kind, value);
+            }
+        }
+    }
+
+    /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Words
+    /// that are none are left to PortInfo itself to complain of.
+    pub fn insert_port_entry(&mut self, entry: &str) {
+        let words: Vec<&str> = text::words(entry).into_iter().map(|r| &entry[r]).collect();
+        let [name, port, aliases @ ..] = words.as_slice() else {
+            return;
+        };
+        let Some((port, kinds)) = port_entry(port) else {
+            return;
+        };
+        for name in [name].into_iter().chain(aliases) {
+            for &kind in kinds {
+                self.insert(name, kind, port.to_string());
             }
         }
     }
@@ -86,6 +108,19 @@ impl Names {
             .get(&(bare.unwrap_or(name).to_owned(), kind))
             .map(String::as_str)
     }
+}
+
+/// What the port of a PortInfo entry stands for: `80` for both protocols, `80/tcp` or `80/udp` for one.
+pub fn port_entry(value: &str) -> Option<(u16, &'static [Kind])> {
+    let (port, kinds): (_, &[Kind]) = match value.split_once('/') {
+        None | Some((_, "tcp,udp" | "udp,tcp")) => {
+            (value.split('/').next()?, &[Kind::TcpPort, Kind::UdpPort])
+        }
+        Some((port, "tcp")) => (port, &[Kind::TcpPort]),
+        Some((port, "udp")) => (port, &[Kind::UdpPort]),
+        Some(_) => return None,
+    };
+    Some((port.parse().ok()?, kinds))
 }
 
 /// What a word of an AddressInfo entry gives: `10.0.0.1/8` is an address and a prefix.

@@ -26,6 +26,7 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
+use super::expr::View;
 use super::pattern;
 use super::program::Program;
 use crate::prelude::*;
@@ -63,15 +64,9 @@ impl Element for Classifier {
             );
             patterns.truncate(255);
         }
-        let program = Program::compile(&patterns).or_else(|| {
-            args.error_in_whole(
-                "the patterns take too many decisions",
-                "split them over several Classifiers",
-            );
-            Program::compile(&[])
-        });
+        let rules: Vec<_> = (0..=u8::MAX).map(Some).zip(patterns).collect();
         Config {
-            program: program.expect("no patterns take no decisions"),
+            program: Program::compile(&rules),
             patterns: given.into_iter().map(|arg| arg.raw).collect(),
         }
     }
@@ -82,7 +77,7 @@ impl Element for Classifier {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.0.program.run(packet.data()) {
+        match self.0.program.run(&View::of_data(packet.data())) {
             Some(output) => Verdict::out(output),
             None => Verdict::drop(NO_MATCH),
         }

@@ -1,8 +1,22 @@
 mod classifier;
+mod expr;
+mod ip_classifier;
+mod ip_filter;
+mod ip_lexer;
+mod ip_names;
+mod ip_pattern;
+#[cfg(test)]
+mod ip_pattern_tests;
+mod ip_primitive;
 mod pattern;
 mod program;
+mod rules;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<classifier::Classifier>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<classifier::Classifier>(),
+    Class::of::<ip_classifier::IPClassifier>(),
+    Class::of::<ip_filter::IPFilter>(),
+];

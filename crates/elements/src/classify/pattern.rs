@@ -1,18 +1,18 @@
-//! Click's pattern language: `12/0806 20/0001`, `!12/0800`, `30/c0a8%ffff`, `33/?1`, `-`.
+//! Classifier's pattern language: `12/0806 20/0001`, `!12/0800`, `30/c0a8%ffff`, `33/?1`, `-`.
 
-use super::program::{Pattern, Test};
+use super::expr::{Base, Expr, Within, bytes_are};
 
 /// Parses a pattern. The error is a sentence, and what to do.
-pub(super) fn parse(words: &[String]) -> Result<Pattern, (String, &'static str)> {
-    let mut pattern = Pattern::default();
+pub(super) fn parse(words: &[String]) -> Result<Expr<Within>, (String, &'static str)> {
     if let [all] = words
         && all == "-"
     {
-        return Ok(pattern);
+        return Ok(Expr::TRUE);
     }
     if words.is_empty() {
         return Err(("the pattern is empty".to_owned(), "write `-` to match all"));
     }
+    let mut clauses = Vec::new();
     let mut not = false;
     for word in words {
         let clause = match word.strip_prefix('!') {
@@ -25,12 +25,8 @@ pub(super) fn parse(words: &[String]) -> Result<Pattern, (String, &'static str)>
         if clause.is_empty() {
             continue;
         }
-        let tests = parse_clause(clause)?;
-        if not {
-            pattern.never.push(tests);
-        } else {
-            tests.into_iter().for_each(|test| pattern.require(test));
-        }
+        let clause = parse_clause(clause)?;
+        clauses.push(if not { clause.negate() } else { clause });
         not = false;
     }
     if not {
@@ -39,29 +35,32 @@ pub(super) fn parse(words: &[String]) -> Result<Pattern, (String, &'static str)>
             "write the clause that must not match behind it",
         ));
     }
-    Ok(pattern)
+    Ok(Expr::all(clauses))
 }
 
 const FORM: &str = "a clause is OFFSET/VALUE or OFFSET/VALUE%MASK, as in 12/0800: \
                     the offset decimal, the others an even number of hex digits or `?`";
 
-/// The tests, word by word, of one clause.
-fn parse_clause(clause: &str) -> Result<Vec<Test>, (String, &'static str)> {
+/// The bytes that one clause asks for.
+fn parse_clause(clause: &str) -> Result<Expr<Within>, (String, &'static str)> {
     let wrong = |what: &str| (format!("in `{clause}` {what}"), FORM);
     let (offset, value) = clause
         .split_once('/')
         .ok_or_else(|| wrong("there is no `/`"))?;
-    let offset: usize = offset
+    let offset: u16 = offset
         .parse()
         .ok()
-        .filter(|&o| o < 65_536)
-        .ok_or_else(|| wrong("the offset is no number below 65536"))?;
+        .filter(|&o| o < 65_000)
+        .ok_or_else(|| wrong("the offset is no number below 65000"))?;
     let (value, mask) = match value.split_once('%') {
         Some((value, mask)) => (value, Some(mask)),
         None => (value, None),
     };
     if value.is_empty() || !value.len().is_multiple_of(2) {
         return Err(wrong("the value has no even number of digits"));
+    }
+    if value.len() > 1024 {
+        return Err(wrong("the value is longer than 512 bytes"));
     }
     if mask.is_some_and(|m| m.len() != value.len()) {
         return Err(wrong("the mask is not as long as the value"));
@@ -70,7 +69,7 @@ fn parse_clause(clause: &str) -> Result<Vec<Test>, (String, &'static str)> {
         b'?' => Some((0, 0)),
         _ => char::from(c).to_digit(16).map(|d| (d as u8, 0xf)),
     };
-    let mut tests: Vec<Test> = Vec::new();
+    let mut bytes = vec![(0, 0); value.len() / 2];
     for (i, digit) in value.bytes().enumerate() {
         let (value, known) = nibble(digit).ok_or_else(|| wrong("the value is not in hex"))?;
         let masked = match mask {
@@ -80,63 +79,56 @@ fn parse_clause(clause: &str) -> Result<Vec<Test>, (String, &'static str)> {
             }
             None => 0xf,
         };
-        let at = offset + i / 2;
-        let word = at & !3;
-        let shift = 8 * (3 - (at & 3)) + if i % 2 == 0 { 4 } else { 0 };
-        let mask = u32::from(known & masked) << shift;
-        let value = u32::from(value) << shift & mask;
-        match tests.last_mut().filter(|t| t.offset == word) {
-            Some(test) => {
-                test.mask |= mask;
-                test.value |= value;
-            }
-            None => tests.push(Test {
-                offset: word,
-                mask,
-                value,
-            }),
-        }
+        let byte = &mut bytes[i / 2];
+        *byte = (byte.0 << 4 | value, byte.1 << 4 | known & masked);
     }
-    tests.retain(|t| t.mask != 0);
-    Ok(tests)
+    let (value, mask): (Vec<u8>, Vec<u8>) = bytes.into_iter().unzip();
+    Ok(bytes_are(Base::Start, offset, &value, &mask))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::expr::{View, Word};
     use super::*;
 
-    fn parse(text: &str) -> Result<Pattern, (String, &'static str)> {
+    fn parse(text: &str) -> Result<Expr<Within>, (String, &'static str)> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         super::parse(&words)
     }
 
     #[test]
     fn clauses_become_tests_of_aligned_words() {
-        let test = |offset, mask, value| Test {
-            offset,
-            mask,
-            value,
+        let test = |offset, mask, value| {
+            Expr::Leaf(Within {
+                word: Word {
+                    base: Base::Start,
+                    offset,
+                },
+                mask,
+                lo: value,
+                hi: value,
+                outside: false,
+            })
         };
-        let pattern = parse("12/0806 20/0001").unwrap();
         assert_eq!(
-            pattern.all,
-            [
+            parse("12/0806 20/0001").unwrap(),
+            Expr::And(vec![
                 test(12, 0xffff_0000, 0x0806_0000),
                 test(20, 0xffff_0000, 0x0001_0000)
-            ]
+            ])
         );
-        let pattern = parse("3/aabbcc 1/?1%f1").unwrap();
         assert_eq!(
-            pattern.all,
-            [
-                test(0, 0x0001_00ff, 0x0001_00aa),
+            parse("3/aabbcc").unwrap(),
+            Expr::And(vec![
+                test(0, 0x0000_00ff, 0x0000_00aa),
                 test(4, 0xffff_0000, 0xbbcc_0000)
-            ]
+            ])
         );
-        let pattern = parse("!3/aabb ! 0/??").unwrap();
-        assert!(pattern.all.is_empty());
-        assert_eq!(pattern.never[0].len(), 2);
-        assert_eq!(parse("-").unwrap(), Pattern::default());
+        assert_eq!(parse("1/?1%f1").unwrap(), test(0, 0x0001_0000, 0x0001_0000));
+        assert_eq!(parse("-").unwrap(), Expr::TRUE);
+        let holds = |text: &str, data: &[u8]| parse(text).unwrap().holds(&View::of_data(data));
+        assert!(holds("!0/aabb", &[0xaa]) && holds("!0/aabb", &[0xaa, 0xbc]));
+        assert!(!holds("! 0/aabb", &[0xaa, 0xbb]) && !holds("!0/??", &[0xaa]));
     }
 
     #[test]

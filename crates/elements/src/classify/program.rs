@@ -1,144 +1,221 @@
-//! Patterns compiled to decisions: from the root, one test after the other to an output.
+//! Patterns compiled to decisions: from the root, one test after the other to an outcome.
 //!
 //! A test compares some bits of four bytes. After each answer, what it says about the tests that
 //! are left is used: those that must now hold or fail are never made, and patterns that can no
-//! longer match are gone. Equal remainders share their decisions. A test of bytes behind the end of
-//! the packet fails.
+//! longer match are gone. Equal remainders share their decisions. Where that would take too many
+//! decisions, the patterns are decided one after the other, each test where it is written.
+//!
+//! A range of values is asked for by the prefixes that cover it, or by those that cover the rest. A
+//! test of bytes behind the end of the packet fails, except in the second case: then what was asked
+//! for fails.
 
+use super::expr::{Expr, View, Within, Word, bytes_of};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Compares the bits of `mask` in the four bytes at `offset` with `value`.
+/// Compares the bits of `mask` in a word with `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Test {
-    /// A multiple of 4.
-    pub(super) offset: usize,
+    pub(super) word: Word,
     pub(super) mask: u32,
     /// Nothing outside the mask.
     pub(super) value: u32,
+    /// Bytes of the word that the packet must have.
+    pub(super) need: u8,
+    /// The answer where it has fewer.
+    pub(super) short: bool,
 }
 
 impl Test {
-    /// Bytes that a packet must have for the test to hold.
+    /// Bytes from the base on that a packet must have.
     fn needs(self) -> usize {
-        self.offset + 4 - self.mask.trailing_zeros().min(31) as usize / 8
+        usize::from(self.word.offset) + usize::from(self.need)
     }
 
     #[inline]
-    fn holds(self, data: &[u8]) -> bool {
-        match data.get(self.offset..self.offset + 4) {
+    fn holds(self, view: &View) -> bool {
+        let at = usize::from(self.word.offset);
+        match view.from(self.word.base).get(at..at + 4) {
             Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]) & self.mask == self.value,
-            _ => self.holds_at_end(data),
+            _ => self.holds_at_end(view),
         }
     }
 
     #[cold]
-    fn holds_at_end(self, data: &[u8]) -> bool {
-        let mut word = [0; 4];
-        let rest = data.get(self.offset..).unwrap_or(&[]);
-        word.iter_mut().zip(rest).for_each(|(w, b)| *w = *b);
-        data.len() >= self.needs() && u32::from_be_bytes(word) & self.mask == self.value
+    fn holds_at_end(self, view: &View) -> bool {
+        let (word, len) = self.word.read(view);
+        match len < usize::from(self.need) {
+            true => self.short,
+            false => word & self.mask == self.value,
+        }
     }
 
     /// What `answer` to `asked` leaves of this test.
-    fn after(self, asked: Test, answer: bool) -> After {
+    fn after(self, asked: Test, answer: bool) -> Expr<Test> {
+        if self == asked {
+            return if answer { Expr::TRUE } else { Expr::FALSE };
+        }
+        if self.word != asked.word || self.short || asked.short {
+            return Expr::Leaf(self);
+        }
         let common = self.mask & asked.mask;
         let agree = (self.value ^ asked.value) & common == 0;
-        if self.offset != asked.offset {
-            After::Open(self)
-        } else if answer && !agree {
-            After::False
-        } else if answer && common == self.mask {
-            After::True
+        if answer && !agree {
+            Expr::FALSE
+        } else if answer && common == self.mask && self.need <= asked.need {
+            Expr::TRUE
         } else if answer {
-            After::Open(Test {
+            Expr::Leaf(Test {
                 mask: self.mask & !common,
                 value: self.value & !common,
                 ..self
             })
-        } else if agree && common == asked.mask {
-            After::False // it asks for the same, and perhaps for more
+        } else if agree && common == asked.mask && self.need >= asked.need {
+            Expr::FALSE // it asks for the same, and for more
         } else {
-            After::Open(self)
+            Expr::Leaf(self)
         }
     }
 }
 
-enum After {
-    True,
-    False,
-    Open(Test),
+/// The prefixes that cover the values from `lo` to `hi`: value and mask of each.
+fn cover(lo: u32, hi: u32) -> Vec<(u32, u32)> {
+    let (mut at, end) = (u64::from(lo), u64::from(hi) + 1);
+    let mut blocks = Vec::new();
+    while at < end {
+        let aligned = at.trailing_zeros().min(32);
+        let room = 63 - (end - at).leading_zeros();
+        let size = 1u64 << aligned.min(room);
+        blocks.push((at as u32, !((size - 1) as u32)));
+        at += size;
+    }
+    blocks
 }
 
-/// A pattern: tests that must all hold, and sets of tests of which one at least must fail.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct Pattern {
-    pub(super) all: Vec<Test>,
-    pub(super) never: Vec<Vec<Test>>,
-}
-
-impl Pattern {
-    /// Adds a test that must hold; one of the same word becomes part of it.
-    pub(super) fn require(&mut self, test: Test) {
-        let same = |t: &&mut Test| {
-            t.offset == test.offset && (t.value ^ test.value) & t.mask & test.mask == 0
+/// Tests that ask whether a word's bits lie in a range.
+fn lower(within: &Within) -> Expr<Test> {
+    let Within {
+        word,
+        mask,
+        lo,
+        hi,
+        outside,
+    } = *within;
+    let need = bytes_of(mask) as u8;
+    // Bits below the mask are zero in what is compared, so a range may end behind them.
+    let below = match mask {
+        0 => u32::MAX,
+        _ => (1u32 << mask.trailing_zeros()) - 1,
+    };
+    let blocks = |lo: u32, hi: u32, short| -> Vec<Expr<Test>> {
+        let possible = cover(lo, hi).into_iter().filter(|(v, m)| {
+            // A value with bits outside the mask is none that the masked word can have.
+            v & m & !mask & !below == 0
+        });
+        let test = |(value, prefix): (u32, u32)| Test {
+            word,
+            mask: mask & prefix,
+            value: value & mask & prefix,
+            need,
+            short,
         };
-        match self.all.iter_mut().find(same) {
-            Some(t) => {
-                t.mask |= test.mask;
-                t.value |= test.value;
+        possible.map(test).map(Expr::Leaf).collect()
+    };
+    let all = u32::MAX;
+    let (lo, hi) = (lo, hi | below);
+    let rest = |short| {
+        let mut rest = match lo {
+            0 => Vec::new(),
+            _ => blocks(0, lo - 1, short),
+        };
+        if hi < all {
+            rest.extend(blocks(hi + 1, all, short));
+        }
+        rest
+    };
+    let (inside, others) = match outside {
+        false => (blocks(lo, hi, false), rest(true)),
+        true => (rest(false), blocks(lo, hi, true)),
+    };
+    let is_direct = inside.len() <= others.len();
+    match (is_direct, inside.is_empty(), others.is_empty()) {
+        (_, true, _) => Expr::FALSE,
+        (_, _, true) => Expr::Leaf(Test {
+            // It can only fail for want of bytes.
+            word,
+            mask: 0,
+            value: 0,
+            need,
+            short: false,
+        }),
+        (true, ..) => Expr::any(inside),
+        (false, ..) => Expr::any(others).negate(),
+    }
+}
+
+impl Expr<Test> {
+    /// Tests of one word that must all hold become one.
+    fn merged(self) -> Expr<Test> {
+        match self {
+            Expr::And(parts) => {
+                let mut kept: Vec<Expr<Test>> = Vec::new();
+                for part in parts.into_iter().map(Expr::merged) {
+                    let Expr::Leaf(test) = part else {
+                        kept.push(part);
+                        continue;
+                    };
+                    let twin = kept.iter_mut().find_map(|e| match e {
+                        Expr::Leaf(t) if t.word == test.word && !t.short && !test.short => Some(t),
+                        _ => None,
+                    });
+                    match twin {
+                        Some(t) if (t.value ^ test.value) & t.mask & test.mask != 0 => {
+                            return Expr::FALSE;
+                        }
+                        Some(t) => {
+                            t.mask |= test.mask;
+                            t.value |= test.value;
+                            t.need = t.need.max(test.need);
+                        }
+                        None => kept.push(Expr::Leaf(test)),
+                    }
+                }
+                Expr::all(kept)
             }
-            None => self.all.push(test),
+            Expr::Or(parts) => Expr::any(parts.into_iter().map(Expr::merged).collect::<Vec<_>>()),
+            Expr::Not(inner) => inner.merged().negate(),
+            leaf => leaf,
         }
     }
 
     fn next_test(&self) -> Option<Test> {
-        let first = self.all.first();
-        first
-            .or(self.never.first().and_then(|set| set.first()))
-            .copied()
+        match self {
+            Expr::Leaf(test) => Some(*test),
+            Expr::Not(inner) => inner.next_test(),
+            Expr::And(parts) | Expr::Or(parts) => parts.first()?.next_test(),
+        }
     }
 
-    /// What an answer leaves of the pattern; `None` if it cannot match any more.
-    fn after(&self, asked: Test, answer: bool) -> Option<Pattern> {
-        let mut left = Pattern::default();
-        for test in &self.all {
-            match test.after(asked, answer) {
-                After::True => {}
-                After::False => return None,
-                After::Open(test) => left.all.push(test),
-            }
+    fn size(&self) -> usize {
+        match self {
+            Expr::Leaf(_) => 1,
+            Expr::Not(inner) => inner.size(),
+            Expr::And(parts) | Expr::Or(parts) => 1 + parts.iter().map(Expr::size).sum::<usize>(),
         }
-        for set in &self.never {
-            let mut open = Vec::new();
-            let mut fails = false;
-            for test in set {
-                match test.after(asked, answer) {
-                    After::True => {}
-                    After::False => fails = true,
-                    After::Open(test) => open.push(test),
-                }
-            }
-            if fails {
-                continue;
-            }
-            if open.is_empty() {
-                return None;
-            }
-            left.never.push(open);
-        }
-        Some(left)
     }
 }
 
+/// What becomes of a packet: it leaves by an output, or (`None`) nowhere.
+pub(super) type Outcome = Option<u8>;
+
+/// A pattern and what happens to the packets that it is the first to match.
+pub(super) type Rule<L> = (Outcome, Expr<L>);
+
 /// Where a decision leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    Step(u16),
-    /// The pattern of this number matches.
-    Match(u8),
-    /// No pattern does.
-    Nothing,
+enum Next {
+    Step(u32),
+    End(Outcome),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,78 +232,134 @@ pub(super) struct Program {
     first: Next,
 }
 
-type Remainder = Vec<(u8, Pattern)>;
+/// Tests looked at while deciding, at most, before patterns are decided one after the other.
+const EFFORT: usize = 300_000;
 
 impl Program {
-    /// Compiles patterns, the first that matches to be chosen; `None` if that would take more than
-    /// 65,000 decisions. There are at most 256 patterns.
-    pub(super) fn compile(patterns: &[Pattern]) -> Option<Program> {
+    /// Compiles patterns, the first that matches to be chosen.
+    pub(super) fn compile(rules: &[Rule<Within>]) -> Program {
+        let rules: Vec<Rule<Test>> = rules
+            .iter()
+            .map(|(outcome, expr)| (*outcome, expr.map(&mut lower).merged()))
+            .collect();
         let mut program = Program {
             steps: Vec::new(),
-            first: Next::Nothing,
+            first: Next::End(None),
         };
-        let all = (0..=255).zip(patterns.iter().cloned()).filter(|(_, p)| {
-            // A set without tests always holds, so its pattern never does.
-            p.never.iter().all(|set| !set.is_empty())
-        });
-        program.first = program.decide(all.collect(), &mut HashMap::new())?;
-        Some(program)
+        let effort = &mut EFFORT.clone();
+        match program.decide(rules.clone(), &mut HashMap::new(), effort) {
+            Some(first) => program.first = first,
+            None => program.chain(&rules),
+        }
+        program
     }
 
     fn decide(
         &mut self,
-        mut left: Remainder,
-        known: &mut HashMap<Remainder, Next>,
+        mut left: Vec<Rule<Test>>,
+        known: &mut HashMap<Vec<Rule<Test>>, Next>,
+        effort: &mut usize,
     ) -> Option<Next> {
+        left.retain(|(_, e)| e.known() != Some(false));
         // What stands behind a pattern that matches is never reached.
-        if let Some(sure) = left.iter().position(|(_, p)| p.next_test().is_none()) {
+        if let Some(sure) = left.iter().position(|(_, e)| e.known() == Some(true)) {
             left.truncate(sure + 1);
         }
-        let Some((number, first)) = left.first() else {
-            return Some(Next::Nothing);
+        let Some((outcome, first)) = left.first() else {
+            return Some(Next::End(None));
         };
         let Some(test) = first.next_test() else {
-            return Some(Next::Match(*number));
+            return Some(Next::End(*outcome));
         };
         if let Some(next) = known.get(&left) {
             return Some(*next);
         }
-        let at = u16::try_from(self.steps.len())
-            .ok()
-            .filter(|&n| n < 65_000)?;
+        *effort = effort.checked_sub(left.iter().map(|(_, e)| e.size()).sum())?;
+        let at = self.steps.len();
         self.steps.push(Step {
             test,
-            yes: Next::Nothing,
-            no: Next::Nothing,
+            yes: Next::End(None),
+            no: Next::End(None),
         });
         for answer in [true, false] {
             let after = left
                 .iter()
-                .filter_map(|(n, p)| Some((*n, p.after(test, answer)?)));
-            let next = self.decide(after.collect(), known)?;
-            let step = &mut self.steps[usize::from(at)];
+                .map(|(outcome, e)| (*outcome, e.map(&mut |t| t.after(test, answer))));
+            let next = self.decide(after.collect(), known, effort)?;
+            let step = &mut self.steps[at];
             *(if answer { &mut step.yes } else { &mut step.no }) = next;
         }
-        known.insert(left, Next::Step(at));
-        Some(Next::Step(at))
+        let next = match self.steps[at] {
+            // An answer that changes nothing; only the last step can be taken back.
+            Step { yes, no, .. } if yes == no && at + 1 == self.steps.len() => {
+                self.steps.pop();
+                yes
+            }
+            _ => Next::Step(at as u32),
+        };
+        known.insert(left, next);
+        Some(next)
     }
 
-    /// The number of the first pattern that matches.
+    /// Every pattern where it stands: as long as what was written.
+    fn chain(&mut self, rules: &[Rule<Test>]) {
+        self.steps.clear();
+        let mut next = Next::End(None);
+        for (outcome, expr) in rules.iter().rev() {
+            next = self.chain_one(expr, Next::End(*outcome), next);
+        }
+        // Steps were made from the last to the first.
+        self.steps.reverse();
+        let last = self.steps.len().saturating_sub(1) as u32;
+        let turn = |next: Next| match next {
+            Next::Step(at) => Next::Step(last - at),
+            end => end,
+        };
+        for step in &mut self.steps {
+            (step.yes, step.no) = (turn(step.yes), turn(step.no));
+        }
+        self.first = turn(next);
+    }
+
+    fn chain_one(&mut self, expr: &Expr<Test>, yes: Next, no: Next) -> Next {
+        match expr {
+            Expr::Leaf(test) => {
+                self.steps.push(Step {
+                    test: *test,
+                    yes,
+                    no,
+                });
+                Next::Step(self.steps.len() as u32 - 1)
+            }
+            Expr::Not(inner) => self.chain_one(inner, no, yes),
+            Expr::And(parts) => {
+                let mut parts = parts.iter().rev();
+                parts
+                    .by_ref()
+                    .fold(yes, |yes, p| self.chain_one(p, yes, no))
+            }
+            Expr::Or(parts) => {
+                let mut parts = parts.iter().rev();
+                parts.by_ref().fold(no, |no, p| self.chain_one(p, yes, no))
+            }
+        }
+    }
+
+    /// What becomes of a packet.
     #[inline]
-    pub(super) fn run(&self, data: &[u8]) -> Option<u8> {
+    pub(super) fn run(&self, view: &View) -> Outcome {
         let mut next = self.first;
         loop {
             match next {
                 Next::Step(at) => {
-                    let step = &self.steps[usize::from(at)];
-                    next = if step.test.holds(data) {
+                    let step = &self.steps[at as usize];
+                    next = if step.test.holds(view) {
                         step.yes
                     } else {
                         step.no
                     };
                 }
-                Next::Match(number) => return Some(number),
-                Next::Nothing => return None,
+                Next::End(outcome) => return outcome,
             }
         }
     }
@@ -236,108 +369,114 @@ impl fmt::Display for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Next::Step(at) => write!(f, "step {at}"),
-            Next::Match(number) => write!(f, "[{number}]"),
-            Next::Nothing => f.write_str("[X]"),
+            Next::End(Some(output)) => write!(f, "[{output}]"),
+            Next::End(None) => f.write_str("[X]"),
         }
     }
 }
 
-/// As Click prints it.
+/// As Click prints it. Offsets from the transport header are marked `t`, from the MAC header `m`.
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.steps.is_empty() {
             writeln!(f, "all->{}", self.first)?;
         }
         for (at, Step { test, yes, no }) in self.steps.iter().enumerate() {
-            let Test {
-                offset,
-                mask,
-                value,
-            } = test;
+            let base = ["", "t", "m"][test.word.base as usize];
+            let place = format!("{base}{}", test.word.offset);
+            let (value, mask) = (test.value, test.mask);
             writeln!(
                 f,
-                "{at:2} {offset:3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}"
+                "{at:2} {place:>3}/{value:08x}%{mask:08x}  yes->{yes}  no->{no}"
             )?;
         }
-        let safe = self.steps.iter().map(|s| s.test.needs()).max().unwrap_or(0);
+        let from_start = self.steps.iter().map(|s| s.test);
+        let from_start = from_start.filter(|t| t.word.base as usize == 0);
+        let safe = from_start.map(Test::needs).max().unwrap_or(0);
         write!(f, "safe length {safe}\nalignment offset 0\n")
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::expr::Base;
     use super::*;
     use testkit::Rng;
 
-    fn matches(pattern: &Pattern, data: &[u8]) -> bool {
-        pattern.all.iter().all(|t| t.holds(data))
-            && pattern
-                .never
-                .iter()
-                .all(|set| set.iter().any(|t| !t.holds(data)))
-    }
-
-    fn random_test(rng: &mut Rng) -> Test {
+    fn random_leaf(rng: &mut Rng) -> Expr<Within> {
         let mask = *rng.pick(&[
             0xff00_0000,
             0x00ff_0000,
             0xffff_0000,
             0x0000_00f0,
+            0x0001_0100,
             0xffff_ffff,
         ]);
-        let byte = rng.below(2) as u32;
-        Test {
-            offset: 4 * rng.below(3),
+        let value = |rng: &mut Rng| (rng.below(3) as u32 * 0x0101_0101) & mask;
+        let (a, b) = (value(rng), value(rng));
+        Expr::Leaf(Within {
+            word: Word {
+                base: *rng.pick(&[Base::Start, Base::Transport]),
+                offset: 4 * rng.below(3) as u16,
+            },
             mask,
-            value: (byte * 0x0101_0101) & mask,
+            lo: a.min(b),
+            hi: if rng.one_in(2) { a.min(b) } else { a.max(b) },
+            outside: rng.one_in(3),
+        })
+    }
+
+    fn random_expr(rng: &mut Rng, depth: usize) -> Expr<Within> {
+        let parts = |rng: &mut Rng| -> Vec<_> {
+            let n = rng.below(4);
+            (0..n).map(|_| random_expr(rng, depth - 1)).collect()
+        };
+        match rng.below(if depth == 0 { 1 } else { 4 }) {
+            0 => random_leaf(rng),
+            1 => random_expr(rng, depth - 1).negate(),
+            2 => Expr::all(parts(rng)),
+            _ => Expr::any(parts(rng)),
         }
     }
 
+    fn random_rules(rng: &mut Rng) -> Vec<Rule<Within>> {
+        let rule = |rng: &mut Rng| {
+            let outcome = Some(rng.below(4) as u8).filter(|&o| o < 3);
+            (outcome, random_expr(rng, 2))
+        };
+        (0..rng.range(1..7)).map(|_| rule(rng)).collect()
+    }
+
+    fn random_bytes(rng: &mut Rng) -> Vec<u8> {
+        let len = rng.below(14);
+        (0..len).map(|_| rng.below(3) as u8).collect()
+    }
+
     #[test]
-    fn the_program_decides_as_the_patterns_one_by_one() {
+    fn a_program_decides_as_the_patterns_one_by_one_whether_deciding_or_chained() {
         let mut rng = Rng::seed(3);
-        for _ in 0..500 {
-            let patterns: Vec<Pattern> = (0..rng.range(1..8))
-                .map(|_| {
-                    let mut pattern = Pattern::default();
-                    for _ in 0..rng.below(4) {
-                        pattern.require(random_test(&mut rng));
-                    }
-                    for _ in 0..rng.below(2) {
-                        let set = (0..rng.range(1..3)).map(|_| random_test(&mut rng));
-                        pattern.never.push(set.collect());
-                    }
-                    pattern
-                })
-                .collect();
-            let program = Program::compile(&patterns).expect("it is small");
-            for _ in 0..200 {
-                let len = rng.below(14);
-                let data: Vec<u8> = (0..len).map(|_| rng.below(2) as u8).collect();
-                let first = patterns.iter().position(|p| matches(p, &data));
-                assert_eq!(
-                    program.run(&data).map(usize::from),
-                    first,
-                    "{patterns:?}\n{program}\n{data:?}"
-                );
+        for _ in 0..600 {
+            let rules = random_rules(&mut rng);
+            let program = Program::compile(&rules);
+            let mut chain = program.clone();
+            let lowered: Vec<_> = rules.iter().map(|(o, e)| (*o, e.map(&mut lower))).collect();
+            chain.chain(&lowered);
+            for _ in 0..150 {
+                let (start, transport) = (random_bytes(&mut rng), random_bytes(&mut rng));
+                let view = View([&start, &transport, &[]]);
+                let first = rules.iter().find(|(_, e)| e.holds(&view));
+                let first = first.and_then(|(o, _)| *o);
+                assert_eq!(program.run(&view), first, "{rules:?}\n{program}\n{view:?}");
+                assert_eq!(chain.run(&view), first, "{rules:?}\n{chain}\n{view:?}");
             }
         }
     }
 
     #[test]
     fn no_way_through_asks_the_same_twice() {
-        let mut rng = Rng::seed(4);
-        let patterns: Vec<Pattern> = (0..40)
-            .map(|_| {
-                let mut pattern = Pattern::default();
-                (0..3).for_each(|_| pattern.require(random_test(&mut rng)));
-                pattern
-            })
-            .collect();
-        let program = Program::compile(&patterns).expect("it is small");
         fn walk(program: &Program, next: Next, asked: &mut Vec<Test>) {
             if let Next::Step(at) = next {
-                let step = program.steps[usize::from(at)];
+                let step = program.steps[at as usize];
                 assert!(!asked.contains(&step.test), "{program}");
                 asked.push(step.test);
                 walk(program, step.yes, asked);
@@ -345,6 +484,43 @@ mod tests {
                 asked.pop();
             }
         }
-        walk(&program, program.first, &mut Vec::new());
+        let mut rng = Rng::seed(4);
+        for _ in 0..20 {
+            let program = Program::compile(&random_rules(&mut rng));
+            walk(&program, program.first, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn patterns_that_would_take_too_many_decisions_are_chained() {
+        let byte = |offset: u16, value: u32| {
+            Expr::Leaf(Within {
+                word: Word {
+                    base: Base::Start,
+                    offset: 4 * offset,
+                },
+                mask: u32::MAX,
+                lo: value,
+                hi: value,
+                outside: false,
+            })
+        };
+        let rules: Vec<_> = (0..400)
+            .map(|i| {
+                let mut rng = Rng::seed(i);
+                let parts = (0..3).map(|_| byte(rng.below(12) as u16, rng.below(60) as u32));
+                (Some((i % 200) as u8), Expr::all(parts.collect::<Vec<_>>()))
+            })
+            .collect();
+        let program = Program::compile(&rules);
+        assert!(program.steps.len() <= 1200, "{}", program.steps.len());
+        let mut rng = Rng::seed(7);
+        for _ in 0..2000 {
+            let words = (0..12).flat_map(|_| (rng.below(60) as u32).to_be_bytes());
+            let bytes: Vec<u8> = words.collect();
+            let view = View::of_data(&bytes);
+            let first = rules.iter().find(|(_, e)| e.holds(&view));
+            assert_eq!(program.run(&view), first.and_then(|(o, _)| *o));
+        }
     }
 }

@@ -1,5 +1,6 @@
 mod address_info;
 mod alignment_info;
+mod port_info;
 mod static_thread_sched;
 
 use engine::element::Class;
@@ -8,5 +9,6 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<address_info::AddressInfo>(),
     Class::of::<alignment_info::AlignmentInfo>(),
+    Class::of::<port_info::PortInfo>(),
     Class::of::<static_thread_sched::StaticThreadSched>(),
 ];

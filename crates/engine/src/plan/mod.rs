@@ -387,6 +387,11 @@ fn names(router: &Router, options: &Options) -> (Names, Vec<String>) {
             names.insert_entry(&element.config.text[range]);
         }
     }
+    for element in router.elements.iter().filter(|e| e.class == "PortInfo") {
+        for range in lang::args::split(&element.config.text) {
+            names.insert_port_entry(&element.config.text[range]);
+        }
+    }
     let text = router.elements.iter().map(|e| e.config.text.as_str());
     for word in
         text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))

@@ -1,0 +1,176 @@
+//! Sorts IPv4 packets by their contents: each pattern has an output.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> c :: IPClassifier(10.0.0.0/24 and syn, dst tcp port www or https, icmp type echo, -);
+//! c[0] -> Discard;   // connections that begin, from or to the net
+//! c[1] -> Discard;   // to web servers
+//! c[2] -> Discard;   // pings
+//! c[3] -> Discard;   // everything else
+//! ```
+//!
+//! A packet leaves by the output of the first pattern that matches it; if none does it is dropped
+//! (`no_match`). Patterns are made of primitives:
+//!
+//! - `[DIR] host ADDRESS`, `[DIR] net PREFIX` (also `net ADDRESS mask MASK`): DIR is `src`, `dst`,
+//!   `src or dst` (which is meant if it is left out) or `src and dst`.
+//! - `[DIR] [tcp | udp] port PORT`: a number or a name, see PortInfo. Without a protocol, TCP or UDP.
+//! - `ip proto PROTO`, `ip vers`, `ip hl`, `ip tos`, `ip dscp`, `ip len`, `ip id`, `ip ttl` with a
+//!   number: fields of the IP header. `ip ect`, `ip ce`: ECN (RFC 3168). `ip frag`, `ip unfrag`: whether
+//!   it is a fragment.
+//! - `tcp opt FLAG`: a flag of the TCP header is set: `syn`, `fin`, `ack`, `rst`, `psh`, `urg`, `ece`
+//!   or `cwr`. `tcp win WINDOW`. `icmp type TYPE`: a number or a name.
+//! - `ip[POS:LEN] VALUE`, `transp[POS:LEN] VALUE`, `tcp[POS] VALUE`: 1 to 4 bytes of a header.
+//! - `[DIR] ether host ADDRESS`: the MAC header must be marked.
+//! - `true`, `false`. A pattern `-`, `any` or `all` matches everything, `none` nothing.
+//!
+//! What concerns the transport header fails for all but the first fragment, and everything fails that
+//! asks for bytes behind the packet's end. Before a value may stand `==` (meant if left out), `!=`, `<`,
+//! `>`, `<=` or `>=`, and before that `& MASK`; a mask without a value asks whether some of its bits are
+//! set. Numbers may be ranges: `port 6000-6063`. `src port != 5` still asks for a first fragment of TCP or
+//! UDP; `not src port 5` does not.
+//!
+//! Patterns are combined with `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B : C` (with
+//! spaces around the colon) and parentheses. Where the meaning is clear words may be left out: `tcp`,
+//! `www`, `syn`, `10.0.0.0/8`, `unfrag`, `src port 80 or 81`.
+//!
+//! Patterns are compiled, the `program` handler shows how. `pattern0`, `pattern1` ... change them one
+//! by one; nobody waits for that.
+//!
+//! Arguments:
+//!
+//! - `PATTERN`: one per output, at most 255.
+
+use super::ip_pattern;
+use super::rules::Rules;
+use crate::prelude::*;
+
+const NO_MATCH: u8 = 0;
+
+pub(super) struct IPClassifier(Arc<Rules>);
+
+impl Element for IPClassifier {
+    const CLASS: &'static str = "IPClassifier";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["no_match"];
+
+    type Config = Rules;
+
+    fn configure(args: &mut Args) -> Rules {
+        let given = args.rest(
+            "PATTERN",
+            "a pattern such as src net 10/8",
+            "one per output",
+        );
+        if given.len() > 255 {
+            args.error_in_whole(
+                format!("an IPClassifier cannot have {} patterns", given.len()),
+                "give at most 255",
+            );
+        }
+        let mut rules = Vec::new();
+        for (output, arg) in (0..=u8::MAX).zip(&given) {
+            match ip_pattern::parse(&arg.unquoted(), args.names()) {
+                Ok(expr) => rules.push((arg.unquoted(), (Some(output), expr))),
+                Err(wrong) => args.error(arg, format!("pattern {output}: {wrong}")),
+            }
+        }
+        Rules::new(rules, args.names())
+    }
+
+    fn new(rules: &Arc<Rules>, _: &Init) -> IPClassifier {
+        IPClassifier(Arc::clone(rules))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        match self.0.run(packet, cx) {
+            Some(output) => Verdict::out(output),
+            None => Verdict::drop(NO_MATCH),
+        }
+    }
+
+    fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
+        (None, Some(rules.len()))
+    }
+
+    const HANDLERS: &'static [Handler<IPClassifier>] = &patterns();
+}
+
+const PATTERNS: [&str; 16] = [
+    "pattern0",
+    "pattern1",
+    "pattern2",
+    "pattern3",
+    "pattern4",
+    "pattern5",
+    "pattern6",
+    "pattern7",
+    "pattern8",
+    "pattern9",
+    "pattern10",
+    "pattern11",
+    "pattern12",
+    "pattern13",
+    "pattern14",
+    "pattern15",
+];
+
+/// The handlers: one to read and one to write each of the first patterns.
+const fn patterns() -> [Handler<IPClassifier>; 33] {
+    macro_rules! list {
+        ($($n:literal)*) => {[
+            Handler::shared("program", "the decisions, as Click shows them", |rules: &Rules, _| {
+                Ok(rules.program())
+            }),
+            $(
+                Handler::shared(PATTERNS[$n], "a pattern", |rules: &Rules, _| rules.pattern($n)),
+                Handler::action(PATTERNS[$n], "changes a pattern", |rules: &Rules, text| {
+                    rules.set_pattern($n, text).map(|()| String::new())
+                }),
+            )*
+        ]};
+    }
+    list!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::ip;
+    use testkit::Bench;
+
+    const TEXT: &str = "c :: CheckIPHeader -> i :: IPClassifier(src 10.0.0.1, src 10.0.0.0/24)
+        -> a :: Collect; i[1] -> b :: Collect";
+
+    #[test]
+    fn packets_leave_by_the_first_pattern_that_matches() {
+        let from = |last| ip([10, 0, 0, last], [2, 2, 2, 2], b"");
+        let other = ip([10, 0, 1, 1], [2, 2, 2, 2], b"");
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.push("c", &[from(2), from(1), other]);
+        assert_eq!(bench.take("a"), [from(1)]);
+        assert_eq!(bench.take("b"), [from(2)]);
+        assert_eq!(bench.drops("i", "no_match"), 1);
+    }
+
+    #[test]
+    fn patterns_are_read_and_changed_one_by_one() {
+        let from = |last| ip([10, 0, 0, last], [2, 2, 2, 2], b"");
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        assert_eq!(bench.read("i.pattern1"), "src 10.0.0.0/24");
+        bench.write("i.pattern0", "src 10.0.0.2");
+        bench.push("c", &[from(2), from(1)]);
+        assert_eq!(bench.take("a"), [from(2)]);
+        assert_eq!(bench.take("b"), [from(1)]);
+        assert_eq!(
+            bench.read("i.program"),
+            " 0  12/0a000002%ffffffff  yes->[0]  no->step 1
+ 1  12/0a000000%ffffff00  yes->[1]  no->[X]
+safe length 16
+alignment offset 0
+"
+        );
+    }
+}

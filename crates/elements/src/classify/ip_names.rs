@@ -1,0 +1,110 @@
+//! Names that IP patterns know: ports, protocols, TCP flags, ICMP types.
+
+use wire::proto;
+
+/// Well-known ports.
+const PORTS: &[(&str, u16)] = &[
+    ("echo", 7),
+    ("discard", 9),
+    ("daytime", 13),
+    ("chargen", 19),
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("domain", 53),
+    ("dns", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("finger", 79),
+    ("www", 80),
+    ("http", 80),
+    ("pop3", 110),
+    ("sunrpc", 111),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("netbios-ns", 137),
+    ("netbios-dgm", 138),
+    ("netbios-ssn", 139),
+    ("imap", 143),
+    ("snmp", 161),
+    ("snmp-trap", 162),
+    ("snmptrap", 162),
+    ("bgp", 179),
+    ("irc", 194),
+    ("imap3", 220),
+    ("https", 443),
+    ("rip", 520),
+    ("route", 520),
+    ("imaps", 993),
+    ("pop3s", 995),
+];
+
+const PROTOCOLS: &[(&str, u8)] = &[
+    ("icmp", proto::ICMP),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", proto::TCP),
+    ("udp", proto::UDP),
+    ("ipv6", 41),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ospf", 89),
+    ("pim", 103),
+    ("sctp", 132),
+];
+
+/// Flags by their bit in byte 13 of the TCP header.
+const TCP_FLAGS: &[(&str, u8)] = &[
+    ("fin", 1),
+    ("syn", 2),
+    ("rst", 4),
+    ("psh", 8),
+    ("ack", 16),
+    ("urg", 32),
+    ("ece", 64),
+    ("cwr", 128),
+];
+
+/// RFC 792, RFC 950, RFC 1256.
+const ICMP_TYPES: &[(&str, u8)] = &[
+    ("echo-reply", 0),
+    ("unreachable", 3),
+    ("sourcequench", 4),
+    ("redirect", 5),
+    ("echo", 8),
+    ("routeradvert", 9),
+    ("routersolicit", 10),
+    ("timeexceeded", 11),
+    ("parameterproblem", 12),
+    ("timestamp", 13),
+    ("timestamp-reply", 14),
+    ("inforeq", 15),
+    ("inforeq-reply", 16),
+    ("maskreq", 17),
+    ("maskreq-reply", 18),
+];
+
+fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
+    table.iter().find(|e| e.0 == name).map(|e| e.1)
+}
+
+pub(super) fn port(name: &str) -> Option<u16> {
+    find(PORTS, name)
+}
+
+pub(super) fn protocol(name: &str) -> Option<u8> {
+    find(PROTOCOLS, name)
+}
+
+pub(super) fn tcp_flag(name: &str) -> Option<u8> {
+    find(TCP_FLAGS, name)
+}
+
+pub(super) fn icmp_type(name: &str) -> Option<u8> {
+    find(ICMP_TYPES, name)
+}

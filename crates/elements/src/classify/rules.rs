@@ -1,0 +1,87 @@
+//! Rules over IP patterns as IPClassifier and IPFilter share them: compiled, published, changed.
+
+use super::expr::{View, Within};
+use super::ip_pattern;
+use super::program::{Outcome, Program, Rule};
+use engine::args::Names;
+use engine::packet::Packet;
+use engine::prelude::Cx;
+use engine::publish::{Published, domain};
+use std::sync::{Mutex, PoisonError};
+
+/// Rules as control sees them, and as packets do.
+pub(super) struct Rules {
+    written: Mutex<Written>,
+    compiled: Published<Program>,
+    names: Names,
+}
+
+struct Written {
+    texts: Vec<String>,
+    rules: Vec<Rule<Within>>,
+}
+
+impl Rules {
+    /// Rules with their patterns as text.
+    pub(super) fn new(rules: Vec<(String, Rule<Within>)>, names: &Names) -> Rules {
+        let (texts, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
+        let compiled = Published::new(domain(), Program::compile(&rules));
+        Rules {
+            written: Mutex::new(Written { texts, rules }),
+            compiled,
+            names: names.clone(),
+        }
+    }
+
+    /// What becomes of a packet.
+    #[inline]
+    pub(super) fn run(&self, packet: &Packet, cx: &Cx) -> Outcome {
+        self.compiled.read(cx.reader()).run(&view(packet))
+    }
+
+    /// The decisions as text.
+    pub(super) fn program(&self) -> String {
+        self.compiled.snapshot().to_string()
+    }
+
+    /// Number of rules.
+    pub(super) fn len(&self) -> usize {
+        self.lock().rules.len()
+    }
+
+    /// A rule's pattern.
+    pub(super) fn pattern(&self, number: usize) -> Result<String, String> {
+        let written = self.lock();
+        let text = written.texts.get(number).cloned();
+        text.ok_or_else(|| no_pattern(number, written.texts.len()))
+    }
+
+    /// Changes a rule's pattern.
+    pub(super) fn set_pattern(&self, number: usize, text: &str) -> Result<(), String> {
+        let expr = ip_pattern::parse(text, &self.names)?;
+        let mut written = self.lock();
+        let count = written.rules.len();
+        let rule = written.rules.get_mut(number);
+        rule.ok_or_else(|| no_pattern(number, count))?.1 = expr;
+        written.texts[number] = text.trim().to_owned();
+        self.compiled.replace(Program::compile(&written.rules));
+        Ok(())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn no_pattern(number: usize, count: usize) -> String {
+    format!("there is no pattern {number}, there are {count}")
+}
+
+/// The packet's headers. The transport header is where the IP header ends.
+#[inline]
+fn view(packet: &Packet) -> View<'_> {
+    let network = packet.network();
+    let header_len = network.first().map_or(0, |b| usize::from(b & 0xf) * 4);
+    let transport = network.get(header_len..).unwrap_or(&[]);
+    View([network, transport, packet.mac().unwrap_or(&[])])
+}

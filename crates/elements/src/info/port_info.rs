@@ -1,0 +1,76 @@
+//! Gives TCP and UDP ports names that patterns may use.
+//!
+//! ```click
+//! PortInfo(cache 3128/tcp squid, sip 5060);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> IPFilter(allow dst port squid or sip) -> Discard;
+//! ```
+//!
+//! Each argument is written as a line of /etc/services: a name, the port with its protocol (both TCP and
+//! UDP if that is left out), and further names. Names hold for the whole file and come before the
+//! well-known ones that patterns know by themselves.
+
+use crate::prelude::*;
+
+pub(super) struct PortInfo;
+
+impl Element for PortInfo {
+    const CLASS: &'static str = "PortInfo";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        for entry in args.rest("NAME", "a name and its port", "an entry") {
+            let words = entry.words();
+            let port = words.get(1);
+            if port.is_none_or(|p| engine::args::port_entry(p).is_none()) {
+                args.error_with_help(
+                    &entry,
+                    format!("`{}` names no port", entry.raw),
+                    "write a name, then its port: www 80/tcp",
+                );
+            }
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> PortInfo {
+        PortInfo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn names_stand_for_ports_of_their_protocols() {
+        let text = "PortInfo(cache 3128/tcp squid, www 8080);
+            f :: IPFilter(0 tcp port squid, 1 port www) -> a :: Collect; f[1] -> b :: Collect;
+            c :: CheckIPHeader(CHECKSUM false) -> f";
+        let packet = |protocol: u8, port: u16| {
+            let mut p = [0; 28];
+            (p[0], p[3], p[8], p[9]) = (0x45, 28, 9, protocol);
+            p[22..24].copy_from_slice(&port.to_be_bytes());
+            p
+        };
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packets = [
+            packet(6, 3128),
+            packet(17, 3128),
+            packet(17, 8080),
+            packet(6, 80),
+        ];
+        bench.push("c", &packets);
+        assert_eq!(bench.take("a"), [packet(6, 3128)]);
+        assert_eq!(bench.take("b"), [packet(17, 8080)]);
+    }
+
+    #[test]
+    fn an_entry_without_a_port_is_refused() {
+        let errors = testkit::errors(crate::CLASSES, "PortInfo(a 80/tcp, b, c 80/sctp)");
+        assert!(errors.contains("`b` names no port"), "{errors}");
+        assert!(errors.contains("`c 80/sctp` names no port"), "{errors}");
+    }
+}
