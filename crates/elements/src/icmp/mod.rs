@@ -1,5 +1,8 @@
 mod check_icmp_header;
+mod encap;
 mod icmp_error;
+mod icmp_ip_encap;
+mod icmp_ping_encap;
 mod icmp_ping_responder;
 pub(crate) mod names;
 
@@ -9,5 +12,7 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<check_icmp_header::CheckICMPHeader>(),
     Class::of::<icmp_error::ICMPError>(),
+    Class::of::<icmp_ip_encap::ICMPIPEncap>(),
+    Class::of::<icmp_ping_encap::ICMPPingEncap>(),
     Class::of::<icmp_ping_responder::ICMPPingResponder>(),
 ];

@@ -2,8 +2,10 @@ mod addresses;
 mod check_ip_header;
 mod dec_ip_ttl;
 mod drop_directed_broadcasts;
+pub(crate) mod encap;
 mod fix_ip_src;
 mod get_ip_address;
+mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
 mod ip_reassembler;
@@ -11,7 +13,9 @@ mod ip_source_route;
 mod mark_ip_header;
 mod options;
 mod pending;
+mod protocol;
 mod set_ip_address;
+mod udp_ip_encap;
 
 use engine::element::Class;
 use engine::packet::Packet;
@@ -27,12 +31,14 @@ pub const CLASSES: &[Class] = &[
     Class::of::<drop_directed_broadcasts::DropDirectedBroadcasts>(),
     Class::of::<fix_ip_src::FixIPSrc>(),
     Class::of::<get_ip_address::GetIPAddress>(),
+    Class::of::<ip_encap::IPEncap>(),
     Class::of::<ip_fragmenter::IPFragmenter>(),
     Class::of::<ip_gw_options::IPGWOptions>(),
     Class::of::<ip_reassembler::IPReassembler>(),
     Class::of::<ip_source_route::IPSourceRoute>(),
     Class::of::<mark_ip_header::MarkIPHeader>(),
     Class::of::<set_ip_address::SetIPAddress>(),
+    Class::of::<udp_ip_encap::UDPIPEncap>(),
 ];
 
 /// Place in the user annotations of the byte that a Parameter Problem message points at (Click's

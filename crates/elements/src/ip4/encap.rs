@@ -1,0 +1,117 @@
+//! New IPv4 headers before packets.
+
+use crate::prelude::*;
+use engine::args::Names;
+use engine::units::FromArg;
+use std::net::Ipv4Addr;
+use wire::{Ipv4, ipv4};
+
+/// Where packets with a new header go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// All to one address.
+    Fixed(Ipv4Addr),
+    /// Each where its destination annotation says.
+    Anno,
+}
+
+impl FromArg for To {
+    const KIND: &'static str = "an IPv4 address such as 192.0.2.1, or DST_ANNO";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<To, String> {
+        match raw {
+            "DST_ANNO" => Ok(To::Anno),
+            _ => Ipv4Addr::from_arg(raw, names).map(To::Fixed),
+        }
+    }
+
+    fn stand_in() -> To {
+        To::Anno
+    }
+
+    fn show(&self) -> String {
+        match self {
+            To::Anno => "DST_ANNO".to_owned(),
+            To::Fixed(ip) => ip.to_string(),
+        }
+    }
+}
+
+/// The fields of a new header.
+#[derive(Clone, Copy)]
+pub(crate) struct Header {
+    pub(crate) src: Ipv4Addr,
+    pub(crate) dst: To,
+    pub(crate) protocol: u8,
+    pub(crate) tos: u8,
+    pub(crate) ttl: u8,
+    pub(crate) dont_fragment: bool,
+}
+
+impl Header {
+    /// A header as Click's encapsulators make it where nothing else is said.
+    pub(crate) fn new(src: Ipv4Addr, dst: To, protocol: u8) -> Header {
+        Header {
+            src,
+            dst,
+            protocol,
+            tos: 0,
+            ttl: 250,
+            dont_fragment: false,
+        }
+    }
+
+    /// Puts the header and `upper` bytes of unspecified content before a packet, marks the header and
+    /// sets the destination annotation. `None` if there is no room, or the datagram were too long.
+    #[inline]
+    pub(crate) fn put<'p>(
+        &self,
+        packet: &'p mut Packet,
+        upper: usize,
+        ident: u16,
+    ) -> Option<Ipv4<&'p mut [u8]>> {
+        let dst = match self.dst {
+            To::Fixed(ip) => ip,
+            To::Anno => Ipv4Addr::from(packet.anno().dst4()),
+        };
+        let total = u16::try_from(packet.len() + upper + ipv4::MIN_LEN).ok()?;
+        packet.push(ipv4::MIN_LEN + upper)?;
+        packet.set_network_offset(0);
+        packet.set_transport_offset(ipv4::MIN_LEN);
+        packet.anno_mut().set_dst4(dst.octets());
+        let data = packet.data_mut();
+        data[..ipv4::MIN_LEN].fill(0);
+        let mut ip = Ipv4::new_unchecked(data);
+        ip.set_header_len(ipv4::MIN_LEN);
+        ip.set_tos(self.tos);
+        ip.set_total_len(total);
+        ip.set_ident(ident);
+        ip.set_fragment_word(if self.dont_fragment { ipv4::DF } else { 0 });
+        ip.set_ttl(self.ttl);
+        ip.set_protocol(self.protocol);
+        ip.set_src(self.src);
+        ip.set_dst(dst);
+        ip.fill_checksum();
+        Some(ip)
+    }
+}
+
+/// Identifications, from a start of its own on each worker, so that they meet as late as may be.
+#[derive(Clone, Copy)]
+pub(crate) struct Idents(u16);
+
+impl Idents {
+    /// The numbers of one worker, from `first` on the first.
+    pub(crate) fn new(first: u16, init: &Init) -> Idents {
+        let apart = 0x1_0000 / init.workers.max(1);
+        Idents(first.wrapping_add((init.worker * apart) as u16))
+    }
+
+    /// The next one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> u16 {
+        let ident = self.0;
+        self.0 = ident.wrapping_add(1);
+        ident
+    }
+}

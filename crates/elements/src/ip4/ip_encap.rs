@@ -1,0 +1,203 @@
+//! Puts an IPv4 header before packets.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> IPEncap(ipip, 192.0.2.1, 198.51.100.1) -> Discard;
+//! ```
+//!
+//! The header is marked and the destination annotation set. Identifications count up. A packet without
+//! room before it, or too long for a datagram, is dropped (`no_room`).
+//!
+//! Arguments:
+//!
+//! - `PROTO`: the protocol inside: a number, or `icmp`, `igmp`, `ipip`, `tcp`, `udp`, `dccp`, `gre`,
+//!   `esp`, `ah`, `ospf`, `sctp`.
+//! - `SRC`: the source address.
+//! - `DST`: the destination address; `DST_ANNO` takes each packet's annotation.
+//!
+//! Keyword arguments:
+//!
+//! - `TTL`: time to live. Default 250.
+//! - `DSCP`: differentiated services code point, 0 to 63. Default 0.
+//! - `ECT`: whether the transport knows congestion notification: true or 1 for ECT(1), 2 for ECT(0).
+//!   Default false.
+//! - `CE`: whether to say that congestion was experienced. Default false.
+//! - `TOS`: the whole type of service byte, in place of the three before.
+//! - `DF`: whether routers must not fragment. Default false.
+
+use super::encap::{Header, Idents, To};
+use super::protocol::Protocol;
+use crate::prelude::*;
+use engine::args::Names;
+use engine::units::FromArg;
+
+const NO_ROOM: u8 = 0;
+
+pub(super) struct IPEncap {
+    header: Header,
+    idents: Idents,
+}
+
+/// The ECN bits of a transport that knows congestion notification.
+struct Ect(u8);
+
+impl FromArg for Ect {
+    const KIND: &'static str = "true, false or 2";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Ect, String> {
+        match raw {
+            "2" => Ok(Ect(2)),
+            _ => bool::from_arg(raw, names).map(|on| Ect(u8::from(on))),
+        }
+    }
+
+    fn stand_in() -> Ect {
+        Ect(0)
+    }
+
+    fn show(&self) -> String {
+        ["false", "true", "2"][usize::from(self.0)].to_owned()
+    }
+}
+
+fn type_of_service(args: &mut Args) -> u8 {
+    let dscp: Option<u8> = args.key_maybe("DSCP", "code point, 0 to 63");
+    let ect: Option<Ect> = args.key_maybe("ECT", "whether the transport knows ECN");
+    let ce: Option<bool> = args.key_maybe("CE", "whether congestion was experienced");
+    let tos: Option<u8> = args.key_maybe("TOS", "the whole byte");
+    let parts = dscp.is_some() || ect.is_some() || ce.is_some();
+    if let Some(tos) = tos {
+        if parts {
+            args.error_in_whole(
+                "cannot specify both TOS and DSCP, ECT, or CE",
+                "give the byte, or its parts",
+            );
+        }
+        return tos;
+    }
+    let dscp = dscp.unwrap_or(0);
+    if dscp > 63 {
+        args.error_in_whole("bad DSCP", "it goes from 0 to 63");
+        return 0;
+    }
+    let ecn = match ce {
+        Some(true) => 3,
+        _ => ect.map_or(0, |ect| ect.0),
+    };
+    dscp << 2 | ecn
+}
+
+impl Element for IPEncap {
+    const CLASS: &'static str = "IPEncap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
+    const DROPS: &'static [&'static str] = &["no_room"];
+
+    type Config = Header;
+
+    fn configure(args: &mut Args) -> Header {
+        let protocol: Protocol = args.required("PROTO", "the protocol inside");
+        let src = args.required("SRC", "the source address");
+        let dst = args.required("DST", "the destination address");
+        Header {
+            tos: type_of_service(args),
+            ttl: args.key("TTL", 250, "time to live"),
+            dont_fragment: args.key("DF", false, "whether routers must not fragment"),
+            ..Header::new(src, dst, protocol.0)
+        }
+    }
+
+    fn new(header: &Arc<Header>, init: &Init) -> IPEncap {
+        IPEncap {
+            header: **header,
+            idents: Idents::new(0, init),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match self.header.put(packet, 0, self.idents.next()) {
+            Some(_) => Verdict::ON,
+            None => Verdict::drop(NO_ROOM),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<IPEncap>] = &[
+        Handler::text("src", "see SRC", |e, _| Ok(e.header.src.to_string())),
+        Handler::set("src", "changes SRC", |e, value, _| {
+            assign(&mut e.header.src, value)
+        }),
+        Handler::text("dst", "see DST", |e, _| Ok(e.header.dst.show())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign::<To>(&mut e.header.dst, value)
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+    use wire::Ipv4;
+
+    fn made(configuration: &str) -> Vec<u8> {
+        let text = format!("e :: IPEncap({configuration}) -> CheckIPHeader -> out :: Collect");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.push("e", &[b"data"]);
+        bench.take("out").remove(0)
+    }
+
+    #[test]
+    fn the_header_is_valid_and_as_configured() {
+        let packet = made("tcp, 1.0.0.1, 2.0.0.2, TTL 9, DSCP 10, ECT 2, DF true");
+        let ip = Ipv4::new_checked(&packet).unwrap();
+        assert_eq!((ip.protocol(), ip.ttl(), ip.tos()), (6, 9, 10 << 2 | 2));
+        assert_eq!(
+            (ip.src().octets(), ip.dst().octets()),
+            ([1, 0, 0, 1], [2, 0, 0, 2])
+        );
+        assert!(ip.dont_fragment());
+        assert_eq!(ip.payload(), b"data");
+        let plain = made("4, 1.0.0.1, 2.0.0.2");
+        let ip = Ipv4::new_checked(&plain).unwrap();
+        assert_eq!(
+            (ip.protocol(), ip.ttl(), ip.tos(), ip.ident()),
+            (4, 250, 0, 0)
+        );
+        assert!(!ip.dont_fragment());
+        assert_eq!(made("4, 1.0.0.1, 2.0.0.2, CE true, ECT true")[1], 3);
+        assert_eq!(made("4, 1.0.0.1, 2.0.0.2, ECT yes")[1], 1);
+    }
+
+    #[test]
+    fn the_destination_can_come_from_the_packet_and_both_can_be_changed() {
+        let text =
+            "s :: SetIPAddress(9.9.9.9) -> e :: IPEncap(udp, 1.0.0.1, DST_ANNO) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("s", &[b"a"]);
+        assert_eq!(bench.read("e.dst"), "DST_ANNO");
+        bench.write("e.dst", "8.8.8.8");
+        bench.write("e.src", "7.7.7.7");
+        bench.push("s", &[b"b"]);
+        let out = bench.take_packets("out");
+        assert_eq!(out[0].bytes[16..20], [9, 9, 9, 9]);
+        assert_eq!(out[1].bytes[12..20], [7, 7, 7, 7, 8, 8, 8, 8]);
+        assert_eq!(out[1].anno.dst4(), [8, 8, 8, 8]);
+        assert_eq!(out[1].bytes[4..6], [0, 1], "identifications count up");
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for wrong in [
+            "beer, 1.0.0.1, 2.0.0.2",
+            "4, 1.0.0.1",
+            "4, 1.0.0.1, 2.0.0.2, DSCP 64",
+            "4, 1.0.0.1, 2.0.0.2, TOS 1, CE true",
+        ] {
+            testkit::errors(
+                crate::CLASSES,
+                &format!("Idle -> IPEncap({wrong}) -> Discard"),
+            );
+        }
+    }
+}
