@@ -255,6 +255,11 @@ impl Graph {
         self.core.now
     }
 
+    /// Has somebody else answer handlers of the router, and hear what is said.
+    pub fn set_root(&mut self, root: Arc<dyn Root>) {
+        self.core.root = root;
+    }
+
     /// Sets the clock of a graph with virtual time.
     pub fn set_time(&mut self, now: Time) {
         self.core.clock = Clock::Virtual(now);

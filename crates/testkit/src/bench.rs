@@ -7,7 +7,8 @@ use engine::graph::{Graph, Walker};
 use engine::packet::Packet;
 use engine::plan::{self, Options, Plan, Registry};
 use engine::port::{NoPorts, PortDirectory};
-use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Ports, Runs};
+use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Outside, Ports, Runs, Use};
+use engine::root::{Plain, Root};
 use engine::router::single;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -129,12 +130,52 @@ pub fn errors(lists: &[&'static [Class]], text: &str) -> String {
     }
 }
 
+/// Keeps what scripts print and what is said, for the test to look at.
+#[derive(Default)]
+struct Recorder {
+    printed: Mutex<String>,
+    said: Mutex<String>,
+}
+
+fn keep(all: &Mutex<String>, text: &str) {
+    let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push_str(text);
+}
+
+fn taken(all: &Mutex<String>) -> String {
+    std::mem::take(&mut *all.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Root for Recorder {
+    fn has(&self, name: &str, wanted: Use) -> bool {
+        Plain.has(name, wanted)
+    }
+
+    fn read(&self, name: &str, argument: &str, outside: &mut Outside) -> Result<String, String> {
+        Plain.read(name, argument, outside)
+    }
+
+    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String> {
+        Plain.write(name, value, outside)
+    }
+
+    fn print(&self, text: &str) {
+        keep(&self.printed, text);
+    }
+
+    fn say(&self, line: &str) {
+        keep(&self.said, line);
+        keep(&self.said, "\n");
+    }
+}
+
 /// A router on the calling thread with virtual time.
 pub struct Bench {
     /// `None` only while it is being swapped.
     graph: Option<Graph>,
     lists: Vec<&'static [Class]>,
     ports: Arc<dyn PortDirectory>,
+    recorder: Arc<Recorder>,
 }
 
 impl Bench {
@@ -163,10 +204,15 @@ impl Bench {
             Clock::Virtual(Time(1_000_000_000)),
             7,
         );
+        let mut graph = graph.unwrap_or_else(|e| panic!("{e}"));
+        let recorder = Arc::new(Recorder::default());
+        let root: Arc<dyn Root> = recorder.clone();
+        graph.set_root(root);
         Bench {
-            graph: Some(graph.unwrap_or_else(|e| panic!("{e}"))),
+            graph: Some(graph),
             lists: lists.to_vec(),
             ports,
+            recorder,
         }
     }
 
@@ -232,8 +278,12 @@ impl Bench {
 
     /// Takes turns until nothing moves at this time.
     pub fn run(&mut self) {
+        let mut rests = 0;
         for _ in 0..1_000_000 {
-            if !self.graph().turn() || self.graph().stopped() {
+            let worked = self.graph().turn();
+            // Whoever hears of a request to stop may make work.
+            rests = if worked { 0 } else { rests + 1 };
+            if self.graph().stopped() || rests == 2 {
                 return;
             }
         }
@@ -242,6 +292,7 @@ impl Bench {
 
     /// Lets time pass, stopping at every timer on the way.
     pub fn advance(&mut self, by: Duration) {
+        self.graph().start();
         let end = self.graph().now() + by;
         loop {
             let next = self
@@ -269,6 +320,16 @@ impl Bench {
             .into_iter()
             .map(|c| c.bytes)
             .collect()
+    }
+
+    /// What scripts have printed since the last look.
+    pub fn printed(&mut self) -> String {
+        taken(&self.recorder.printed)
+    }
+
+    /// Lines for people since the last look.
+    pub fn said(&mut self) -> String {
+        taken(&self.recorder.said)
     }
 
     /// Reads `element.handler`; panics with the error.

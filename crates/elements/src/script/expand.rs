@@ -168,7 +168,7 @@ impl Reference {
             }),
             _ => {
                 let word = name(1);
-                (!word.is_empty()).then(|| Reference {
+                (!word.is_empty()).then_some(Reference {
                     len: word.end,
                     what: What::Variable(word),
                 })

@@ -111,14 +111,21 @@ impl Machine {
         ended: Result<Ended, String>,
         host: &mut dyn Host,
     ) -> Result<String, String> {
-        match ended? {
-            Ended::Return(value) => Ok(value),
-            Ended::Stop => {
+        let (again, answer) = match ended {
+            Ok(Ended::No) => return Ok(String::new()),
+            Ok(Ended::Return(value)) => (true, Ok(value)),
+            Ok(Ended::End) => (true, Ok(String::new())),
+            Ok(Ended::Exit) => (false, Ok(String::new())),
+            Ok(Ended::Stop) => {
                 host.stop();
-                Ok(String::new())
+                (true, Ok(String::new()))
             }
-            Ended::No | Ended::End | Ended::Exit => Ok(String::new()),
+            Err(wrong) => (false, Err(wrong)),
+        };
+        if !self.is_running() {
+            host.over(again);
         }
+        answer
     }
 
     /// Whether a name without a dot is a handler of this script.

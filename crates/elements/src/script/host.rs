@@ -1,5 +1,6 @@
 //! What a script needs from the world around it: handlers, time, files, the driver.
 
+pub(crate) use engine::handler::Use;
 use std::time::Duration;
 
 /// Where a script's text goes.
@@ -22,13 +23,6 @@ impl Sink {
             (_, true) => Sink::Append(name),
         }
     }
-}
-
-/// What a handler must offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
-    Read,
-    Write,
 }
 
 /// The world around a script. Its calls may come back to the same script: no state of a script is
@@ -70,4 +64,7 @@ pub(crate) trait Host {
 
     /// Asks the driver to stop.
     fn stop(&mut self);
+
+    /// The script has come to an end; `again`: to one after which a signal may start it anew.
+    fn over(&mut self, again: bool);
 }

@@ -133,6 +133,11 @@ impl Machine {
         self.frame.borrow().waits != Waits::No
     }
 
+    /// Whether a call came to it while it runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.get()
+    }
+
     /// Runs the script from its start.
     pub(crate) fn run(&self, call: Call, host: &mut dyn Host) -> Result<Ended, String> {
         if self.is_waiting() {
@@ -162,7 +167,7 @@ impl Machine {
         if self.is_waiting() {
             self.advance(steps, host)
         } else {
-            Ok(Ended::End)
+            Ok(Ended::No)
         }
     }
 

@@ -20,6 +20,7 @@ struct World {
     alarm: Option<Duration>,
     killed: Vec<(i32, i32)>,
     stops: usize,
+    ends: Vec<bool>,
 }
 
 impl World {
@@ -104,6 +105,10 @@ impl Host for World {
 
     fn stop(&mut self) {
         self.stops += 1;
+    }
+
+    fn over(&mut self, again: bool) {
+        self.ends.push(again);
     }
 }
 
@@ -474,4 +479,21 @@ fn texts_do_not_grow_without_end() {
             .get("x")
             .is_some_and(|x| x.len() <= super::expand::TEXT_MAX)
     );
+}
+
+#[test]
+fn the_end_of_a_script_says_whether_a_signal_may_start_it_again() {
+    for (instructions, ends) in [
+        (&["print 1"][..], &[true][..]),
+        (&["return 1"], &[true]),
+        (&["stop"], &[true]),
+        (&["exit"], &[false]),
+        (&["error no"], &[false]),
+        (&["pause"], &[]),
+        (&["goto end $(eq $1 in)", "set x $(run in)"], &[true]),
+    ] {
+        let mut world = world();
+        let _ = machine(instructions).run_handler("run", "", true, &mut world);
+        assert_eq!(world.ends, ends, "{instructions:?}");
+    }
 }

@@ -1,3 +1,4 @@
+mod driver_manager;
 mod expand;
 mod functions;
 mod handlers;
@@ -8,10 +9,21 @@ mod machine;
 mod machine_tests;
 mod number;
 mod program;
+mod random_seed;
+mod runner;
+// The class Script, in the folder of scripts.
+#[allow(clippy::module_inception)]
+mod script;
 mod signal;
 mod sprintf;
+#[cfg(test)]
+mod tests;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[];
+pub const CLASSES: &[Class] = &[
+    Class::of::<driver_manager::DriverManager>(),
+    Class::of::<random_seed::RandomSeed>(),
+    Class::of::<script::Script>(),
+];

@@ -1,0 +1,92 @@
+//! Sets where the router's random numbers begin.
+//!
+//! ```click
+//! RandomSeed(42);
+//! ```
+//!
+//! Arguments:
+//!
+//! - `SEED`: the number from which they follow; without it they are not predictable.
+//!
+//! The elements of one worker share a sequence. The router has one that cannot be predicted unless
+//! it is told otherwise.
+
+use crate::prelude::*;
+use std::hash::{BuildHasher, RandomState};
+
+pub(super) struct RandomSeed {
+    seed: Option<u32>,
+}
+
+/// A number that nobody knows before.
+fn surprise() -> u64 {
+    RandomState::new().hash_one(0u8)
+}
+
+impl RandomSeed {
+    fn seed(seed: Option<u32>) -> u64 {
+        // Seeds that are close to each other are to give sequences that are not.
+        seed.map_or_else(surprise, |s| {
+            (u64::from(s) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        })
+    }
+}
+
+impl Element for RandomSeed {
+    const CLASS: &'static str = "RandomSeed";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const COPIES: Copies = Copies::One;
+
+    type Config = Option<u32>;
+
+    fn configure(args: &mut Args) -> Option<u32> {
+        args.maybe("SEED", "the number from which random numbers follow")
+    }
+
+    fn new(config: &Arc<Option<u32>>, _: &Init) -> RandomSeed {
+        RandomSeed { seed: **config }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        let seed = RandomSeed::seed(self.seed);
+        cx.outside().set_seed(seed);
+    }
+
+    const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
+        "seed",
+        "begins the sequence of random numbers anew; an empty value: not predictably",
+        |_, value, cx| {
+            let seed = match value.trim() {
+                "" => None,
+                value => Some(engine::units::parse(value)?),
+            };
+            cx.outside().set_seed(RandomSeed::seed(seed));
+            Ok(())
+        },
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let draw = |bench: &mut Bench| [0; 4].map(|_| bench.read("s.random"));
+        let text = "r :: RandomSeed(7); s :: Script(TYPE PASSIVE)";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        let first = draw(&mut bench);
+        let second = draw(&mut bench);
+        assert_ne!(first, second);
+        bench.write("r.seed", "7");
+        assert_eq!(draw(&mut bench), first);
+        bench.write("r.seed", "");
+        assert_ne!(draw(&mut bench), first);
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        assert_eq!(draw(&mut bench), first);
+        assert!(bench.try_write("r.seed", "x").is_err());
+    }
+}
