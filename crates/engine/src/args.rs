@@ -8,7 +8,8 @@
 //! keyword wherever it stands; the others are taken in order.
 
 use crate::units::FromArg;
-use lang::{Config, Diagnostic, Span, args as text};
+use lang::{Config, Diagnostic, Router, Span, args as text};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -195,6 +196,35 @@ fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
     }
 }
 
+/// Another element of the router, as a configuration that names it sees it.
+#[derive(Clone, Copy)]
+pub struct Peer<'a> {
+    router: &'a Router,
+    index: usize,
+    names: &'a Names,
+}
+
+impl<'a> Peer<'a> {
+    /// Its full name.
+    pub fn name(&self) -> &'a str {
+        &self.router.elements[self.index].name
+    }
+
+    /// Its class.
+    pub fn class(&self) -> &'a str {
+        &self.router.elements[self.index].class
+    }
+
+    /// Its arguments, to parse as its class does with these keywords.
+    pub fn args(&self, known: &[&'static str]) -> Args<'a> {
+        let element = &self.router.elements[self.index];
+        let title = (String::new(), element.span);
+        let mut args = Args::new(title, &element.config, self.names, known.to_vec());
+        args.set_around(self.router, self.index);
+        args
+    }
+}
+
 /// The arguments of one element.
 pub struct Args<'a> {
     items: Vec<Item>,
@@ -210,6 +240,9 @@ pub struct Args<'a> {
     took_rest: bool,
     /// Inputs and outputs that connections name.
     pub(crate) connected: (usize, usize),
+    /// The router around the element, and its number there; none where a class describes itself.
+    around: Option<(&'a Router, usize)>,
+    looked: Cell<bool>,
 }
 
 impl<'a> Args<'a> {
@@ -239,6 +272,8 @@ impl<'a> Args<'a> {
             diagnostics: Vec::new(),
             took_rest: false,
             connected: (usize::MAX, usize::MAX),
+            around: None,
+            looked: Cell::new(false),
         }
     }
 
@@ -251,6 +286,65 @@ impl<'a> Args<'a> {
     /// How many outputs it has, likewise.
     pub fn outputs(&self) -> usize {
         self.connected.1
+    }
+
+    pub(crate) fn set_around(&mut self, router: &'a Router, index: usize) {
+        self.around = Some((router, index));
+    }
+
+    /// Whether other elements were looked at.
+    pub(crate) fn looked(&self) -> bool {
+        self.looked.get()
+    }
+
+    /// The element's own name; empty where a class describes itself.
+    pub fn element(&self) -> &'a str {
+        self.around
+            .map_or("", |(router, index)| &router.elements[index].name)
+    }
+
+    /// Another element of the router: what `name` means within the compound element around this one, or
+    /// farther out. Mistakes in its arguments are its own; they are not recorded here.
+    pub fn peer(&self, name: &str) -> Option<Peer<'a>> {
+        let (router, index) = self.around?;
+        self.looked.set(true);
+        let mut scope = router.elements[index].name.as_str();
+        loop {
+            scope = scope.rsplit_once('/').map_or("", |(outer, _)| outer);
+            let full = if scope.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{scope}/{name}")
+            };
+            match router.find(&full) {
+                Some(index) => {
+                    return Some(Peer {
+                        router,
+                        index,
+                        names: self.names,
+                    });
+                }
+                None if scope.is_empty() => return None,
+                None => {}
+            }
+        }
+    }
+
+    /// All elements of a class, in the order of the router.
+    pub fn peers(&self, class: &str) -> Vec<Peer<'a>> {
+        let Some((router, _)) = self.around else {
+            return Vec::new();
+        };
+        self.looked.set(true);
+        let all = router.elements.iter().enumerate();
+        let found = all.filter(|(_, e)| e.class == class);
+        found
+            .map(|(index, _)| Peer {
+                router,
+                index,
+                names: self.names,
+            })
+            .collect()
     }
 
     /// Names for addresses.

@@ -9,12 +9,14 @@
 
 use crate::args::Args;
 pub use crate::class::{AnyConfig, Class};
+use crate::clock::Time;
 use crate::cx::Cx;
 pub use crate::facts::Facts;
 use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
 use crate::port::PortDirectory;
+use crate::shared::Shared;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -217,8 +219,12 @@ pub struct Init<'a> {
     pub pushers: &'a [usize],
     /// Workers that pull from this element, ascending; for others, where it runs.
     pub pullers: &'a [usize],
+    /// The time.
+    pub now: Time,
     /// Open ports.
     pub ports: &'a dyn PortDirectory,
+    /// What elements of this worker own together.
+    pub shared: &'a Shared,
 }
 
 /// An element class: the state of one element on one core.

@@ -21,6 +21,7 @@ use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::Reader;
 use crate::root::Root;
+use crate::shared::Shared;
 use crate::stats::{NodeStats, TaskStats};
 use crate::tap::Taps;
 use crate::wake::Wakers;
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     pub(crate) random: u64,
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
+    shared: Shared,
     /// Elements that have not been told that the graph begins.
     pub(crate) fresh: Vec<usize>,
     /// Requests to stop that nobody has heard of yet.
@@ -158,6 +160,11 @@ pub struct Site {
 impl Graph {
     /// Builds a worker's copy of the graph of `plan`. The plan was checked, so this cannot fail.
     pub fn build(plan: &Arc<Plan>, site: &Site, reader: Reader) -> Graph {
+        Graph::build_with(plan, site, reader, Shared::default())
+    }
+
+    /// As [`build`](Self::build), with what the elements of the graph before it share.
+    fn build_with(plan: &Arc<Plan>, site: &Site, reader: Reader, shared: Shared) -> Graph {
         let n = plan.elements.len();
         let mut nodes: Nodes = Vec::with_capacity(n);
         let mut tasks = Vec::new();
@@ -179,6 +186,8 @@ impl Graph {
                 pushers: &element.pushers,
                 pullers: &element.pullers,
                 ports: &*site.ports,
+                shared: &shared,
+                now: site.clock.now(),
             };
             nodes.push(Some((element.class.build)(&element.config, &init)));
             if element.runs != Runs::OnPackets {
@@ -210,6 +219,7 @@ impl Graph {
             random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             reader,
             wakers: Arc::clone(&site.wakers),
+            shared,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
             stops: 0,
             over: false,

@@ -28,6 +28,7 @@ pub mod publish;
 pub mod ring;
 pub mod root;
 pub mod router;
+pub mod shared;
 pub mod standard;
 pub mod stats;
 pub mod tap;

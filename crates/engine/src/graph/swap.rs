@@ -14,7 +14,7 @@ impl Graph {
         self.empty_what_goes(plan);
         let Graph { mut nodes, core } = self;
         let old_plan = Arc::clone(&core.plan);
-        let mut next = Graph::build(plan, site, core.reader);
+        let mut next = Graph::build_with(plan, site, core.reader, core.shared);
         next.core.taps = core.taps;
         next.core.taps.move_to(plan);
         next.core.random = core.random;
@@ -52,6 +52,8 @@ impl Graph {
                 new.take(old.into_any());
             }
         }
+        drop(nodes);
+        next.core.shared.sweep();
         next
     }
 

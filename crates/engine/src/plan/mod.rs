@@ -97,6 +97,8 @@ pub struct PlanElement {
     pub text: String,
     /// Configuration, parsed.
     pub config: AnyConfig,
+    /// Whether it was parsed with a look at other elements, so that it may change without its text.
+    looked: bool,
     /// Where it is declared.
     pub span: Span,
     /// Whether each input is pull.
@@ -299,7 +301,8 @@ pub fn make(
             name: element.name.clone(),
             class: known[i],
             text: element.config.text.clone(),
-            config,
+            config: config.0,
+            looked: config.1,
             span: element.span,
             inputs: flows.inputs[i].clone(),
             outputs: flows.outputs[i].clone(),
@@ -436,7 +439,7 @@ fn configure(
     names: &Names,
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<AnyConfig> {
+) -> Vec<(AnyConfig, bool)> {
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
     // Only what mentions a name can mean something else now.
     let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
@@ -448,16 +451,15 @@ fn configure(
         let outputs = &mut connected[from.element].1;
         *outputs = (from.port + 1).max(*outputs);
     }
-    let mut parse = |at: usize, class: &'static Class| -> AnyConfig {
+    let mut parse = |at: usize, class: &'static Class| -> (AnyConfig, bool) {
         let element = &router.elements[at];
         let before = previous.and_then(|plan| {
             let old = &plan.elements[plan.find(&element.name)?];
             (old.class.name == class.name).then_some(old)
         });
-        if let Some(old) =
-            before.filter(|old| old.text == element.config.text && same_names(&old.text))
-        {
-            return Arc::clone(&old.config);
+        let same = |old: &&PlanElement| old.text == element.config.text && !old.looked;
+        if let Some(old) = before.filter(|old| same(old) && same_names(&old.text)) {
+            return (Arc::clone(&old.config), false);
         }
         let known = keywords
             .entry(class.name)
@@ -469,7 +471,9 @@ fn configure(
             known.clone(),
         );
         args.connected = connected[at];
+        args.set_around(router, at);
         let mut config = (class.configure)(&mut args);
+        let looked = args.looked();
         let wrong = args.finish();
         if wrong.is_empty()
             && let Some(old) = before
@@ -477,12 +481,12 @@ fn configure(
             config.inherit(&old.config);
         }
         errors.extend(wrong);
-        config.share()
+        (config.share(), looked)
     };
     let each = classes.iter().enumerate();
     each.map(|(at, class)| match class {
         Some(class) => parse(at, class),
-        None => Arc::new(()) as AnyConfig,
+        None => (Arc::new(()) as AnyConfig, false),
     })
     .collect()
 }
@@ -491,7 +495,7 @@ fn configure(
 fn count_ports(
     router: &Router,
     classes: &[Option<&'static Class>],
-    configs: &[AnyConfig],
+    configs: &[(AnyConfig, bool)],
     open_inputs: bool,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, usize)> {
@@ -513,7 +517,7 @@ fn count_ports(
             counts.push((inputs.len(), outputs.len()));
             continue;
         };
-        let (least_in, least_out) = (class.port_count)(&configs[i]);
+        let (least_in, least_out) = (class.port_count)(&configs[i].0);
         let element = &router.elements[i];
         let n_in = check_side(
             element,

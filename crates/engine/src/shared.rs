@@ -1,0 +1,55 @@
+//! What several elements of one worker own together: rewriters that share one set of flows, say.
+//!
+//! Elements find it by name and type when their state is made; whoever comes first makes it. It lives as
+//! long as an element holds it, so over a hot swap too, as the old graph goes when the new one stands.
+
+use std::any::{Any, TypeId};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::{Rc, Weak};
+
+/// What a worker's elements share, by name and type. Nothing in it leaves the worker.
+#[derive(Default)]
+pub struct Shared(RefCell<HashMap<(TypeId, String), Weak<dyn Any>>>);
+
+impl Shared {
+    /// What is shared under `name`; `make` makes it if nobody holds it.
+    pub fn get<T: Any>(&self, name: &str, make: impl FnOnce() -> T) -> Rc<T> {
+        let key = (TypeId::of::<T>(), name.to_owned());
+        let known = self.0.borrow().get(&key).and_then(Weak::upgrade);
+        if let Some(Ok(found)) = known.map(Rc::downcast::<T>) {
+            return found;
+        }
+        let made = Rc::new(make());
+        let weak: Weak<T> = Rc::downgrade(&made);
+        self.0.borrow_mut().insert(key, weak);
+        made
+    }
+
+    /// Forgets what nobody holds any more.
+    pub(crate) fn sweep(&self) {
+        self.0
+            .borrow_mut()
+            .retain(|_, weak| weak.strong_count() > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_name_and_a_type_find_the_same_thing_while_somebody_holds_it() {
+        let shared = Shared::default();
+        let first = shared.get("a", || Cell::new(1u32));
+        first.set(5);
+        assert_eq!(shared.get("a", || Cell::new(1u32)).get(), 5);
+        assert_eq!(shared.get("b", || Cell::new(2u32)).get(), 2);
+        assert_eq!(*shared.get("a", || 7u8), 7);
+        drop(first);
+        shared.sweep();
+        assert_eq!(shared.0.borrow().len(), 0);
+        assert_eq!(shared.get("a", || Cell::new(1u32)).get(), 1);
+    }
+}
