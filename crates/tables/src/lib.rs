@@ -5,6 +5,7 @@
 
 pub mod bucket;
 pub mod fib;
+pub mod flows;
 pub mod groups;
 pub mod neighbours;
 pub mod sample;

@@ -1,0 +1,355 @@
+//! Flows known from both ends: each has a key for either direction, a value, and a time to end.
+//!
+//! Finding, adding, touching and removing cost O(1) expected. Flows of one [`Class`] live equally long after
+//! they were last touched, so each class is a list in that order, its oldest flow first, and no heap is
+//! needed: what ends next is at the head of some list.
+//!
+//! A flow is *held* for a while after it was touched (its guarantee): a full table lets no held flow go for
+//! a new one. After that it is *loose* until its lifetime is over. When the table is full, a new flow takes
+//! the place of the loose flow that would end first, or is refused if there is none.
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::{BuildHasher, Hash};
+
+/// A flow's number, as long as it lives.
+pub type Flow = u32;
+
+/// A class of flows, by number; see [`Flows::add_class`].
+pub type Class = u16;
+
+/// A flow, and which of its ends a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The flow.
+    pub flow: Flow,
+    /// 0 for its first key, 1 for its second.
+    pub side: usize,
+}
+
+const NONE: u32 = u32::MAX;
+
+struct Slot<K, V> {
+    keys: [K; 2],
+    /// `None` in a free slot.
+    value: Option<V>,
+    touched: u64,
+    prev: u32,
+    /// Next in its list; the next free slot in a free one.
+    next: u32,
+    /// See [`list`].
+    list: u32,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    head: u32,
+    tail: u32,
+}
+
+const EMPTY: List = List {
+    head: NONE,
+    tail: NONE,
+};
+
+#[derive(Clone, Copy)]
+struct Times {
+    guarantee: u64,
+    lifetime: u64,
+}
+
+/// A bounded table of flows; times are nanoseconds on a scale of the caller's.
+pub struct Flows<K, V> {
+    /// Both ends of every flow: twice its number, plus the side.
+    index: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    slots: Vec<Slot<K, V>>,
+    free: u32,
+    len: usize,
+    capacity: usize,
+    classes: Vec<Times>,
+    /// Two per class: the held flows, the loose ones.
+    lists: Vec<List>,
+}
+
+fn list(class: Class, loose: bool) -> u32 {
+    u32::from(class) * 2 + u32::from(loose)
+}
+
+impl<K: Copy + Eq + Hash, V> Flows<K, V> {
+    /// An empty table for up to `capacity` flows. Memory grows with the flows that are there.
+    pub fn new(capacity: usize) -> Flows<K, V> {
+        Flows {
+            index: HashTable::new(),
+            hasher: DefaultHashBuilder::default(),
+            slots: Vec::new(),
+            free: NONE,
+            len: 0,
+            capacity,
+            classes: Vec::new(),
+            lists: Vec::new(),
+        }
+    }
+
+    /// A new class: its flows are held for `guarantee` and end `lifetime` after they were touched.
+    pub fn add_class(&mut self, guarantee: u64, lifetime: u64) -> Class {
+        self.classes.push(Times {
+            guarantee,
+            lifetime,
+        });
+        self.lists.extend([EMPTY; 2]);
+        (self.classes.len() - 1) as Class
+    }
+
+    /// Changes the times of a class, also for the flows that are in it.
+    pub fn set_class(&mut self, class: Class, guarantee: u64, lifetime: u64) {
+        self.classes[usize::from(class)] = Times {
+            guarantee,
+            lifetime,
+        };
+    }
+
+    /// Number of flows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Most flows that there may be.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Bytes of memory that the table takes now.
+    pub fn memory(&self) -> usize {
+        self.slots.capacity() * size_of::<Slot<K, V>>() + self.index.allocation_size()
+    }
+
+    /// The flow of a key.
+    #[inline]
+    pub fn find(&self, key: &K) -> Option<Side> {
+        let at = self.index.find(self.hasher.hash_one(key), |&end| {
+            self.slots[end as usize / 2].keys[end as usize % 2] == *key
+        })?;
+        Some(Side {
+            flow: at / 2,
+            side: *at as usize % 2,
+        })
+    }
+
+    /// The keys of a flow.
+    #[inline]
+    pub fn keys(&self, flow: Flow) -> &[K; 2] {
+        &self.slots[flow as usize].keys
+    }
+
+    /// The value of a flow.
+    #[inline]
+    pub fn value(&self, flow: Flow) -> &V {
+        let value = &self.slots[flow as usize].value;
+        value
+            .as_ref()
+            .expect("a flow's number is used while it lives")
+    }
+
+    /// The value of a flow, to change.
+    #[inline]
+    pub fn value_mut(&mut self, flow: Flow) -> &mut V {
+        let value = &mut self.slots[flow as usize].value;
+        value
+            .as_mut()
+            .expect("a flow's number is used while it lives")
+    }
+
+    /// All flows, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (Flow, &[K; 2], &V)> {
+        let each = self.slots.iter().enumerate();
+        each.filter_map(|(i, slot)| Some((i as Flow, &slot.keys, slot.value.as_ref()?)))
+    }
+
+    /// Adds a flow that is touched now. A flow that has one of the keys goes; so does, from a full table,
+    /// the loose flow that would end first. `None`: the table is full of flows that may not go for this one.
+    /// `gone` is told the value of each flow that goes.
+    pub fn insert(
+        &mut self,
+        keys: [K; 2],
+        value: V,
+        class: Class,
+        now: u64,
+        mut gone: impl FnMut(V),
+    ) -> Option<Flow> {
+        for key in &keys {
+            if let Some(old) = self.find(key) {
+                gone(self.remove(old.flow));
+            }
+        }
+        while self.len >= self.capacity {
+            let least = self.place_for(class, now)?;
+            gone(self.remove(least));
+        }
+        let slot = Slot {
+            keys,
+            value: Some(value),
+            touched: now,
+            prev: NONE,
+            next: NONE,
+            list: 0,
+        };
+        let flow = self.free;
+        let flow = if flow == NONE {
+            self.slots.push(slot);
+            (self.slots.len() - 1) as Flow
+        } else {
+            self.free = self.slots[flow as usize].next;
+            self.slots[flow as usize] = slot;
+            flow
+        };
+        self.len += 1;
+        self.append(flow, list(class, self.times(class).guarantee == 0));
+        // A flow whose ends are the same is found by its second.
+        let first = usize::from(keys[0] == keys[1]);
+        for (side, key) in keys.iter().enumerate().skip(first) {
+            let (slots, hasher) = (&self.slots, &self.hasher);
+            let hash =
+                |end: &u32| hasher.hash_one(slots[*end as usize / 2].keys[*end as usize % 2]);
+            let end = flow * 2 + side as u32;
+            self.index.insert_unique(hasher.hash_one(key), end, hash);
+        }
+        Some(flow)
+    }
+
+    /// The flow that goes from a full table for a new one of `class`.
+    fn place_for(&mut self, class: Class, now: u64) -> Option<Flow> {
+        self.loosen(now);
+        let (flow, ends) = self.first_loose()?;
+        let times = self.times(class);
+        // A new flow that is not held may itself be the one that would end first.
+        let stays = times.guarantee > 0 || ends <= now.saturating_add(times.lifetime);
+        stays.then_some(flow)
+    }
+
+    /// The loose flow that ends first, and when.
+    fn first_loose(&self) -> Option<(Flow, u64)> {
+        let heads = (0..self.classes.len()).filter_map(|class| {
+            let flow = self.lists[class * 2 + 1].head;
+            let slot = self.slots.get(flow as usize)?;
+            Some((
+                flow,
+                slot.touched.saturating_add(self.classes[class].lifetime),
+            ))
+        });
+        heads.min_by_key(|&(_, ends)| ends)
+    }
+
+    /// Lets go of the flows whose guarantee is over.
+    fn loosen(&mut self, now: u64) {
+        for class in 0..self.classes.len() {
+            let guarantee = self.classes[class].guarantee;
+            loop {
+                let flow = self.lists[class * 2].head;
+                let over = |slot: &Slot<K, V>| slot.touched.saturating_add(guarantee) <= now;
+                if !self.slots.get(flow as usize).is_some_and(over) {
+                    break;
+                }
+                self.unlink(flow);
+                self.append(flow, list(class as Class, true));
+            }
+        }
+    }
+
+    fn times(&self, class: Class) -> Times {
+        self.classes[usize::from(class)]
+    }
+
+    /// Notes that a flow was used and is of this class now.
+    #[inline]
+    pub fn touch(&mut self, flow: Flow, class: Class, now: u64) {
+        self.slots[flow as usize].touched = now;
+        let to = list(class, self.times(class).guarantee == 0);
+        let slot = &self.slots[flow as usize];
+        if slot.next != NONE || slot.list != to {
+            self.unlink(flow);
+            self.append(flow, to);
+        }
+    }
+
+    /// Removes a flow.
+    pub fn remove(&mut self, flow: Flow) -> V {
+        let keys = *self.keys(flow);
+        for (side, key) in keys.iter().enumerate() {
+            let end = flow * 2 + side as u32;
+            let entry = self
+                .index
+                .find_entry(self.hasher.hash_one(key), |&e| e == end);
+            if let Ok(entry) = entry {
+                entry.remove();
+            }
+        }
+        self.unlink(flow);
+        let slot = &mut self.slots[flow as usize];
+        slot.next = self.free;
+        self.free = flow;
+        self.len -= 1;
+        slot.value
+            .take()
+            .expect("a flow's number is used while it lives")
+    }
+
+    /// Removes up to `max` flows whose lifetime is over; true if there may be more.
+    pub fn expire(&mut self, now: u64, max: usize, mut gone: impl FnMut(V)) -> bool {
+        self.loosen(now);
+        for _ in 0..max {
+            match self.first_loose() {
+                Some((flow, ends)) if ends <= now => gone(self.remove(flow)),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Changes how many flows there may be. Those that are too many go: loose ones that would end first,
+    /// then held ones in the order in which they were touched.
+    pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut(V)) {
+        self.capacity = capacity;
+        self.loosen(now);
+        while self.len > capacity {
+            let held = (0..self.classes.len()).map(|class| self.lists[class * 2].head);
+            let oldest = held.filter(|&f| f != NONE);
+            let oldest = oldest.min_by_key(|&f| self.slots[f as usize].touched);
+            match self.first_loose().map(|(flow, _)| flow).or(oldest) {
+                Some(flow) => gone(self.remove(flow)),
+                None => return,
+            }
+        }
+    }
+
+    fn unlink(&mut self, flow: Flow) {
+        let Slot {
+            prev, next, list, ..
+        } = self.slots[flow as usize];
+        match prev {
+            NONE => self.lists[list as usize].head = next,
+            _ => self.slots[prev as usize].next = next,
+        }
+        match next {
+            NONE => self.lists[list as usize].tail = prev,
+            _ => self.slots[next as usize].prev = prev,
+        }
+    }
+
+    fn append(&mut self, flow: Flow, list: u32) {
+        let tail = std::mem::replace(&mut self.lists[list as usize].tail, flow);
+        match tail {
+            NONE => self.lists[list as usize].head = flow,
+            _ => self.slots[tail as usize].next = flow,
+        }
+        let slot = &mut self.slots[flow as usize];
+        (slot.prev, slot.next, slot.list) = (tail, NONE, list);
+    }
+}
+
+#[cfg(test)]
+mod tests;
