@@ -29,6 +29,8 @@ mod limit;
 mod neighbour;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;
+/// Network address translation.
+pub mod rewrite;
 /// Classes that look routes up.
 pub mod route;
 /// Scripts, and what else has to do with the driver.
@@ -54,6 +56,7 @@ pub const CLASSES: &[&[Class]] = &[
     ip4::CLASSES,
     ip6::CLASSES,
     queue::CLASSES,
+    rewrite::CLASSES,
     route::CLASSES,
     script::CLASSES,
     source::CLASSES,

@@ -1,0 +1,123 @@
+//! Handlers of the rewriting classes.
+
+use super::key::Key;
+use super::rewriter::{Family, Rewriter};
+use crate::prelude::*;
+use std::net::Ipv4Addr;
+
+/// The handlers that all rewriting classes have, and more.
+macro_rules! handlers {
+    ($($more:expr),* $(,)?) => {
+        &[
+            Handler::sum("table_size", "mappings of this rewriter", |e| e.mappings()),
+            Handler::sum("nmappings", "the same", |e| e.mappings()),
+            Handler::sum(
+                "mapping_failures",
+                "flows for which no mapping could be made",
+                |e| e.failures(),
+            ),
+            Handler::sum("size", "mappings of all that share the capacity", |e| e.size()),
+            Handler::text(
+                "capacity",
+                "most mappings of all that share it, and Click's reservation",
+                |e, _| Ok(e.capacity()),
+            ),
+            Handler::set("capacity", "changes the capacity", |e, value, cx| {
+                e.set_capacity(value, cx)
+            }),
+            Handler::text("patterns", "what is done with new flows, an input a line", |e, _| {
+                Ok(e.patterns())
+            }),
+            Handler::set("clear", "forgets all mappings of this rewriter", |e, _, _| {
+                e.clear();
+                Ok(())
+            }),
+            $($more),*
+        ]
+    };
+}
+pub(super) use handlers;
+
+impl<F: Family> Rewriter<F> {
+    fn counts<T: std::iter::Sum>(&self, get: impl Fn(&super::set::Counts) -> T) -> T {
+        let set = self.joined.set.borrow();
+        let space = &set.spaces[usize::from(self.joined.space)];
+        space.inputs.iter().map(get).sum()
+    }
+
+    pub(super) fn mappings(&self) -> u64 {
+        self.counts(|c| c.mappings)
+    }
+
+    pub(super) fn failures(&self) -> u64 {
+        self.counts(|c| c.failures)
+    }
+
+    pub(super) fn size(&self) -> u64 {
+        self.joined.set.borrow().len() as u64
+    }
+
+    /// Capacity and reservation. Guarantees decide which flows a full table keeps, so the reservation is
+    /// shown for Click's tools only.
+    pub(super) fn capacity(&self) -> String {
+        let set = self.joined.set.borrow();
+        let capacity = set.capacity().min(i32::MAX as usize);
+        let reserved = set.reserved.unwrap_or((capacity / 8).min(50));
+        format!("{capacity} {reserved}")
+    }
+
+    pub(super) fn set_capacity(&self, value: &str, cx: &mut Cx) -> Result<(), String> {
+        let numbers: Result<Vec<usize>, _> = value.split_whitespace().map(str::parse).collect();
+        let (capacity, reserved) = match numbers.as_deref() {
+            Ok(&[capacity]) => (capacity, None),
+            Ok(&[capacity, reserved]) => (capacity, Some(reserved)),
+            _ => return Err("write a capacity, and a reservation if you like".to_owned()),
+        };
+        let mut set = self.joined.set.borrow_mut();
+        set.set_capacity(capacity, cx.now());
+        set.reserved = reserved;
+        Ok(())
+    }
+
+    pub(super) fn patterns(&self) -> String {
+        let lines = self.joined.inputs.iter();
+        lines.map(|input| input.spec().show() + "\n").collect()
+    }
+
+    pub(super) fn clear(&self) {
+        self.joined.set.borrow_mut().clear(self.joined.space);
+    }
+
+    /// The table of one protocol, or all of it for 0.
+    pub(super) fn table(&self, proto: u8) -> String {
+        let set = self.joined.set.borrow();
+        set.table(self.joined.space, F::KIND, proto)
+    }
+
+    /// What a flow `SADDR SPORT DADDR DPORT` becomes, if there is a mapping from it.
+    pub(super) fn lookup(&self, flow: &str, proto: u8) -> Result<String, String> {
+        let words: Vec<&str> = flow.split_whitespace().collect();
+        let address = |w: &str| w.parse::<Ipv4Addr>().ok().map(Ipv4Addr::to_bits);
+        let key = match words.as_slice() {
+            &[src, sport, dst, dport] => address(src).zip(address(dst)).and_then(|(src, dst)| {
+                Some(Key {
+                    src,
+                    dst,
+                    sport: sport.parse().ok()?,
+                    dport: dport.parse().ok()?,
+                    space: self.joined.space,
+                    proto,
+                })
+            }),
+            _ => None,
+        };
+        let key = key.ok_or("give a flow: SADDR SPORT DADDR DPORT")?;
+        let set = self.joined.set.borrow();
+        let found = set.find(&key).filter(|end| end.side == 0);
+        Ok(found.map_or(String::new(), |end| {
+            let to = set.rewritten(end);
+            let (src, dst) = (Ipv4Addr::from_bits(to.src), Ipv4Addr::from_bits(to.dst));
+            format!("{src} {} {dst} {}", to.sport, to.dport)
+        }))
+    }
+}

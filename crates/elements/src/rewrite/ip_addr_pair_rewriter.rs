@@ -1,0 +1,37 @@
+//! Translates the addresses of pairs of hosts: more than basic NAT, less than NAPT.
+//!
+//! A mapping is found by source and destination address. Any protocol passes, and fragments; checksums of
+//! TCP and UDP are kept right.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> nat :: IPAddrPairRewriter(pattern 192.0.2.1-192.0.2.9 - 0 1, drop) -> Discard;
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! ```
+//!
+//! Arguments: one specification for each input, as for IPRewriter, but that patterns are
+//! `pattern SADDR DADDR FOUTPUT ROUTPUT`; a dash leaves an address as it is. `SADDR` may be a range or a
+//! prefix as for IPAddrRewriter.
+//!
+//! Keyword arguments:
+//!
+//! - `TIMEOUT`: how long an unused mapping lasts. Default 5min.
+//! - `GUARANTEE`, `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for IPRewriter.
+
+use super::handlers::handlers;
+use super::key::Kind;
+use super::rewriter::{Family, Rewriter};
+use crate::prelude::*;
+
+pub(super) struct IPAddrPairRewriter;
+
+impl Family for IPAddrPairRewriter {
+    const CLASS: &'static str = "IPAddrPairRewriter";
+    const MANUAL: &'static str = manual!();
+    const KIND: Kind = Kind::Pair;
+
+    const HANDLERS: &'static [Handler<Rewriter<IPAddrPairRewriter>>] = handlers![
+        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
+        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
+    ];
+}

@@ -1,0 +1,38 @@
+//! Translates the source addresses of hosts (basic NAT): each is lent an address of a range.
+//!
+//! What a host sends leaves with its lent address; what is sent to that address is given back the host's.
+//! Any protocol passes, and fragments; checksums of TCP and UDP are kept right.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> nat :: IPAddrRewriter(pattern 192.0.2.1-192.0.2.99 - 0 1, drop) -> Discard;
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! ```
+//!
+//! Arguments: one specification for each input, as for IPRewriter, but that patterns are
+//! `pattern SADDR - FOUTPUT ROUTPUT`. `SADDR` is an address, a range `192.0.2.1-192.0.2.99` or the hosts of a
+//! prefix `192.0.2.0/24`; a free address is chosen at random, or in turn with `#` behind the range. The
+//! destination stays, so its place is a dash.
+//!
+//! Keyword arguments:
+//!
+//! - `TIMEOUT`: how long an unused mapping lasts. Default 5min.
+//! - `GUARANTEE`, `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for IPRewriter.
+
+use super::handlers::handlers;
+use super::key::Kind;
+use super::rewriter::{Family, Rewriter};
+use crate::prelude::*;
+
+pub(super) struct IPAddrRewriter;
+
+impl Family for IPAddrRewriter {
+    const CLASS: &'static str = "IPAddrRewriter";
+    const MANUAL: &'static str = manual!();
+    const KIND: Kind = Kind::Address;
+
+    const HANDLERS: &'static [Handler<Rewriter<IPAddrRewriter>>] = handlers![
+        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
+        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
+    ];
+}

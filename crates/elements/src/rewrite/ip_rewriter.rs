@@ -1,0 +1,84 @@
+//! Translates addresses and ports of TCP and UDP packets (NAPT), flow by flow.
+//!
+//! A packet of a known flow is rewritten as its mapping says, and leaves by the output that the mapping
+//! names; so do the replies, rewritten back. A packet of a new flow is treated as the specification of its
+//! input says, which mostly makes a mapping for both directions. Checksums are kept right (RFC 1624).
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! ```
+//!
+//! Arguments: one specification for each input.
+//!
+//! - `drop` (or `discard`): new flows are dropped, as `discarded`.
+//! - `pass OUTPUT`: packets without a mapping leave as they are, also those that are neither TCP nor UDP and
+//!   fragments behind the first; no mapping is made.
+//! - `keep FOUTPUT ROUTPUT`: a mapping that changes nothing, with outputs for both directions.
+//! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: a mapping to these addresses and ports; `-` leaves a
+//!   field as it is. `SPORT` may be a range, `1024-65535`: the flow's own port if it is free there, else a
+//!   random free one; `1024-65535?` is always random, `1024-65535#` goes through the range in turn. A port
+//!   is free for a flow if its replies could not be taken for those of another flow, so that one port
+//!   serves many destinations. Without a free port the packet is dropped, as `mapping_failure`.
+//! - `pattern NAME FOUTPUT ROUTPUT`: a pattern of IPRewriterPatterns.
+//! - `ELEMENT`: a mapper such as RoundRobinIPMapper chooses.
+//!
+//! Keyword arguments:
+//!
+//! - `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`: how long an unused mapping of a connection
+//!   lasts that has carried data in both directions (24h), has not (5min), or has ended by RST or by FIN
+//!   from both sides (4min).
+//! - `UDP_TIMEOUT`, `UDP_STREAMING_TIMEOUT`: the same for UDP (5min), and for flows with three or more
+//!   packets, in both directions (as `UDP_TIMEOUT`).
+//! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: how long after each packet a mapping makes
+//!   room for no other. Default 5s.
+//! - `REAP_INTERVAL`: how often mappings whose time is over are removed. Default 15min.
+//! - `MAPPING_CAPACITY`: most mappings there may be, or another rewriter with which the capacity is shared.
+//!   In a full table a new flow replaces the mapping beyond its guarantee that would end first; if there is
+//!   none, its packet is dropped as `mapping_failure`. Without it the table grows with the flows.
+//! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
+//! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
+//!   replies.
+//!
+//! There is one copy, with all flows: the two directions of a flow may arrive on different workers. Where
+//! several workers would reach it, put a Queue and an Unqueue before each input.
+
+use super::handlers::handlers;
+use super::key::Kind;
+use super::rewriter::{Family, Rewriter};
+use crate::prelude::*;
+use wire::proto;
+
+pub(super) struct IPRewriter;
+
+impl Family for IPRewriter {
+    const CLASS: &'static str = "IPRewriter";
+    const MANUAL: &'static str = manual!();
+    const KIND: Kind = Kind::Ip;
+
+    const HANDLERS: &'static [Handler<Rewriter<IPRewriter>>] = handlers![
+        Handler::text("tcp_table", "TCP mappings, both directions", |e, _| Ok(
+            e.table(proto::TCP)
+        )),
+        Handler::text("udp_table", "UDP mappings, both directions", |e, _| Ok(
+            e.table(proto::UDP)
+        )),
+        Handler::text("tcp_mappings", "the same as tcp_table", |e, _| Ok(
+            e.table(proto::TCP)
+        )),
+        Handler::text("udp_mappings", "the same as udp_table", |e, _| Ok(
+            e.table(proto::UDP)
+        )),
+        Handler::text(
+            "tcp_lookup",
+            "what a TCP flow SADDR SPORT DADDR DPORT becomes",
+            |e, flow| { e.lookup(flow, proto::TCP) }
+        ),
+        Handler::text(
+            "udp_lookup",
+            "what a UDP flow SADDR SPORT DADDR DPORT becomes",
+            |e, flow| { e.lookup(flow, proto::UDP) }
+        ),
+    ];
+}

@@ -1,0 +1,237 @@
+//! What a mapping is found by, and how packets carry it.
+
+use std::hash::{Hash, Hasher};
+use std::net::Ipv4Addr;
+use wire::{checksum, icmp, ipv4, proto};
+
+/// What a rewriter looks at and changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Addresses and ports of TCP and UDP, in mappings of their own (IPRewriter).
+    Ip,
+    /// Addresses and ports of TCP (TCPRewriter).
+    Tcp,
+    /// Addresses and ports of TCP or UDP alike (UDPRewriter).
+    Udp,
+    /// Addresses and the identifier of pings (ICMPPingRewriter).
+    Ping,
+    /// The source address of a host's packets (IPAddrRewriter).
+    Address,
+    /// Both addresses (IPAddrPairRewriter).
+    Pair,
+}
+
+/// One end of a mapping; fields that its kind does not look at are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) src: u32,
+    pub(super) dst: u32,
+    /// Source port; the identifier of an echo request.
+    pub(super) sport: u16,
+    /// Destination port; the identifier of an echo reply.
+    pub(super) dport: u16,
+    /// The rewriter, by its number in the flow set.
+    pub(super) space: u16,
+    /// Protocol where it matters; [`REQUEST`] or [`REPLY`] for pings.
+    pub(super) proto: u8,
+}
+
+const REQUEST: u8 = proto::ICMP;
+const REPLY: u8 = proto::ICMP | 0x80;
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.src) << 32 | u64::from(self.dst));
+        let ports = u64::from(self.sport) << 16 | u64::from(self.dport);
+        state.write_u64(u64::from(self.space) << 40 | u64::from(self.proto) << 32 | ports);
+    }
+}
+
+impl Key {
+    /// The key of what comes back.
+    #[inline]
+    pub(super) fn reversed(self) -> Key {
+        Key {
+            src: self.dst,
+            dst: self.src,
+            sport: self.dport,
+            dport: self.sport,
+            space: self.space,
+            proto: match self.proto {
+                REQUEST => REPLY,
+                REPLY => REQUEST,
+                other => other,
+            },
+        }
+    }
+
+    /// Whether this is an echo reply.
+    pub(super) fn is_reply(&self) -> bool {
+        self.proto == REPLY
+    }
+
+    /// The flow as tables show it: `(SA, SP, DA, DP)`.
+    pub(super) fn show(&self, kind: Kind) -> String {
+        let (src, dst) = (Ipv4Addr::from_bits(self.src), Ipv4Addr::from_bits(self.dst));
+        match kind {
+            Kind::Address if self.dst == 0 => format!("({src})"),
+            Kind::Address => format!("({dst})"),
+            Kind::Pair => format!("({src}, {dst})"),
+            Kind::Ping => format!("({src}, {dst}, {})", self.sport | self.dport),
+            _ => format!("({src}, {}, {dst}, {})", self.sport, self.dport),
+        }
+    }
+}
+
+/// Where the transport header of a datagram is, and whether it starts there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) at: usize,
+    pub(super) protocol: u8,
+    /// Whether this is the first or only piece of the datagram.
+    pub(super) first: bool,
+}
+
+fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn put16(bytes: &mut [u8], at: usize, value: u16) {
+    bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
+}
+
+/// Finds the transport header of a datagram; `None` if its header is not sound.
+#[inline]
+pub(super) fn place(datagram: &[u8]) -> Option<Place> {
+    let first = *datagram.first()?;
+    let at = usize::from(first & 0xf) * 4;
+    let sound = first >> 4 == 4 && at >= ipv4::MIN_LEN && at <= datagram.len();
+    sound.then(|| Place {
+        at,
+        protocol: datagram[9],
+        first: be16(datagram, 6) & ipv4::OFFSET_MASK == 0,
+    })
+}
+
+/// The key of a datagram for a rewriter; `None` if that does not rewrite such packets. For
+/// [`Kind::Address`] it is the source's.
+#[inline]
+pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key> {
+    let key = Key {
+        src: be32(datagram, 12),
+        dst: be32(datagram, 16),
+        space,
+        ..Key::default()
+    };
+    match kind {
+        Kind::Pair => return Some(key),
+        Kind::Address => return Some(Key { dst: 0, ..key }),
+        _ => {}
+    }
+    // As many bytes as an ICMP error has to bring back.
+    if !place.first || datagram.len() < place.at + 8 {
+        return None;
+    }
+    if kind == Kind::Ping {
+        let ident = be16(datagram, place.at + 4);
+        return match datagram[place.at] {
+            icmp::ECHO if place.protocol == proto::ICMP => Some(Key {
+                sport: ident,
+                proto: REQUEST,
+                ..key
+            }),
+            icmp::ECHO_REPLY if place.protocol == proto::ICMP => Some(Key {
+                dport: ident,
+                proto: REPLY,
+                ..key
+            }),
+            _ => None,
+        };
+    }
+    let rewrites = match kind {
+        Kind::Tcp => place.protocol == proto::TCP,
+        _ => matches!(place.protocol, proto::TCP | proto::UDP),
+    };
+    rewrites.then(|| Key {
+        sport: be16(datagram, place.at),
+        dport: be16(datagram, place.at + 2),
+        proto: if kind == Kind::Ip { place.protocol } else { 0 },
+        ..key
+    })
+}
+
+/// Writes `to` into a datagram whose key is `from`, and keeps its checksums right as far as they are there.
+#[inline]
+pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Kind) {
+    let (mut src, mut dst) = (to.src, to.dst);
+    let (old_src, old_dst) = (be32(datagram, 12), be32(datagram, 16));
+    if kind == Kind::Address {
+        // One of them is what the mapping is about; the other stays.
+        src = if from.dst == 0 { src } else { old_src };
+        dst = if from.dst == 0 { old_dst } else { dst };
+    }
+    let mut old = u64::from(old_src) + u64::from(old_dst);
+    let mut new = u64::from(src) + u64::from(dst);
+    if old != new || src != old_src {
+        datagram[12..16].copy_from_slice(&src.to_be_bytes());
+        datagram[16..20].copy_from_slice(&dst.to_be_bytes());
+        let check = be16(datagram, 10);
+        put16(datagram, 10, updated(check, old, new));
+    }
+    if !place.first {
+        return;
+    }
+    let at = place.at;
+    match place.protocol {
+        proto::ICMP if kind == Kind::Ping => {
+            let (was, is) = (from.sport | from.dport, to.sport | to.dport);
+            put16(datagram, at + 4, is);
+            put16(
+                datagram,
+                at + 2,
+                updated(be16(datagram, at + 2), was.into(), is.into()),
+            );
+        }
+        proto::TCP | proto::UDP => {
+            if matches!(kind, Kind::Ip | Kind::Tcp | Kind::Udp) {
+                old += u64::from(from.sport) + u64::from(from.dport);
+                new += u64::from(to.sport) + u64::from(to.dport);
+                put16(datagram, at, to.sport);
+                put16(datagram, at + 2, to.dport);
+            }
+            patch(datagram, place, old, new);
+        }
+        _ => {}
+    }
+}
+
+/// Updates the checksum of a TCP or UDP header, if it is there, as the sum of what it covers went from
+/// `old` to `new`.
+pub(super) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
+    let udp = place.protocol == proto::UDP;
+    let at = place.at + if udp { 6 } else { 16 };
+    if datagram.len() < at + 2 {
+        return;
+    }
+    let check = match be16(datagram, at) {
+        0 if udp => 0,
+        check => match updated(check, old, new) {
+            0 if udp => 0xffff,
+            check => check,
+        },
+    };
+    put16(datagram, at, check);
+}
+
+/// RFC 1624, equation 3; a sum that stays leaves the checksum as it is written.
+#[inline]
+fn updated(check: u16, old: u64, new: u64) -> u16 {
+    if old == new {
+        return check;
+    }
+    checksum::finish(u64::from(!check) + u64::from(!checksum::fold(old)) + new)
+}

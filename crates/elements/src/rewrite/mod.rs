@@ -1,0 +1,39 @@
+//! Network address translation, as Click's family of rewriters does it.
+
+mod anno;
+mod handlers;
+mod key;
+mod pattern;
+mod rewriter;
+mod set;
+mod spec;
+mod tcp;
+
+mod icmp_ping_rewriter;
+mod ip_addr_pair_rewriter;
+mod ip_addr_rewriter;
+mod ip_rewriter;
+mod ip_rewriter_patterns;
+mod round_robin_ip_mapper;
+mod source_ip_hash_mapper;
+mod tcp_rewriter;
+mod udp_rewriter;
+
+use engine::element::Class;
+use rewriter::Rewriter;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<Rewriter<icmp_ping_rewriter::ICMPPingRewriter>>(),
+    Class::of::<Rewriter<ip_addr_pair_rewriter::IPAddrPairRewriter>>(),
+    Class::of::<Rewriter<ip_addr_rewriter::IPAddrRewriter>>(),
+    Class::of::<Rewriter<ip_rewriter::IPRewriter>>(),
+    Class::of::<ip_rewriter_patterns::IPRewriterPatterns>(),
+    Class::of::<round_robin_ip_mapper::RoundRobinIPMapper>(),
+    Class::of::<source_ip_hash_mapper::SourceIPHashMapper>(),
+    Class::of::<Rewriter<tcp_rewriter::TCPRewriter>>(),
+    Class::of::<Rewriter<udp_rewriter::UDPRewriter>>(),
+];
+
+#[cfg(test)]
+mod tests;

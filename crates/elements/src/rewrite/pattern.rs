@@ -1,0 +1,284 @@
+//! Patterns: what a new mapping makes of a flow.
+
+use super::key::{Key, Kind};
+use engine::args::Args;
+use engine::shared::Shared;
+use engine::units::FromArg;
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+/// How a value of a range is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// The packet's own, if it is free, else a random one.
+    Own,
+    /// A random one (`?`).
+    Random,
+    /// One after the other (`#`).
+    Sequential,
+}
+
+/// What varies, from a first value on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Range {
+    /// Source ports.
+    Ports(u32),
+    /// Source addresses.
+    Addresses(u32),
+}
+
+/// `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENT` or `SADDR DADDR`; `None` is a dash: unchanged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    src: Option<u32>,
+    sport: Option<u16>,
+    dst: Option<u32>,
+    dport: Option<u16>,
+    /// The range and how many values beyond the first it has.
+    range: Option<(Range, u32)>,
+    order: Order,
+    /// Whether it was written with ports.
+    ports: bool,
+    /// Name under which its state is shared.
+    pub(super) name: String,
+}
+
+/// What a pattern remembers for one input of a rewriter.
+#[derive(Debug)]
+pub(super) struct PatternState {
+    /// Where a sequence goes on; all inputs that use a named pattern share it.
+    next: Rc<Cell<u32>>,
+    /// A flow for which nothing was free, and how many flows had gone then.
+    exhausted: Cell<Option<(Key, u64)>>,
+}
+
+impl PatternState {
+    pub(super) fn new(pattern: &Pattern, shared: &Shared) -> PatternState {
+        PatternState {
+            next: shared.get(&pattern.name, Cell::default),
+            exhausted: Cell::default(),
+        }
+    }
+}
+
+impl Pattern {
+    /// Parses the words of a pattern; `name` is what its state is called unless it is a named pattern.
+    pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
+        if let [named] = words {
+            return Pattern::named(named, args);
+        }
+        let (src, port, dst, dport) = match words {
+            [src, dst] => (src, None, dst, None),
+            [src, dst, port] => (src, Some(port), dst, None),
+            [src, port, dst, dport] => (src, Some(port), dst, Some(dport)),
+            _ => return Err("bad pattern spec".to_owned()),
+        };
+        let mut pattern = Pattern {
+            src: None,
+            sport: None,
+            dst: None,
+            dport: None,
+            range: None,
+            order: Order::Own,
+            ports: port.is_some(),
+            name: name.to_owned(),
+        };
+        pattern.set_src(src, args).ok_or("bad source address")?;
+        if let Some(port) = port {
+            pattern.set_sport(port).ok_or("bad source port")?;
+        }
+        pattern.dst = address(dst, args).ok_or("bad destination address")?;
+        if let Some(dport) = dport {
+            pattern.dport = match dport.as_str() {
+                "-" => None,
+                port => Some(port.parse().map_err(|_| "bad destination port")?),
+            };
+        }
+        Ok(pattern)
+    }
+
+    /// A pattern that an IPRewriterPatterns element gives a name.
+    fn named(name: &str, args: &Args) -> Result<Pattern, String> {
+        for peer in args.peers("IPRewriterPatterns") {
+            for arg in peer.args(&[]).rest("", "", "") {
+                let words = arg.words();
+                if words.first().is_some_and(|w| w == name) {
+                    let own = format!("pattern {name}");
+                    return match words.len() {
+                        2 => Err("bad pattern spec".to_owned()),
+                        _ => Pattern::parse(&words[1..], &own, args),
+                    };
+                }
+            }
+        }
+        Err(format!("no pattern is named '{name}'"))
+    }
+
+    fn set_src(&mut self, word: &str, args: &Args) -> Option<()> {
+        if self.ports {
+            self.src = address(word, args)?;
+            return Some(());
+        }
+        let (text, order) = suffix(word);
+        let (low, high) = match text.split_once('-') {
+            Some((low, high)) if !low.is_empty() => (one(low, args)?, one(high, args)?),
+            _ => match text.split_once('/') {
+                Some(_) => hosts(text, args)?,
+                None => {
+                    self.src = address(text, args)?;
+                    return Some(());
+                }
+            },
+        };
+        (self.src, self.order) = (Some(low), order);
+        self.vary(Range::Addresses(low), high.checked_sub(low)?);
+        Some(())
+    }
+
+    fn set_sport(&mut self, word: &str) -> Option<()> {
+        if word == "-" {
+            return Some(());
+        }
+        let (text, order) = suffix(word);
+        let (low, high) = text.split_once('-').unwrap_or((text, text));
+        let (low, high) = (low.parse::<u16>().ok()?, high.parse::<u16>().ok()?);
+        (self.sport, self.order) = (Some(low), order);
+        self.vary(Range::Ports(low.into()), u32::from(high.checked_sub(low)?));
+        Some(())
+    }
+
+    fn vary(&mut self, range: Range, top: u32) {
+        self.range = (top > 0).then_some((range, top));
+    }
+
+    /// Whether it leaves the destination as it is.
+    pub(super) fn keeps_destination(&self) -> bool {
+        self.dst.is_none() && self.dport.is_none()
+    }
+
+    /// What a flow becomes. `taken` tells whether a reply key is in use, `gone` counts the flows that have
+    /// gone, `random` makes random numbers. `None`: nothing in the range is free.
+    pub(super) fn apply(
+        &self,
+        state: &PatternState,
+        key: Key,
+        kind: Kind,
+        gone: u64,
+        taken: impl Fn(&Key) -> bool,
+        random: impl FnOnce() -> u32,
+    ) -> Option<Key> {
+        let mut to = key;
+        to.src = self.src.unwrap_or(key.src);
+        let with_ports = !matches!(kind, Kind::Address | Kind::Pair);
+        if kind != Kind::Address {
+            to.dst = self.dst.unwrap_or(key.dst);
+        }
+        if with_ports {
+            to.sport = self.sport.unwrap_or(key.sport);
+        }
+        if with_ports && kind != Kind::Ping {
+            to.dport = self.dport.unwrap_or(key.dport);
+        }
+        let (range, top) = match self.range {
+            Some((Range::Ports(_), _)) if !with_ports => return Some(to),
+            Some(range) => range,
+            None => return Some(to),
+        };
+        let with = |value: u32| match range {
+            Range::Ports(low) => Key {
+                sport: (low + value) as u16,
+                ..to
+            },
+            Range::Addresses(low) => Key {
+                src: low + value,
+                ..to
+            },
+        };
+        let free = |value: u32| Some(with(value)).filter(|to| !taken(&to.reversed()));
+        if let (Order::Own, Range::Ports(low)) = (self.order, range)
+            && let Some(own) = u32::from(key.sport).checked_sub(low).filter(|&v| v <= top)
+            && let Some(to) = free(own)
+        {
+            return Some(to);
+        }
+        // All flows to one place that found no port share one verdict until a flow goes.
+        let place = with(0);
+        if state.exhausted.get() == Some((place, gone)) {
+            return None;
+        }
+        let first = match self.order {
+            Order::Sequential => state.next.get(),
+            _ => 1 + ((u64::from(random()) * (u64::from(top) + 1)) >> 32) as u32,
+        };
+        let first = if first > top { 0 } else { first };
+        for value in (first..=top).chain(0..first) {
+            if let Some(to) = free(value) {
+                state.next.set(value + 1);
+                return Some(to);
+            }
+        }
+        state.exhausted.set(Some((place, gone)));
+        None
+    }
+
+    /// The pattern as handlers show it.
+    pub(super) fn show(&self) -> String {
+        let dash = || "-".to_owned();
+        let address = |a: Option<u32>| a.map_or_else(dash, |a| Ipv4Addr::from_bits(a).to_string());
+        let port = |p: Option<u16>| p.map_or_else(dash, |p| p.to_string());
+        let suffix = match (self.range, self.order) {
+            (Some(_), Order::Sequential) => "#",
+            (Some((Range::Ports(_), _)), Order::Random) => "?",
+            _ => "",
+        };
+        let (mut src, mut sport) = (address(self.src), port(self.sport));
+        match self.range {
+            Some((Range::Ports(low), top)) => sport = format!("{low}-{}{suffix}", low + top),
+            Some((Range::Addresses(low), top)) => {
+                let high = Ipv4Addr::from_bits(low + top);
+                src = format!("{src}-{high}{suffix}");
+            }
+            None => {}
+        }
+        let dst = address(self.dst);
+        if self.ports {
+            format!("{src} {sport} {dst} {}", port(self.dport))
+        } else {
+            format!("{src} {dst}")
+        }
+    }
+}
+
+fn suffix(word: &str) -> (&str, Order) {
+    match word.as_bytes().last() {
+        Some(b'#') => (&word[..word.len() - 1], Order::Sequential),
+        Some(b'?') => (&word[..word.len() - 1], Order::Random),
+        _ => (word, Order::Own),
+    }
+}
+
+fn one(word: &str, args: &Args) -> Option<u32> {
+    let address = Ipv4Addr::from_arg(word, args.names()).ok()?;
+    Some(address.to_bits())
+}
+
+/// An address or a dash.
+fn address(word: &str, args: &Args) -> Option<Option<u32>> {
+    match word {
+        "-" => Some(None),
+        word => one(word, args).map(Some),
+    }
+}
+
+/// First and last host of a prefix: all but network and broadcast address, where it has these.
+fn hosts(text: &str, args: &Args) -> Option<(u32, u32)> {
+    let prefix = wire::Prefix4::from_arg(text, args.names()).ok()?;
+    let low = prefix.addr().to_bits();
+    let high = low | u32::MAX.checked_shr(prefix.len().into()).unwrap_or(0);
+    Some(if prefix.len() < 31 {
+        (low + 1, high - 1)
+    } else {
+        (low, high)
+    })
+}

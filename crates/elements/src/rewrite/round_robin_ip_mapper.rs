@@ -1,0 +1,40 @@
+//! Has rewriters use several patterns in turn, to spread flows over servers.
+//!
+//! A rewriter names it as the specification of an input. Each new flow is given the next pattern that can
+//! make a mapping for it.
+//!
+//! ```click
+//! servers :: RoundRobinIPMapper(- - 10.0.0.2 - 0 1, - - 10.0.0.3 - 0 1);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> balance :: IPRewriter(servers) -> Discard;
+//! balance[1] -> Discard;
+//! ```
+//!
+//! Each argument is a pattern and two outputs, as behind `pattern` in IPRewriter.
+
+use super::spec;
+use crate::prelude::*;
+
+pub(super) struct RoundRobinIPMapper;
+
+impl Element for RoundRobinIPMapper {
+    const CLASS: &'static str = "RoundRobinIPMapper";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        if let Err((place, wrong)) = spec::choices(args) {
+            match place {
+                Some(arg) => args.error(&arg, wrong),
+                None if args.element().is_empty() => {}
+                None => args.error_in_whole(wrong, "see the manual page"),
+            }
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> RoundRobinIPMapper {
+        RoundRobinIPMapper
+    }
+}

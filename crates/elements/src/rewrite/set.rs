@@ -1,0 +1,212 @@
+//! The flows of one rewriter, or of several that share a capacity.
+
+use super::key::{Key, Kind};
+use super::tcp::{BothShifts, Progress};
+use engine::clock::Time;
+use std::time::Duration;
+use tables::flows::{Class, Flow, Flows, Side};
+
+/// What is known of a mapping beside its keys.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    /// Output of packets from either side.
+    pub(super) outputs: [u8; 2],
+    pub(super) progress: Progress,
+    /// What REPLY_ANNO sets on replies.
+    pub(super) reply_anno: u8,
+    /// The input whose specification made it.
+    pub(super) input: u16,
+    space: u16,
+    /// Its place in the order in which mappings were made.
+    born: u64,
+    pub(super) shifts: BothShifts,
+}
+
+/// Counts of an input.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) mappings: u64,
+    pub(super) failures: u64,
+}
+
+/// One rewriter's part of a flow set.
+#[derive(Debug)]
+pub(super) struct Space {
+    name: String,
+    pub(super) inputs: Vec<Counts>,
+    classes: [Class; 5],
+}
+
+/// Flows of the rewriters that share it.
+pub(super) struct FlowSet {
+    flows: Flows<Key, Mapping>,
+    pub(super) spaces: Vec<Space>,
+    born: u64,
+    gone: u64,
+    /// Click's short-term reservation, if one was written.
+    pub(super) reserved: Option<usize>,
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Counts a mapping that goes.
+macro_rules! gone {
+    ($set:ident) => {{
+        let (spaces, gone) = (&mut $set.spaces, &mut $set.gone);
+        move |mapping: Mapping| {
+            let input = usize::from(mapping.input);
+            if let Some(counts) = spaces[usize::from(mapping.space)].inputs.get_mut(input) {
+                counts.mappings = counts.mappings.saturating_sub(1);
+            }
+            *gone += 1;
+        }
+    }};
+}
+
+impl FlowSet {
+    /// A set without bound and rewriters.
+    pub(super) fn new() -> FlowSet {
+        FlowSet {
+            flows: Flows::new(usize::MAX),
+            spaces: Vec::new(),
+            born: 0,
+            gone: 0,
+            reserved: None,
+        }
+    }
+
+    /// The number of a rewriter's part, by the rewriter's name.
+    pub(super) fn space(&mut self, name: &str) -> u16 {
+        let known = self.spaces.iter().position(|s| s.name == name);
+        let at = known.unwrap_or_else(|| {
+            let classes = [(); 5].map(|()| self.flows.add_class(0, u64::MAX));
+            self.spaces.push(Space {
+                name: name.to_owned(),
+                inputs: Vec::new(),
+                classes,
+            });
+            self.spaces.len() - 1
+        });
+        at as u16
+    }
+
+    /// Sets the number of inputs of a rewriter, and guarantee and lifetime of its five classes of flows.
+    pub(super) fn join(&mut self, space: u16, inputs: usize, times: &[(Duration, Duration); 5]) {
+        let space = &mut self.spaces[usize::from(space)];
+        space.inputs.resize(inputs, Counts::default());
+        for (&class, &(guarantee, lifetime)) in space.classes.iter().zip(times) {
+            self.flows
+                .set_class(class, nanos(guarantee), nanos(lifetime));
+        }
+    }
+
+    #[inline]
+    pub(super) fn find(&self, key: &Key) -> Option<Side> {
+        self.flows.find(key)
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, flow: Flow) -> &mut Mapping {
+        self.flows.value_mut(flow)
+    }
+
+    /// What the key of this side becomes.
+    #[inline]
+    pub(super) fn rewritten(&self, end: Side) -> Key {
+        self.flows.keys(end.flow)[1 - end.side].reversed()
+    }
+
+    /// Notes that a mapping was used.
+    #[inline]
+    pub(super) fn touch(&mut self, flow: Flow, space: u16, class: usize, now: Time) {
+        let class = self.spaces[usize::from(space)].classes[class];
+        self.flows.touch(flow, class, now.0);
+    }
+
+    /// Adds the mappings between `key` and `to` and back. `None` if the set is full.
+    pub(super) fn add(
+        &mut self,
+        key: Key,
+        to: Key,
+        (input, outputs): (usize, [u8; 2]),
+        class: usize,
+        now: Time,
+    ) -> Option<Side> {
+        self.born += 1;
+        let mapping = Mapping {
+            outputs,
+            progress: Progress::default(),
+            reply_anno: 0,
+            input: input as u16,
+            space: key.space,
+            born: self.born,
+            shifts: None,
+        };
+        let class = self.spaces[usize::from(key.space)].classes[class];
+        let keys = [key, to.reversed()];
+        let flow = self
+            .flows
+            .insert(keys, mapping, class, now.0, gone!(self))?;
+        if let Some(counts) = self.spaces[usize::from(key.space)].inputs.get_mut(input) {
+            counts.mappings += 1;
+        }
+        Some(Side { flow, side: 0 })
+    }
+
+    /// Removes some of the mappings whose time is over; true if there may be more.
+    pub(super) fn reap(&mut self, now: Time, max: usize) -> bool {
+        self.flows.expire(now.0, max, gone!(self))
+    }
+
+    /// Changes the capacity.
+    pub(super) fn set_capacity(&mut self, capacity: usize, now: Time) {
+        self.flows.set_capacity(capacity, now.0, gone!(self));
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.flows.capacity()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Flows that have gone since the start.
+    pub(super) fn gone(&self) -> u64 {
+        self.gone
+    }
+
+    /// Removes all mappings of a rewriter.
+    pub(super) fn clear(&mut self, space: u16) {
+        let own = self.flows.iter().filter(|(_, _, m)| m.space == space);
+        let own: Vec<Flow> = own.map(|(flow, ..)| flow).collect();
+        for flow in own {
+            let mapping = self.flows.remove(flow);
+            gone!(self)(mapping);
+        }
+    }
+
+    /// Both directions of a rewriter's mappings, one a line, in the order in which they were made; only
+    /// those of one protocol if `proto` is not 0.
+    pub(super) fn table(&self, space: u16, kind: Kind, proto: u8) -> String {
+        let all = self.flows.iter();
+        let own =
+            all.filter(|(_, keys, m)| m.space == space && (proto == 0 || keys[0].proto == proto));
+        let mut own: Vec<_> = own.collect();
+        own.sort_unstable_by_key(|(_, _, mapping)| mapping.born);
+        let mut text = String::new();
+        for (_, keys, mapping) in own {
+            let [f, r] = mapping.outputs;
+            for (side, outputs) in [format!("[*{f} {r}]"), format!("[{f} *{r}]")]
+                .iter()
+                .enumerate()
+            {
+                let (from, to) = (keys[side].show(kind), keys[1 - side].reversed().show(kind));
+                text.push_str(&format!("{from} => {to} {outputs}\n"));
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,42 @@
+//! Has rewriters choose a pattern by source address, to spread clients over servers.
+//!
+//! A rewriter names it as the specification of an input. A client is given the pattern for which a hash of
+//! its address and the pattern is highest (rendezvous hashing), so that only the clients of a pattern that
+//! is added at the end, or removed there, move.
+//!
+//! ```click
+//! servers :: SourceIPHashMapper(100 1, - - 10.0.0.2 - 0 1, - - 10.0.0.3 - 0 1);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> balance :: IPRewriter(servers) -> Discard;
+//! balance[1] -> Discard;
+//! ```
+//!
+//! Arguments: `NNODES SEED`, then patterns and two outputs each, as behind `pattern` in IPRewriter. `SEED`
+//! changes the hash; `NNODES`, the points of a pattern on the ring of Click, has no effect.
+
+use super::spec;
+use crate::prelude::*;
+
+pub(super) struct SourceIPHashMapper;
+
+impl Element for SourceIPHashMapper {
+    const CLASS: &'static str = "SourceIPHashMapper";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        if let Err((place, wrong)) = spec::hash_choices(args) {
+            match place {
+                Some(arg) => args.error(&arg, wrong),
+                None if args.element().is_empty() => {}
+                None => args.error_in_whole(wrong, "see the manual page"),
+            }
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> SourceIPHashMapper {
+        SourceIPHashMapper
+    }
+}

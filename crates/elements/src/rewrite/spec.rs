@@ -1,0 +1,344 @@
+//! Input specifications: what happens to packets that have no mapping.
+
+use super::key::{Key, Kind};
+use super::pattern::{Pattern, PatternState};
+use super::set::FlowSet;
+use engine::args::{Arg, Args, Peer};
+use engine::clock::Time;
+use engine::shared::Shared;
+use std::cell::Cell;
+use std::rc::Rc;
+use tables::flows::Side;
+
+/// One input's specification.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Spec {
+    /// Drops what has no mapping.
+    Drop,
+    /// Lets it pass by an output.
+    Pass(u8),
+    /// Maps it to itself.
+    Keep([u8; 2]),
+    /// Maps it by a pattern.
+    Pattern(Choice),
+    /// Maps it as another element says.
+    Mapper(Mapper),
+}
+
+/// A pattern, and the outputs of both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) pattern: Pattern,
+    pub(super) outputs: [u8; 2],
+}
+
+/// How a mapper element chooses among its patterns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// In turn.
+    Turn,
+    /// By source address, with a seed.
+    Source(u32),
+}
+
+/// A mapper element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mapper {
+    name: String,
+    pick: Pick,
+    choices: Vec<Choice>,
+}
+
+/// Parses `PATTERN... FOUTPUT ROUTPUT`.
+fn choice(words: &[String], name: &str, args: &Args) -> Result<Choice, String> {
+    let split = words.len().saturating_sub(2);
+    let (pattern, outputs) = words.split_at(split);
+    let outputs = outputs_of(outputs)?;
+    let pattern = Pattern::parse(pattern, name, args)?;
+    Ok(Choice { pattern, outputs })
+}
+
+fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
+    let [forward, reply] = words else {
+        return Err("bad forward port".to_owned());
+    };
+    Ok([
+        forward.parse().map_err(|_| "bad forward port")?,
+        reply.parse().map_err(|_| "bad reply port")?,
+    ])
+}
+
+/// Parses the specification of input `input`. The error says what is wrong with it.
+pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<Spec, String> {
+    let words = arg.words();
+    let own = format!("{}[{input}]", args.element());
+    let (word, rest) = match words.split_first() {
+        Some((word, rest)) => (word.as_str(), rest),
+        None => return Err("empty argument".to_owned()),
+    };
+    let spec = match word {
+        "drop" | "discard" if rest.is_empty() => Spec::Drop,
+        "drop" | "discard" => return Err(format!("syntax error, expected '{word}'")),
+        "pass" | "passthrough" | "nochange" => match rest {
+            [] => Spec::Pass(0),
+            [output] => {
+                let wrong = |_| format!("syntax error, expected '{word} [OUTPUT]'");
+                Spec::Pass(output.parse().map_err(wrong)?)
+            }
+            _ => return Err(format!("syntax error, expected '{word} [OUTPUT]'")),
+        },
+        "keep" => Spec::Keep(outputs_of(rest)?),
+        "pattern" | "xpattern" => Spec::Pattern(choice(rest, &own, args)?),
+        name => match args.peer(name) {
+            Some(_) if !rest.is_empty() => {
+                return Err(format!("syntax error, expected element name '{name}'"));
+            }
+            Some(peer) => Spec::Mapper(mapper(peer).ok_or("element is not an IPMapper")??),
+            None => return Err("unknown specification".to_owned()),
+        },
+    };
+    for output in spec.outputs() {
+        if args.outputs().is_some_and(|n| usize::from(output) >= n) {
+            return Err("output port out of range".to_owned());
+        }
+    }
+    let keeps = |c: &Choice| c.pattern.keeps_destination();
+    match &spec {
+        Spec::Pattern(choice) if kind == Kind::Address && !keeps(choice) => {
+            Err("the destination address must be '-'".to_owned())
+        }
+        _ => Ok(spec),
+    }
+}
+
+/// What a mapper element says; `None` if it is none.
+fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
+    let mut args = peer.args(&[]);
+    let (pick, choices) = match peer.class() {
+        "RoundRobinIPMapper" => (Pick::Turn, choices(&mut args)),
+        "SourceIPHashMapper" => match hash_choices(&mut args) {
+            Ok((seed, choices)) => (Pick::Source(seed), Ok(choices)),
+            Err(wrong) => (Pick::Turn, Err(wrong)),
+        },
+        _ => return None,
+    };
+    let name = peer.name().to_owned();
+    let wrong = |(_, wrong)| format!("{name}: {wrong}");
+    Some(choices.map_err(wrong).map(|choices| Mapper {
+        name: name.clone(),
+        pick,
+        choices,
+    }))
+}
+
+type Wrong = (Option<Arg>, String);
+
+/// The patterns of a mapper element.
+pub(super) fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
+    let patterns = args.rest(
+        "PATTERN",
+        "SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
+        "what to make of a flow, or a named pattern and outputs",
+    );
+    patterns_of(&patterns, args)
+}
+
+fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
+    let each = patterns.iter().enumerate().map(|(i, arg)| {
+        let words = arg.words();
+        let words = words
+            .strip_prefix(&["pattern".to_owned()])
+            .unwrap_or(&words);
+        let name = format!("{}[{i}]", args.element());
+        choice(words, &name, args)
+            .map_err(|wrong| (Some(arg.clone()), format!("pattern {i}: {wrong}")))
+    });
+    each.collect()
+}
+
+/// Seed and patterns of a SourceIPHashMapper. The number of nodes is not needed: every pattern is given a
+/// rank by hashing, so that only the flows of a pattern that is added or removed move.
+pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
+    let all = args.rest(
+        "NNODES SEED, PATTERN",
+        "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
+        "what to make of a flow",
+    );
+    let Some((first, patterns)) = all.split_first() else {
+        return Err((None, "NNODES SEED is missing".to_owned()));
+    };
+    let words = first.words();
+    let number = |w: &String| args_number(w, args);
+    match words.as_slice() {
+        [nodes, seed] if number(nodes).is_some() && number(seed).is_some() => {
+            Ok((number(seed).unwrap_or(0), patterns_of(patterns, args)?))
+        }
+        _ => Err((
+            Some(first.clone()),
+            "NNODES SEED must be two numbers".to_owned(),
+        )),
+    }
+}
+
+fn args_number(word: &str, args: &Args) -> Option<u32> {
+    engine::units::FromArg::from_arg(word, args.names()).ok()
+}
+
+impl Spec {
+    /// All outputs that it names.
+    fn outputs(&self) -> Vec<u8> {
+        match self {
+            Spec::Drop => Vec::new(),
+            Spec::Pass(output) => vec![*output],
+            Spec::Keep(outputs) => outputs.to_vec(),
+            Spec::Pattern(choice) => choice.outputs.to_vec(),
+            Spec::Mapper(m) => m.choices.iter().flat_map(|c| c.outputs).collect(),
+        }
+    }
+
+    /// The specification as the `patterns` handler shows it.
+    pub(super) fn show(&self) -> String {
+        match self {
+            Spec::Drop => "<drop>".to_owned(),
+            Spec::Pass(_) => "<nochange>".to_owned(),
+            Spec::Keep(_) => "<keep>".to_owned(),
+            Spec::Pattern(choice) => choice.pattern.show(),
+            Spec::Mapper(_) => "<mapper>".to_owned(),
+        }
+    }
+
+    fn choices(&self) -> &[Choice] {
+        match self {
+            Spec::Pattern(choice) => std::slice::from_ref(choice),
+            Spec::Mapper(mapper) => &mapper.choices,
+            _ => &[],
+        }
+    }
+}
+
+/// What one input needs at run time to make mappings.
+pub(super) struct Input {
+    spec: Spec,
+    states: Vec<PatternState>,
+    /// A mapper's turn, shared by all rewriters that use it.
+    turn: Rc<Cell<usize>>,
+}
+
+/// What came of a flow without a mapping.
+pub(super) enum Made {
+    /// A mapping, seen from its first side.
+    Mapping(Side),
+    /// None is wanted: the packet passes by this output.
+    Pass(u8),
+    /// None: the packet is unwanted.
+    Unwanted,
+    /// None could be made.
+    Failed,
+}
+
+impl Input {
+    pub(super) fn new(spec: &Spec, shared: &Shared) -> Input {
+        let states = spec.choices().iter();
+        Input {
+            states: states
+                .map(|c| PatternState::new(&c.pattern, shared))
+                .collect(),
+            turn: match spec {
+                Spec::Mapper(mapper) => shared.get(&format!("turn {}", mapper.name), Cell::default),
+                _ => Rc::default(),
+            },
+            spec: spec.clone(),
+        }
+    }
+
+    pub(super) fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The output for packets that are not rewritten, if they pass.
+    pub(super) fn passes(&self) -> Option<u8> {
+        match self.spec {
+            Spec::Pass(output) => Some(output),
+            _ => None,
+        }
+    }
+
+    /// Makes the mapping of a flow that has none; `number` is this input's.
+    pub(super) fn make(
+        &self,
+        set: &mut FlowSet,
+        (key, kind): (Key, Kind),
+        number: usize,
+        (class, now): (usize, Time),
+        mut random: impl FnMut() -> u32,
+    ) -> Made {
+        let (to, outputs) = match &self.spec {
+            Spec::Drop => return Made::Unwanted,
+            Spec::Pass(output) => return Made::Pass(*output),
+            Spec::Keep(outputs) => (Some(key), *outputs),
+            Spec::Pattern(choice) => (
+                self.try_choice(choice, 0, set, (key, kind), &mut random),
+                choice.outputs,
+            ),
+            Spec::Mapper(mapper) => {
+                let order = self.order(mapper, &key);
+                let tries = order.map(|i| {
+                    let choice = &mapper.choices[i];
+                    let to = self.try_choice(choice, i, set, (key, kind), &mut random);
+                    (i, to, choice.outputs)
+                });
+                match { tries }.find(|(_, to, _)| to.is_some()) {
+                    Some((i, to, outputs)) => {
+                        self.turn.set(i + 1);
+                        (to, outputs)
+                    }
+                    None => (None, [0; 2]),
+                }
+            }
+        };
+        let made = to.and_then(|to| set.add(key, to, (number, outputs), class, now));
+        if made.is_none() {
+            let space = &mut set.spaces[usize::from(key.space)];
+            if let Some(counts) = space.inputs.get_mut(number) {
+                counts.failures += 1;
+            }
+        }
+        made.map_or(Made::Failed, Made::Mapping)
+    }
+
+    fn try_choice(
+        &self,
+        choice: &Choice,
+        index: usize,
+        set: &FlowSet,
+        (key, kind): (Key, Kind),
+        random: &mut impl FnMut() -> u32,
+    ) -> Option<Key> {
+        let taken = |reply: &Key| set.find(reply).is_some();
+        let state = &self.states[index];
+        choice
+            .pattern
+            .apply(state, key, kind, set.gone(), taken, random)
+    }
+
+    /// The order in which a mapper's patterns are tried.
+    fn order(&self, mapper: &Mapper, key: &Key) -> impl Iterator<Item = usize> + use<> {
+        let n = mapper.choices.len();
+        let first = match mapper.pick {
+            Pick::Turn => self.turn.get().checked_rem(n).unwrap_or(0),
+            Pick::Source(seed) => {
+                let rank = |i: &usize| mix(u64::from(key.src) << 32 | u64::from(seed), *i as u64);
+                (0..n).max_by_key(rank).unwrap_or(0)
+            }
+        };
+        (first..n).chain(0..first)
+    }
+}
+
+/// Mixes two words well (SplitMix64's last steps).
+fn mix(a: u64, b: u64) -> u64 {
+    let mut x = a ^ b.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,221 @@
+//! How far a connection has come, and how its sequence numbers are shifted.
+
+use super::key::{Place, patch};
+use wire::{checksum, tcp};
+
+/// Progress of a mapping: what was seen from either side. TCP uses the first four bits, UDP the first two
+/// and the number of packets, up to three, in the last two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress(u8);
+
+const DATA: u8 = 1;
+const DONE: u8 = 4;
+
+/// Lifetimes of mappings, by index in a rewriter's classes.
+pub(super) mod class {
+    /// TCP without data in both directions.
+    pub(in super::super) const NO_DATA: usize = 0;
+    /// TCP with data in both directions.
+    pub(in super::super) const CONNECTED: usize = 1;
+    /// TCP that has ended.
+    pub(in super::super) const DONE: usize = 2;
+    /// UDP, and what has no connections.
+    pub(in super::super) const PLAIN: usize = 3;
+    /// UDP in both directions, at least three packets.
+    pub(in super::super) const STREAMING: usize = 4;
+}
+
+impl Progress {
+    /// Notes a TCP segment that came from `side`; gives its class of lifetime.
+    #[inline]
+    pub(super) fn tcp(&mut self, side: usize, segment: &[u8]) -> usize {
+        if let Some(&[offset, flags]) = segment.get(12..14) {
+            if flags & tcp::RST != 0 {
+                self.0 |= DONE | DONE << 1;
+            } else if flags & tcp::FIN != 0 {
+                self.0 |= DONE << side;
+            } else if flags & tcp::SYN != 0 {
+                self.0 &= !(DONE << side);
+            }
+            if segment.len() > usize::from(offset >> 4) * 4 {
+                self.0 |= DATA << side;
+            }
+        }
+        if self.0 & (DONE | DONE << 1) == DONE | DONE << 1 {
+            class::DONE
+        } else if self.0 & (DATA | DATA << 1) == DATA | DATA << 1 {
+            class::CONNECTED
+        } else {
+            class::NO_DATA
+        }
+    }
+
+    /// Notes a packet of another protocol that came from `side`; gives its class of lifetime.
+    #[inline]
+    pub(super) fn plain(&mut self, side: usize) -> usize {
+        self.0 |= DATA << side;
+        self.0 = self.0.saturating_add(if self.0 < 0xc0 { 0x40 } else { 0 });
+        if self.0 == 0xc3 {
+            class::STREAMING
+        } else {
+            class::PLAIN
+        }
+    }
+}
+
+/// Steps that are remembered; older ones count as if they had always been.
+const STEPS: usize = 8;
+
+/// How the sequence numbers of one direction are shifted: from each step on by another amount.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shifts {
+    before: i32,
+    /// First number as the sender counts, and the shift from there on.
+    steps: Vec<(u32, i32)>,
+}
+
+fn reached(number: u32, from: u32) -> bool {
+    number.wrapping_sub(from) as i32 >= 0
+}
+
+impl Shifts {
+    /// From `from` on, as the sender counts, numbers are `by` more than before.
+    pub(super) fn add(&mut self, from: u32, by: i32) {
+        // A segment that is sent again says the same again.
+        self.steps.retain(|&(f, _)| f != from);
+        let shift = self.at(from).wrapping_add(by);
+        self.steps.push((from, shift));
+        if self.steps.len() > STEPS {
+            self.before = self.steps.remove(0).1;
+        }
+    }
+
+    fn at(&self, number: u32) -> i32 {
+        let step = self.steps.iter().rev().find(|s| reached(number, s.0));
+        step.map_or(self.before, |s| s.1)
+    }
+
+    /// What a sequence number of the sender becomes.
+    pub(super) fn forth(&self, number: u32) -> u32 {
+        number.wrapping_add_signed(self.at(number))
+    }
+
+    /// What the sender calls a number that its peer has seen.
+    pub(super) fn back(&self, number: u32) -> u32 {
+        let seen = |s: &&(u32, i32)| reached(number, s.0.wrapping_add_signed(s.1));
+        let shift = self
+            .steps
+            .iter()
+            .rev()
+            .find(seen)
+            .map_or(self.before, |s| s.1);
+        number.wrapping_add_signed(shift.wrapping_neg())
+    }
+}
+
+/// Shifts of both directions; most mappings have none.
+pub(super) type BothShifts = Option<Box<[Shifts; 2]>>;
+
+/// Shifts the numbers of a segment from `side`, SACK blocks too (RFC 2018).
+pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
+    let segment = &mut datagram[place.at..];
+    let len = segment.get(12).map_or(0, |o| usize::from(o >> 4) * 4);
+    if !(tcp::MIN_LEN..=segment.len()).contains(&len) {
+        return;
+    }
+    let header = &mut segment[..len];
+    let old = checksum::sum(header);
+    change(header, 4, |n| shifts[side].forth(n));
+    change(header, 8, |n| shifts[1 - side].back(n));
+    let mut at = tcp::MIN_LEN;
+    while let Some((kind, len)) = option(header, at) {
+        if kind == SACK {
+            let edges = (at + 2..at + len).step_by(4).filter(|e| e + 4 <= at + len);
+            edges.for_each(|edge| change(header, edge, |n| shifts[1 - side].back(n)));
+        }
+        at += len;
+    }
+    let new = checksum::sum(header);
+    patch(datagram, place, old, new);
+}
+
+fn change(header: &mut [u8], at: usize, to: impl Fn(u32) -> u32) {
+    if let Some(bytes) = header[at..].first_chunk_mut() {
+        *bytes = to(u32::from_be_bytes(*bytes)).to_be_bytes();
+    }
+}
+
+/// Option: blocks that were received out of order (RFC 2018).
+const SACK: u8 = 5;
+
+/// Kind and length of the option at `at`; `None` at the end or where the options are malformed.
+fn option(header: &[u8], at: usize) -> Option<(u8, usize)> {
+    let kind = *header.get(at)?;
+    let len = match kind {
+        0 => return None,
+        1 => 1,
+        _ => usize::from(*header.get(at + 1)?),
+    };
+    let sound = len >= 1 && (kind == 1 || len >= 2) && at + len <= header.len();
+    sound.then_some((kind, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shifted_behind_a_change_and_back_again() {
+        let mut shifts = Shifts::default();
+        shifts.add(30, -12);
+        shifts.add(30, -12);
+        assert_eq!([1, 29, 30, 36].map(|n| shifts.forth(n)), [1, 29, 18, 24]);
+        assert_eq!(
+            [1, 10, 17, 18, 20].map(|n| shifts.back(n)),
+            [1, 10, 17, 30, 32]
+        );
+        shifts.add(100, 5);
+        assert_eq!((shifts.forth(100), shifts.back(93)), (93, 100));
+    }
+
+    #[test]
+    fn old_steps_count_as_if_they_had_always_been() {
+        let mut shifts = Shifts::default();
+        for i in 1..=20 {
+            shifts.add(i * 1000, 1);
+        }
+        assert_eq!(shifts.forth(20_000), 20_020);
+        assert_eq!(shifts.back(20_020), 20_000);
+        assert_eq!(shifts.forth(0), 12);
+        assert!(shifts.steps.len() <= STEPS);
+    }
+
+    #[test]
+    fn a_connection_is_done_after_a_reset_or_a_fin_from_either_side() {
+        let segment = |flags: u8, data: &[u8]| {
+            let mut s = vec![0; 20];
+            (s[12], s[13]) = (0x50, flags);
+            s.extend(data);
+            s
+        };
+        let mut p = Progress::default();
+        assert_eq!(p.tcp(0, &segment(tcp::SYN, b"")), class::NO_DATA);
+        assert_eq!(p.tcp(0, &segment(tcp::ACK, b"x")), class::NO_DATA);
+        assert_eq!(p.tcp(1, &segment(tcp::ACK, b"x")), class::CONNECTED);
+        assert_eq!(p.tcp(1, &segment(tcp::FIN, b"")), class::CONNECTED);
+        assert_eq!(p.tcp(0, &segment(tcp::FIN, b"")), class::DONE);
+        let mut p = Progress::default();
+        assert_eq!(p.tcp(0, &segment(tcp::RST, b"")), class::DONE);
+    }
+
+    #[test]
+    fn three_packets_in_both_directions_are_a_stream() {
+        let mut p = Progress::default();
+        assert_eq!(p.plain(0), class::PLAIN);
+        assert_eq!(p.plain(0), class::PLAIN);
+        assert_eq!(p.plain(1), class::STREAMING);
+        assert_eq!(p.plain(1), class::STREAMING);
+        let mut p = Progress::default();
+        assert!((0..300).all(|_| p.plain(0) == class::PLAIN));
+    }
+}

@@ -1,0 +1,43 @@
+//! Translates addresses and ports of UDP packets.
+//!
+//! It works as IPRewriter does, which see for specifications and what they do, but does not tell TCP from
+//! UDP: both are rewritten, and a mapping serves any of them. Most configurations send it UDP alone.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> nat :: UDPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! ```
+//!
+//! Arguments: one specification for each input, as for IPRewriter.
+//!
+//! Keyword arguments:
+//!
+//! - `TIMEOUT` (or `UDP_TIMEOUT`): how long an unused mapping lasts. Default 5min.
+//! - `STREAMING_TIMEOUT` (or `UDP_STREAMING_TIMEOUT`): the same for flows with three or more packets, in
+//!   both directions. Default as `TIMEOUT`.
+//! - `GUARANTEE` (or `UDP_GUARANTEE`), `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for
+//!   IPRewriter.
+
+use super::handlers::handlers;
+use super::key::Kind;
+use super::rewriter::{Family, Rewriter};
+use crate::prelude::*;
+
+pub(super) struct UDPRewriter;
+
+impl Family for UDPRewriter {
+    const CLASS: &'static str = "UDPRewriter";
+    const MANUAL: &'static str = manual!();
+    const KIND: Kind = Kind::Udp;
+
+    const HANDLERS: &'static [Handler<Rewriter<UDPRewriter>>] = handlers![
+        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
+        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
+        Handler::text(
+            "lookup",
+            "what a flow SADDR SPORT DADDR DPORT becomes",
+            |e, flow| { e.lookup(flow, 0) }
+        ),
+    ];
+}
