@@ -9,7 +9,9 @@ mod set;
 mod spec;
 mod tcp;
 
+mod ftp_port_mapper;
 mod icmp_ping_rewriter;
+mod icmp_rewriter;
 mod ip_addr_pair_rewriter;
 mod ip_addr_rewriter;
 mod ip_rewriter;
@@ -24,7 +26,9 @@ use rewriter::Rewriter;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<ftp_port_mapper::FTPPortMapper>(),
     Class::of::<Rewriter<icmp_ping_rewriter::ICMPPingRewriter>>(),
+    Class::of::<icmp_rewriter::ICMPRewriter>(),
     Class::of::<Rewriter<ip_addr_pair_rewriter::IPAddrPairRewriter>>(),
     Class::of::<Rewriter<ip_addr_rewriter::IPAddrRewriter>>(),
     Class::of::<Rewriter<ip_rewriter::IPRewriter>>(),

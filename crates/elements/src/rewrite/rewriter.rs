@@ -5,6 +5,7 @@ use super::set::FlowSet;
 use super::spec::{self, Input, Made, Spec};
 use super::tcp::{self, class};
 use crate::prelude::*;
+use engine::shared::Shared;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -69,7 +70,7 @@ pub(super) struct Config {
     /// Flows that its set may have; `None`: the set is another's.
     capacity: Option<usize>,
     /// The rewriter whose flow set it uses, by name.
-    owner: String,
+    pub(super) owner: String,
     dst_anno: bool,
     reply_anno: Option<super::anno::Anno>,
 }
@@ -121,9 +122,23 @@ impl Config {
         config
     }
 
+    /// What stands for a rewriter that there is not.
+    pub(super) fn nothing(kind: Kind) -> Config {
+        Config {
+            kind,
+            specs: Vec::new(),
+            times: [(Duration::ZERO, Duration::ZERO); 5],
+            reap: Duration::ZERO,
+            capacity: None,
+            owner: String::new(),
+            dst_anno: true,
+            reply_anno: None,
+        }
+    }
+
     /// What elements of this worker share with this rewriter: its flow set, its number there, its inputs.
-    pub(super) fn join(&self, name: &str, shared: &engine::shared::Shared) -> Joined {
-        let set = shared.get(&self.owner, || RefCell::new(FlowSet::new()));
+    pub(super) fn join(&self, name: &str, shared: &Shared) -> Joined {
+        let set = flow_set(&self.owner, shared);
         let space = {
             let mut set = set.borrow_mut();
             let space = set.space(name);
@@ -138,6 +153,11 @@ impl Config {
             kind: self.kind,
         }
     }
+}
+
+/// The flow set of a rewriter with a capacity of its own, by name.
+pub(super) fn flow_set(owner: &str, shared: &Shared) -> Rc<RefCell<FlowSet>> {
+    shared.get(owner, || RefCell::new(FlowSet::new()))
 }
 
 /// A rewriter's part of a flow set.

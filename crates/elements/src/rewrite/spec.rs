@@ -98,7 +98,7 @@ pub(super) fn parse(arg: &Arg, input: usize, kind: Kind, args: &Args) -> Result<
         },
     };
     for output in spec.outputs() {
-        if args.outputs().is_some_and(|n| usize::from(output) >= n) {
+        if usize::from(output) >= args.outputs() {
             return Err("output port out of range".to_owned());
         }
     }

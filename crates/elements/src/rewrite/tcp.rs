@@ -139,8 +139,19 @@ pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Sh
     patch(datagram, place, old, new);
 }
 
+/// Takes the shifts back from the head of a segment that had come from `side`.
+pub(super) fn unshift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
+    let end = datagram.len().min(place.at + 12);
+    let header = &mut datagram[place.at..end];
+    let old = checksum::sum(header);
+    change(header, 4, |n| shifts[side].back(n));
+    change(header, 8, |n| shifts[1 - side].forth(n));
+    let new = checksum::sum(header);
+    patch(datagram, place, old, new);
+}
+
 fn change(header: &mut [u8], at: usize, to: impl Fn(u32) -> u32) {
-    if let Some(bytes) = header[at..].first_chunk_mut() {
+    if let Some(bytes) = header.get_mut(at..).and_then(|h| h.first_chunk_mut()) {
         *bytes = to(u32::from_be_bytes(*bytes)).to_be_bytes();
     }
 }

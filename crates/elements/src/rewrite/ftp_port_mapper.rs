@@ -1,0 +1,332 @@
+//! Has FTP pass a rewriter: announces in PORT commands the address and port that the data will come to.
+//!
+//! It stands before the TCPRewriter through which control connections go. When a client says where it waits
+//! for data (`PORT 10,0,0,2,3,9`, RFC 959, 4.1.2), a mapping for the data connection is made, as if its
+//! first packet came to an input of the data rewriter; the command is changed to name the mapping's address
+//! and port; and the TCPRewriter is told by how much the numbers of the following segments are shifted.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FTPPortMapper(nat, nat, 0)
+//!     -> nat :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `CONTROL_REWRITER`: the TCPRewriter of control connections.
+//! - `DATA_REWRITER`: the rewriter of data connections; may be the same.
+//! - `DATA_REWRITER_INPUT`: the input of the data rewriter whose specification makes the mappings.
+//!
+//! A command is found at the start of a segment that holds it wholly. Data are taken to come from the port
+//! below the server's control port. A command that names another host than its sender is left as it is. All
+//! packets leave by output 0; their own addresses and ports stay. There is one copy, with the rewriters.
+
+use super::key::{Key, Kind, key, place};
+use super::rewriter::{self, Joined};
+use super::spec::Made;
+use crate::prelude::*;
+use wire::{Ipv4, Tcp, proto};
+
+pub(super) struct Config {
+    /// Owner of the control rewriter's flow set, its name and kind.
+    control: (String, String, Kind),
+    data: rewriter::Config,
+    data_name: String,
+    input: usize,
+}
+
+pub(super) struct FTPPortMapper {
+    control: Joined,
+    data: Joined,
+    input: usize,
+    ports: u64,
+}
+
+impl Element for FTPPortMapper {
+    const CLASS: &'static str = "FTPPortMapper";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let control: String =
+            args.required("CONTROL_REWRITER", "the TCPRewriter of control connections");
+        let data: String = args.required("DATA_REWRITER", "the rewriter of data connections");
+        let input = args.required("DATA_REWRITER_INPUT", "its input that makes mappings");
+        let (control_name, control) = peer(args, &control, &[Kind::Tcp], "CONTROL_REWRITER");
+        let kinds = [Kind::Ip, Kind::Tcp, Kind::Udp];
+        let (data_name, data) = peer(args, &data, &kinds, "DATA_REWRITER");
+        if data.specs.len() <= input && !data.specs.is_empty() {
+            args.error_in_whole(
+                format!("DATA_REWRITER_INPUT: '{data_name}' has no input {input}"),
+                "name an input of the data rewriter, from 0 on",
+            );
+        }
+        Config {
+            control: (control.owner, control_name, control.kind),
+            data,
+            data_name,
+            input,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> FTPPortMapper {
+        let (owner, name, kind) = &config.control;
+        let set = rewriter::flow_set(owner, init.shared);
+        let space = set.borrow_mut().space(name);
+        FTPPortMapper {
+            control: Joined {
+                set,
+                space,
+                inputs: Vec::new(),
+                kind: *kind,
+            },
+            data: config.data.join(&config.data_name, init.shared),
+            input: config.input,
+            ports: 0,
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        self.control_packet(packet, cx);
+        Verdict::ON
+    }
+
+    const HANDLERS: &'static [Handler<FTPPortMapper>] = &[Handler::sum(
+        "ports",
+        "PORT commands that were changed",
+        |e| e.ports,
+    )];
+}
+
+/// The name and configuration of another rewriter of one of some kinds.
+fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, rewriter::Config) {
+    let found = args
+        .peer(name)
+        .and_then(|p| Some((p, rewriter::kind_of(p.class())?)));
+    if let Some((peer, kind)) = found.filter(|(_, kind)| kinds.contains(kind)) {
+        let config = rewriter::Config::parse(kind, &mut peer.args(rewriter::KEYWORDS));
+        return (peer.name().to_owned(), config);
+    }
+    if !args.element().is_empty() {
+        let wanted = if kinds.len() == 1 {
+            "a TCPRewriter"
+        } else {
+            "an IPRewriter-like element"
+        };
+        args.error_in_whole(
+            format!("{what}: '{name}' is not {wanted}"),
+            "see the manual page",
+        );
+    }
+    (String::new(), rewriter::Config::nothing(kinds[0]))
+}
+
+impl FTPPortMapper {
+    /// Changes a PORT command, if the packet has one.
+    fn control_packet(&mut self, packet: &mut Packet, cx: &mut Cx) -> Option<()> {
+        let datagram = crate::ip4::datagram(packet);
+        let at = place(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
+        let whole = !Ipv4::new_unchecked(datagram).more_fragments();
+        let segment = Tcp::new_checked(datagram.get(at.at..)?).ok()?;
+        let ends = key(Kind::Tcp, datagram, at, 0).filter(|_| whole)?;
+        let (client, port, used) = port_command(segment.payload())?;
+        if client != ends.src {
+            return None;
+        }
+        let (start, old_end) = (at.at + segment.header_len(), datagram.len());
+        let after = segment.seq().wrapping_add((old_end - start) as u32);
+        let to = self.data_mapping(&ends, port, cx)?;
+        let [a, b, c, d] = to.src.to_be_bytes();
+        let [high, low] = to.sport.to_be_bytes();
+        let command = format!("PORT {a},{b},{c},{d},{high},{low}");
+        let by = command.len() as isize - used as isize;
+        replace(packet, start, used, command.as_bytes())?;
+        finish(packet, at.at);
+        self.ports += 1;
+        self.shift(&ends, after, by as i32);
+        Some(())
+    }
+
+    /// What the source of the client's data connection becomes.
+    fn data_mapping(&self, ends: &Key, port: u16, cx: &mut Cx) -> Option<Key> {
+        let key = Key {
+            sport: port,
+            dport: ends.dport.checked_sub(1)?,
+            space: self.data.space,
+            proto: if self.data.kind == Kind::Ip {
+                proto::TCP
+            } else {
+                0
+            },
+            ..*ends
+        };
+        let mut set = self.data.set.borrow_mut();
+        let now = cx.now();
+        let (made, _) = self
+            .data
+            .find_or_make(&mut set, key, key, self.input, now, || cx.random());
+        match made {
+            Made::Mapping(end) => Some(set.rewritten(end)),
+            _ => None,
+        }
+    }
+
+    /// Has the control rewriter shift the numbers from `after` on.
+    fn shift(&self, ends: &Key, after: u32, by: i32) {
+        let mut set = self.control.set.borrow_mut();
+        let key = Key {
+            space: self.control.space,
+            ..*ends
+        };
+        if let Some(end) = set.find(&key).filter(|_| by != 0) {
+            let shifts = set.get(end.flow).shifts.get_or_insert_default();
+            shifts[end.side].add(after, by);
+        }
+    }
+}
+
+/// Address, port and length of a PORT command at the start of some data.
+fn port_command(data: &[u8]) -> Option<(u32, u16, usize)> {
+    let (word, rest) = data.split_at_checked(4)?;
+    if !word.eq_ignore_ascii_case(b"PORT") {
+        return None;
+    }
+    let spaces = rest.iter().take_while(|&&b| b == b' ').count();
+    let line = rest
+        .iter()
+        .position(|&b| b == b'\r' || b == b'\n')
+        .filter(|_| spaces > 0)?;
+    let text = std::str::from_utf8(rest.get(spaces..line)?)
+        .ok()?
+        .trim_end();
+    let mut numbers = [0u8; 6];
+    let mut parts = text.split(',');
+    for number in &mut numbers {
+        *number = parts.next()?.parse().ok()?;
+    }
+    let [a, b, c, d, high, low] = numbers;
+    let address = u32::from_be_bytes([a, b, c, d]);
+    let end = parts.next().is_none().then_some(4 + spaces + text.len())?;
+    Some((address, u16::from_be_bytes([high, low]), end))
+}
+
+/// Puts `new` in place of `used` bytes at `start` of the datagram; what is behind the datagram goes.
+fn replace(packet: &mut Packet, start: usize, used: usize, new: &[u8]) -> Option<()> {
+    let total = crate::ip4::datagram(packet).len();
+    let before = packet.network_offset();
+    packet.truncate(before + total);
+    if new.len() > used {
+        packet.put(new.len() - used)?;
+    }
+    let bytes = packet.network_mut();
+    bytes.copy_within(start + used..total, start + new.len());
+    bytes[start..start + new.len()].copy_from_slice(new);
+    packet.truncate(before + total - used + new.len());
+    Some(())
+}
+
+/// Makes lengths and checksums right.
+fn finish(packet: &mut Packet, at: usize) {
+    let bytes = packet.network_mut();
+    let total = bytes.len();
+    let mut ip = Ipv4::new_unchecked(&mut bytes[..]);
+    ip.patch_total_len(total as u16);
+    let pseudo = ip.pseudo(total - at);
+    Tcp::new_unchecked(&mut bytes[at..]).fill_checksum(pseudo);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::rewrite::tests::show;
+    use testkit::{Bench, ip4};
+    use wire::{Ipv4, Tcp};
+
+    const TEXT: &str = "IPRewriterPatterns(pat 1.0.0.1 1024-65535# - -);
+        i :: CheckIPHeader -> ftp :: FTPPortMapper(rw, rw, 0)
+        -> rw :: TCPRewriter(pattern pat 0 0) -> out :: Collect";
+
+    fn client(seq: u32, data: &str) -> Vec<u8> {
+        let built = ip4().src("200.200.200.200").dst("2.0.0.2").tcp(30, 21);
+        built.seq_ack(seq, 0).payload(data).bytes()
+    }
+
+    fn server(ack: u32, options: &[u8]) -> Vec<u8> {
+        let built = ip4().src("2.0.0.2").dst("1.0.0.1").tcp(21, 1024);
+        built.seq_ack(0, ack).tcp_options(options).bytes()
+    }
+
+    /// Sequence number, acknowledgement, data and options of what one packet becomes.
+    fn go(bench: &mut Bench, packet: &[u8]) -> (u32, u32, String, Vec<u8>) {
+        bench.push("i", &[packet]);
+        let out = bench.take("out").pop().unwrap();
+        show(&out);
+        let ip = Ipv4::new_checked(&out[..]).unwrap();
+        let tcp = Tcp::new_checked(ip.payload()).unwrap();
+        let data = String::from_utf8_lossy(tcp.payload()).into_owned();
+        (tcp.seq(), tcp.ack(), data, tcp.options().to_vec())
+    }
+
+    #[test]
+    fn a_port_command_is_changed_and_the_numbers_behind_it_are_shifted() {
+        let mut b = Bench::new(crate::CLASSES, TEXT);
+        assert_eq!(go(&mut b, &client(0, "x")).0, 0);
+        let port = client(1, "PORT 200,200,200,200,200,200\n");
+        for _ in 0..2 {
+            // Sent again, it says the same again.
+            let (seq, _, data, _) = go(&mut b, &port);
+            assert_eq!((seq, data.as_str()), (1, "PORT 1,0,0,1,4,1\n"));
+        }
+        assert_eq!(go(&mut b, &client(30, "fubar\n")).0, 18);
+        for (ack, back) in [(0, 0), (1, 1), (18, 30)] {
+            assert_eq!(go(&mut b, &server(ack, &[])).1, back);
+        }
+        let sack = |edges: &[u32]| {
+            let mut o = vec![1, 1, 5, 2 + 4 * edges.len() as u8];
+            o.extend(edges.iter().flat_map(|e| e.to_be_bytes()));
+            o
+        };
+        let blocks = go(&mut b, &server(0, &sack(&[1, 10, 1, 18, 18, 20]))).3;
+        assert_eq!(blocks, sack(&[1, 10, 1, 30, 30, 32]));
+        let data = ip4().src("2.0.0.2").dst("1.0.0.1").tcp(20, 1025).bytes();
+        b.push("i", &[data]);
+        let out = b.take("out").pop().unwrap();
+        assert_eq!(show(&out), "2.0.0.2 20 200.200.200.200 51400");
+        assert_eq!(b.read("ftp.ports"), "2");
+    }
+
+    #[test]
+    fn other_commands_pass_as_they_are() {
+        let mut b = Bench::new(crate::CLASSES, TEXT);
+        for line in [
+            "PORT 9,9,9,9,1,1\r\n",
+            "PORT 200,200,200,200,200\r\n",
+            "PORT 200,200,200,200,200,256\r\n",
+            "PORT 200,200,200,200,200,20",
+            "PORT\n",
+            "PO",
+            "",
+            "PORT 200,200,200,200,1,1,1\n",
+        ] {
+            assert_eq!(go(&mut b, &client(1, line)).2, line);
+        }
+        assert_eq!(b.read("ftp.ports"), "0");
+    }
+
+    #[test]
+    fn a_command_may_grow() {
+        let text = TEXT.replace("1.0.0.1 ", "192.168.100.100 ");
+        let mut b = Bench::new(crate::CLASSES, &text);
+        let small = |seq, data: &str| {
+            let built = ip4().src("1.1.1.1").dst("2.0.0.2").tcp(30, 21);
+            built.seq_ack(seq, 0).payload(data).bytes()
+        };
+        go(&mut b, &small(0, "x"));
+        let data = go(&mut b, &small(1, "port 1,1,1,1,1,1\r\nNOOP\r\n")).2;
+        assert_eq!(data, "PORT 192,168,100,100,4,1\r\nNOOP\r\n");
+        assert_eq!(go(&mut b, &small(25, "y")).0, 33);
+    }
+}
