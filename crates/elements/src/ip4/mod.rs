@@ -2,23 +2,35 @@ mod addresses;
 mod check_ip_header;
 mod dec_ip_ttl;
 mod drop_directed_broadcasts;
+mod ecn;
 pub(crate) mod encap;
 mod fix_ip_src;
 mod get_ip_address;
 mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
+mod ip_mirror;
 mod ip_reassembler;
 mod ip_source_route;
+mod mark_ip_ce;
 mod mark_ip_header;
 mod options;
 mod pending;
 mod protocol;
 mod set_ip_address;
+mod set_ip_checksum;
+mod set_ip_dscp;
+mod set_ip_ecn;
+mod set_tcp_checksum;
+mod set_udp_checksum;
+mod store_ip_address;
+mod strip_ip_header;
 mod udp_ip_encap;
+mod unstrip_ip_header;
 
 use engine::element::Class;
 use engine::packet::Packet;
+use std::net::Ipv4Addr;
 use wire::{Ipv4, ipv4};
 
 pub(crate) use addresses::{Addresses, Interfaces};
@@ -34,11 +46,21 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ip_encap::IPEncap>(),
     Class::of::<ip_fragmenter::IPFragmenter>(),
     Class::of::<ip_gw_options::IPGWOptions>(),
+    Class::of::<ip_mirror::IPMirror>(),
     Class::of::<ip_reassembler::IPReassembler>(),
     Class::of::<ip_source_route::IPSourceRoute>(),
+    Class::of::<mark_ip_ce::MarkIPCE>(),
     Class::of::<mark_ip_header::MarkIPHeader>(),
     Class::of::<set_ip_address::SetIPAddress>(),
+    Class::of::<set_ip_checksum::SetIPChecksum>(),
+    Class::of::<set_ip_dscp::SetIPDSCP>(),
+    Class::of::<set_ip_ecn::SetIPECN>(),
+    Class::of::<set_tcp_checksum::SetTCPChecksum>(),
+    Class::of::<set_udp_checksum::SetUDPChecksum>(),
+    Class::of::<store_ip_address::StoreIPAddress>(),
+    Class::of::<strip_ip_header::StripIPHeader>(),
     Class::of::<udp_ip_encap::UDPIPEncap>(),
+    Class::of::<unstrip_ip_header::UnstripIPHeader>(),
 ];
 
 /// Place in the user annotations of the byte that a Parameter Problem message points at (Click's
@@ -66,6 +88,15 @@ pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
 fn holds_header(bytes: &[u8]) -> bool {
     bytes.len() >= ipv4::MIN_LEN
         && (ipv4::MIN_LEN..=bytes.len()).contains(&(usize::from(bytes[0] & 0xf) * 4))
+}
+
+/// Where the payload of a marked, unfragmented packet starts behind the network header, its length, and the
+/// addresses of the pseudo-header.
+#[inline]
+fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
+    let ip = header(packet)?;
+    let len = datagram(packet).len().checked_sub(ip.header_len())?;
+    (!ip.is_fragment()).then(|| (ip.header_len(), len, ip.src(), ip.dst()))
 }
 
 /// The marked datagram, header and payload, without what lies behind it; empty if there is none.

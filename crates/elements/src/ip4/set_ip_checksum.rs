@@ -1,0 +1,58 @@
+//! Computes the checksum of IPv4 headers.
+//!
+//! ```click
+//! FromDevice(null:64) -> MarkIPHeader(14) -> SetIPChecksum -> Discard;
+//! ```
+//!
+//! Elements that change headers keep the checksum right by themselves; this is for those that do not. A
+//! packet without a whole header is dropped (`no_header`).
+
+use crate::prelude::*;
+
+const NO_HEADER: u8 = 0;
+
+pub(super) struct SetIPChecksum;
+
+impl Element for SetIPChecksum {
+    const CLASS: &'static str = "SetIPChecksum";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["no_header"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> SetIPChecksum {
+        SetIPChecksum
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match super::header_mut(packet) {
+            Some(mut ip) => {
+                ip.fill_checksum();
+                Verdict::ON
+            }
+            None => Verdict::drop(NO_HEADER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::with_options;
+    use testkit::Bench;
+
+    #[test]
+    fn a_wrong_checksum_becomes_right_whatever_the_header_length() {
+        let good = with_options(&[1, 1, 1, 1], b"data");
+        let mut bad = good.clone();
+        bad[10] ^= 0x55;
+        let text = "m :: MarkIPHeader -> SetIPChecksum -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("m", &[&bad, &good]);
+        assert_eq!(bench.take("out"), [&good[..], &good]);
+    }
+}

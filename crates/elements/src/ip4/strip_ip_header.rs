@@ -1,0 +1,57 @@
+//! Removes the marked IPv4 header, and what comes before it.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> StripIPHeader -> Discard;
+//! ```
+//!
+//! The mark stays where it is, so that UnstripIPHeader can bring the header back. A packet without a whole
+//! header is dropped (`no_header`).
+
+use crate::prelude::*;
+
+const NO_HEADER: u8 = 0;
+
+pub(super) struct StripIPHeader;
+
+impl Element for StripIPHeader {
+    const CLASS: &'static str = "StripIPHeader";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const SPOILS: Facts = Facts::ETHER.and(Facts::AT_NETWORK).and(Facts::IP4);
+    const DROPS: &'static [&'static str] = &["no_header"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> StripIPHeader {
+        StripIPHeader
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let behind = super::header(packet).map(|ip| packet.network_offset() + ip.header_len());
+        match behind {
+            Some(length) if packet.pull(length) => Verdict::ON,
+            _ => Verdict::drop(NO_HEADER),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::with_options;
+    use testkit::Bench;
+
+    #[test]
+    fn the_header_goes_with_its_options_and_comes_back() {
+        let packet = with_options(&[1, 1, 1, 1], b"payload");
+        let text = "m :: MarkIPHeader(2) -> StripIPHeader -> t :: Tee -> out :: Collect;
+            t[1] -> Strip(3) -> UnstripIPHeader -> CheckIPHeader -> UnstripIPHeader -> back :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("m", &[[b"LL", &packet[..]].concat()]);
+        assert_eq!(bench.take("out"), [b"payload"]);
+        assert_eq!(bench.take("back"), [packet]);
+    }
+}

@@ -1,0 +1,56 @@
+//! Brings a stripped IPv4 header back, by its mark.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
+//!     -> StripIPHeader -> UnstripIPHeader -> Discard;
+//! ```
+//!
+//! A packet whose header was not stripped stays as it is. One on which no header is marked is dropped
+//! (`no_header`).
+
+use crate::prelude::*;
+
+const NO_HEADER: u8 = 0;
+
+pub(super) struct UnstripIPHeader;
+
+impl Element for UnstripIPHeader {
+    const CLASS: &'static str = "UnstripIPHeader";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["no_header"];
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> UnstripIPHeader {
+        UnstripIPHeader
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let place = usize::from(packet.anno().network);
+        if place == 0
+            || packet
+                .push(packet.headroom().saturating_sub(place))
+                .is_none()
+        {
+            return Verdict::drop(NO_HEADER);
+        }
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn without_a_mark_there_is_nothing_to_bring_back() {
+        let mut bench = Bench::new(crate::CLASSES, "u :: UnstripIPHeader -> Discard");
+        bench.push("u", &[b"x"]);
+        assert_eq!(bench.drops("u", "no_header"), 1);
+    }
+}
