@@ -1,6 +1,6 @@
 //! A router on the test's own thread, with virtual time: from text to packets in a line.
 
-use engine::anno::Anno;
+use engine::anno::{Anno, Cold};
 use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::graph::{Graph, Walker};
@@ -20,6 +20,8 @@ pub struct Collected {
     pub bytes: Vec<u8>,
     /// Its annotations.
     pub anno: Anno,
+    /// Its other annotations.
+    pub cold: Cold,
     /// Distance of the network header from the start.
     pub network_offset: usize,
     /// Free bytes before its data.
@@ -52,6 +54,7 @@ impl Element for Collect {
         kept.extend(batch.drain().map(|packet| Collected {
             bytes: packet.data().to_vec(),
             anno: *packet.anno(),
+            cold: *packet.cold(),
             network_offset: packet.network_offset(),
             headroom: packet.headroom(),
         }));

@@ -50,7 +50,7 @@ impl Element for CheckLength {
             "bytes of the longest packet that passes",
             |e, _| Ok(e.length.to_string()),
         ),
-        Handler::set("set_length", "changes the length", |e, value, _| {
+        Handler::set("length", "changes the length", |e, value, _| {
             e.length = engine::units::parse(value)?;
             Ok(())
         }),
@@ -76,7 +76,7 @@ mod tests {
             "c :: CheckLength(3) -> Discard; c[1] -> out :: Collect",
         );
         bench.push("c", &[b"abcd"]);
-        bench.write("c.set_length", "4");
+        bench.write("c.length", "4");
         bench.push("c", &[b"efgh"]);
         assert_eq!(bench.take("out"), [b"abcd"]);
     }

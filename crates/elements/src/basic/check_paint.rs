@@ -48,7 +48,7 @@ impl Element for CheckPaint {
         Handler::text("color", "the paint that passes", |e, _| {
             Ok(e.color.to_string())
         }),
-        Handler::set("set_color", "changes the paint", |e, value, _| {
+        Handler::set("color", "changes the paint", |e, value, _| {
             e.color = engine::units::parse(value)?;
             Ok(())
         }),

@@ -40,7 +40,7 @@ impl Element for Paint {
 
     const HANDLERS: &'static [Handler<Paint>] = &[
         Handler::text("color", "the paint", |e, _| Ok(e.color.to_string())),
-        Handler::set("set_color", "changes the paint", |e, value, _| {
+        Handler::set("color", "changes the paint", |e, value, _| {
             e.color = engine::units::parse(value)?;
             Ok(())
         }),

@@ -16,7 +16,6 @@
 //! - `DST`: the destination address.
 
 use crate::prelude::*;
-use engine::units::parse;
 use wire::{EtherAddr, ether};
 
 const NO_HEADROOM: u8 = 0;
@@ -63,28 +62,19 @@ impl Element for EtherEncap {
     }
 
     const HANDLERS: &'static [Handler<EtherEncap>] = &[
-        Handler::text("src", "the source address", |e, _| Ok(e.src.to_string())),
-        Handler::text("dst", "the destination address", |e, _| {
-            Ok(e.dst.to_string())
+        Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
+        Handler::set("src", "changes SRC", |e, value, _| {
+            assign(&mut e.src, value)
         }),
-        Handler::text("ethertype", "what follows the header", |e, _| {
-            Ok(format!("{:#06x}", e.ethertype))
+        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign(&mut e.dst, value)
         }),
-        Handler::set("set_src", "changes the source address", |e, value, _| {
-            e.src = parse(value)?;
-            Ok(())
+        Handler::text("ethertype", "see ETHERTYPE", |e, _| {
+            Ok(e.ethertype.to_string())
         }),
-        Handler::set(
-            "set_dst",
-            "changes the destination address",
-            |e, value, _| {
-                e.dst = parse(value)?;
-                Ok(())
-            },
-        ),
-        Handler::set("set_ethertype", "changes the Ethertype", |e, value, _| {
-            e.ethertype = parse(value)?;
-            Ok(())
+        Handler::set("ethertype", "changes ETHERTYPE", |e, value, _| {
+            assign(&mut e.ethertype, value)
         }),
     ];
 }
@@ -100,9 +90,9 @@ mod tests {
             "e :: EtherEncap(0x0806, 2:0:0:0:0:1, ff:ff:ff:ff:ff:ff) -> out :: Collect",
         );
         bench.push("e", &[b"x"]);
-        bench.write("e.set_dst", "2:0:0:0:0:9");
-        bench.write("e.set_src", "2:0:0:0:0:8");
-        bench.write("e.set_ethertype", "0x0800");
+        bench.write("e.dst", "2:0:0:0:0:9");
+        bench.write("e.src", "2:0:0:0:0:8");
+        bench.write("e.ethertype", "0x0800");
         bench.push("e", &[b"y"]);
         assert_eq!(
             bench.take("out"),
@@ -111,9 +101,9 @@ mod tests {
                 *b"\x02\0\0\0\0\x09\x02\0\0\0\0\x08\x08\0y",
             ]
         );
-        assert_eq!(bench.read("e.ethertype"), "0x0800");
-        assert!(bench.try_write("e.set_dst", "nowhere").is_err());
-        assert_eq!(bench.read("e.dst"), "02:00:00:00:00:09");
+        assert_eq!(bench.read("e.ethertype"), "2048");
+        assert!(bench.try_write("e.dst", "nowhere").is_err());
+        assert_eq!(bench.read("e.dst"), "02-00-00-00-00-09");
     }
 
     #[test]

@@ -1,9 +1,17 @@
 mod drop_broadcasts;
+mod ensure_ether;
 mod ether_encap;
 mod ether_mirror;
+mod ether_rewrite;
+mod ether_vlan_encap;
+mod get_ether_address;
 mod host_ether_filter;
+mod offset;
+mod set_ether_address;
 mod set_vlan_anno;
+mod store_ether_address;
 mod strip;
+mod strip_ether_vlan_header;
 mod strip_to_network_header;
 mod tci;
 mod unstrip;
@@ -15,11 +23,18 @@ use engine::element::Class;
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<drop_broadcasts::DropBroadcasts>(),
+    Class::of::<ensure_ether::EnsureEther>(),
     Class::of::<ether_encap::EtherEncap>(),
     Class::of::<ether_mirror::EtherMirror>(),
+    Class::of::<ether_rewrite::EtherRewrite>(),
+    Class::of::<ether_vlan_encap::EtherVlanEncap>(),
+    Class::of::<get_ether_address::GetEtherAddress>(),
     Class::of::<host_ether_filter::HostEtherFilter>(),
+    Class::of::<set_ether_address::SetEtherAddress>(),
     Class::of::<set_vlan_anno::SetVlanAnno>(),
+    Class::of::<store_ether_address::StoreEtherAddress>(),
     Class::of::<strip::Strip>(),
+    Class::of::<strip_ether_vlan_header::StripEtherVlanHeader>(),
     Class::of::<strip_to_network_header::StripToNetworkHeader>(),
     Class::of::<unstrip::Unstrip>(),
     Class::of::<vlan_decap::VlanDecap>(),

@@ -57,15 +57,15 @@ impl Element for SetVlanAnno {
         Handler::text("vlan_pcp", "the priority", |e, _| {
             Ok((e.tci >> 13).to_string())
         }),
-        Handler::set("set_vlan_tci", "changes the tag", |e, value, _| {
+        Handler::set("vlan_tci", "changes the tag", |e, value, _| {
             e.tci = part(value, u16::MAX)?;
             Ok(())
         }),
-        Handler::set("set_vlan_id", "changes the identifier", |e, value, _| {
+        Handler::set("vlan_id", "changes the identifier", |e, value, _| {
             e.tci = e.tci & 0xf000 | part(value, 0xfff)?;
             Ok(())
         }),
-        Handler::set("set_vlan_pcp", "changes the priority", |e, value, _| {
+        Handler::set("vlan_pcp", "changes the priority", |e, value, _| {
             e.tci = e.tci & 0x1fff | part(value, 7)? << 13;
             Ok(())
         }),
@@ -83,11 +83,11 @@ mod tests {
             "s :: SetVLANAnno(VLAN_ID 7, VLAN_PCP 3) -> Discard",
         );
         assert_eq!(bench.read("s.vlan_tci"), (7 | 3 << 13).to_string());
-        bench.write("s.set_vlan_id", "100");
-        bench.write("s.set_vlan_pcp", "5");
+        bench.write("s.vlan_id", "100");
+        bench.write("s.vlan_pcp", "5");
         assert_eq!(bench.read("s.vlan_id"), "100");
         assert_eq!(bench.read("s.vlan_pcp"), "5");
-        assert!(bench.try_write("s.set_vlan_id", "4096").is_err());
+        assert!(bench.try_write("s.vlan_id", "4096").is_err());
     }
 
     #[test]

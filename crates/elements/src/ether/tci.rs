@@ -1,6 +1,7 @@
 //! The arguments by which VLAN elements are told a tag.
 
 use engine::args::{Args, Names};
+use engine::packet::Packet;
 use engine::units::FromArg;
 use wire::vlan;
 
@@ -12,6 +13,41 @@ pub(super) enum Tci {
     /// The same for all packets.
     Fixed(u16),
 }
+
+impl Tci {
+    /// The tag of a packet.
+    #[inline]
+    pub(super) fn of(self, packet: &Packet) -> u16 {
+        match self {
+            Tci::Anno => packet.vlan_tci(),
+            Tci::Fixed(tci) => tci,
+        }
+    }
+
+    /// A part of a fixed tag as a handler's text: what is left of `mask`, shifted.
+    pub(super) fn part(self, mask: u16, shift: u16) -> Result<String, String> {
+        Ok(match self {
+            Tci::Anno => self.show(),
+            Tci::Fixed(tci) => ((tci & mask) >> shift).to_string(),
+        })
+    }
+
+    /// Changes a part of the tag, from a handler's text.
+    pub(super) fn set_part(&mut self, value: &str, mask: u16, shift: u16) -> Result<(), String> {
+        let new = part(value, mask >> shift)?;
+        let rest = match *self {
+            Tci::Anno => 0,
+            Tci::Fixed(tci) => tci & !mask,
+        };
+        *self = Tci::Fixed(rest | new << shift);
+        Ok(())
+    }
+}
+
+/// The bits of a tag that hold the identifier.
+pub(super) const ID: u16 = 0x0fff;
+/// Those that hold the priority.
+pub(super) const PCP: u16 = 0xe000;
 
 impl FromArg for Tci {
     const KIND: &'static str = "a number from 0 to 65535 or ANNO";

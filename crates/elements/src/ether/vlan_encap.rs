@@ -52,10 +52,7 @@ impl Element for VlanEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let tci = match self.tci {
-            Tci::Anno => packet.vlan_tci(),
-            Tci::Fixed(tci) => tci,
-        };
+        let tci = self.tci.of(packet);
         if packet.len() < ether::LEN {
             return Verdict::drop(TOO_SHORT);
         }

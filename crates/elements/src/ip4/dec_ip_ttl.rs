@@ -68,7 +68,7 @@ impl Element for DecIPTTL {
 
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("set_active", "changes ACTIVE", |e, value, _| {
+        Handler::set("active", "changes ACTIVE", |e, value, _| {
             e.active = engine::units::parse(value)?;
             Ok(())
         }),
@@ -126,7 +126,7 @@ mod tests {
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("c", &[&group[..], &packet(9, 0)]);
         assert_eq!(bench.take("out"), [group, packet(8, 0)]);
-        bench.write("t.set_active", "false");
+        bench.write("t.active", "false");
         bench.push("c", &[packet(1, 0)]);
         assert_eq!(bench.take("out"), [packet(1, 0)]);
     }

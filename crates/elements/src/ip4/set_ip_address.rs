@@ -40,7 +40,7 @@ impl Element for SetIPAddress {
 
     const HANDLERS: &'static [Handler<SetIPAddress>] = &[
         Handler::text("addr", "the address", |e, _| Ok(e.address.to_string())),
-        Handler::set("set_addr", "changes the address", |e, value, _| {
+        Handler::set("addr", "changes the address", |e, value, _| {
             e.address = engine::units::parse(value)?;
             Ok(())
         }),
@@ -59,7 +59,7 @@ mod tests {
         );
         bench.push("s", &[b"x"]);
         assert_eq!(bench.take_packets("out")[0].anno.dst4(), [1, 2, 3, 4]);
-        bench.write("s.set_addr", "5.6.7.8");
+        bench.write("s.addr", "5.6.7.8");
         assert_eq!(bench.read("s.addr"), "5.6.7.8");
         bench.push("s", &[b"x"]);
         assert_eq!(bench.take_packets("out")[0].anno.dst4(), [5, 6, 7, 8]);

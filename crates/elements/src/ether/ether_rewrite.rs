@@ -1,0 +1,86 @@
+//! Gives frames other Ethernet addresses.
+//!
+//! ```click
+//! FromDevice(eth0) -> EtherRewrite(02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;
+//! ```
+//!
+//! A frame too short to have addresses is dropped (`too_short`).
+//!
+//! Arguments:
+//!
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+
+use crate::prelude::*;
+use wire::EtherAddr;
+
+const TOO_SHORT: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub(super) struct EtherRewrite {
+    src: EtherAddr,
+    dst: EtherAddr,
+}
+
+impl Element for EtherRewrite {
+    const CLASS: &'static str = "EtherRewrite";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["too_short"];
+
+    type Config = EtherRewrite;
+
+    fn configure(args: &mut Args) -> EtherRewrite {
+        EtherRewrite {
+            src: args.required("SRC", "the source address"),
+            dst: args.required("DST", "the destination address"),
+        }
+    }
+
+    fn new(config: &Arc<EtherRewrite>, _: &Init) -> EtherRewrite {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.data_mut().first_chunk_mut::<12>() {
+            Some(addresses) => {
+                addresses[..6].copy_from_slice(&self.dst.0);
+                addresses[6..].copy_from_slice(&self.src.0);
+                Verdict::ON
+            }
+            None => Verdict::drop(TOO_SHORT),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<EtherRewrite>] = &[
+        Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
+        Handler::set("src", "changes SRC", |e, value, _| {
+            assign(&mut e.src, value)
+        }),
+        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign(&mut e.dst, value)
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn addresses_change_and_the_type_stays() {
+        let text = "e :: EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("e", &[&b"ddddddssssss\x08\0rest"[..], b"short"]);
+        bench.write("e.src", "2:0:0:0:0:3");
+        assert_eq!(bench.read("e.src"), "02-00-00-00-00-03");
+        assert_eq!(
+            bench.take("out"),
+            [b"\x02\0\0\0\0\x02\x02\0\0\0\0\x01\x08\0rest"]
+        );
+        assert_eq!(bench.drops("e", "too_short"), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! Copies an Ethernet address from packets into an annotation.
+//!
+//! ```click
+//! FromDevice(eth0) -> GetEtherAddress(0, src) -> Discard;
+//! ```
+//!
+//! A packet that ends before the place leaves by output 1, or is dropped (`too_short`).
+//!
+//! Arguments:
+//!
+//! - `ANNO`: place of the annotation's six bytes among the user annotations, 0 to 42.
+//! - `OFFSET`: where the address stands: bytes from the start, or `src` or `dst`.
+
+use super::offset::{Anno, Offset};
+use crate::prelude::*;
+
+const TOO_SHORT: u8 = 0;
+const BAD: u8 = 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct GetEtherAddress {
+    anno: Anno,
+    offset: Offset,
+}
+
+impl Element for GetEtherAddress {
+    const CLASS: &'static str = "GetEtherAddress";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
+    const DROPS: &'static [&'static str] = &["too_short"];
+
+    type Config = GetEtherAddress;
+
+    fn configure(args: &mut Args) -> GetEtherAddress {
+        GetEtherAddress {
+            anno: args.required("ANNO", "the annotation"),
+            offset: args.required("OFFSET", "where the address stands"),
+        }
+    }
+
+    fn new(config: &Arc<GetEtherAddress>, _: &Init) -> GetEtherAddress {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let place = packet.data().get(self.offset.0..);
+        let Some(&address) = place.and_then(<[u8]>::first_chunk::<6>) else {
+            return Verdict::reject(TOO_SHORT, BAD);
+        };
+        packet.cold_mut().user[self.anno.0..][..6].copy_from_slice(&address);
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_annotation_is_set_and_short_packets_leave() {
+        let text = "g :: GetEtherAddress(8, src) -> out :: Collect; g[1] -> bad :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("g", &[&b"ddddddssssss"[..], b"ddddddsssss"]);
+        assert_eq!(bench.take_packets("out")[0].cold.user[8..14], *b"ssssss");
+        assert_eq!(bench.take("bad"), [b"ddddddsssss"]);
+        let text = "s :: SetEtherAddress(2:0:0:0:0:1, 8) -> g :: GetEtherAddress(0, dst) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("s", &[b"ddddddssssss"]);
+        let user = bench.take_packets("out")[0].cold.user;
+        assert_eq!(
+            (&user[..6], &user[8..14]),
+            (&b"dddddd"[..], &[2, 0, 0, 0, 0, 1][..])
+        );
+        testkit::errors(
+            crate::CLASSES,
+            "Idle -> GetEtherAddress(43, src) -> Discard",
+        );
+    }
+}

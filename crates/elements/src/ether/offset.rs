@@ -1,0 +1,54 @@
+//! Where in a frame an Ethernet address stands.
+
+use engine::args::Names;
+use engine::units::FromArg;
+
+/// A place in bytes from the start.
+#[derive(Clone, Copy)]
+pub(super) struct Offset(pub(super) usize);
+
+impl FromArg for Offset {
+    const KIND: &'static str = "a number, src or dst";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Offset, String> {
+        match raw {
+            "src" => Ok(Offset(6)),
+            "dst" => Ok(Offset(0)),
+            _ => match usize::from_arg(raw, names) {
+                Ok(offset) if offset <= usize::from(u16::MAX) => Ok(Offset(offset)),
+                _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+            },
+        }
+    }
+
+    fn stand_in() -> Offset {
+        Offset(0)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+/// Place of six bytes among the user annotations.
+#[derive(Clone, Copy)]
+pub(super) struct Anno(pub(super) usize);
+
+impl FromArg for Anno {
+    const KIND: &'static str = "a place among the user annotations, 0 to 42";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Anno, String> {
+        match usize::from_arg(raw, names) {
+            Ok(place) if place <= 42 => Ok(Anno(place)),
+            _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+        }
+    }
+
+    fn stand_in() -> Anno {
+        Anno(0)
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}

@@ -1,0 +1,45 @@
+//! Sets an annotation of packets to an Ethernet address.
+//!
+//! ```click
+//! FromDevice(eth0) -> SetEtherAddress(02:00:00:00:00:01, 0) -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `ADDR`: the address.
+//! - `ANNO`: place of the annotation's six bytes among the user annotations, 0 to 42.
+
+use super::offset::Anno;
+use crate::prelude::*;
+use wire::EtherAddr;
+
+#[derive(Clone, Copy)]
+pub(super) struct SetEtherAddress {
+    address: EtherAddr,
+    anno: Anno,
+}
+
+impl Element for SetEtherAddress {
+    const CLASS: &'static str = "SetEtherAddress";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = SetEtherAddress;
+
+    fn configure(args: &mut Args) -> SetEtherAddress {
+        SetEtherAddress {
+            address: args.required("ADDR", "the address"),
+            anno: args.required("ANNO", "the annotation"),
+        }
+    }
+
+    fn new(config: &Arc<SetEtherAddress>, _: &Init) -> SetEtherAddress {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        packet.cold_mut().user[self.anno.0..][..6].copy_from_slice(&self.address.0);
+        Verdict::ON
+    }
+}
