@@ -23,6 +23,20 @@ pub(crate) enum Command {
     /// SIGINT and SIGTERM end the router in order, SIGHUP has it read its file again. It ends by
     /// itself when all its sources have ended and nothing is held.
     Run(Run),
+    /// Run a configuration as Click's user-level driver does
+    ///
+    /// One thread, one packet at a time, Click's options and messages: see `ashlar click --help`. The
+    /// program does the same when it is called by the name `click`.
+    #[command(disable_help_flag = true)]
+    Click {
+        /// Click's command line
+        #[arg(
+            value_name = "WORD",
+            allow_hyphen_values = true,
+            trailing_var_arg = true
+        )]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Find all mistakes of a configuration
     ///
     /// Each is shown with its place, cause and remedy. Devices that are not there are warnings.

@@ -1,6 +1,7 @@
 //! The program. `cli` is the command line; each subcommand is a file of `cmd`.
 
 mod cli;
+mod click;
 mod cmd;
 mod doc;
 mod graph;
@@ -12,12 +13,22 @@ use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    if std::path::Path::new(&name).file_name() == Some("click".as_ref()) {
+        return click::main(words);
+    }
+    if words.next().as_deref() == Some("click".as_ref()) {
+        return click::main(words);
+    }
     let done = match Cli::parse().command {
         Command::Run(run) => cmd::run::run(run),
         Command::Check(check) => cmd::check::check(&check),
         Command::Plan(plan) => cmd::plan::plan(&plan),
         Command::Graph(graph) => cmd::graph::graph(&graph),
         Command::Doc(doc) => cmd::doc::doc(&doc),
+        // Its own command line was read above.
+        Command::Click { .. } => Ok(()),
         Command::Show(show) => cmd::show::show(&show),
         Command::Set(set) => cmd::set::set(&set),
         Command::Top(top) => cmd::top::top(&top),

@@ -198,7 +198,7 @@ impl Outside<'_> {
     /// Makes the task of this job's element ready again.
     pub fn wake(&mut self) {
         if let Some(node) = self.this {
-            crate::cx::wake(&mut self.core.tasks, node);
+            crate::graph::wake(&mut self.core.tasks, &mut self.core.schedule, node);
         }
     }
 

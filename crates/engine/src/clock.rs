@@ -40,8 +40,21 @@ impl Sub for Time {
 pub enum Clock {
     /// The machine's monotonic clock (the time-stamp counter where it is reliable).
     Real(quanta::Clock),
+    /// The machine's clock made faster or slower.
+    Warped(Warp),
     /// A clock that only its owner moves.
     Virtual(Time),
+}
+
+/// How a clock's time follows from the machine's.
+#[derive(Clone, Debug)]
+pub struct Warp {
+    clock: quanta::Clock,
+    /// The machine's time when the speed was set.
+    real: Time,
+    /// The time shown then.
+    shown: Time,
+    speed: f64,
 }
 
 fn origin() -> &'static (quanta::Instant, u64) {
@@ -57,6 +70,11 @@ fn origin() -> &'static (quanta::Instant, u64) {
     })
 }
 
+fn machine(clock: &quanta::Clock) -> Time {
+    let since = clock.now().duration_since(origin().0);
+    Time(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 impl Clock {
     /// The machine's clock.
     pub fn real() -> Clock {
@@ -68,19 +86,45 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> Time {
         match self {
-            Clock::Real(clock) => {
-                let since = clock.now().duration_since(origin().0);
-                Time(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+            Clock::Real(clock) => machine(clock),
+            Clock::Warped(warp) => {
+                let passed = machine(&warp.clock).since(warp.real);
+                warp.shown + passed.mul_f64(warp.speed)
             }
             Clock::Virtual(now) => *now,
         }
+    }
+
+    /// Seconds of this clock in a second of the machine's; 0 for a virtual clock.
+    pub fn speed(&self) -> f64 {
+        match self {
+            Clock::Real(_) => 1.0,
+            Clock::Warped(warp) => warp.speed,
+            Clock::Virtual(_) => 0.0,
+        }
+    }
+
+    /// Goes on from the time shown now at another speed, 0.001 to 1000. A virtual clock stays one.
+    pub fn set_speed(&mut self, speed: f64) {
+        let shown = self.now();
+        let clock = match self {
+            Clock::Real(clock) => clock.clone(),
+            Clock::Warped(warp) => warp.clock.clone(),
+            Clock::Virtual(_) => return,
+        };
+        *self = Clock::Warped(Warp {
+            real: machine(&clock),
+            clock,
+            shown,
+            speed: speed.clamp(0.001, 1000.0),
+        });
     }
 
     /// Nanoseconds since the Unix epoch at a moment of this clock. A virtual clock's moments are
     /// themselves such times.
     pub fn wall(&self, now: Time) -> u64 {
         match self {
-            Clock::Real(_) => wall(now),
+            Clock::Real(_) | Clock::Warped(_) => wall(now),
             Clock::Virtual(_) => now.0,
         }
     }
@@ -90,6 +134,7 @@ impl Clock {
     pub fn cycles(&self) -> u64 {
         match self {
             Clock::Real(clock) => clock.raw(),
+            Clock::Warped(warp) => warp.clock.raw(),
             Clock::Virtual(_) => 0,
         }
     }

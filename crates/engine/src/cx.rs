@@ -2,7 +2,7 @@
 
 use crate::clock::Time;
 use crate::element::Verdict;
-use crate::graph::{Core, Nodes, TaskState, Walker};
+use crate::graph::{Core, Nodes, Walker, wake};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::publish::Reader;
@@ -291,15 +291,20 @@ impl Cx<'_> {
 
     /// Notifier: tells tasks that pull from this element that packets wait.
     pub fn wake_pullers(&mut self) {
-        let Core { plan, tasks, .. } = &mut *self.core;
+        let Core {
+            plan,
+            tasks,
+            schedule,
+            ..
+        } = &mut *self.core;
         for &puller in &plan.elements[self.this].listeners {
-            wake(tasks, puller);
+            wake(tasks, schedule, puller);
         }
     }
 
     /// Makes this element's own task ready again.
     pub fn wake_self(&mut self) {
-        wake(&mut self.core.tasks, self.this);
+        wake(&mut self.core.tasks, &mut self.core.schedule, self.this);
     }
 
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.
@@ -322,14 +327,5 @@ impl Cx<'_> {
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
         self.core.over = true;
-    }
-}
-
-pub(crate) fn wake(tasks: &mut [crate::graph::Task], node: usize) {
-    for task in tasks.iter_mut().filter(|t| t.node == node) {
-        task.stats.woken = true;
-        if task.state == TaskState::Asleep {
-            task.state = TaskState::Ready;
-        }
     }
 }

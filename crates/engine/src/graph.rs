@@ -7,22 +7,24 @@
 //! so neither walker re-enters one, and cycles are legal.
 
 use crate::clock::{Clock, Time};
+mod schedule;
 mod swap;
 mod walk;
 
+pub(crate) use schedule::{Schedule, Task, TaskState, wake};
 pub(crate) use walk::descend;
 
 use crate::call::{Deferred, Outside};
 use crate::class::Node;
 use crate::cx::{Cx, Edges, Target};
-use crate::element::{Did, Init, Runs};
+use crate::element::{Init, Runs};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::Reader;
 use crate::root::Root;
 use crate::shared::Shared;
-use crate::stats::{NodeStats, TaskStats};
+use crate::stats::NodeStats;
 use crate::tap::Taps;
 use crate::wake::Wakers;
 use std::cmp::Reverse;
@@ -60,6 +62,7 @@ pub(crate) struct Core {
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     timer_at: Vec<Option<Time>>,
     pub(crate) tasks: Vec<Task>,
+    pub(crate) schedule: Schedule,
     pub(crate) taps: Taps,
     pub(crate) random: u64,
     pub(crate) reader: Reader,
@@ -84,26 +87,6 @@ pub(crate) struct Core {
     /// Answers names of handlers without an element.
     pub(crate) root: Arc<dyn Root>,
 }
-
-/// A task: an element that starts work by itself, scheduled by stride.
-pub(crate) struct Task {
-    pub(crate) node: usize,
-    stride: u64,
-    pass: u64,
-    pub(crate) state: TaskState,
-    pub(crate) stats: TaskStats,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TaskState {
-    Ready,
-    Asleep,
-    Ended,
-}
-
-/// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
-const STRIDE_ONE: u64 = 1 << 20;
-const TICKETS: u64 = 1024;
 
 /// A set of ranks.
 #[derive(Default)]
@@ -191,13 +174,7 @@ impl Graph {
             };
             nodes.push(Some((element.class.build)(&element.config, &init)));
             if element.runs != Runs::OnPackets {
-                tasks.push(Task {
-                    node: index,
-                    stride: STRIDE_ONE / TICKETS,
-                    pass: 0,
-                    state: TaskState::Ready,
-                    stats: TaskStats::default(),
-                });
+                tasks.push(Task::new(index));
             }
         }
         let (edges, inboxes) = Edges::of(plan);
@@ -215,6 +192,7 @@ impl Graph {
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],
             tasks,
+            schedule: Schedule::default(),
             taps: Taps::new(Arc::clone(plan)),
             random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             reader,
@@ -258,6 +236,11 @@ impl Graph {
             seed: self.core.random,
             root: Arc::clone(&self.core.root),
         }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.core.clock
     }
 
     /// The time that elements see.
@@ -321,100 +304,6 @@ impl Graph {
             self.walk();
         }
         !nodes.is_empty()
-    }
-
-    /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
-    /// moved.
-    pub fn turn(&mut self) -> bool {
-        self.core.now = self.core.clock.now();
-        let mut worked = self.run_timers();
-        for _ in 0..self.core.tasks.len() {
-            match self.run_next_task() {
-                Some(did) => worked |= did == Did::Work,
-                None => break,
-            }
-        }
-        worked
-    }
-
-    /// Runs the timers that are due. Returns whether there was one.
-    pub fn run_timers(&mut self) -> bool {
-        let mut any = false;
-        self.start();
-        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
-            if at > self.core.now {
-                break;
-            }
-            self.core.timers.pop();
-            let node = node as usize;
-            if self.core.timer_at[node] != Some(at) {
-                continue;
-            }
-            self.core.timer_at[node] = None;
-            any = true;
-            self.with_node(node, |element, cx| element.timer(cx));
-            self.walk();
-        }
-        any
-    }
-
-    /// Tells fresh elements that the graph begins; turns, timers and tasks see to that.
-    pub fn start(&mut self) {
-        if self.core.fresh.is_empty() {
-            return;
-        }
-        for node in std::mem::take(&mut self.core.fresh) {
-            self.with_node(node, |element, cx| element.start(cx));
-        }
-        self.walk();
-    }
-
-    /// When the next timer is due.
-    pub fn next_timer(&mut self) -> Option<Time> {
-        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
-            if self.core.timer_at[node as usize] == Some(at) {
-                return Some(at);
-            }
-            self.core.timers.pop();
-        }
-        None
-    }
-
-    /// Runs the ready task with the least pass; `None` if no task is ready.
-    pub fn run_next_task(&mut self) -> Option<Did> {
-        self.start();
-        let Core {
-            tasks,
-            plan,
-            paused,
-            ..
-        } = &self.core;
-        let rests = |t: &Task| *paused && plan.elements[t.node].inputs.is_empty();
-        let tasks = tasks.iter().enumerate();
-        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready && !rests(t));
-        let (index, _) = ready.min_by_key(|(_, t)| t.pass)?;
-        let task = &mut self.core.tasks[index];
-        task.pass += task.stride;
-        let node = task.node;
-        let before = self.core.clock.cycles();
-        let did = self
-            .with_node(node, |element, cx| element.task(cx))
-            .unwrap_or(Did::End);
-        let own = self.core.clock.cycles().wrapping_sub(before);
-        self.core.stats[node].cycles += if did == Did::Work { own } else { 0 };
-        self.walk();
-        let spent = self.core.clock.cycles().wrapping_sub(before);
-        let task = &mut self.core.tasks[index];
-        task.stats.note(did, spent);
-        task.state = match did {
-            Did::Work | Did::Nothing => TaskState::Ready,
-            // The walk may have woken the task again: then its pass stands.
-            Did::Sleep if task.stats.woken => TaskState::Ready,
-            Did::Sleep => TaskState::Asleep,
-            Did::End => TaskState::Ended,
-        };
-        task.stats.woken = false;
-        Some(did)
     }
 
     /// Whether all has been done: a source has ended, none will make packets again, and nothing is
@@ -535,20 +424,9 @@ impl Graph {
         Some(result.map(|_| ()).map_err(|e| e.to_string()))
     }
 
-    /// Changes the share of the worker's time that a task gets; false if the element has no task.
-    pub fn set_tickets(&mut self, node: usize, tickets: u64) -> bool {
-        let task = self.core.tasks.iter_mut().find(|t| t.node == node);
-        task.map(|t| t.set_tickets(tickets)).is_some()
-    }
-
     /// Counts of every element's copy on this worker.
     pub fn stats(&self) -> &[NodeStats] {
         &self.core.stats
-    }
-
-    /// Counts of every task on this worker, with its element.
-    pub fn task_stats(&self) -> impl Iterator<Item = (usize, &TaskStats)> {
-        self.core.tasks.iter().map(|t| (t.node, &t.stats))
     }
 
     /// The taps, to change.
@@ -567,20 +445,6 @@ impl Graph {
     }
 }
 
-impl Task {
-    pub(crate) fn is_ready(&self) -> bool {
-        self.state == TaskState::Ready
-    }
-
-    pub(crate) fn tickets(&self) -> u64 {
-        STRIDE_ONE / self.stride
-    }
-
-    pub(crate) fn set_tickets(&mut self, tickets: u64) {
-        self.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE);
-    }
-}
-
 impl Core {
     pub(crate) fn random(&mut self) -> u32 {
         // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
@@ -594,16 +458,5 @@ impl Core {
     /// Whether an element has a copy on this worker, in its place or running.
     pub(crate) fn is_here(&self, node: usize) -> bool {
         self.plan.elements[node].workers.contains(&self.worker)
-    }
-
-    pub(crate) fn set_timer(&mut self, node: usize, at: Time) {
-        if self.timer_at[node].is_none_or(|was| at < was) {
-            self.timer_at[node] = Some(at);
-            self.timers.push(Reverse((at, node as u32)));
-        }
-    }
-
-    pub(crate) fn cancel_timer(&mut self, node: usize) {
-        self.timer_at[node] = None;
     }
 }

@@ -479,9 +479,6 @@ pub fn single(
     clock: Clock,
     seed: u64,
 ) -> Result<Graph, String> {
-    for device in &plan.devices {
-        ports.open(&device.name, &device.request)?;
-    }
     plan.must_initialize(None)?;
     let site = Site {
         worker: 0,
@@ -492,5 +489,13 @@ pub fn single(
         seed,
         root: Arc::new(Plain),
     };
-    Ok(Graph::build(plan, &site, register()?))
+    single_at(plan, &site)
+}
+
+/// As [`single`], for a plan that is initialized already and a site of the caller's making.
+pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
+    for device in &plan.devices {
+        site.ports.open(&device.name, &device.request)?;
+    }
+    Ok(Graph::build(plan, site, register()?))
 }

@@ -1,0 +1,145 @@
+//! What is asked at the end: `--handler`, and `--exit-handler`.
+
+use engine::graph::Graph;
+use engine::handler::Use;
+use engine::plan::Plan;
+
+/// Reads the handlers and gives the text that Click would print; mistakes are said on standard
+/// error. Returns the text and whether all was well.
+pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
+    let plan = std::sync::Arc::clone(graph.plan());
+    let mut paths = Vec::new();
+    let mut named = wanted.len() > 1;
+    let mut fine = true;
+    for path in wanted {
+        match expand(&plan, path) {
+            Some(found) => {
+                named |= found.len() > 1;
+                paths.extend(found);
+            }
+            None => {
+                let (element, _) = path.split_once('.').unwrap_or((path, ""));
+                eprintln!("no element matching '{element}'");
+                fine = false;
+            }
+        }
+    }
+    let mut text = String::new();
+    for path in paths {
+        match read(graph, &path) {
+            Ok(answer) => {
+                if named {
+                    text += &format!("{path}:\n");
+                }
+                text += &answer;
+                if named || !(answer.is_empty() || answer.ends_with('\n')) {
+                    text.push('\n');
+                }
+            }
+            Err(wrong) => {
+                eprintln!("{wrong}");
+                fine = false;
+            }
+        }
+    }
+    (text, fine)
+}
+
+fn read(graph: &mut Graph, path: &str) -> Result<String, String> {
+    graph.outside(|outside| match outside.find(path, Use::Read) {
+        Ok(_) => outside.read(path, "").map_err(|e| e.to_string()),
+        Err(_) if outside.find(path, Use::Write).is_ok() => {
+            Err(format!("'{path}' is a write handler"))
+        }
+        Err(_) => Err(format!("no '{path}' handler")),
+    })
+}
+
+/// The handlers that a path means: its element may be a pattern, or a class.
+fn expand(plan: &Plan, path: &str) -> Option<Vec<String>> {
+    let Some((element, handler)) = path.split_once('.') else {
+        return Some(vec![path.to_owned()]);
+    };
+    if plan.find(element).is_some() {
+        return Some(vec![path.to_owned()]);
+    }
+    let fits = |e: &&engine::plan::PlanElement| {
+        e.class.name == element || matches(element.as_bytes(), e.name.as_bytes())
+    };
+    let found = plan.elements.iter().filter(fits);
+    let paths: Vec<String> = found.map(|e| format!("{}.{handler}", e.name)).collect();
+    (!paths.is_empty()).then_some(paths)
+}
+
+/// Whether a text fits a pattern of the shell: `*`, `?`, `[a-z]`, `[^a-z]`.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len()).any(|at| matches(rest, &text[at..])),
+        Some((b'?', rest)) => !text.is_empty() && matches(rest, &text[1..]),
+        Some((b'[', rest)) => match (set(rest), text.split_first()) {
+            (Some((is_in, rest)), Some((first, more))) => is_in(*first) && matches(rest, more),
+            _ => false,
+        },
+        Some((b'\\', [quoted, rest @ ..])) => {
+            text.first() == Some(quoted) && matches(rest, &text[1..])
+        }
+        Some((letter, rest)) => text.first() == Some(letter) && matches(rest, &text[1..]),
+    }
+}
+
+/// The set of letters that stands before `]`, and what follows it.
+fn set(pattern: &[u8]) -> Option<(impl Fn(u8) -> bool, &[u8])> {
+    let (denied, pattern) = match pattern {
+        [b'^' | b'!', rest @ ..] => (true, rest),
+        _ => (false, pattern),
+    };
+    let end = pattern.iter().skip(1).position(|&b| b == b']')? + 1;
+    let letters = &pattern[..end];
+    let is_in = move |letter: u8| {
+        let single = letters.contains(&letter);
+        let mut ranges = letters.windows(3).filter(|w| w[1] == b'-');
+        denied != (single || ranges.any(|w| (w[0]..=w[2]).contains(&letter)))
+    };
+    Some((is_in, &pattern[end + 1..]))
+}
+
+/// The exit status that a handler's answer means: a number itself, true success, false failure.
+pub(super) fn exit_status(graph: &mut Graph, path: &str) -> Result<u8, String> {
+    let answer = read(graph, path)?;
+    let answer = answer.trim();
+    if let Ok(number) = answer.parse::<i64>() {
+        return Ok((number & 0xff) as u8);
+    }
+    match engine::units::parse::<bool>(answer) {
+        Ok(true) => Ok(0),
+        Ok(false) => Ok(1),
+        Err(_) => Err(format!(
+            "exit handler value should be integer, not '{answer}'"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_are_those_of_the_shell() {
+        for (pattern, text, fits) in [
+            ("c*", "counter", true),
+            ("*r", "counter", true),
+            ("c?", "c", false),
+            ("c[0-3]", "c2", true),
+            ("c[^0-3]", "c2", false),
+            ("c[ab", "ca", false),
+            ("a*b*c", "axxbyyc", true),
+        ] {
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                fits,
+                "{pattern} {text}"
+            );
+        }
+    }
+}

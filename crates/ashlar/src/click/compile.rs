@@ -1,0 +1,149 @@
+//! From a configuration's text to a plan as Click runs it, and mistakes as Click words them.
+
+use super::options::Listen;
+use engine::plan::{self, Options, Plan, Registry};
+use engine::port::PortDirectory;
+use lang::{Config, Diagnostic, SourceMap, Span};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What stays the same when a configuration replaces another.
+pub(super) struct Compiler {
+    pub(super) registry: Registry,
+    pub(super) ports: Arc<dyn PortDirectory>,
+    pub(super) definitions: Vec<(String, String)>,
+    pub(super) sockets: Vec<Listen>,
+    /// Folders of libraries.
+    pub(super) clickpath: Vec<PathBuf>,
+    pub(super) warnings: bool,
+}
+
+/// A configuration that can run.
+pub(super) struct Compiled {
+    pub(super) plan: Arc<Plan>,
+    /// Its text as it was given.
+    pub(super) text: String,
+    /// Its text with compound elements opened.
+    pub(super) flat: String,
+    /// What it requires, one a line.
+    pub(super) requirements: String,
+    /// What else is to be said.
+    pub(super) said: String,
+}
+
+/// A configuration's text and its name in messages.
+pub(super) struct Text<'a> {
+    pub(super) name: &'a str,
+    pub(super) text: &'a str,
+}
+
+impl Compiler {
+    /// Reads, plans and initializes a configuration; `running` is what it will replace. The error is
+    /// what Click would print.
+    pub(super) fn compile(
+        &self,
+        source: &Text,
+        running: Option<&Plan>,
+    ) -> Result<Compiled, String> {
+        let mut map = SourceMap::new();
+        let file = map.add(source.name, source.text);
+        let folder = Path::new(source.name).parent().unwrap_or(Path::new(""));
+        let mut library = |name: &str| {
+            let folders = std::iter::once(folder).chain(self.clickpath.iter().map(|p| &**p));
+            folders
+                .filter_map(|f| std::fs::read_to_string(f.join(name)).ok())
+                .next()
+        };
+        let (mut router, language) =
+            lang::parse_with_libraries(&mut map, file, &self.definitions, &mut library);
+        self.add_sockets(&mut router, &mut map, running.is_some());
+        let options = Options {
+            workers: 1,
+            ports: &*self.ports,
+            devices_must_exist: true,
+            open_inputs: false,
+            as_click: true,
+            previous: running,
+        };
+        let (plan, planned) = plan::make(&router, &self.registry, &options);
+        let unknown = planned.iter().filter(|d| d.code == "unknown-class");
+        let mut wrong: Vec<Diagnostic> = language
+            .iter()
+            .filter(|d| d.is_error())
+            .chain(unknown)
+            .cloned()
+            .collect();
+        if !wrong.is_empty() {
+            lang::sort(&mut wrong);
+            return Err(lang::render_click(&wrong, &map));
+        }
+        let spoken = language.iter().chain(&planned);
+        let said: Vec<Diagnostic> = spoken
+            .filter(|d| d.severity != lang::Severity::Warning || self.warnings)
+            .cloned()
+            .collect();
+        let mut text = lang::render_click(&said, &map);
+        let Some(plan) = plan else {
+            text += "Router could not be initialized!\n";
+            return Err(text);
+        };
+        let failed: Vec<Diagnostic> = failures(&plan, running);
+        if !failed.is_empty() {
+            text += &lang::render_click(&failed, &map);
+            text += "Router could not be initialized!\n";
+            return Err(text);
+        }
+        let names = router.requirements.iter().map(|r| format!("{}\n", r.name));
+        Ok(Compiled {
+            plan,
+            text: source.text.to_owned(),
+            flat: lang::print(&router),
+            requirements: names.collect(),
+            said: text,
+        })
+    }
+
+    /// Adds the control sockets of the command line, as elements that Click would name so. After a
+    /// hot swap the sockets are bound already: the new elements take them over.
+    fn add_sockets(&self, router: &mut lang::Router, map: &mut SourceMap, again: bool) {
+        for (i, listen) in self.sockets.iter().enumerate() {
+            let mut text = match listen {
+                Listen::Tcp(port) => format!("TCP, {port}"),
+                Listen::Unix(file) => format!("UNIX, {}", lang::args::quote(file)),
+            };
+            if again {
+                text += ", RETRIES 1, RETRY_WARNINGS false";
+            }
+            let number = if i == 0 {
+                String::new()
+            } else {
+                format!("@{i}")
+            };
+            let place = Span::new(map.add("click", text.clone()), 0..text.len());
+            router.elements.push(lang::Element {
+                name: format!("click_driver@@ControlSocket{number}"),
+                class: "ControlSocket".to_owned(),
+                config: Config::verbatim(text, place),
+                span: place,
+                class_span: place,
+                within: Vec::new(),
+            });
+        }
+    }
+}
+
+/// Initializes what is new in a plan.
+fn failures(plan: &Plan, running: Option<&Plan>) -> Vec<Diagnostic> {
+    let failed = plan.initialize(running).into_iter();
+    failed
+        .map(|(i, why)| {
+            let element = &plan.elements[i];
+            let title = format!("{} :: {}", element.name, element.class.name);
+            Diagnostic::error("initialize", why).at(element.span).about(
+                title,
+                element.span,
+                Some("initializing"),
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,225 @@
+//! `ashlar click`: Click's user-level driver on the strict walker.
+//!
+//! `options` is the command line; `compile` makes plans, with mistakes in Click's words; `root` has
+//! the handlers of the router as a whole; `run` is the loop; `signals` what comes from outside; and
+//! `answers` what is asked at the end.
+
+mod answers;
+mod compile;
+mod options;
+mod root;
+mod run;
+mod signals;
+
+use compile::{Compiler, Text};
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Site, Walker};
+use engine::port::PortDirectory;
+use engine::root::Root;
+use engine::wake::Wakers;
+use options::{Input, Options, Parsed};
+use root::Click;
+use signals::Signals;
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs the driver; `words` are the command line without the program's name.
+pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match options::parse(words) {
+        Parsed::Run(options) => *options,
+        Parsed::Help => return print(&options::help()),
+        Parsed::Version => {
+            let version = env!("CARGO_PKG_VERSION");
+            return print(&format!("click (Ashlar) {version}\n"));
+        }
+        Parsed::Wrong(wrong) => {
+            eprintln!("click: {wrong}");
+            eprintln!("Usage: click [OPTION]... [FILE]\nTry 'click --help' for more information.");
+            return ExitCode::FAILURE;
+        }
+    };
+    match drive(&options) {
+        Ok(status) => status,
+        Err(said) => {
+            complain(&said);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Writes to standard error what has its form already.
+fn complain(text: &str) {
+    // Nobody may be listening any more.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+/// Makes the router, runs it and answers. The error is all that is to be said.
+fn drive(options: &Options) -> Result<ExitCode, String> {
+    if let Some(first) = options.affinity {
+        pin(first)?;
+    }
+    let (name, text) = read(options.input.as_ref())?;
+    let ports: Arc<dyn PortDirectory> = Arc::new(ports::Directory::new());
+    let compiler = Compiler {
+        registry: elements::registry(),
+        ports: Arc::clone(&ports),
+        definitions: options.definitions.clone(),
+        sockets: options.sockets.clone(),
+        clickpath: clickpath(options),
+        warnings: options.warnings,
+    };
+    let click = Arc::new(Click::new(compiler, options.reconfigure));
+    let source = Text {
+        name: &name,
+        text: &text,
+    };
+    let compiled = click.compiler.compile(&source, None)?;
+    complain(&compiled.said);
+    let clock = match options.simtime {
+        Some(begin) => Clock::Virtual(Time((begin * 1e9) as u64)),
+        None => Clock::real(),
+    };
+    let plan = Arc::clone(&compiled.plan);
+    click.note(compiled, false);
+    if let Some(file) = &options.output {
+        write_flat(file, &click.flat())?;
+    }
+    let site = Site {
+        worker: 0,
+        walker: Walker::Strict,
+        clock,
+        ports: Arc::clone(&ports),
+        wakers: Arc::new(Wakers::none(1)),
+        seed: seed(),
+        root: Arc::clone(&click) as Arc<dyn Root>,
+    };
+    let mut graph = engine::router::single_at(&plan, &site).map_err(|e| e + "\n")?;
+    if !options.quit {
+        graph = run(graph, &click, &ports, options)?;
+    }
+    answer(&mut graph, options)
+}
+
+fn run(
+    graph: Graph,
+    click: &Click,
+    ports: &Arc<dyn PortDirectory>,
+    options: &Options,
+) -> Result<Graph, String> {
+    let cannot = |e: std::io::Error| format!("cannot run: {e}\n");
+    let mut signals = Signals::new().map_err(cannot)?;
+    let (mut waiter, _waker) = ports::waiter::Waiter::new().map_err(cannot)?;
+    let began = Instant::now();
+    let graph = run::run(graph, click, ports, &mut signals, &mut waiter);
+    if options.time {
+        print(&times(began));
+    }
+    Ok(graph)
+}
+
+/// The answers that were asked for, and the exit status.
+fn answer(graph: &mut Graph, options: &Options) -> Result<ExitCode, String> {
+    let (text, fine) = answers::handlers(graph, &options.handlers);
+    if !text.is_empty() {
+        print(&text);
+    }
+    match &options.exit_handler {
+        Some(path) => answers::exit_status(graph, path)
+            .map(ExitCode::from)
+            .map_err(|e| e + "\n"),
+        None if fine => Ok(ExitCode::SUCCESS),
+        None => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// Name and text of the configuration.
+fn read(input: Option<&Input>) -> Result<(String, String), String> {
+    let (name, bytes) = match input {
+        Some(Input::Text(text)) => return Ok(("config".to_owned(), text.clone())),
+        Some(Input::File(file)) if file != "-" => {
+            let bytes = std::fs::read(file).map_err(|e| format!("{file}: {}\n", why(&e)))?;
+            (file.clone(), bytes)
+        }
+        _ => {
+            let mut bytes = Vec::new();
+            let all = std::io::stdin().lock().read_to_end(&mut bytes);
+            all.map_err(|e| format!("<stdin>: {}\n", why(&e)))?;
+            ("<stdin>".to_owned(), bytes)
+        }
+    };
+    // Click's files may hold any bytes in comments and strings.
+    Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// An error as the system words it, without its number.
+fn why(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+fn write_flat(file: &str, text: &str) -> Result<(), String> {
+    if file == "-" {
+        print(text);
+        return Ok(());
+    }
+    std::fs::write(file, text).map_err(|e| format!("{file}: {}\n", why(&e)))
+}
+
+fn clickpath(options: &Options) -> Vec<PathBuf> {
+    let path = options.clickpath.clone();
+    let path = path.or_else(|| std::env::var("CLICKPATH").ok());
+    std::env::split_paths(&path.unwrap_or_default()).collect()
+}
+
+/// Pins the process to one processor, counted from the first one that it may use.
+fn pin(first: usize) -> Result<(), String> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(first.min(rustix::thread::CpuSet::MAX_CPU - 1));
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|e| format!("cannot pin to processor {first}: {e}\n"))
+}
+
+/// Random numbers differ from run to run, as Click's do.
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()) << 40
+}
+
+/// Times as Click prints them: user, system, and by the clock.
+fn times(began: Instant) -> String {
+    let real = began.elapsed();
+    // Fields 14 and 15 of proc(5)'s stat, in ticks of 10 ms; the second field may hold spaces.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |n| {
+        let field: Option<u64> = fields
+            .split_whitespace()
+            .nth(n)
+            .and_then(|f| f.parse().ok());
+        field.unwrap_or(0)
+    };
+    let (user, system) = (ticks(11), ticks(12));
+    format!(
+        "{}.{:03}u {}.{:03}s {}:{:02}.{:02}\n",
+        user / 100,
+        user % 100 * 10,
+        system / 100,
+        system % 100 * 10,
+        real.as_secs() / 60,
+        real.as_secs() % 60,
+        real.subsec_millis() / 10
+    )
+}

@@ -1,0 +1,90 @@
+//! The driver's loop: tasks and timers of one strict graph, descriptors, signals, new configurations.
+
+use super::root::Click;
+use super::signals::Signals;
+use engine::clock::Clock;
+use engine::graph::Graph;
+use engine::port::PortDirectory;
+use ports::waiter::Waiter;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Longest sleep while a source has to be asked for packets.
+const POLLED: Duration = Duration::from_micros(100);
+/// Longest sleep of all.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// Runs until the router ends; returns the graph as it was then.
+pub(super) fn run(
+    mut graph: Graph,
+    click: &Click,
+    ports: &Arc<dyn PortDirectory>,
+    signals: &mut Signals,
+    waiter: &mut Waiter,
+) -> Graph {
+    loop {
+        let worked = graph.round();
+        if graph.stopped() || heed(&mut graph, signals) {
+            return graph;
+        }
+        if let Some(plan) = click.take_next() {
+            let site = graph.site(Arc::clone(ports));
+            graph = graph.swap(&plan, &site);
+            continue;
+        }
+        graph.quiescent();
+        if !worked {
+            rest(&mut graph, signals, waiter);
+        }
+    }
+}
+
+/// Hands signals on. Returns whether one of them ends the driver.
+fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
+    let mut ends = false;
+    if signals.any() {
+        for signal in signals.take() {
+            if !graph.signal(signal) {
+                // Only those that end the driver are caught for nobody.
+                signals.give_up(signal);
+                ends = true;
+            }
+        }
+    }
+    for signal in signals.want(&graph.signals()) {
+        eprintln!("signal {signal} cannot be caught");
+    }
+    ends || graph.stopped()
+}
+
+/// Nothing is to be done: time goes on to the next timer, or the driver waits for it.
+fn rest(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter) {
+    let next = graph.next_timer();
+    if let Clock::Virtual(now) = *graph.clock() {
+        match next {
+            Some(at) => return graph.set_time(at.max(now)),
+            None => wait(graph, signals, waiter, LONGEST),
+        }
+        return;
+    }
+    let left = next.map_or(LONGEST, |at| {
+        let left = at.since(graph.clock().now());
+        left.div_f64(graph.clock().speed())
+    });
+    wait(graph, signals, waiter, left.min(LONGEST));
+}
+
+/// Sleeps until a descriptor is readable, a signal comes or the time is over.
+fn wait(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter, at_most: Duration) {
+    let (mut fds, must_poll) = graph.wait_fds();
+    fds.push(signals.fd());
+    let limit = if must_poll {
+        at_most.min(POLLED)
+    } else {
+        at_most
+    };
+    // Descriptors come and go with connections, and numbers are used again.
+    fds.retain(|&fd| waiter.add(fd).is_ok());
+    waiter.wait(limit);
+    fds.iter().for_each(|&fd| waiter.remove(fd));
+}

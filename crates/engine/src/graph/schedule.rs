@@ -1,0 +1,227 @@
+//! When elements work: tasks by stride, timers when they are due.
+
+use super::{Core, Graph};
+use crate::clock::Time;
+use crate::element::Did;
+use crate::stats::TaskStats;
+use std::cmp::Reverse;
+
+/// A task: an element that starts work by itself, scheduled by stride.
+pub(crate) struct Task {
+    pub(crate) node: usize,
+    pub(super) stride: u64,
+    pass: u64,
+    /// Its place among tasks of the same pass: who has waited longest is first.
+    place: u64,
+    pub(crate) state: TaskState,
+    pub(crate) stats: TaskStats,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TaskState {
+    Ready,
+    Asleep,
+    Ended,
+}
+
+/// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
+const STRIDE_ONE: u64 = 1 << 20;
+const TICKETS: u64 = 1024;
+/// Tasks that run between two looks at timers and descriptors on a strict graph, as in Click.
+const TASKS_MAX: usize = 128;
+
+/// Where the schedule stands.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    /// Pass of the task that ran last.
+    pass: u64,
+    /// The next place to be given.
+    place: u64,
+}
+
+impl Schedule {
+    /// Puts a task behind those of its pass.
+    fn queue(&mut self, task: &mut Task) {
+        task.place = self.place;
+        self.place += 1;
+    }
+}
+
+/// Makes the task of `node` ready. One that has slept does not get the time that it slept.
+pub(crate) fn wake(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
+    for task in tasks.iter_mut().filter(|t| t.node == node) {
+        task.stats.woken = true;
+        if task.state == TaskState::Asleep {
+            task.state = TaskState::Ready;
+            task.pass = task.pass.max(schedule.pass);
+            schedule.queue(task);
+        }
+    }
+}
+
+impl Graph {
+    /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
+    /// moved.
+    pub fn turn(&mut self) -> bool {
+        self.core.now = self.core.clock.now();
+        let mut worked = self.run_timers();
+        for _ in 0..self.core.tasks.len() {
+            match self.run_next_task() {
+                Some(did) => worked |= did == Did::Work,
+                None => break,
+            }
+        }
+        worked
+    }
+
+    /// One round of Click's driver: ready tasks one by one, then due timers. It ends early when
+    /// somebody asks to stop, or when every task has been tried and none had work. Returns whether
+    /// something was done.
+    pub fn round(&mut self) -> bool {
+        self.core.now = self.core.clock.now();
+        let (mut worked, mut idle) = (false, 0);
+        for _ in 0..TASKS_MAX {
+            let Some(did) = self.run_next_task() else {
+                break;
+            };
+            idle = if did == Did::Work { 0 } else { idle + 1 };
+            worked |= did == Did::Work;
+            if self.core.stops > 0 || self.core.over || idle > self.core.tasks.len() {
+                break;
+            }
+        }
+        self.core.now = self.core.clock.now();
+        self.run_timers() | worked
+    }
+
+    /// Runs the timers that are due. Returns whether there was one.
+    pub fn run_timers(&mut self) -> bool {
+        let mut any = false;
+        self.start();
+        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
+            if at > self.core.now {
+                break;
+            }
+            self.core.timers.pop();
+            let node = node as usize;
+            if self.core.timer_at[node] != Some(at) {
+                continue;
+            }
+            self.core.timer_at[node] = None;
+            any = true;
+            self.with_node(node, |element, cx| element.timer(cx));
+            self.walk();
+        }
+        any
+    }
+
+    /// Tells fresh elements that the graph begins; turns, timers and tasks see to that.
+    pub fn start(&mut self) {
+        if self.core.fresh.is_empty() {
+            return;
+        }
+        for node in std::mem::take(&mut self.core.fresh) {
+            self.with_node(node, |element, cx| element.start(cx));
+        }
+        self.walk();
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&mut self) -> Option<Time> {
+        while let Some(&Reverse((at, node))) = self.core.timers.peek() {
+            if self.core.timer_at[node as usize] == Some(at) {
+                return Some(at);
+            }
+            self.core.timers.pop();
+        }
+        None
+    }
+
+    /// Runs the ready task with the least pass; `None` if no task is ready.
+    pub fn run_next_task(&mut self) -> Option<Did> {
+        self.start();
+        let Core {
+            tasks,
+            plan,
+            paused,
+            ..
+        } = &self.core;
+        let rests = |t: &Task| *paused && plan.elements[t.node].inputs.is_empty();
+        let tasks = tasks.iter().enumerate();
+        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready && !rests(t));
+        let (index, _) = ready.min_by_key(|(_, t)| (t.pass, t.place))?;
+        let task = &mut self.core.tasks[index];
+        self.core.schedule.pass = task.pass;
+        self.core.schedule.queue(task);
+        task.pass += task.stride;
+        let node = task.node;
+        let before = self.core.clock.cycles();
+        let did = self
+            .with_node(node, |element, cx| element.task(cx))
+            .unwrap_or(Did::End);
+        let own = self.core.clock.cycles().wrapping_sub(before);
+        self.core.stats[node].cycles += if did == Did::Work { own } else { 0 };
+        self.walk();
+        let spent = self.core.clock.cycles().wrapping_sub(before);
+        let task = &mut self.core.tasks[index];
+        task.stats.note(did, spent);
+        task.state = match did {
+            Did::Work | Did::Nothing => TaskState::Ready,
+            // The walk may have woken the task again: then its pass stands.
+            Did::Sleep if task.stats.woken => TaskState::Ready,
+            Did::Sleep => TaskState::Asleep,
+            Did::End => TaskState::Ended,
+        };
+        task.stats.woken = false;
+        Some(did)
+    }
+
+    /// Changes the share of the worker's time that a task gets; false if the element has no task.
+    pub fn set_tickets(&mut self, node: usize, tickets: u64) -> bool {
+        let task = self.core.tasks.iter_mut().find(|t| t.node == node);
+        task.map(|t| t.set_tickets(tickets)).is_some()
+    }
+
+    /// Counts of every task on this worker, with its element.
+    pub fn task_stats(&self) -> impl Iterator<Item = (usize, &TaskStats)> {
+        self.core.tasks.iter().map(|t| (t.node, &t.stats))
+    }
+}
+
+impl Task {
+    pub(super) fn new(node: usize) -> Task {
+        Task {
+            node,
+            stride: STRIDE_ONE / TICKETS,
+            pass: 0,
+            place: 0,
+            state: TaskState::Ready,
+            stats: TaskStats::default(),
+        }
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.state == TaskState::Ready
+    }
+
+    pub(crate) fn tickets(&self) -> u64 {
+        STRIDE_ONE / self.stride
+    }
+
+    pub(crate) fn set_tickets(&mut self, tickets: u64) {
+        self.stride = STRIDE_ONE / tickets.clamp(1, STRIDE_ONE);
+    }
+}
+
+impl Core {
+    pub(crate) fn set_timer(&mut self, node: usize, at: Time) {
+        if self.timer_at[node].is_none_or(|was| at < was) {
+            self.timer_at[node] = Some(at);
+            self.timers.push(Reverse((at, node as u32)));
+        }
+    }
+
+    pub(crate) fn cancel_timer(&mut self, node: usize) {
+        self.timer_at[node] = None;
+    }
+}
