@@ -27,6 +27,8 @@ use crate::pool;
 use std::mem::{ManuallyDrop, offset_of, size_of};
 use std::ptr::NonNull;
 
+mod fields;
+
 /// Bytes kept free before a received frame, for headers that elements prepend.
 pub const HEADROOM: usize = 128;
 
@@ -106,7 +108,8 @@ impl Buffer {
     /// Formats heap memory as a buffer. It is never given back to the allocator.
     pub(crate) fn format(lines: &'static mut [Line]) -> Buffer {
         let bytes = std::mem::size_of_val(lines);
-        assert!(bytes > HEADER + HEADROOM && bytes - HEADER <= usize::from(u16::MAX));
+        assert!(bytes > HEADER + HEADROOM);
+        let buf_len = u16::try_from(bytes - HEADER).unwrap_or(u16::MAX);
         let base = lines.as_mut_ptr();
         let mbuf = base.cast::<Mbuf>();
         // SAFETY: `lines` is exclusively ours for ever, 64-byte aligned and longer than HEADER; the
@@ -126,7 +129,7 @@ impl Buffer {
                 vlan_tci: 0,
                 hash: [0; 2],
                 vlan_tci_outer: 0,
-                buf_len: (bytes - HEADER) as u16,
+                buf_len,
                 pool: std::ptr::null_mut(),
                 next: std::ptr::null_mut(),
                 tx_offload: 0,
@@ -137,6 +140,19 @@ impl Buffer {
             });
             Buffer(NonNull::new_unchecked(mbuf))
         }
+    }
+
+    /// Marks a heap buffer as one of the large ones, which go back to a list of their own.
+    pub(crate) fn mark_large(&mut self) {
+        // SAFETY: a `Buffer` is the only handle to its mbuf.
+        unsafe { self.0.as_mut() }.pool = std::ptr::without_provenance_mut(1);
+    }
+
+    /// Whether it does not belong to the heap's usual buffers: it is a large one, or an outside pool's.
+    #[inline]
+    pub(crate) fn is_of_other_pool(&self) -> bool {
+        // SAFETY: as above.
+        !unsafe { self.0.as_ref() }.pool.is_null()
     }
 
     /// The raw mbuf, for a pool that lives outside (DPDK's mempool).
@@ -324,19 +340,52 @@ impl Packet {
         true
     }
 
-    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry or its
-    /// buffers are smaller.
-    pub fn copy(&self) -> Option<Packet> {
-        let mut twin = Packet::new()?;
-        if self.headroom() + self.len() > usize::from(twin.mbuf().buf_len) {
-            return None;
+    /// An empty packet of the pool's large buffers: as much headroom as leaves room for `len` bytes,
+    /// up to 65,535. `None` if all of them are in use (there are few) or `len` is more.
+    #[cold]
+    pub fn large(len: usize) -> Option<Packet> {
+        let mut packet = pool::alloc_large().map(Buffer::into_packet)?;
+        let free = usize::from(packet.mbuf().buf_len).checked_sub(len)?;
+        packet.set_place(free.min(HEADROOM), 0);
+        Some(packet)
+    }
+
+    /// Moves what no longer needs a large buffer to a usual one with full headroom, if there is one: large
+    /// ones are few, and the longest packets leave no headroom in them.
+    #[inline]
+    pub fn leave_large(&mut self) {
+        let is_large = usize::from(self.mbuf().buf_len) >= pool::LARGE_BYTES;
+        if is_large
+            && self.realign(HEADROOM)
+            && let Some(twin) = self.copy()
+        {
+            *self = twin;
         }
-        twin.set_place(self.headroom(), self.len());
+    }
+
+    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry.
+    pub fn copy(&self) -> Option<Packet> {
+        self.copy_with_room(self.len())
+    }
+
+    /// A copy that can grow to `len` bytes: in a large buffer, with less headroom if need be, where a
+    /// usual one is too small. `None` if the pool has run dry.
+    pub fn copy_with_room(&self, len: usize) -> Option<Packet> {
+        let (mut twin, mut headroom) = (Packet::new()?, self.headroom());
+        if headroom + len > usize::from(twin.mbuf().buf_len) {
+            twin = Packet::large(len.max(self.len()))?;
+            headroom = headroom.min(twin.headroom());
+        }
+        twin.set_place(headroom, self.len());
         twin.data_mut().copy_from_slice(self.data());
         let (from, to) = (self.mbuf(), twin.mbuf_mut());
         (to.ol_flags, to.vlan_tci, to.hash, to.port) =
             (from.ol_flags, from.vlan_tci, from.hash, from.port);
         to.anno = from.anno;
+        if headroom != self.headroom() {
+            let by = headroom as isize - self.headroom() as isize;
+            twin.anno_mut().shift(by);
+        }
         if self.anno().has_cold() {
             *twin.cold_mut() = *self.cold();
         }
@@ -379,58 +428,6 @@ impl Packet {
         }
     }
 
-    /// The bytes from the network header annotation on; the whole packet if it is not set.
-    #[inline]
-    pub fn network(&self) -> &[u8] {
-        self.data().get(self.network_offset()..).unwrap_or(&[])
-    }
-
-    /// As [`network`](Self::network), to change.
-    #[inline]
-    pub fn network_mut(&mut self) -> &mut [u8] {
-        let offset = self.network_offset();
-        self.data_mut().get_mut(offset..).unwrap_or(&mut [])
-    }
-
-    /// Distance of the network header from the start of the data; 0 if it is not set or was stripped.
-    #[inline]
-    pub fn network_offset(&self) -> usize {
-        usize::from(self.anno().network).saturating_sub(self.headroom())
-    }
-
-    /// Sets the network header annotation, as a distance from the start of the data.
-    #[inline]
-    pub fn set_network_offset(&mut self, offset: usize) {
-        self.anno_mut().network = (self.headroom() + offset) as u16;
-    }
-
-    /// The bytes from the transport header annotation on; empty if it is not set.
-    #[inline]
-    pub fn transport(&self) -> &[u8] {
-        match usize::from(self.anno().transport).checked_sub(self.headroom()) {
-            Some(offset) => self.data().get(offset..).unwrap_or(&[]),
-            None => &[],
-        }
-    }
-
-    /// Sets the transport header annotation, as a distance from the start of the data.
-    #[inline]
-    pub fn set_transport_offset(&mut self, offset: usize) {
-        self.anno_mut().transport = (self.headroom() + offset) as u16;
-    }
-
-    /// Sets the MAC header annotation to the start of the data.
-    #[inline]
-    pub fn set_mac_here(&mut self) {
-        self.set_mac_offset(0);
-    }
-
-    /// Sets the MAC header annotation, as a distance from the start of the data.
-    #[inline]
-    pub fn set_mac_offset(&mut self, offset: usize) {
-        self.anno_mut().mac = (self.headroom() + offset) as u16;
-    }
-
     /// The bytes from the MAC header on, also after it was stripped; `None` if it is not set.
     #[inline]
     pub fn mac(&self) -> Option<&[u8]> {
@@ -443,30 +440,6 @@ impl Packet {
         // SAFETY: start..end lies inside the buffer (end = data_off + data_len <= buf_len), whose
         // bytes are initialised.
         Some(unsafe { std::slice::from_raw_parts(m.buf_addr.add(start), end - start) })
-    }
-
-    /// Flow hash: the port's RSS hash, or what an element stored; 0 if there is none.
-    #[inline]
-    pub fn hash(&self) -> u32 {
-        self.mbuf().hash[0]
-    }
-
-    /// Stores a flow hash.
-    #[inline]
-    pub fn set_hash(&mut self, hash: u32) {
-        self.mbuf_mut().hash[0] = hash;
-    }
-
-    /// The VLAN tag control information annotation (Click's VLAN_TCI).
-    #[inline]
-    pub fn vlan_tci(&self) -> u16 {
-        self.mbuf().vlan_tci
-    }
-
-    /// Sets the VLAN tag control information annotation.
-    #[inline]
-    pub fn set_vlan_tci(&mut self, tci: u16) {
-        self.mbuf_mut().vlan_tci = tci;
     }
 
     /// Gives the mbuf up to a C library or a ring.

@@ -176,3 +176,45 @@ fn a_batch_is_one_word_per_packet() {
         std::mem::size_of::<Packet>()
     );
 }
+
+#[test]
+fn a_copy_may_grow_to_the_longest_datagram_in_a_large_buffer() {
+    let before = pool::balance();
+    let mut p = packet(b"linknet");
+    p.set_mac_here();
+    p.set_network_offset(4);
+    p.cold_mut().timestamp = 77;
+    for len in [p.len(), 4000, 65_407, 65_408, 65_500, 65_535] {
+        let mut q = p.copy_with_room(len).expect("there are large buffers");
+        let rest = q.put(len - p.len()).expect("there is room");
+        rest.fill(9);
+        assert_eq!((q.len(), &q.data()[..7]), (len, &b"linknet"[..]));
+        assert_eq!((q.network_offset(), &q.network()[..3]), (4, &b"net"[..]));
+        assert_eq!(q.headroom(), HEADROOM.min(65_535 - len), "{len}");
+        assert_eq!(q.cold().timestamp, 77);
+        let twin = q
+            .copy()
+            .expect("a large packet is copied into a large buffer");
+        assert_eq!(twin.data(), q.data());
+        q.truncate(600.min(len));
+        q.leave_large();
+        assert_eq!((q.headroom(), q.network_offset()), (HEADROOM, 4));
+        assert_eq!(q.data(), &twin.data()[..q.len()]);
+        assert!(q.headroom() + q.len() + q.tailroom() < 65_000);
+    }
+    assert!(p.copy_with_room(65_536).is_none());
+    drop(p);
+    assert_eq!(pool::balance(), before);
+}
+
+#[test]
+fn large_buffers_are_few_and_come_back() {
+    // Other tests of this process may hold some.
+    let all: Vec<Packet> = std::iter::from_fn(|| Packet::large(65_535)).collect();
+    assert!((1..=pool::LARGE_MAX).contains(&all.len()));
+    assert!(Packet::new().is_some(), "usual ones are not touched");
+    drop(all);
+    assert!(Packet::large(65_535).is_some());
+    let usual = Packet::new().expect("the pool has room");
+    assert!(usual.tailroom() < 65_000, "a large buffer stays one");
+}

@@ -4,6 +4,9 @@
 //! The heap pool keeps a cache of free buffers per thread and trades with a common list in chunks,
 //! so a packet freed on another core finds its way back. Memory is taken from the allocator as
 //! packets need it, up to a limit, and kept.
+//!
+//! Beside the usual buffers there are a few large ones, which hold a datagram of any length: what is put
+//! together from fragments may need one. They come from a list under a lock, off the packet path.
 
 use crate::packet::{Buffer, HEADER, HEADROOM, Line};
 use std::cell::{Cell, RefCell};
@@ -14,7 +17,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub struct External {
     /// Takes one buffer; `None` if the pool has run dry.
     pub alloc: fn() -> Option<Buffer>,
-    /// Gives one buffer back.
+    /// Takes one large buffer, for 65,535 bytes; `None` if all are in use.
+    pub alloc_large: fn() -> Option<Buffer>,
+    /// Gives one buffer back, usual or large.
     pub free: fn(Buffer),
     /// Buffers in use now.
     pub in_use: fn() -> usize,
@@ -38,6 +43,13 @@ static MADE: AtomicUsize = AtomicUsize::new(0);
 static FREE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
 const CHUNK: usize = 64;
+
+/// Bytes of data area in a large buffer.
+pub const LARGE_BYTES: usize = u16::MAX as usize;
+/// Large buffers that may exist: 8 MiB of them.
+pub const LARGE_MAX: usize = 127;
+/// Free large heap buffers, and how many exist.
+static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));
 
 /// Sets size and number of heap buffers: `data` bytes of packet beside the headroom, at most
 /// `count` of them. Buffers made before keep their size.
@@ -92,8 +104,8 @@ pub(crate) fn alloc() -> Option<Buffer> {
 pub(crate) fn free(buffer: Buffer) {
     // While a thread ends its caches are gone already: such a buffer goes to the common list.
     let _ = BALANCE.try_with(|balance| balance.set(balance.get() - 1));
-    if let Some(pool) = EXTERNAL.get() {
-        return (pool.free)(buffer);
+    if buffer.is_of_other_pool() {
+        return free_elsewhere(buffer);
     }
     let mut buffer = Some(buffer);
     let _ = CACHE.try_with(|cache| {
@@ -107,6 +119,40 @@ pub(crate) fn free(buffer: Buffer) {
     if let Some(buffer) = buffer {
         lock().push(buffer);
     }
+}
+
+#[inline]
+fn free_elsewhere(buffer: Buffer) {
+    match EXTERNAL.get() {
+        Some(pool) => (pool.free)(buffer),
+        None => large().0.push(buffer),
+    }
+}
+
+fn large() -> std::sync::MutexGuard<'static, (Vec<Buffer>, usize)> {
+    LARGE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes a large buffer; `None` if all are in use.
+pub(crate) fn alloc_large() -> Option<Buffer> {
+    let buffer = match EXTERNAL.get() {
+        Some(pool) => (pool.alloc_large)(),
+        None => {
+            let (free, made) = &mut *large();
+            if free.is_empty() && *made < LARGE_MAX {
+                let lines = (HEADER + LARGE_BYTES).div_ceil(64);
+                let mut buffer = Buffer::format(Vec::leak(vec![Line([0; 64]); lines]));
+                buffer.mark_large();
+                free.push(buffer);
+                *made += 1;
+            }
+            free.pop()
+        }
+    };
+    if buffer.is_some() {
+        BALANCE.set(BALANCE.get() + 1);
+    }
+    buffer
 }
 
 #[cold]
@@ -155,5 +201,5 @@ fn buffer_bytes() -> usize {
 
 /// Bytes that the heap pool holds.
 pub fn memory_bytes() -> usize {
-    MADE.load(Relaxed) * buffer_bytes()
+    MADE.load(Relaxed) * buffer_bytes() + large().1 * (HEADER + LARGE_BYTES)
 }

@@ -233,6 +233,7 @@ impl Config {
             return None;
         }
         packet.truncate(quoted.min(self.mtu - header_len - icmp::LEN));
+        packet.leave_large();
         let needed = header_len + icmp::LEN + HEADROOM;
         if packet.headroom() < needed && !packet.realign(needed) {
             return None;

@@ -150,6 +150,7 @@ impl IPFragmenter {
         }
         if count > 1 {
             packet.truncate(payload.start + first_len);
+            packet.leave_large();
             set_fields(packet, word | MF, header_len + first_len);
             self.fragments += count;
             self.made += count - 1;

@@ -13,8 +13,9 @@
 //! When the time is over, the first fragment leaves by output 1 if it has come and that is connected
 //! (ICMPError makes a message of it); the others are dropped. Fragments that overlap, or contradict
 //! each other about the end, are an attack or an error: the whole packet is dropped. A repeated
-//! fragment does no harm. A packet longer than a buffer is never complete: its fragments that lie
-//! beyond are dropped as `too_long`. All fragments of a whole packet but the first count as `merged`.
+//! fragment does no harm. Fragments that lie beyond the 65,535 bytes of the longest packet are dropped
+//! as `too_long`. A packet that is longer than a buffer is put together in one of a few large ones. All
+//! fragments of a whole packet but the first count as `merged`.
 //!
 //! Keyword arguments:
 //!
@@ -223,7 +224,7 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     if len == 0 || !last && !len.is_multiple_of(8) {
         return Err((packet, BAD_FRAGMENT));
     }
-    if payload + offset + len > pool::data_bytes().min(usize::from(u16::MAX)) {
+    if payload + offset + len > usize::from(u16::MAX) {
         return Err((packet, TOO_LONG));
     }
     let fragment = Fragment {
@@ -239,7 +240,8 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
 /// A packet with the header of the first fragment and the payload of all; `None` without a buffer.
 fn whole(fragments: &[Fragment]) -> Option<Packet> {
     let first = fragments.first()?;
-    let mut whole = first.packet.copy()?;
+    let len = first.payload + fragments.iter().map(|f| f.len).sum::<usize>();
+    let mut whole = first.packet.copy_with_room(len)?;
     whole.truncate(first.payload + first.len);
     for fragment in &fragments[1..] {
         whole.put(fragment.len)?.copy_from_slice(fragment.bytes());

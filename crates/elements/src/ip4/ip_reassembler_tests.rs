@@ -61,6 +61,27 @@ fn what_a_fragmenter_cut_comes_out_as_it_was_in_whatever_order() {
 }
 
 #[test]
+fn packets_of_every_length_come_together_and_are_cut_again() {
+    let text = ALONE.replace("-> out", "-> IPFragmenter(1500) -> out");
+    let mut random = Random(3);
+    for len in [2000, 2100, 2200, 8000, 40_000, 65_000, 65_515] {
+        let packet = packet(7, len);
+        let mut parts: Vec<_> = (0..len)
+            .step_by(1480)
+            .map(|from| piece(&packet, from, (from + 1480).min(len)))
+            .collect();
+        random.shuffle(&mut parts);
+        let mut bench = Bench::new(crate::CLASSES, ALONE);
+        bench.push("c", &parts);
+        assert!(bench.take("out") == [packet], "{len}");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.push("c", &parts);
+        parts.sort_by_key(|p| Ipv4::new_checked(p).unwrap().fragment_offset());
+        assert!(bench.take("out") == parts, "{len}");
+    }
+}
+
+#[test]
 fn the_path_reports_lost_time_with_the_first_fragment() {
     let text = format!("{ALONE}; r[1] -> late :: Collect");
     let mut bench = Bench::new(crate::CLASSES, &text);

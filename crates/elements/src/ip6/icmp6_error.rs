@@ -145,6 +145,7 @@ impl ICMP6Error {
             return None;
         }
         packet.truncate(quoted);
+        packet.leave_large();
         if packet.headroom() < BEFORE && !packet.realign(HEADROOM) {
             return None;
         }

@@ -15,11 +15,13 @@
 //! end their packet and all that still comes of it (`overlap`; RFC 5722); an exact copy is dropped
 //! (`duplicate`). Output 2 gets fragments with a fault that is to be told, noted for ICMP6Error, or
 //! drops them (`bad_fragment`): a length that is no multiple of 8 before the end, a packet longer
-//! than 65,535 bytes, a first fragment without all headers (RFC 7112). A packet that does not fit a
-//! buffer is dropped (`too_long`).
+//! than 65,535 bytes, a first fragment without all headers (RFC 7112). A packet of more than 65,535
+//! bytes with its header is dropped (`too_long`).
 //!
 //! The other fragments of a whole packet count as `merged`. When `DATAGRAMS` are unfinished the
-//! oldest one goes (`evicted`), so memory is bounded: two buffers each.
+//! oldest one goes (`evicted`), so memory is bounded: two buffers each. One in eight of them may be longer
+//! than a buffer; it has one of the few large ones (64 KiB), and the oldest such goes when another
+//! needs it.
 //!
 //! Keyword arguments:
 //!
@@ -29,6 +31,7 @@
 use super::pieces::{Added, Body, Piece, bad_fragment};
 use super::{chain, fault};
 use crate::prelude::*;
+use engine::pool;
 use std::time::Duration;
 use wire::{Ipv6, ext, ipv6};
 
@@ -42,6 +45,8 @@ const MERGED: usize = 6;
 const EVICTED: usize = 7;
 const NO_BUFFER: usize = 8;
 const ECN: usize = 9;
+/// One in so many unfinished packets may have a large buffer.
+const LARGE_SHARE: usize = 8;
 /// Not a port: the packet is a fragment.
 const TAKE: Verdict = Verdict::out(254);
 
@@ -125,7 +130,8 @@ impl IP6Reassembler {
             };
             return cx.send(packet, verdict);
         }
-        let Some(at) = self.datagram(whole, &piece, cx) else {
+        let at = self.datagram(whole, &piece, cx);
+        let Some(at) = at.and_then(|at| self.make_room(at, &piece, cx)) else {
             return cx.drop(packet, NO_BUFFER);
         };
         let datagram = &mut self.unfinished[at];
@@ -136,7 +142,6 @@ impl IP6Reassembler {
         match added {
             Added::New => self.keep(at, packet, piece, cx),
             Added::Duplicate => cx.drop(packet, DUPLICATE),
-            Added::TooLong => cx.drop(packet, TOO_LONG),
             Added::Overlap => {
                 cx.drop(packet, OVERLAP);
                 self.forbid(at, cx);
@@ -166,6 +171,26 @@ impl IP6Reassembler {
         Some(self.unfinished.len() - 1)
     }
 
+    /// Gives a body a large buffer if a piece reaches beyond a usual one. Few may have one: the oldest
+    /// of them goes. Returns where the unfinished packet is then.
+    fn make_room(&mut self, mut at: usize, piece: &Piece, cx: &mut Cx) -> Option<usize> {
+        let body = self.unfinished[at].body.as_ref();
+        if body.is_none_or(|body| piece.end() <= body.room()) {
+            return Some(at);
+        }
+        let is_large = |d: &Datagram| d.body.as_ref().is_some_and(Body::is_large);
+        let large = self.unfinished.iter().filter(|d| is_large(d)).count();
+        if large >= (self.config.datagrams / LARGE_SHARE).max(1)
+            && let Some(oldest) = self.unfinished.iter().position(is_large)
+        {
+            let oldest_datagram = self.unfinished.remove(oldest);
+            self.end(oldest_datagram, Verdict::drop(EVICTED as u8), cx);
+            at -= usize::from(oldest < at);
+        }
+        let grown = self.unfinished[at].body.as_mut().is_some_and(Body::grow);
+        grown.then_some(at)
+    }
+
     /// Keeps a fragment whose bytes are in the body, and ends a packet that is complete.
     fn keep(&mut self, at: usize, packet: Packet, piece: Piece, cx: &mut Cx) {
         let datagram = &mut self.unfinished[at];
@@ -186,6 +211,10 @@ impl IP6Reassembler {
     /// The first fragment becomes the whole packet.
     fn finish(&mut self, (mut packet, piece): (Packet, Piece), body: Body, cx: &mut Cx) {
         let len = piece.at + ext::FRAGMENT_LEN + piece.len;
+        if piece.at + body.len().unwrap_or(0) > pool::LARGE_BYTES {
+            self.spare.push(body.into_map());
+            return cx.drop(packet, TOO_LONG);
+        }
         let unwrapped = unwrap(&mut packet, &piece, len);
         match unwrapped.and_then(|()| body.append_to(&mut packet, piece.len)) {
             Some(true) => {
@@ -194,7 +223,7 @@ impl IP6Reassembler {
             }
             // RFC 3168, 5.3: congestion was met by a sender that is not told of it.
             Some(false) => cx.drop(packet, ECN),
-            None => cx.drop(packet, TOO_LONG),
+            None => cx.drop(packet, NO_BUFFER),
         }
         self.spare.push(body.into_map());
     }
@@ -281,7 +310,9 @@ impl Element for IP6Reassembler {
     }
 
     fn held(&self) -> usize {
-        self.unfinished.iter().filter(|d| d.first.is_some()).count()
+        // The buffers of bodies are packets of its own, for the books.
+        let held = |d: &Datagram| usize::from(d.first.is_some()) + usize::from(d.body.is_some());
+        self.unfinished.iter().map(held).sum()
     }
 
     fn take(&mut self, old: IP6Reassembler) {

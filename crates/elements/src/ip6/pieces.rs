@@ -1,7 +1,8 @@
 //! Pieces of a fragmented IPv6 packet, and the body that they make (RFC 8200, 4.5).
 
 use super::chain;
-use engine::packet::Packet;
+use engine::packet::{HEADROOM, Packet};
+use engine::pool;
 use wire::ext::{self, BadExt, Report};
 use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
 
@@ -44,7 +45,7 @@ impl Piece {
         self.offset == 0 && !self.more
     }
 
-    fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.offset + self.len
     }
 
@@ -99,9 +100,8 @@ pub(super) enum Added {
     New,
     /// The same piece has come before.
     Duplicate,
-    /// Some of its bytes are there already, or it lies behind the end.
+    /// Some of its bytes are there already, or it lies behind the end; or it has no place here.
     Overlap,
-    TooLong,
 }
 
 /// What is there of a packet's body: everything behind the fragment header.
@@ -121,19 +121,50 @@ pub(super) struct Body {
 impl Body {
     /// An empty body that uses the memory of `map`; `None` if the pool has run dry.
     pub(super) fn new(mut map: Vec<u64>) -> Option<Body> {
-        let mut bytes = Packet::new()?;
-        let room = bytes.tailroom();
-        bytes.put(room)?;
+        let bytes = Packet::new()?;
         map.clear();
-        map.resize(room.div_ceil(8).div_ceil(64), 0);
-        Some(Body {
+        let mut body = Body {
             bytes,
             map,
             starts: Vec::new(),
             units: 0,
             len: None,
             ecn: (false, false),
-        })
+        };
+        body.open();
+        Some(body)
+    }
+
+    /// Makes the whole buffer the body's room.
+    fn open(&mut self) {
+        let room = self.bytes.tailroom();
+        self.bytes.put(room);
+        self.map
+            .resize(self.bytes.len().div_ceil(8).div_ceil(64), 0);
+    }
+
+    /// How far pieces may reach.
+    pub(super) fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether it has a large buffer.
+    pub(super) fn is_large(&self) -> bool {
+        self.room() >= pool::LARGE_BYTES
+    }
+
+    /// Moves to a large buffer, which has room for everything; false if there is none.
+    pub(super) fn grow(&mut self) -> bool {
+        let large = Packet::large(pool::LARGE_BYTES);
+        let Some(mut bytes) = large else {
+            return false;
+        };
+        if let Some(place) = bytes.put(self.bytes.len()) {
+            place.copy_from_slice(self.bytes.data());
+        }
+        self.bytes = bytes;
+        self.open();
+        true
     }
 
     /// The memory of the map.
@@ -160,8 +191,8 @@ impl Body {
     /// Takes in a piece that is sound by itself.
     pub(super) fn add(&mut self, packet: &[u8], piece: &Piece) -> Added {
         let (from, end) = (piece.offset, piece.end());
-        if end > self.bytes.len() {
-            return Added::TooLong;
+        if end > self.room() {
+            return Added::Overlap;
         }
         let (first, behind) = (from / 8, end.div_ceil(8));
         let there = (first..behind).filter(|&unit| self.has(unit)).count();
@@ -200,17 +231,24 @@ impl Body {
         Added::New
     }
 
+    /// Its length, once the last piece has come.
+    pub(super) fn len(&self) -> Option<usize> {
+        self.len
+    }
+
     /// Whether nothing is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.len.is_some_and(|len| len.div_ceil(8) == self.units)
     }
 
     /// Puts what follows the first `from` bytes behind a packet that has these, and sets its lengths.
-    /// `None` if there is no room, `Some(false)` if the marks of congestion do not fit together.
+    /// `None` if there is no buffer for it, `Some(false)` if the marks of congestion do not fit together.
     pub(super) fn append_to(&self, packet: &mut Packet, from: usize) -> Option<bool> {
         let rest = self.bytes.data().get(from..self.len?)?;
-        if packet.tailroom() < rest.len() && !packet.realign(engine::packet::HEADROOM) {
-            return None;
+        let fits = |packet: &Packet| packet.tailroom() >= rest.len();
+        let fit = fits(packet) || packet.realign(HEADROOM) && fits(packet);
+        if !fit {
+            *packet = packet.copy_with_room(packet.len() + rest.len())?;
         }
         packet.put(rest.len())?.copy_from_slice(rest);
         let payload = u16::try_from(packet.len().checked_sub(ipv6::LEN)?).ok()?;

@@ -36,7 +36,7 @@ impl Default for DpdkSizes {
 
 /// What buffers take, with what DPDK adds to each.
 fn bytes_of(buffers: usize) -> usize {
-    buffers * (pool::data_bytes() + 512)
+    buffers * (pool::data_bytes() + 512) + pool::LARGE_MAX * (pool::LARGE_BYTES + 512)
 }
 
 /// What the first start gave: remarks, or why there is no DPDK.
@@ -90,7 +90,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
         .join()
         .map_err(|_| failed("its thread died".into()))?
         .map_err(failed)?;
-    sys::make_pool(sizes.buffers, pool::data_bytes()).map_err(|e| {
+    sys::make_pools(sizes.buffers, pool::data_bytes()).map_err(|e| {
         failed(format!(
             "no memory for {} packet buffers ({e}); ask for fewer",
             sizes.buffers
@@ -98,6 +98,7 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     })?;
     let external = pool::External {
         alloc: sys::alloc,
+        alloc_large: sys::alloc_large,
         free: sys::free,
         in_use: sys::in_use,
     };

@@ -3,6 +3,7 @@
 
 use dpdk_sys as c;
 use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
+use engine::pool;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::offset_of;
 use std::mem::zeroed;
@@ -52,8 +53,9 @@ const _: () = {
     }
 };
 
-/// The process's mempool; null until [`make_pool`].
+/// The process's mempool, and that of large buffers; null until [`make_pools`].
 static POOL: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
+static LARGE: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
 
 /// What DPDK says about an error number, of either sign.
 fn reason(code: c_int) -> String {
@@ -118,30 +120,55 @@ pub(super) fn register_thread() {
     let _ = REGISTERED.try_with(|_| ());
 }
 
-/// Makes the process's mempool: `count` buffers for packets of `data` bytes.
-pub(super) fn make_pool(count: usize, data: usize) -> Result<(), String> {
+/// Makes the process's mempools: `count` buffers for packets of `data` bytes, and the large ones.
+pub(super) fn make_pools(count: usize, data: usize) -> Result<(), String> {
     const CACHE: u32 = 256;
+    POOL.store(
+        make_pool(c"ashlar", count, CACHE, HEADROOM + data)?,
+        Relaxed,
+    );
+    let large = make_pool(c"ashlar-large", pool::LARGE_MAX, 0, pool::LARGE_BYTES)?;
+    LARGE.store(large, Relaxed);
+    Ok(())
+}
+
+fn make_pool(
+    name: &CStr,
+    count: usize,
+    cache: u32,
+    room: usize,
+) -> Result<*mut c::rte_mempool, String> {
     const ANY_NODE: c_int = -1;
-    let room = (HEADROOM + data).min(usize::from(u16::MAX)) as u16;
+    let room = room.min(usize::from(u16::MAX)) as u16;
     // SAFETY: plain arguments; EAL runs.
     let pool = unsafe {
-        let name = c"ashlar".as_ptr();
-        c::rte_pktmbuf_pool_create(name, count as u32, CACHE, PRIV_SIZE as u16, room, ANY_NODE)
+        let (name, count) = (name.as_ptr(), count as u32);
+        c::rte_pktmbuf_pool_create(name, count, cache, PRIV_SIZE as u16, room, ANY_NODE)
     };
     if pool.is_null() {
-        return Err(last_reason());
+        Err(last_reason())
+    } else {
+        Ok(pool)
     }
-    POOL.store(pool, Relaxed);
-    Ok(())
 }
 
 /// Takes a buffer from the mempool.
 pub(super) fn alloc() -> Option<Buffer> {
     register_thread();
-    // SAFETY: engine calls this after `make_pool`; the mbuf has one segment, a private area of
+    take(&POOL)
+}
+
+/// Takes a large buffer.
+pub(super) fn alloc_large() -> Option<Buffer> {
+    take(&LARGE)
+}
+
+#[inline]
+fn take(pool: &AtomicPtr<c::rte_mempool>) -> Option<Buffer> {
+    // SAFETY: engine calls this after `make_pools`; the mbuf has one segment, a private area of
     // PRIV_SIZE bytes and no other owner. Its layout is asserted above.
     unsafe {
-        let mbuf = c::rte_pktmbuf_alloc(POOL.load(Relaxed));
+        let mbuf = c::rte_pktmbuf_alloc(pool.load(Relaxed));
         NonNull::new(mbuf.cast()).map(|mbuf| Buffer::from_raw(mbuf))
     }
 }
@@ -154,13 +181,11 @@ pub(super) fn free(buffer: Buffer) {
 
 /// Buffers that are not in the pool: with packets, in devices.
 pub(super) fn in_use() -> usize {
-    let pool = POOL.load(Relaxed);
-    if pool.is_null() {
-        0
-    } else {
-        // SAFETY: a pool that was made is never freed.
-        unsafe { c::rte_mempool_in_use_count(pool) as usize }
-    }
+    let pools = [&POOL, &LARGE].map(|p| p.load(Relaxed));
+    let made = pools.into_iter().filter(|pool| !pool.is_null());
+    // SAFETY: a pool that was made is never freed.
+    made.map(|pool| unsafe { c::rte_mempool_in_use_count(pool) as usize })
+        .sum()
 }
 
 /// What a device offers.

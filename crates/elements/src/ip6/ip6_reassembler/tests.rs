@@ -204,12 +204,49 @@ fn faults_are_told_with_code_and_pointer() {
 }
 
 #[test]
-fn a_packet_longer_than_a_buffer_is_dropped_by_name() {
+fn packets_of_every_length_come_together_in_any_order() {
+    let mut order = testkit::Rng::seed(7);
+    for len in [2000, 2176, 2177, 8000, 40_000, 65_000, 65_495] {
+        let data = body(len);
+        // No packet of that length comes by a link: pieces are made by hand.
+        let mut parts: Vec<_> = (0..len)
+            .step_by(1232)
+            .map(|from| part(1, &data, from, (from + 1232).min(len)))
+            .collect();
+        order.shuffle(&mut parts);
+        both(TEXT, |bench| {
+            bench.push("r", &parts);
+            let out = bench.take("out");
+            assert!(out == [whole(&data)], "{len}");
+            assert_eq!(lost(bench, "merged"), parts.len() as u64 - 1);
+        });
+    }
+    let data = body(65_496);
     both(TEXT, |bench| {
-        let room = engine::pool::data_bytes() / 8 * 8;
-        let data = body(room + 2000);
-        bench.push("r", &[part(1, &data, room - 64, room + 64)]);
-        assert_eq!(lost(bench, "too_long"), 1);
+        bench.push("r", &[part(1, &data, 65_488, 65_496)]);
+        for from in (0..65_488).step_by(1024) {
+            bench.push("r", &[part(1, &data, from, (from + 1024).min(65_488))]);
+        }
+        assert_eq!(lost(bench, "too_long"), 1, "one byte more than may be");
+        assert_eq!(bench.read("r.length"), "0");
+    });
+}
+
+#[test]
+fn few_unfinished_packets_have_large_buffers() {
+    let text = TEXT.replace("DATAGRAMS 4", "DATAGRAMS 16");
+    both(&text, |bench| {
+        let data = body(65_000);
+        let before = engine::pool::memory_bytes();
+        for n in 0..50 {
+            bench.push("r", &[part(n, &data, 64_000, 64_800)]);
+        }
+        assert_eq!(lost(bench, "merged") + lost(bench, "no_buffer"), 50);
+        assert_eq!(bench.read("r.length"), "2");
+        assert!(engine::pool::memory_bytes() - before <= 16 << 20);
+        let small = body(64);
+        bench.push("r", &[part(99, &small, 0, 32), part(99, &small, 32, 64)]);
+        assert_eq!(bench.take("out"), [whole(&small)]);
     });
 }
 

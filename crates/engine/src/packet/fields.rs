@@ -1,0 +1,81 @@
+//! Where a packet's headers are, its hash and its VLAN tag.
+
+use super::Packet;
+
+impl Packet {
+    /// The bytes from the network header annotation on; the whole packet if it is not set.
+    #[inline]
+    pub fn network(&self) -> &[u8] {
+        self.data().get(self.network_offset()..).unwrap_or(&[])
+    }
+
+    /// As [`network`](Self::network), to change.
+    #[inline]
+    pub fn network_mut(&mut self) -> &mut [u8] {
+        let offset = self.network_offset();
+        self.data_mut().get_mut(offset..).unwrap_or(&mut [])
+    }
+
+    /// Distance of the network header from the start of the data; 0 if it is not set or was stripped.
+    #[inline]
+    pub fn network_offset(&self) -> usize {
+        usize::from(self.anno().network).saturating_sub(self.headroom())
+    }
+
+    /// Sets the network header annotation, as a distance from the start of the data.
+    #[inline]
+    pub fn set_network_offset(&mut self, offset: usize) {
+        self.anno_mut().network = (self.headroom() + offset) as u16;
+    }
+
+    /// The bytes from the transport header annotation on; empty if it is not set.
+    #[inline]
+    pub fn transport(&self) -> &[u8] {
+        match usize::from(self.anno().transport).checked_sub(self.headroom()) {
+            Some(offset) => self.data().get(offset..).unwrap_or(&[]),
+            None => &[],
+        }
+    }
+
+    /// Sets the transport header annotation, as a distance from the start of the data.
+    #[inline]
+    pub fn set_transport_offset(&mut self, offset: usize) {
+        self.anno_mut().transport = (self.headroom() + offset) as u16;
+    }
+
+    /// Sets the MAC header annotation to the start of the data.
+    #[inline]
+    pub fn set_mac_here(&mut self) {
+        self.set_mac_offset(0);
+    }
+
+    /// Sets the MAC header annotation, as a distance from the start of the data.
+    #[inline]
+    pub fn set_mac_offset(&mut self, offset: usize) {
+        self.anno_mut().mac = (self.headroom() + offset) as u16;
+    }
+
+    /// Flow hash: the port's RSS hash, or what an element stored; 0 if there is none.
+    #[inline]
+    pub fn hash(&self) -> u32 {
+        self.mbuf().hash[0]
+    }
+
+    /// Stores a flow hash.
+    #[inline]
+    pub fn set_hash(&mut self, hash: u32) {
+        self.mbuf_mut().hash[0] = hash;
+    }
+
+    /// The VLAN tag control information annotation (Click's VLAN_TCI).
+    #[inline]
+    pub fn vlan_tci(&self) -> u16 {
+        self.mbuf().vlan_tci
+    }
+
+    /// Sets the VLAN tag control information annotation.
+    #[inline]
+    pub fn set_vlan_tci(&mut self, tci: u16) {
+        self.mbuf_mut().vlan_tci = tci;
+    }
+}
