@@ -1,37 +1,106 @@
-//! Rate limits per router: one bucket for all cores, kept over reloads.
+//! Rate limits per router: one bucket for all workers, kept over reloads.
 
 use crate::prelude::*;
+use engine::publish::{Published, domain};
 use tables::bucket::{Rate, SharedBucket};
 
-/// How many messages may be sent.
+/// How many messages may be sent: by one element, or by all of the router together.
 pub(crate) struct Limit {
-    per_second: u64,
-    burst: u64,
-    bucket: Arc<SharedBucket>,
+    bucket: Arc<Bucket>,
+    /// What the element's own bucket was configured with.
+    own: Option<Setting>,
+}
+
+/// Messages per second (0 = no limit) and at once.
+type Setting = (u64, u64);
+
+struct Bucket {
+    bucket: SharedBucket,
+    setting: Published<(Setting, Rate)>,
+}
+
+impl Bucket {
+    fn new((per_second, burst): Setting) -> Bucket {
+        let rate = Rate::new(per_second, burst);
+        Bucket {
+            bucket: SharedBucket::new(rate),
+            setting: Published::new(domain(), ((per_second, burst), rate)),
+        }
+    }
+}
+
+/// The limit of all ICMP error messages of a router, both families.
+struct ErrorLimit(Arc<Bucket>);
+
+/// Of error messages: what RFC 1812, 4.3.2.8 and RFC 4443, 2.4 (f) leave to choose.
+const ERRORS: Setting = (1000, 50);
+
+impl Default for ErrorLimit {
+    fn default() -> ErrorLimit {
+        ErrorLimit(Arc::new(Bucket::new(ERRORS)))
+    }
 }
 
 impl Limit {
-    /// Reads `RATE` and `BURST`.
-    pub(crate) fn configure(args: &mut Args, rate: u64, burst: u64) -> Limit {
+    /// The element's own limit: `RATE` and `BURST`, or what is given here.
+    pub(crate) fn own(args: &mut Args, rate: u64, burst: u64) -> Limit {
         let per_second = args.key("RATE", rate, "messages per second; 0 = no limit");
         let burst = args.key("BURST", burst, "messages at once");
+        Limit::of((per_second, burst))
+    }
+
+    /// The limit of the router's error messages; or the element's own, with `RATE` or `BURST`.
+    pub(crate) fn of_errors(args: &mut Args) -> Limit {
+        let rate: Option<u64> = args.key_maybe("RATE", "a limit of its own: messages per second");
+        let burst: Option<u64> = args.key_maybe("BURST", "a limit of its own: messages at once");
+        match (rate, burst) {
+            (None, None) => Limit {
+                bucket: Arc::clone(&args.common::<ErrorLimit>().0),
+                own: None,
+            },
+            _ => Limit::of((rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1))),
+        }
+    }
+
+    fn of(own: Setting) -> Limit {
         Limit {
-            per_second,
-            burst,
-            bucket: Arc::new(SharedBucket::new(Rate::new(per_second, burst))),
+            bucket: Arc::new(Bucket::new(own)),
+            own: Some(own),
         }
     }
 
     /// Whether one more may be sent.
     #[inline]
     pub(crate) fn take(&self, cx: &Cx) -> bool {
-        self.per_second == 0 || self.bucket.take(cx.now().0, 1)
+        let ((per_second, _), rate) = self.bucket.setting.read(cx.reader());
+        *per_second == 0 || self.bucket.bucket.take_at(rate, cx.now().0, 1)
     }
 
     /// Hot swap: a limit that stays goes on with what was taken.
     pub(crate) fn inherit(&mut self, old: &Limit) {
-        if (self.per_second, self.burst) == (old.per_second, old.burst) {
+        if self.own == old.own {
             self.bucket = Arc::clone(&old.bucket);
         }
+    }
+
+    /// For the `rate` handler: per second, at once, and whose limit it is.
+    pub(crate) fn show(&self) -> String {
+        let ((per_second, burst), _) = *self.bucket.setting.snapshot();
+        let whose = if self.own.is_some() { "own" } else { "router" };
+        format!("{per_second} {burst} {whose}")
+    }
+
+    /// Changes the limit, of all who share it: `RATE [BURST]`.
+    pub(crate) fn set(&self, value: &str) -> Result<String, String> {
+        let words: Vec<&str> = value.split_whitespace().collect();
+        let burst_now = self.bucket.setting.snapshot().0.1;
+        let (rate, burst) = match words.as_slice() {
+            [rate] => (engine::units::parse(rate)?, burst_now),
+            [rate, burst] => (engine::units::parse(rate)?, engine::units::parse(burst)?),
+            _ => return Err("write messages per second, and at once if you like".to_owned()),
+        };
+        let setting = ((rate, burst), Rate::new(rate, burst));
+        self.bucket.setting.replace(setting);
+        Ok(String::new())
     }
 }

@@ -7,11 +7,13 @@
 //! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
 //! keyword wherever it stands; the others are taken in order.
 
+use crate::commons::Commons;
 use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Span, args as text};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -202,6 +204,7 @@ pub struct Peer<'a> {
     router: &'a Router,
     index: usize,
     names: &'a Names,
+    commons: &'a Commons,
 }
 
 impl<'a> Peer<'a> {
@@ -219,7 +222,13 @@ impl<'a> Peer<'a> {
     pub fn args(&self, known: &[&'static str]) -> Args<'a> {
         let element = &self.router.elements[self.index];
         let title = (String::new(), element.span);
-        let mut args = Args::new(title, &element.config, self.names, known.to_vec());
+        let mut args = Args::new(
+            title,
+            &element.config,
+            self.names,
+            self.commons,
+            known.to_vec(),
+        );
         args.set_around(self.router, self.index);
         args
     }
@@ -230,6 +239,7 @@ pub struct Args<'a> {
     items: Vec<Item>,
     known: Vec<&'static str>,
     names: &'a Names,
+    commons: &'a Commons,
     config: &'a Config,
     /// The element as errors name it: `ttl :: DecIPTTL`.
     title: String,
@@ -251,6 +261,7 @@ impl<'a> Args<'a> {
         (title, declared): (String, Span),
         config: &'a Config,
         names: &'a Names,
+        commons: &'a Commons,
         known: Vec<&'static str>,
     ) -> Args<'a> {
         let ranges = text::split(&config.text).into_iter();
@@ -265,6 +276,7 @@ impl<'a> Args<'a> {
             items: items.collect(),
             known,
             names,
+            commons,
             config,
             title,
             declared,
@@ -286,6 +298,11 @@ impl<'a> Args<'a> {
     /// How many outputs it has, likewise.
     pub fn outputs(&self) -> usize {
         self.connected.1
+    }
+
+    /// What this element has in common with all others of the router that ask for the same type.
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.commons.get()
     }
 
     pub(crate) fn set_around(&mut self, router: &'a Router, index: usize) {
@@ -322,6 +339,7 @@ impl<'a> Args<'a> {
                         router,
                         index,
                         names: self.names,
+                        commons: self.commons,
                     });
                 }
                 None if scope.is_empty() => return None,
@@ -343,6 +361,7 @@ impl<'a> Args<'a> {
                 router,
                 index,
                 names: self.names,
+                commons: self.commons,
             })
             .collect()
     }

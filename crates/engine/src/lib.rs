@@ -13,6 +13,7 @@ mod batch;
 pub mod call;
 mod class;
 pub mod clock;
+pub mod commons;
 mod cx;
 pub mod element;
 mod facts;

@@ -112,8 +112,14 @@ impl SharedBucket {
     /// Takes `units` if they are there at `now` (ns), else none. Workers may disagree a little on `now`.
     #[inline]
     pub fn take(&self, now: u64, units: u64) -> bool {
+        self.take_at(&self.rate, now, units)
+    }
+
+    /// As [`take`](Self::take), at another rate than the bucket was made with. What was taken stays taken.
+    #[inline]
+    pub fn take_at(&self, rate: &Rate, now: u64, units: u64) -> bool {
         // Nothing else is ordered by it: the count alone matters.
-        let take = |full_at| self.rate.take(full_at, now, units);
+        let take = |full_at| rate.take(full_at, now, units);
         self.full_at
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .is_ok()

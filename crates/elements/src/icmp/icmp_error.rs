@@ -40,8 +40,9 @@
 //! - `BADADDRS`: further addresses that are no hosts, as source or destination.
 //! - `MTU`: the longest message. Default 576 (4.3.2.3).
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
-//! - `RATE`: messages per second, over all workers; 0 = no limit. Default 1000.
-//! - `BURST`: messages that may come at once. Default 50.
+//! - `RATE`, `BURST`: a limit of this element alone, over all workers: messages per second (0 = none) and
+//!   at once. Without them it shares that of the router, as all ICMPError and ICMP6Error do (RFC 1812,
+//!   4.3.2.8): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise.
 //! - `TTL`: time to live of messages. Default 64.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
 
@@ -117,7 +118,7 @@ impl Element for ICMPError {
             args.key_maybe("BADADDRS", "further addresses that are no hosts");
         let mtu = args.key("MTU", 576, "the longest message");
         let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
-        let limit = Limit::configure(args, 1000, 50);
+        let limit = Limit::of_errors(args);
         let ttl = args.key("TTL", 64, "time to live of messages");
         let fix_src = args.key(
             "USE_FIX_ANNO",
@@ -171,6 +172,19 @@ impl Element for ICMPError {
     fn inherit(config: &mut Config, old: &Config) {
         config.limit.inherit(&old.limit);
     }
+
+    const HANDLERS: &'static [Handler<ICMPError>] = &[
+        Handler::shared(
+            "rate",
+            "the limit: messages per second, at once, and whether the router's or its own",
+            |config: &Config, _| Ok(config.limit.show()),
+        ),
+        Handler::action(
+            "rate",
+            "`RATE [BURST]`: changes the limit, of all elements that share it",
+            |config: &Config, value| config.limit.set(value),
+        ),
+    ];
 }
 
 impl Config {

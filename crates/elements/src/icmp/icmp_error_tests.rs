@@ -264,6 +264,39 @@ fn messages_are_limited_per_second_and_in_bursts() {
 }
 
 #[test]
+fn all_that_have_no_limit_of_their_own_share_that_of_the_router() {
+    let text = "p :: CheckIPHeader -> e :: ICMPError(10.0.0.1, timeexceeded) -> out :: Collect;
+        q :: CheckIPHeader -> f :: ICMPError(10.0.0.1, unreachable) -> out;
+        r :: CheckIP6Header -> g :: ICMP6Error(fd00::1, unreachable) -> out;
+        s :: CheckIPHeader -> h :: ICMPError(10.0.0.1, unreachable, BURST 7) -> out";
+    let mut bench = Bench::new(crate::CLASSES, text);
+    let six = crate::ip6::testing::ip6("fd00::2", "fd00::3", 17, 64, &[0; 8]);
+    bench.push("p", &vec![ip(HOST, PEER, b""); 30]);
+    bench.push("q", &vec![ip(HOST, PEER, b""); 15]);
+    bench.push("r", &vec![six; 15]);
+    bench.push("s", &vec![ip(HOST, PEER, b""); 15]);
+    let lost = ["e", "f", "g", "h"].map(|name| bench.drops(name, "rate_limited"));
+    assert_eq!(lost, [0, 0, 10, 8]);
+    assert_eq!(bench.read("g.rate"), "1000 50 router");
+    assert_eq!(bench.read("h.rate"), "1000 7 own");
+    bench.write("g.rate", "10 2");
+    assert_eq!(bench.read("e.rate"), "10 2 router");
+    assert_eq!(bench.read("h.rate"), "1000 7 own");
+    bench.advance(Duration::from_secs(9));
+    bench.push("q", &vec![ip(HOST, PEER, b""); 5]);
+    assert_eq!(bench.drops("f", "rate_limited"), 3);
+    assert!(bench.try_write("g.rate", "ten").is_err());
+    // A reload neither fills the bucket nor forgets the rate, not even for new elements.
+    bench
+        .reload(&format!(
+            "{text}; t :: CheckIPHeader -> i :: ICMPError(10.0.0.1, unreachable) -> out"
+        ))
+        .unwrap();
+    bench.push("t", &[ip(HOST, PEER, b"")]);
+    assert_eq!(bench.drops("i", "rate_limited"), 1);
+}
+
+#[test]
 fn a_packet_without_headroom_is_moved() {
     let mut bench = bench("10.0.0.1, timeexceeded");
     let mut packet = Packet::from_bytes(&ip(HOST, PEER, b"data")).unwrap();

@@ -32,8 +32,9 @@
 //!   own on other interfaces, as one argument.
 //! - `USE_FIX_ANNO`: whether FixIP6Src may put another source address where the answer leaves,
 //!   unless the packet was to one of `SRC`. Default true.
-//! - `RATE`: answers per second, of the whole router; 0 = no limit. Default 1000.
-//! - `BURST`: answers at once. Default 50.
+//! - `RATE`, `BURST`: a limit of this element alone, over all workers: answers per second (0 = none) and
+//!   at once. Without them it shares that of the router, as all ICMPError and ICMP6Error do (RFC 4443,
+//!   2.4 (f)): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise.
 
 use super::addresses::Addresses6;
 use super::chain::{self, Link};
@@ -246,7 +247,7 @@ impl Element for ICMP6Error {
                 true,
                 "whether FixIP6Src may change the source",
             ),
-            limit: Limit::configure(args, 1000, 50),
+            limit: Limit::of_errors(args),
         }
     }
 
@@ -282,8 +283,19 @@ impl Element for ICMP6Error {
         self.count = old.count;
     }
 
-    const HANDLERS: &'static [Handler<ICMP6Error>] =
-        &[Handler::sum("count", "answers sent", |e| e.count)];
+    const HANDLERS: &'static [Handler<ICMP6Error>] = &[
+        Handler::sum("count", "answers sent", |e| e.count),
+        Handler::shared(
+            "rate",
+            "the limit: messages per second, at once, and whether the router's or its own",
+            |config: &Config, _| Ok(config.limit.show()),
+        ),
+        Handler::action(
+            "rate",
+            "`RATE [BURST]`: changes the limit, of all elements that share it",
+            |config: &Config, value| config.limit.set(value),
+        ),
+    ];
 }
 
 #[cfg(test)]

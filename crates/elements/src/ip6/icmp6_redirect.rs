@@ -116,7 +116,7 @@ impl Element for ICMP6Redirect {
             args.required("COLOR", "the interface's paint"),
             args.required("IP6", "the router's link-local address"),
         );
-        let limit = Limit::configure(args, 10, 10);
+        let limit = Limit::own(args, 10, 10);
         let each = args.rest("PREFIX", "IPv6 prefixes", "prefixes of the link");
         let prefixes = each
             .iter()

@@ -25,7 +25,7 @@ mod nd;
 mod pieces;
 mod set_ip6_address;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 use engine::element::Class;
 

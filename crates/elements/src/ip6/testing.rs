@@ -10,7 +10,7 @@ pub(super) fn a(text: &str) -> Ipv6Addr {
 }
 
 /// An IPv6 packet.
-pub(super) fn ip6(src: &str, dst: &str, next: u8, hops: u8, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn ip6(src: &str, dst: &str, next: u8, hops: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 40];
     let mut ip = Ipv6::new_unchecked(&mut bytes);
     ip.set_first_word(0, 0);

@@ -9,6 +9,7 @@ mod processing;
 mod show;
 
 use crate::args::{ArgInfo, Args, Kind, Names};
+use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
 use crate::placement::Device;
@@ -62,8 +63,8 @@ impl Class {
         let mut map = lang::SourceMap::new();
         let file = map.add("", "");
         let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
-        let title = (String::new(), config.span());
-        let mut args = Args::new(title, &config, &names, Vec::new());
+        let (title, commons) = ((String::new(), config.span()), Commons::default());
+        let mut args = Args::new(title, &config, &names, &commons, Vec::new());
         (self.configure)(&mut args);
         args.into_info()
     }
@@ -204,6 +205,7 @@ pub struct Plan {
     names: Names,
     /// Devices whose own addresses are among the names.
     addressed: Vec<String>,
+    commons: Commons,
 }
 
 impl Plan {
@@ -274,7 +276,8 @@ pub fn make(
     let classes = resolve(router, registry, &mut errors);
     let (names, addressed) = names(router, options);
     let previous = options.previous;
-    let configs = configure(router, &classes, &names, previous, &mut errors);
+    let commons = previous.map_or_else(Commons::default, |plan| plan.commons.clone());
+    let configs = configure(router, &classes, (&names, &commons), previous, &mut errors);
     let counts = count_ports(router, &classes, &configs, options.open_inputs, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors);
@@ -327,6 +330,7 @@ pub fn make(
         rank,
         names,
         addressed,
+        commons,
         by_name: router
             .elements
             .iter()
@@ -436,7 +440,7 @@ fn vlan_parent(device: &str) -> Option<&str> {
 fn configure(
     router: &Router,
     classes: &[Option<&'static Class>],
-    names: &Names,
+    (names, commons): (&Names, &Commons),
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(AnyConfig, bool)> {
@@ -468,6 +472,7 @@ fn configure(
             (title(element), element.span),
             &element.config,
             names,
+            commons,
             known.clone(),
         );
         args.connected = connected[at];

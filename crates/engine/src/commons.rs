@@ -1,0 +1,38 @@
+//! What all elements of a router have in common: one value per type, such as a limit that holds for
+//! the router as a whole. It goes on when the configuration is replaced.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
+
+/// A router's commons. Elements reach them by [`Args::common`](crate::args::Args::common).
+#[derive(Clone, Default)]
+pub struct Commons(Arc<Mutex<Values>>);
+
+impl Commons {
+    /// The router's value of this type, made when it is first asked for.
+    pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        Arc::clone(value)
+            .downcast()
+            .unwrap_or_else(|_| unreachable!("it is stored under its type"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_value_of_a_type() {
+        let commons = Commons::default();
+        let (a, b) = (commons.get::<Mutex<u8>>(), commons.clone().get());
+        assert!(Arc::ptr_eq(&a, &b));
+        assert!(!Arc::ptr_eq(&a, &Commons::default().get()));
+    }
+}
