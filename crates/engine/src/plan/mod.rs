@@ -4,16 +4,17 @@
 //! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
 
 mod facts;
+mod names;
 mod placement;
 mod processing;
 mod show;
 
-use crate::args::{ArgInfo, Args, Kind, Names};
+use crate::args::{ArgInfo, Args, Names};
 use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
 use crate::placement::Device;
-use crate::port::{PortDirectory, PortInfo, PortRequest};
+use crate::port::{PortDirectory, PortRequest};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -240,24 +241,6 @@ impl Plan {
         });
         Err(lines.collect::<Vec<_>>().join("\n"))
     }
-
-    /// Open devices that elements know by another address than they have now, with both addresses: an
-    /// interface was given a new one, or came back with one.
-    pub fn readdressed(&self, ports: &dyn PortDirectory) -> Vec<(&str, String, String)> {
-        let mut changed = Vec::new();
-        for device in &self.addressed {
-            let parent = || vlan_parent(device).and_then(|port| ports.get(port));
-            let open = ports.get(device).or_else(parent);
-            let known = self.names.get(device, Kind::Ether);
-            if let Some((open, known)) = open.zip(known) {
-                let now = wire::EtherAddr(open.port.info().mac).to_string();
-                if known != now {
-                    changed.push((device.as_str(), known.to_owned(), now));
-                }
-            }
-        }
-        changed
-    }
 }
 
 /// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
@@ -274,7 +257,7 @@ pub fn make(
     let router = &router;
     let mut errors = Vec::new();
     let classes = resolve(router, registry, &mut errors);
-    let (names, addressed) = names(router, options);
+    let (names, addressed) = names::of(router, options);
     let previous = options.previous;
     let commons = previous.map_or_else(Commons::default, |plan| plan.commons.clone());
     let configs = configure(router, &classes, (&names, &commons), previous, &mut errors);
@@ -383,58 +366,6 @@ fn anonymous(element: &lang::Element) -> bool {
     let own = element.name.rsplit('/').next().unwrap_or_default();
     let number = own.strip_prefix(element.class.as_str());
     element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
-}
-
-/// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.
-fn names(router: &Router, options: &Options) -> (Names, Vec<String>) {
-    let mut names = Names::default();
-    let mut addressed = Vec::new();
-    for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
-        for range in lang::args::split(&element.config.text) {
-            names.insert_entry(&element.config.text[range]);
-        }
-    }
-    for element in router.elements.iter().filter(|e| e.class == "PortInfo") {
-        for range in lang::args::split(&element.config.text) {
-            names.insert_port_entry(&element.config.text[range]);
-        }
-    }
-    let text = router.elements.iter().map(|e| e.config.text.as_str());
-    for word in
-        text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
-    {
-        let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether")) else {
-            continue;
-        };
-        if names.get(word, Kind::Ether).is_some() {
-            continue;
-        }
-        let mac = match probe_or_parent(options.ports, device) {
-            Ok(info) => wire::EtherAddr(info.mac),
-            // To check a file, any address does; the missing device is reported where it is used.
-            Err(_) if !options.devices_must_exist => wire::EtherAddr::ZERO,
-            Err(_) => continue,
-        };
-        names.insert(device, Kind::Ether, mac.to_string());
-        addressed.push(device.to_owned());
-    }
-    (names, addressed)
-}
-
-/// A device, or the port of a VLAN sub-interface `PORT.ID`, whose address that has too.
-fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, String> {
-    ports
-        .probe(device)
-        .or_else(|why| match vlan_parent(device) {
-            Some(port) => ports.probe(port),
-            None => Err(why),
-        })
-}
-
-/// The port of a VLAN sub-interface `PORT.ID`.
-fn vlan_parent(device: &str) -> Option<&str> {
-    let (port, id) = device.rsplit_once('.')?;
-    id.parse::<u16>().is_ok().then_some(port)
 }
 
 fn configure(

@@ -1,0 +1,78 @@
+//! Names that stand for addresses, and whether they still do.
+
+use super::{Options, Plan};
+use crate::args::{Kind, Names};
+use crate::port::{PortDirectory, PortInfo};
+use lang::Router;
+
+impl Plan {
+    /// Open devices that elements know by another address than they have now, with both addresses: an
+    /// interface was given a new one, or came back with one.
+    pub fn readdressed(&self, ports: &dyn PortDirectory) -> Vec<(&str, String, String)> {
+        let mut changed = Vec::new();
+        for device in &self.addressed {
+            let parent = || vlan_parent(device).and_then(|port| ports.get(port));
+            let open = ports.get(device).or_else(parent);
+            let known = self.names.get(device, Kind::Ether);
+            if let Some((open, known)) = open.zip(known) {
+                let now = wire::EtherAddr(open.port.info().mac).to_string();
+                if known != now {
+                    changed.push((device.as_str(), known.to_owned(), now));
+                }
+            }
+        }
+        changed
+    }
+}
+
+/// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.
+pub(super) fn of(router: &Router, options: &Options) -> (Names, Vec<String>) {
+    let mut names = Names::default();
+    let mut addressed = Vec::new();
+    for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
+        for range in lang::args::split(&element.config.text) {
+            names.insert_entry(&element.config.text[range]);
+        }
+    }
+    for element in router.elements.iter().filter(|e| e.class == "PortInfo") {
+        for range in lang::args::split(&element.config.text) {
+            names.insert_port_entry(&element.config.text[range]);
+        }
+    }
+    let text = router.elements.iter().map(|e| e.config.text.as_str());
+    for word in
+        text.flat_map(|t| t.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./:@".contains(c))))
+    {
+        let Some(device) = word.strip_suffix(":eth").or(word.strip_suffix(":ether")) else {
+            continue;
+        };
+        if names.get(word, Kind::Ether).is_some() {
+            continue;
+        }
+        let mac = match probe_or_parent(options.ports, device) {
+            Ok(info) => wire::EtherAddr(info.mac),
+            // To check a file, any address does; the missing device is reported where it is used.
+            Err(_) if !options.devices_must_exist => wire::EtherAddr::ZERO,
+            Err(_) => continue,
+        };
+        names.insert(device, Kind::Ether, mac.to_string());
+        addressed.push(device.to_owned());
+    }
+    (names, addressed)
+}
+
+/// A device, or the port of a VLAN sub-interface `PORT.ID`, whose address that has too.
+fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, String> {
+    ports
+        .probe(device)
+        .or_else(|why| match vlan_parent(device) {
+            Some(port) => ports.probe(port),
+            None => Err(why),
+        })
+}
+
+/// The port of a VLAN sub-interface `PORT.ID`.
+fn vlan_parent(device: &str) -> Option<&str> {
+    let (port, id) = device.rsplit_once('.')?;
+    id.parse::<u16>().is_ok().then_some(port)
+}
