@@ -1,16 +1,108 @@
-//! Counts the packets and bytes that pass.
+//! Counts the packets and bytes that pass, and how fast they come.
 //!
 //! ```click
-//! InfiniteSource(LIMIT 3) -> c :: Counter -> Discard;
+//! InfiniteSource(LIMIT 10) -> c :: Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard;
+//! s[1] -> Discard;
 //! ```
 //!
-//! Each worker counts for itself; handlers give the sum.
+//! Keyword arguments:
+//!
+//! - `COUNT_CALL`: a number, a handler and a value. When so many packets have come the value is
+//!   written to the handler, before the packet with that number moves on.
+//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have come.
+//!
+//! Rates are averages over the last packets that weigh the latest most. Each worker counts for
+//! itself: handlers give the sum, and a call is made when one worker's count is reached. Where
+//! packets move in batches, those of the batch that come before the one that counts may move on after
+//! the call.
 
+use super::rate::Rate;
 use crate::prelude::*;
+use lang::args::{unquote, words};
+
+pub(super) struct Config {
+    count: Call,
+    bytes: Call,
+}
+
+/// A handler to write when a count is reached.
+#[derive(Clone, Default)]
+struct Call {
+    at: Option<u64>,
+    handler: HandlerCall,
+}
+
+impl Call {
+    /// `N HANDLER VALUE`; the handler may be left out, and nothing at all is no call.
+    fn parse(text: &str) -> Result<Call, String> {
+        let Some(first) = words(text).into_iter().next() else {
+            return Ok(Call::default());
+        };
+        let at: u64 = engine::units::parse(&unquote(&text[first.clone()]))?;
+        let rest = text[first.end..].trim();
+        let handler = match rest {
+            "" => HandlerCall::default(),
+            _ => engine::units::parse(rest)?,
+        };
+        Ok(Call {
+            at: Some(at),
+            handler,
+        })
+    }
+
+    fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
+        let Some(text) = args.key_maybe::<Raw>(name, doc) else {
+            return Call::default();
+        };
+        Call::parse(&text.0).unwrap_or_else(|wrong| {
+            args.error_in_whole(
+                format!("{name}: {wrong}"),
+                "write a number, a handler and a value",
+            );
+            Call::default()
+        })
+    }
+
+    /// Calls if the count has passed its mark on the way from `before` to `now`.
+    #[inline]
+    fn check(&self, before: u64, now: u64, cx: &mut Cx) {
+        if let Some(at) = self.at
+            && before < at
+            && at <= now
+            && !self.handler.path.is_empty()
+        {
+            cx.defer_write(&self.handler);
+        }
+    }
+}
+
+/// Text as it is written, quotes too.
+struct Raw(String);
+
+impl engine::units::FromArg for Raw {
+    const KIND: &'static str = "a number, a handler and a value";
+    const QUOTED: bool = true;
+
+    fn from_arg(raw: &str, _: &engine::args::Names) -> Result<Raw, String> {
+        Ok(Raw(raw.to_owned()))
+    }
+
+    fn stand_in() -> Raw {
+        Raw(String::new())
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
 
 pub(super) struct Counter {
     packets: u64,
     bytes: u64,
+    packet_rate: Rate,
+    byte_rate: Rate,
+    count_call: Call,
+    byte_count_call: Call,
 }
 
 impl Element for Counter {
@@ -18,38 +110,83 @@ impl Element for Counter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
 
-    type Config = ();
+    type Config = Config;
 
-    fn configure(_: &mut Args) {}
-
-    fn new(_: &Arc<()>, _: &Init) -> Counter {
-        Counter {
-            packets: 0,
-            bytes: 0,
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            count: Call::argument(args, "COUNT_CALL", "what is written at a count of packets"),
+            bytes: Call::argument(
+                args,
+                "BYTE_COUNT_CALL",
+                "what is written at a count of bytes",
+            ),
         }
     }
 
-    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
-        self.packets += batch.len() as u64;
-        self.bytes += batch.bytes();
+    fn new(config: &Arc<Config>, _: &Init) -> Counter {
+        Counter {
+            packets: 0,
+            bytes: 0,
+            packet_rate: Rate::default(),
+            byte_rate: Rate::default(),
+            count_call: config.count.clone(),
+            byte_count_call: config.bytes.clone(),
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let (packets, bytes) = (batch.len() as u64, batch.bytes());
+        let before = (self.packets, self.bytes);
+        self.packets += packets;
+        self.bytes += bytes;
+        let now = cx.now();
+        self.packet_rate.add(packets, now);
+        self.byte_rate.add(bytes, now);
+        self.count_call.check(before.0, self.packets, cx);
+        self.byte_count_call.check(before.1, self.bytes, cx);
     }
 
     fn take(&mut self, old: Counter) {
-        *self = old;
+        self.packets = old.packets;
+        self.bytes = old.bytes;
+        self.packet_rate = old.packet_rate;
+        self.byte_rate = old.byte_rate;
     }
 
     const HANDLERS: &'static [Handler<Counter>] = &[
         Handler::sum("count", "packets passed", |e| e.packets),
         Handler::sum("byte_count", "bytes passed", |e| e.bytes),
-        Handler::set("reset", "counts from zero again", |e, _, _| {
-            (e.packets, e.bytes) = (0, 0);
+        Handler::ask("rate", "packets per second, of late", |e, _| {
+            e.packet_rate.read(1.0)
+        }),
+        Handler::ask("bit_rate", "bits per second, of late", |e, _| {
+            e.byte_rate.read(8.0)
+        }),
+        Handler::ask("byte_rate", "bytes per second, of late", |e, _| {
+            e.byte_rate.read(1.0)
+        }),
+        Handler::set("reset", "counts from zero again", reset),
+        Handler::set("reset_counts", "counts from zero again", reset),
+        Handler::set("count_call", "see COUNT_CALL", |e, value, _| {
+            e.count_call = Call::parse(value)?;
+            Ok(())
+        }),
+        Handler::set("byte_count_call", "see BYTE_COUNT_CALL", |e, value, _| {
+            e.byte_count_call = Call::parse(value)?;
             Ok(())
         }),
     ];
 }
 
+fn reset(counter: &mut Counter, _: &str, _: &mut Cx) -> Result<(), String> {
+    (counter.packets, counter.bytes) = (0, 0);
+    (counter.packet_rate, counter.byte_rate) = Default::default();
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
     use testkit::Bench;
 
     #[test]
@@ -62,5 +199,68 @@ mod tests {
         );
         bench.write("c.reset", "");
         assert_eq!(bench.read("c.count"), "0");
+    }
+
+    #[test]
+    fn a_count_calls_before_its_packet_moves_on() {
+        let text = "InfiniteSource(LIMIT 100, STOP true)
+              -> Counter(COUNT_CALL 5 s.switch 1)
+              -> s :: Switch -> c :: Counter -> d :: Discard;
+            s[1] -> d; DriverManager(wait_stop, print c.count)";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.run();
+        assert_eq!(
+            (bench.printed().as_str(), bench.said().as_str()),
+            ("4\n", "")
+        );
+        assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn a_count_of_bytes_calls_once_until_reset() {
+        let text = "c :: Counter(BYTE_COUNT_CALL 5 s.run \"a b\") -> Discard;
+            s :: Script(TYPE PASSIVE, print 'called' $args)";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.run();
+        let said = |bench: &mut Bench| {
+            bench.push("c", &[b"xyz", b"xyz", b"xyz"]);
+            bench.printed()
+        };
+        assert_eq!(said(&mut bench), "called a b\n");
+        assert_eq!(said(&mut bench), "");
+        bench.write("c.reset_counts", "");
+        assert_eq!(said(&mut bench), "called a b\n");
+        bench.write("c.count_call", "5 s.run late");
+        assert_eq!(said(&mut bench), "called late\n");
+        bench.write("c.count_call", "");
+        bench.write("c.reset", "");
+        bench.write("c.byte_count_call", "1");
+        assert_eq!(said(&mut bench), "");
+        assert!(bench.try_write("c.count_call", "x s.run").is_err());
+    }
+
+    #[test]
+    fn a_call_that_is_none_is_refused() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> Counter(COUNT_CALL s.run) -> Discard",
+        );
+        assert!(errors.contains("COUNT_CALL"), "{errors}");
+    }
+
+    #[test]
+    fn rates_follow_what_comes_and_fade() {
+        let mut bench = Bench::new(crate::CLASSES, "c :: Counter -> Discard");
+        for _ in 0..3000 {
+            bench.push("c", &[[0u8; 10], [0; 10]]);
+            bench.advance(Duration::from_millis(1));
+        }
+        let rate =
+            |bench: &mut Bench, name: &str| -> f64 { bench.read(name).parse().expect("a number") };
+        assert!((1900.0..2100.0).contains(&rate(&mut bench, "c.rate")));
+        assert!((19_000.0..21_000.0).contains(&rate(&mut bench, "c.byte_rate")));
+        assert!((152_000.0..168_000.0).contains(&rate(&mut bench, "c.bit_rate")));
+        bench.advance(Duration::from_secs(10));
+        assert!(rate(&mut bench, "c.rate") < 1.0);
     }
 }

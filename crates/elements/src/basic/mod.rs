@@ -13,6 +13,7 @@ mod paint_switch;
 mod paint_tee;
 mod pull_null;
 mod push_null;
+mod rate;
 mod resize;
 mod tee;
 mod truncate;

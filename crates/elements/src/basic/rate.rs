@@ -1,0 +1,55 @@
+//! A rate as an exponentially weighted moving average.
+
+use crate::prelude::*;
+
+/// Length of a step, in nanoseconds.
+const STEP: u64 = 10_000_000;
+/// Weight of a step in the average.
+const WEIGHT: f64 = 1.0 / 16.0;
+
+/// How many events come per second: the average over steps of 10 ms, of which the latest counts
+/// 1/16.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rate {
+    /// Number of the step that is under way.
+    step: u64,
+    /// Events in it.
+    events: u64,
+    /// Events per step, up to it.
+    average: f64,
+}
+
+impl Rate {
+    /// Notes events.
+    #[inline]
+    pub(crate) fn add(&mut self, events: u64, now: Time) {
+        let step = now.0 / STEP;
+        if step != self.step {
+            self.turn(step);
+        }
+        self.events += events;
+    }
+
+    #[cold]
+    fn turn(&mut self, step: u64) {
+        let passed = step.saturating_sub(self.step).min(i32::MAX as u64);
+        self.average += (self.events as f64 - self.average) * WEIGHT;
+        self.average *= (1.0 - WEIGHT).powi(passed.saturating_sub(1) as i32);
+        (self.step, self.events) = (step, 0);
+    }
+
+    /// Events per second at a time.
+    pub(crate) fn per_second(&self, now: Time) -> f64 {
+        let mut here = *self;
+        here.add(0, now);
+        here.average * (1e9 / STEP as f64)
+    }
+
+    /// The job of a handler that gives the rate, `times` so much.
+    pub(crate) fn read(self, times: f64) -> Job {
+        Box::new(move |outside| {
+            let text = format!("{:.3}", self.per_second(outside.now()) * times);
+            Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
+        })
+    }
+}
