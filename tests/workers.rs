@@ -254,3 +254,27 @@ fn packets_handed_round_between_workers_all_arrive_before_the_end() {
         assert_eq!(router.read("c.count", "").as_deref(), Ok("20000"));
     }
 }
+
+#[test]
+fn requests_to_stop_reach_the_manager_on_another_worker() {
+    let text = "InfiniteSource(LIMIT 10, STOP true) -> a :: Counter -> Discard;
+        s :: InfiniteSource(LIMIT 20, STOP true, ACTIVE false) -> b :: Counter -> Discard;
+        StaticThreadSched(s 1);
+        m :: DriverManager(wait_stop, set first $(a.count), wait_stop, set second 1, pause)";
+    let (router, _ports) = start(text, 2);
+    let until = Instant::now() + LONG;
+    let wait_for = |variable: &str| {
+        while router.read("m.get", variable).is_err() {
+            assert!(Instant::now() < until, "{variable}");
+            std::thread::yield_now();
+        }
+    };
+    wait_for("first");
+    assert!(!router.ended());
+    router.write("s.active", "true").expect("it can be set");
+    wait_for("second");
+    assert_eq!(router.read("b.count", "").as_deref(), Ok("20"));
+    assert!(!router.ended());
+    router.write("m.step", "").expect("it can be written");
+    assert!(router.wait_ended(LONG));
+}

@@ -266,15 +266,22 @@ impl Graph {
 
     /// Tells of requests to stop whoever decides about them. Returns whether the router is to end.
     pub fn stopped(&mut self) -> bool {
+        let Some(driver) = self.core.driver else {
+            self.core.over |= self.core.stops > 0;
+            return self.core.over;
+        };
+        if !self.core.is_here(driver) {
+            let at = self.core.plan.elements[driver].workers.first();
+            for _ in 0..std::mem::take(&mut self.core.stops) {
+                self.core.wakers.ask_stop(at.copied().unwrap_or(0));
+            }
+            return self.core.over;
+        }
+        self.core.stops += self.core.wakers.stops_asked();
         while self.core.stops > 0 && !self.core.over {
             self.core.stops -= 1;
-            match self.core.driver.filter(|&node| self.nodes[node].is_some()) {
-                Some(node) => {
-                    self.with_node(node, |element, cx| element.stop_asked(cx));
-                    self.walk();
-                }
-                None => self.core.over = true,
-            }
+            self.with_node(driver, |element, cx| element.stop_asked(cx));
+            self.walk();
         }
         self.core.over
     }
@@ -307,8 +314,11 @@ impl Graph {
     }
 
     /// Whether all has been done: a source has ended, none will make packets again, and nothing is
-    /// held anywhere.
+    /// held anywhere. Where an element drives the router only that one knows.
     pub fn finished(&mut self) -> bool {
+        if self.core.driver.is_some() {
+            return false;
+        }
         let plan = Arc::clone(&self.core.plan);
         let is_source = |node: usize| plan.elements[node].inputs.is_empty();
         let tasks = &self.core.tasks;
@@ -323,6 +333,9 @@ impl Graph {
     /// As [`finished`](Self::finished), for one worker of several: one without sources is done when
     /// it holds nothing.
     pub fn may_be_over(&mut self) -> bool {
+        if self.core.driver.is_some() {
+            return false;
+        }
         let sources = self
             .core
             .tasks

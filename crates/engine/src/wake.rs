@@ -1,6 +1,6 @@
 //! How workers wake each other without a system call while everybody is awake.
 
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
 
 /// Wakes one worker: for instance by writing to an eventfd.
 pub type WakeFn = Box<dyn Fn() + Send + Sync>;
@@ -15,20 +15,23 @@ struct Sleeper {
 /// A worker says [`going_to_sleep`](Wakers::going_to_sleep), looks once more for work, and only
 /// then waits. Who gives it work looks at the flag afterwards. With a full fence on both sides one
 /// of the two sees the other, so no packet waits for a worker that sleeps.
-pub struct Wakers(Vec<Sleeper>);
+pub struct Wakers {
+    sleepers: Vec<Sleeper>,
+    /// Requests to stop the router that the worker that decides has not heard of.
+    stops: AtomicU32,
+}
 
 impl Wakers {
     /// One wake function per worker.
     pub fn new(wakes: Vec<WakeFn>) -> Wakers {
-        Wakers(
-            wakes
-                .into_iter()
-                .map(|wake| Sleeper {
-                    asleep: AtomicBool::new(false),
-                    wake,
-                })
-                .collect(),
-        )
+        let sleeper = |wake| Sleeper {
+            asleep: AtomicBool::new(false),
+            wake,
+        };
+        Wakers {
+            sleepers: wakes.into_iter().map(sleeper).collect(),
+            stops: AtomicU32::new(0),
+        }
     }
 
     /// For workers that never sleep.
@@ -38,20 +41,35 @@ impl Wakers {
 
     /// The worker is about to wait; it must look for work once more.
     pub fn going_to_sleep(&self, worker: usize) {
-        self.0[worker].asleep.store(true, SeqCst);
+        self.sleepers[worker].asleep.store(true, SeqCst);
         fence(SeqCst);
     }
 
     /// The worker is awake.
     pub fn awake(&self, worker: usize) {
-        self.0[worker].asleep.store(false, SeqCst);
+        self.sleepers[worker].asleep.store(false, SeqCst);
+    }
+
+    /// Leaves a request to stop the router for the worker that decides about it.
+    pub(crate) fn ask_stop(&self, worker: usize) {
+        self.stops.fetch_add(1, SeqCst);
+        self.wake(worker);
+    }
+
+    /// Takes the requests that other workers have left.
+    #[inline]
+    pub(crate) fn stops_asked(&self) -> u32 {
+        match self.stops.load(SeqCst) {
+            0 => 0,
+            _ => self.stops.swap(0, SeqCst),
+        }
     }
 
     /// Wakes a worker that sleeps or is about to; costs a fence and a load otherwise.
     #[inline]
     pub fn wake(&self, worker: usize) {
         fence(SeqCst);
-        if let Some(sleeper) = self.0.get(worker)
+        if let Some(sleeper) = self.sleepers.get(worker)
             && sleeper.asleep.load(SeqCst)
             && sleeper.asleep.swap(false, SeqCst)
         {
