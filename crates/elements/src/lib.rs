@@ -33,8 +33,14 @@ pub mod queue;
 pub mod rewrite;
 /// Classes that look routes up.
 pub mod route;
+/// Schedulers: which input to pull from.
+pub mod sched;
 /// Scripts, and what else has to do with the driver.
 pub mod script;
+/// Classes that hold traffic to a rate or delay it, and those that drop it early.
+pub mod shape;
+/// How Click writes values.
+mod show;
 /// Classes that make packets.
 pub mod source;
 /// Classes that choose among ports.
@@ -58,7 +64,9 @@ pub const CLASSES: &[&[Class]] = &[
     queue::CLASSES,
     rewrite::CLASSES,
     route::CLASSES,
+    sched::CLASSES,
     script::CLASSES,
+    shape::CLASSES,
     source::CLASSES,
     switch::CLASSES,
 ];

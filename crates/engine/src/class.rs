@@ -40,6 +40,8 @@ pub struct Class {
     pub pull_wires: &'static [(usize, usize)],
     /// See [`Element::LISTENS`].
     pub listens: bool,
+    /// See [`Element::NOTIFIES_ROOM`].
+    pub notifies_room: bool,
     /// Handlers of the class.
     pub handlers: fn() -> Vec<HandlerInfo>,
     pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
@@ -69,6 +71,7 @@ impl Class {
             notifies: E::NOTIFIES,
             pull_wires: E::PULL_WIRES,
             listens: E::LISTENS,
+            notifies_room: E::NOTIFIES_ROOM,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
             configure: |args| Box::new(Fresh::<E>(E::configure(args))),
             build: |config, init| {
@@ -168,6 +171,7 @@ pub(crate) trait Node {
     fn wait_fds(&self, fds: &mut Vec<RawFd>);
     fn must_poll(&self) -> bool;
     fn held(&self) -> usize;
+    fn waiting(&self) -> usize;
     fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
     fn job(&self, handler: usize, value: &str) -> Option<Job>;
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
@@ -215,6 +219,10 @@ impl<E: Element> Node for Running<E> {
 
     fn held(&self) -> usize {
         self.element.held()
+    }
+
+    fn waiting(&self) -> usize {
+        self.element.waiting()
     }
 
     fn read(&self, handler: usize, argument: &str) -> Result<String, String> {

@@ -1,11 +1,13 @@
 //! What an element can do while it runs: send packets on, pull, drop, set its timer.
 
-use crate::clock::Time;
-use crate::element::Verdict;
-use crate::graph::{Core, Nodes, Walker, wake};
+use crate::clock::{Clock, Time};
+use crate::element::{Did, Verdict};
+use crate::graph::{Core, Nodes, Walker, revive, wake};
+use crate::notify::{self, Signal};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::publish::Reader;
+use std::time::Duration;
 
 /// An input that an edge leads to.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +132,16 @@ impl Cx<'_> {
     #[inline]
     pub fn timestamp(&self) -> u64 {
         self.core.clock.wall(self.core.now)
+    }
+
+    /// How many packets a task moves at a time where its configuration does not say: one where
+    /// packets go one by one in Click's order, else 32.
+    #[inline]
+    pub fn burst(&self) -> usize {
+        match self.core.walker {
+            Walker::Strict => 1,
+            Walker::Sweep => 32,
+        }
     }
 
     /// The worker that runs this copy.
@@ -289,22 +301,102 @@ impl Cx<'_> {
         self.core.cancel_timer(self.this);
     }
 
-    /// Notifier: tells tasks that pull from this element that packets wait.
+    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they
+    /// were told otherwise.
+    #[inline]
     pub fn wake_pullers(&mut self) {
-        let Core {
-            plan,
-            tasks,
-            schedule,
-            ..
-        } = &mut *self.core;
-        for &puller in &plan.elements[self.this].listeners {
-            wake(tasks, schedule, puller);
+        if !self.core.notes.packets[self.this] {
+            self.core.note_packets(self.this);
         }
     }
 
-    /// Makes this element's own task ready again.
+    /// Notifier: until further notice nothing can be pulled from this element.
+    #[inline]
+    pub fn note_empty(&mut self) {
+        self.core.notes.packets[self.this] = false;
+    }
+
+    /// Whether this element's notifier says that packets may be pulled from it.
+    pub fn has_packets(&self) -> bool {
+        self.core.notes.packets[self.this]
+    }
+
+    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if they were
+    /// told otherwise.
+    #[inline]
+    pub fn wake_pushers(&mut self) {
+        if !self.core.notes.room[self.this] {
+            self.core.note_room(self.this);
+        }
+    }
+
+    /// Notifier: until further notice this element drops what is pushed into it.
+    #[inline]
+    pub fn note_full(&mut self) {
+        self.core.notes.room[self.this] = false;
+    }
+
+    /// Whether asking upstream of a pull input may give a packet. If not, this element hears when that
+    /// changes: its task is woken, or its own notifier becomes active.
+    #[inline]
+    pub fn input_active(&self, input: usize) -> bool {
+        let signal = self.core.plan.elements[self.this].signals.get(input);
+        Signal::active(signal, &self.core.notes.packets)
+    }
+
+    /// Whether somebody downstream of a push output takes packets. If not, this element's task is woken
+    /// when that changes.
+    #[inline]
+    pub fn has_room(&self, output: usize) -> bool {
+        let signal = self.core.plan.elements[self.this].rooms.get(output);
+        Signal::active(signal, &self.core.notes.room)
+    }
+
+    /// What a task says that got nothing from a pull input: it sleeps if it will be woken, else it asks
+    /// again.
+    #[inline]
+    pub fn rest(&self, input: usize) -> Did {
+        if self.input_active(input) {
+            Did::Nothing
+        } else {
+            Did::Sleep
+        }
+    }
+
+    /// Makes this element's own task ready again, even if it had ended.
     pub fn wake_self(&mut self) {
-        wake(&mut self.core.tasks, &mut self.core.schedule, self.this);
+        revive(&mut self.core.tasks, &mut self.core.schedule, self.this);
+    }
+
+    /// An element of this router by name, for [`waiting_in`](Self::waiting_in).
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.core.plan.find(name)
+    }
+
+    /// An element's name.
+    pub fn name_of(&self, element: usize) -> &str {
+        &self.core.plan.elements[element].name
+    }
+
+    /// The queues that are nearest up pull connections, or else down push connections.
+    pub fn nearest_queues(&self) -> Vec<usize> {
+        notify::nearest_queues(&self.core.plan, self.this)
+    }
+
+    /// Packets that wait in an element; 0 if it has no copy on this worker.
+    pub fn waiting_in(&self, element: usize) -> usize {
+        let node = self.nodes.get(element).and_then(Option::as_ref);
+        node.map_or(0, |node| node.waiting())
+    }
+
+    /// Holds the worker up for some time, as a test of overload: time passes, nothing moves.
+    pub fn block(&mut self, time: Duration) {
+        if let Clock::Virtual(now) = &mut self.core.clock {
+            *now = *now + time;
+        } else {
+            std::thread::sleep(time);
+        }
+        self.core.now = self.core.clock.now();
     }
 
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.
@@ -327,5 +419,26 @@ impl Cx<'_> {
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
         self.core.over = true;
+    }
+}
+
+impl Core {
+    /// A notifier becomes active: wakes those who pull, and notifiers on the way to them.
+    fn note_packets(&mut self, node: usize) {
+        self.notes.packets[node] = true;
+        for i in 0..self.plan.elements[node].listeners.len() {
+            let listener = self.plan.elements[node].listeners[i];
+            wake(&mut self.tasks, &mut self.schedule, listener);
+            if self.plan.elements[listener].class.notifies && !self.notes.packets[listener] {
+                self.note_packets(listener);
+            }
+        }
+    }
+
+    fn note_room(&mut self, node: usize) {
+        self.notes.room[node] = true;
+        for &filler in &self.plan.elements[node].fillers {
+            wake(&mut self.tasks, &mut self.schedule, filler);
+        }
     }
 }

@@ -180,6 +180,8 @@ pub enum Runs {
     AsTask,
     /// As a task if its input is pull, else when packets come (ToDevice, Discard).
     AsTaskIfPull,
+    /// As a task if its output is push, else when it is asked (InfiniteSource).
+    AsTaskIfPush,
 }
 
 /// What a task did.
@@ -189,7 +191,7 @@ pub enum Did {
     Work,
     /// Nothing was there; poll it again.
     Nothing,
-    /// Nothing was there, and a notifier upstream will wake it.
+    /// Nothing was there, and a notifier or a timer will wake it; see [`Cx::rest`].
     Sleep,
     /// It will never have work again (its file has ended, its limit is reached).
     End,
@@ -211,8 +213,6 @@ pub struct Init<'a> {
     pub input_pull: bool,
     /// Whether output 0 is pull.
     pub output_pull: bool,
-    /// Whether everything that this element pulls from wakes it when packets wait.
-    pub notified: bool,
     /// Queues of the element's device that belong to this copy.
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.
@@ -247,13 +247,17 @@ pub trait Element: Sized + 'static {
     const COPIES: Copies = Copies::PerCore;
     /// Whether it has a task.
     const RUNS: Runs = Runs::OnPackets;
-    /// Whether it holds packets and calls [`Cx::wake_pullers`] when some are there to pull.
+    /// Whether it says when packets may be pulled from it, by [`Cx::wake_pullers`], and when not, by
+    /// [`Cx::note_empty`]. At the start there are none.
     const NOTIFIES: bool = false;
     /// Pull outputs that are nothing but a pull input: what is asked of the first of a pair goes
     /// straight on to the input, past the element. So a detour may lead from an element to itself.
     const PULL_WIRES: &'static [(usize, usize)] = &[];
     /// Whether it may want signals.
     const LISTENS: bool = false;
+    /// Whether it says when it takes no more packets, by [`Cx::note_full`], and when it does again, by
+    /// [`Cx::wake_pushers`]. At the start it does.
+    const NOTIFIES_ROOM: bool = false;
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
 
@@ -378,6 +382,11 @@ pub trait Element: Sized + 'static {
     /// Packets that this copy holds and that may still leave it, for the books and for a clean end.
     fn held(&self) -> usize {
         0
+    }
+
+    /// Packets that wait in this copy or in what it shares with others, for who asks how full it is.
+    fn waiting(&self) -> usize {
+        self.held()
     }
 
     /// Hot swap, on control: the element was reconfigured; take over what the old configuration

@@ -11,13 +11,14 @@ mod schedule;
 mod swap;
 mod walk;
 
-pub(crate) use schedule::{Schedule, Task, TaskState, wake};
+pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
 pub(crate) use walk::descend;
 
 use crate::call::{Deferred, Outside};
 use crate::class::Node;
 use crate::cx::{Cx, Edges, Target};
 use crate::element::{Init, Runs};
+use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
@@ -63,6 +64,7 @@ pub(crate) struct Core {
     timer_at: Vec<Option<Time>>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) schedule: Schedule,
+    pub(crate) notes: Notes,
     pub(crate) taps: Taps,
     pub(crate) random: u64,
     pub(crate) reader: Reader,
@@ -163,8 +165,7 @@ impl Graph {
                 inputs: element.inputs.len(),
                 outputs: element.outputs.len(),
                 input_pull: element.input_pull(),
-                output_pull: element.outputs.first().copied().unwrap_or(false),
-                notified: element.notified,
+                output_pull: element.output_pull(),
                 queues: element.queues_of(site.worker),
                 pushers: &element.pushers,
                 pullers: &element.pullers,
@@ -193,6 +194,7 @@ impl Graph {
             timer_at: vec![None; n],
             tasks,
             schedule: Schedule::default(),
+            notes: Notes::new(n),
             taps: Taps::new(Arc::clone(plan)),
             random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             reader,

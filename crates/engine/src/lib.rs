@@ -20,6 +20,7 @@ mod facts;
 pub mod graph;
 pub mod handler;
 pub mod near;
+pub mod notify;
 pub mod packet;
 pub mod placement;
 pub mod plan;

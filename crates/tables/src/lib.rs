@@ -9,3 +9,4 @@ pub mod flows;
 pub mod groups;
 pub mod neighbours;
 pub mod sample;
+pub mod tokens;

@@ -65,7 +65,7 @@ impl Element for Collect {
         let n = cx.pull(0, 32, &mut batch);
         self.process(0, &mut batch, cx);
         cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { Did::Nothing }
+        if n > 0 { Did::Work } else { cx.rest(0) }
     }
 }
 

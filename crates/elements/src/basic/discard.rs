@@ -1,6 +1,7 @@
 //! Throws packets away, on purpose: they count as delivered, not as dropped by mistake.
 //!
-//! With a pull input, Discard asks for packets as fast as it can, `BURST` at a time.
+//! With a pull input, Discard asks for packets as fast as it can, `BURST` at a time, and sleeps while
+//! none wait upstream.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Discard;
@@ -9,19 +10,20 @@
 //! Keyword arguments:
 //!
 //! - `ACTIVE`: if false, a pull Discard asks for nothing. Default true.
-//! - `BURST`: packets asked for at a time. Default 32.
+//! - `BURST`: packets asked for at a time. Default 1 where packets go one by one (`ashlar click`), else
+//!   32.
 
 use crate::prelude::*;
 
 pub(super) struct Discard {
     active: bool,
-    burst: usize,
+    burst: Option<usize>,
     count: u64,
 }
 
 pub(super) struct Config {
     active: bool,
-    burst: usize,
+    burst: Option<usize>,
 }
 
 impl Element for Discard {
@@ -35,7 +37,7 @@ impl Element for Discard {
     fn configure(args: &mut Args) -> Config {
         Config {
             active: args.key("ACTIVE", true, "if false, asks for nothing"),
-            burst: args.key("BURST", 32, "packets asked for at a time"),
+            burst: args.key_maybe("BURST", "packets asked for at a time"),
         }
     }
 
@@ -57,10 +59,11 @@ impl Element for Discard {
             return Did::Sleep;
         }
         let mut batch = cx.spare();
-        let n = cx.pull(0, self.burst, &mut batch);
+        let burst = self.burst.unwrap_or(cx.burst()).max(1);
+        let n = cx.pull(0, burst, &mut batch);
         self.count += n as u64;
         cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { Did::Nothing }
+        if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
     fn take(&mut self, old: Discard) {
@@ -73,6 +76,7 @@ impl Element for Discard {
             e.count = 0;
             Ok(())
         }),
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             e.active = engine::units::parse(value)?;
             cx.wake_self();

@@ -15,6 +15,7 @@ impl Element for Idle {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in*"], &["out*"]);
     const DROPS: &'static [&'static str] = &["idle"];
+    const NOTIFIES: bool = true;
 
     type Config = ();
 

@@ -82,7 +82,6 @@ pub(crate) struct ToDevice<S = Click> {
     burst: usize,
     timeout: Duration,
     room: usize,
-    notified: bool,
     waiting: Batch,
     count: u64,
     bytes: u64,
@@ -141,7 +140,6 @@ impl<S: Style> Element for ToDevice<S> {
             burst: config.burst.max(1),
             timeout: config.timeout,
             room: config.room,
-            notified: init.notified,
             waiting: Batch::new(),
             count: 0,
             bytes: 0,
@@ -169,11 +167,7 @@ impl<S: Style> Element for ToDevice<S> {
             cx.pull(0, self.burst - self.waiting.len(), &mut self.waiting);
         }
         if self.waiting.is_empty() {
-            return if self.notified {
-                Did::Sleep
-            } else {
-                Did::Nothing
-            };
+            return cx.rest(0);
         }
         let before = self.waiting.len();
         self.flush();

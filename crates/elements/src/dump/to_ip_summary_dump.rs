@@ -65,7 +65,6 @@ pub(super) struct ToIpSummaryDump {
     /// What was formatted and is not written yet.
     buffer: Vec<u8>,
     pulls: bool,
-    notified: bool,
     passes: bool,
 }
 
@@ -228,7 +227,6 @@ impl Element for ToIpSummaryDump {
             output: config.opened.take(),
             buffer: Vec::new(),
             pulls: init.input_pull && init.outputs == 0,
-            notified: init.notified,
             passes: init.outputs > 0,
             config: Arc::clone(config),
         }
@@ -252,11 +250,7 @@ impl Element for ToIpSummaryDump {
         let n = cx.pull(0, 1, &mut batch);
         self.process(0, &mut batch, cx);
         cx.keep_spare(batch);
-        match n {
-            0 if self.notified => Did::Sleep,
-            0 => Did::Nothing,
-            _ => Did::Work,
-        }
+        if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
     /// The file is written on where the same configuration wrote before.

@@ -1,8 +1,28 @@
+mod far;
+mod front_drop_queue;
+mod full_note_queue;
+mod kind;
+mod mixed_queue;
+mod ms_queue;
+mod notifier_queue;
 #[expect(clippy::module_inception, reason = "the class is called Queue")]
 mod queue;
+mod simple_queue;
+mod thread_safe_queue;
+mod two_ended;
 mod unqueue;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<queue::Queue>(), Class::of::<unqueue::Unqueue>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<front_drop_queue::FrontDropQueue>(),
+    Class::of::<full_note_queue::FullNoteQueue>(),
+    Class::of::<mixed_queue::MixedQueue>(),
+    Class::of::<ms_queue::MSQueue>(),
+    Class::of::<notifier_queue::NotifierQueue>(),
+    Class::of::<queue::Queue>(),
+    Class::of::<simple_queue::SimpleQueue>(),
+    Class::of::<thread_safe_queue::ThreadSafeQueue>(),
+    Class::of::<unqueue::Unqueue>(),
+];

@@ -7,231 +7,186 @@
 //! A Queue joins push to pull. It is the only place where packets may change worker: filled by
 //! several workers and emptied by one, it is one ring per filling worker under one capacity, emptied
 //! in turn. Where one queue leads to one sender, every worker has a Queue and a sender of its own,
-//! each with the full capacity, and packets stay on their core. A packet that finds the Queue full is
-//! dropped (`full`).
+//! each with the full capacity, and packets stay on their core.
+//!
+//! A packet that finds the Queue full leaves by output 1 if that is connected, else it is dropped
+//! (`full`).
+//!
+//! Tasks that pull from the Queue sleep once it has been found empty nine times in a row, until a
+//! packet arrives; sources that listen (InfiniteSource) sleep while it is full. NotifierQueue does only
+//! the former, SimpleQueue neither.
 //!
 //! Arguments:
 //!
 //! - `CAPACITY`: packets. Default 1000.
 
+use super::far::{Far, Shared};
+use super::kind::{Kind, Notes};
 use crate::prelude::*;
-use engine::port::Slot;
-use engine::ring::{Head, Level, Tail, ring};
 use std::collections::VecDeque;
-use std::sync::OnceLock;
+use std::marker::PhantomData;
 
-const FULL: usize = 0;
-/// Packets taken from one worker's ring before the next one has its turn.
-const TURN: usize = 32;
+pub(super) const FULL: usize = 0;
+pub(super) const RESET: usize = 1;
+/// Times that a queue is found empty before it says so: one that hovers around a packet or two would
+/// else put its puller to sleep and wake it all the time.
+pub(super) const PATIENCE: u32 = 9;
 
-/// One ring per worker that fills from afar; ends wait here for their owners.
-struct Rings {
-    tails: Vec<Slot<Tail<Packet>>>,
-    heads: Vec<Slot<Head<Packet>>>,
-    levels: Vec<Level>,
+/// The plain Queue.
+pub(crate) struct Plain;
+
+impl Kind for Plain {
+    const CLASS: &'static str = "Queue";
+    const MANUAL: &'static str = manual!();
 }
 
-pub(super) struct Config {
+pub(crate) struct Config {
     capacity: usize,
-    rings: OnceLock<Arc<Rings>>,
-}
-
-impl Config {
-    /// Rings are made when the first copy is built and a worker fills from afar.
-    fn rings(&self, workers: usize) -> &Arc<Rings> {
-        self.rings.get_or_init(|| {
-            let mut rings = Rings {
-                tails: Vec::new(),
-                heads: Vec::new(),
-                levels: Vec::new(),
-            };
-            for _ in 0..workers {
-                let (tail, head) = ring(self.capacity.max(1));
-                rings.levels.push(head.level().clone());
-                rings.tails.push(Slot::new(tail));
-                rings.heads.push(Slot::new(head));
-            }
-            Arc::new(rings)
-        })
-    }
+    rings: Shared,
 }
 
 /// One worker's part: the packets that it put in itself, and its ends of rings.
-pub(super) struct Queue {
+pub(crate) struct Queue<K = Plain> {
+    kind: PhantomData<K>,
     capacity: usize,
     local: VecDeque<Packet>,
     far: Option<Far>,
     highest: usize,
     dropped: u64,
+    /// Times in a row that nothing was there.
+    patience: u32,
 }
 
-/// Ends of rings to and from other workers.
-struct Far {
-    worker: usize,
-    puller: usize,
-    rings: Arc<Rings>,
-    tail: Option<Tail<Packet>>,
-    /// Workers that fill from afar, with their rings' heads once those are here.
-    heads: Vec<(usize, Option<Head<Packet>>)>,
-    /// Whose turn it is: 0 = our own packets, then `heads`.
-    turn: usize,
-}
+impl<K: Kind> Queue<K> {
+    fn length(&self) -> usize {
+        self.local.len() + self.far.as_ref().map_or(0, Far::length)
+    }
 
-impl Drop for Far {
-    fn drop(&mut self) {
-        if let Some(tail) = self.tail.take() {
-            self.rings.tails[self.worker].give(tail);
+    /// Sends packets that find no room where such packets go.
+    fn overflow(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        self.dropped += batch.len() as u64;
+        if cx.connected(1) {
+            cx.emit_batch(1, batch);
+        } else {
+            cx.drop_batch(batch, FULL);
         }
-        for (worker, head) in &mut self.heads {
-            if let Some(head) = head.take() {
-                self.rings.heads[*worker].give(head);
+    }
+
+    fn set_capacity(&mut self, capacity: usize, cx: &mut Cx) {
+        self.capacity = capacity;
+        let mut late: Batch = self.local.drain(capacity.min(self.local.len())..).collect();
+        self.overflow(&mut late, cx);
+        self.tell_room(cx);
+    }
+
+    fn tell_room(&self, cx: &mut Cx) {
+        if K::NOTES == Notes::Both {
+            if self.length() < self.capacity {
+                cx.wake_pushers();
+            } else {
+                cx.note_full();
             }
         }
     }
 }
 
-impl Far {
-    fn new(config: &Config, init: &Init) -> Option<Far> {
-        let &[puller] = init.pullers else { return None };
-        let away: Vec<usize> = init
-            .pushers
-            .iter()
-            .copied()
-            .filter(|&w| w != puller)
-            .collect();
-        let known = config.rings.get();
-        if away.is_empty() && known.is_none() {
-            return None;
-        }
-        let rings = Arc::clone(config.rings(init.workers));
-        let heads = if init.worker == puller {
-            (0..init.workers).map(|w| (w, None)).collect()
-        } else {
-            Vec::new()
-        };
-        Some(Far {
-            worker: init.worker,
-            puller,
-            rings,
-            tail: None,
-            heads,
-            turn: 0,
-        })
-    }
-
-    fn length(&self) -> usize {
-        self.rings.levels.iter().map(Level::len).sum()
-    }
-
-    /// Moves packets from `batch` into the ring to the puller; what does not fit stays.
-    fn push(&mut self, batch: &mut Batch, room: usize) {
-        if self.tail.is_none() {
-            self.tail = self.rings.tails[self.worker].take();
-        }
-        if let Some(tail) = &mut self.tail {
-            let wanted = batch.len().min(room);
-            let fits = wanted.min(tail.capacity() - tail.len());
-            let mut packets = batch.drain_front(fits);
-            tail.push_from(fits, &mut packets);
-        }
-    }
-
-    /// Takes up to `max` packets from the rings and from our own, a turn from each.
-    fn pull(&mut self, max: usize, local: &mut VecDeque<Packet>, into: &mut Batch) {
-        let mut left = max;
-        let mut empty = 0;
-        while left > 0 && empty <= self.heads.len() {
-            let n = left.min(TURN);
-            let got = if self.turn == 0 {
-                let n = n.min(local.len());
-                into.extend(local.drain(..n));
-                n
-            } else {
-                let (worker, head) = &mut self.heads[self.turn - 1];
-                if head.is_none() {
-                    *head = self.rings.heads[*worker].take();
-                }
-                head.as_mut()
-                    .map_or(0, |head| head.pop_each(n, |p| into.push(p)))
-            };
-            left -= got;
-            empty = if got == 0 { empty + 1 } else { 0 };
-            self.turn = (self.turn + 1) % (self.heads.len() + 1);
-        }
-    }
-}
-
-impl Element for Queue {
-    const CLASS: &'static str = "Queue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/l");
-    const DROPS: &'static [&'static str] = &["full"];
-    const NOTIFIES: bool = true;
+impl<K: Kind> Element for Queue<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
+    const DROPS: &'static [&'static str] = &["full", "reset"];
+    const NOTIFIES: bool = !matches!(K::NOTES, Notes::None);
+    const NOTIFIES_ROOM: bool = matches!(K::NOTES, Notes::Both);
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config {
             capacity: args.optional("CAPACITY", 1000, "packets"),
-            rings: OnceLock::new(),
+            rings: Shared::default(),
         }
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> Queue {
+    fn new(config: &Arc<Config>, init: &Init) -> Queue<K> {
         Queue {
+            kind: PhantomData,
             capacity: config.capacity,
             local: VecDeque::new(),
-            far: Far::new(config, init),
+            far: Far::new(&config.rings, config.capacity, init),
             highest: 0,
             dropped: 0,
+            patience: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        // Packets in rings come unannounced: such a queue never says that it is empty.
+        if self.far.is_some() || !self.local.is_empty() {
+            cx.wake_pullers();
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let length = self.local.len() + self.far.as_ref().map_or(0, Far::length);
+        let length = self.length();
         let room = self.capacity.saturating_sub(length);
         self.highest = self.highest.max(length + batch.len().min(room));
         match &mut self.far {
-            Some(far) if far.puller != cx.worker() => {
+            Some(far) if far.puller() != cx.worker() => {
                 far.push(batch, room);
-                cx.wake_worker(far.puller);
+                cx.wake_worker(far.puller());
             }
             _ => self.local.extend(batch.drain_front(room)),
         }
-        self.dropped += batch.len() as u64;
-        cx.drop_batch(batch, FULL);
+        if !batch.is_empty() {
+            self.overflow(batch, cx);
+        }
+        self.patience = 0;
+        self.tell_room(cx);
         cx.wake_pullers();
     }
 
-    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, _: &mut Cx) {
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let had = into.len();
         match &mut self.far {
             Some(far) => far.pull(max, &mut self.local, into),
             None => {
                 let n = max.min(self.local.len());
                 into.extend(self.local.drain(..n));
+                if n == 0 {
+                    self.patience += 1;
+                    if self.patience >= PATIENCE {
+                        cx.note_empty();
+                    }
+                }
             }
+        }
+        if into.len() > had {
+            self.patience = 0;
+            self.tell_room(cx);
         }
     }
 
     fn held(&self) -> usize {
-        let far = self.far.as_ref().filter(|f| f.puller == f.worker);
+        let far = self.far.as_ref().filter(|f| f.at_home());
         self.local.len() + far.map_or(0, Far::length)
+    }
+
+    fn waiting(&self) -> usize {
+        self.length()
     }
 
     fn inherit(config: &mut Config, old: &Config) {
         // Rings hold what they were made for; a larger capacity counts for packets that stay on
         // their worker.
-        if let Some(rings) = old.rings.get() {
-            config.rings = OnceLock::from(Arc::clone(rings));
-        }
+        config.rings.inherit(&old.rings);
     }
 
-    fn take(&mut self, mut old: Queue) {
+    fn take(&mut self, mut old: Queue<K>) {
         (self.highest, self.dropped) = (old.highest, old.dropped);
         self.local = std::mem::take(&mut old.local);
         // The old ends of rings go home before the new ones are looked for.
         drop(old);
-        if let Some(far) = self.far.as_mut().filter(|far| far.puller != far.worker) {
+        if let Some(far) = self.far.as_mut().filter(|far| !far.at_home()) {
             // Another worker pulls now: what was ours to give goes to its ring.
             let mut batch: Batch = self.local.drain(..).collect();
             far.push(&mut batch, usize::MAX);
@@ -239,21 +194,30 @@ impl Element for Queue {
         }
     }
 
-    const HANDLERS: &'static [Handler<Queue>] = &[
+    const HANDLERS: &'static [Handler<Queue<K>>] = &[
         Handler::sum("length", "packets held now", |e| e.held() as u64),
+        Handler::text("highwater_length", "most packets ever held", |e, _| {
+            Ok(e.highest.to_string())
+        }),
         Handler::text("capacity", "packets that may be held", |e, _| {
             Ok(e.capacity.to_string())
         }),
-        Handler::text("highwater_length", "most packets ever held", |e, _| {
-            Ok(e.highest.to_string())
+        Handler::set("capacity", "packets that may be held", |e, value, cx| {
+            e.set_capacity(engine::units::parse(value)?, cx);
+            Ok(())
         }),
         Handler::sum("drops", "packets that found it full", |e| e.dropped),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped) = (0, 0);
             Ok(())
         }),
-        Handler::set("reset", "frees the packets held", |e, _, _| {
-            e.local.clear();
+        Handler::set("reset", "frees the packets held", |e, _, cx| {
+            let mut held: Batch = e.local.drain(..).collect();
+            if let Some(far) = e.far.as_mut().filter(|far| far.at_home()) {
+                far.pull(usize::MAX, &mut e.local, &mut held);
+            }
+            cx.drop_batch(&mut held, RESET);
+            e.tell_room(cx);
             Ok(())
         }),
     ];
@@ -278,5 +242,56 @@ mod tests {
         assert_eq!(bench.take("out"), [b"a", b"b"]);
         assert_eq!(bench.drops("q", "full"), 1);
         assert_eq!(bench.read("q.highwater_length"), "2");
+    }
+
+    #[test]
+    fn what_finds_it_full_leaves_by_output_1() {
+        let text = "q :: Queue(1) -> u :: Unqueue(ACTIVE false) -> Discard; q[1] -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("q", &[b"a", b"b", b"c"]);
+        assert_eq!(bench.take("out"), [b"b", b"c"]);
+        assert_eq!(bench.read("q.drops"), "2");
+    }
+
+    #[test]
+    fn a_smaller_capacity_drops_the_newest_and_reset_the_rest() {
+        let text = "q :: Queue(4) -> u :: Unqueue(ACTIVE false) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("q", &[b"a", b"b", b"c", b"d"]);
+        bench.write("q.capacity", "2");
+        assert_eq!(bench.read("q.capacity"), "2");
+        assert_eq!(bench.read("q.length"), "2");
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a", b"b"]);
+        bench.write("u.active", "false");
+        bench.push("q", &[b"e"]);
+        bench.write("q.reset", "");
+        assert_eq!(bench.read("q.length"), "0");
+        assert!(bench.try_write("q.capacity", "many").is_err());
+    }
+
+    #[test]
+    fn a_source_that_listens_loses_nothing_to_a_full_queue() {
+        let text = "i :: InfiniteSource(LIMIT 100) -> q :: Queue(3) -> u :: Unqueue(ACTIVE false)
+            -> out :: Collect";
+        for make in [Bench::new, Bench::strict] {
+            let mut bench = make(crate::CLASSES, text);
+            bench.run();
+            assert_eq!(bench.read("i.count"), "3");
+            bench.write("u.active", "true");
+            bench.run();
+            assert_eq!(bench.take("out").len(), 100);
+            assert_eq!(bench.read("q.drops"), "0");
+        }
+    }
+
+    #[test]
+    fn a_source_into_a_simple_queue_goes_on_and_loses() {
+        let text = "i :: InfiniteSource(LIMIT 100) -> q :: SimpleQueue(3) -> Unqueue(ACTIVE false)
+            -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        assert_eq!(bench.read("q.drops"), "97");
     }
 }

@@ -4,29 +4,51 @@
 //! InfiniteSource(LIMIT 3) -> Queue -> Unqueue -> Discard;
 //! ```
 //!
-//! Arguments:
-//!
-//! - `BURST`: packets asked for at a time. Default 32.
+//! Unqueue sleeps while no packets wait upstream.
 //!
 //! Keyword arguments:
 //!
 //! - `ACTIVE`: if false, asks for nothing. Default true.
+//! - `LIMIT`: number of packets asked for; negative = no limit, the default.
+//! - `BURST`: packets asked for at a time; negative = until nothing comes. Default 1 where packets go one
+//!   by one (`ashlar click`), else 32.
 //! - `CORES`: the workers on which it runs.
 
 use crate::prelude::*;
-use engine::units::Cores;
+use engine::units::{self, Cores};
 
-pub(super) struct Config {
-    burst: usize,
+/// The most packets of one run where `BURST` says "all".
+const ALL: usize = 4096;
+
+pub(crate) struct Config {
     active: bool,
+    limit: i64,
+    burst: Option<i64>,
     cores: Option<Cores>,
 }
 
-pub(super) struct Unqueue {
-    burst: usize,
+pub(crate) struct Unqueue {
     active: bool,
-    notified: bool,
+    limit: i64,
+    burst: Option<i64>,
     count: u64,
+}
+
+impl Unqueue {
+    /// Packets to ask for now.
+    fn wanted(&self, cx: &Cx) -> usize {
+        let burst = match self.burst {
+            None => cx.burst(),
+            Some(n) => usize::try_from(n).unwrap_or(ALL),
+        };
+        match u64::try_from(self.limit) {
+            Err(_) => burst,
+            Ok(limit) => {
+                let left = usize::try_from(limit.saturating_sub(self.count));
+                burst.min(left.unwrap_or(usize::MAX))
+            }
+        }
+    }
 }
 
 impl Element for Unqueue {
@@ -39,35 +61,33 @@ impl Element for Unqueue {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            burst: args.optional("BURST", 32, "packets asked for at a time"),
             active: args.key("ACTIVE", true, "if false, asks for nothing"),
+            limit: args.key("LIMIT", -1, "number of packets; negative = no limit"),
+            burst: args.maybe("BURST", "packets asked for at a time; negative = all"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> Unqueue {
+    fn new(config: &Arc<Config>, _: &Init) -> Unqueue {
         Unqueue {
-            burst: config.burst,
             active: config.active,
-            notified: init.notified,
+            limit: config.limit,
+            burst: config.burst,
             count: 0,
         }
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.active {
+        let wanted = self.wanted(cx);
+        if !self.active || wanted == 0 {
             return Did::Sleep;
         }
         let mut batch = cx.spare();
-        let n = cx.pull(0, self.burst, &mut batch);
+        let n = cx.pull(0, wanted, &mut batch);
         self.count += n as u64;
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        match n {
-            0 if self.notified => Did::Sleep,
-            0 => Did::Nothing,
-            _ => Did::Work,
-        }
+        if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
     fn take(&mut self, old: Unqueue) {
@@ -83,8 +103,32 @@ impl Element for Unqueue {
 
     const HANDLERS: &'static [Handler<Unqueue>] = &[
         Handler::sum("count", "packets moved", |e| e.count),
+        Handler::set(
+            "reset",
+            "counts from zero again, up to LIMIT",
+            |e, _, cx| {
+                e.count = 0;
+                cx.wake_self();
+                Ok(())
+            },
+        ),
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.active = engine::units::parse(value)?;
+            e.active = units::parse(value)?;
+            cx.wake_self();
+            Ok(())
+        }),
+        Handler::text("limit", "see LIMIT", |e, _| Ok(e.limit.to_string())),
+        Handler::set("limit", "see LIMIT", |e, value, cx| {
+            e.limit = units::parse(value)?;
+            cx.wake_self();
+            Ok(())
+        }),
+        Handler::text("burst", "see BURST", |e, _| {
+            Ok(e.burst.unwrap_or(1).to_string())
+        }),
+        Handler::set("burst", "see BURST", |e, value, cx| {
+            e.burst = Some(units::parse(value)?);
             cx.wake_self();
             Ok(())
         }),
@@ -107,5 +151,28 @@ mod tests {
         bench.write("u.active", "true");
         bench.run();
         assert_eq!(bench.take("out"), [b"a"]);
+        assert_eq!(bench.read("u.active"), "true");
+    }
+
+    #[test]
+    fn the_limit_holds_until_it_is_raised_or_the_count_reset() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "q :: Queue -> u :: Unqueue(LIMIT 2, BURST 5) -> out :: Collect",
+        );
+        bench.push("q", &[b"a", b"b", b"c", b"d", b"e", b"f"]);
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a", b"b"]);
+        bench.write("u.limit", "3");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"c"]);
+        bench.write("u.reset", "");
+        bench.write("u.burst", "-1");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"d", b"e", b"f"]);
+        assert_eq!(
+            (bench.read("u.burst"), bench.read("u.limit")),
+            ("-1".into(), "3".into())
+        );
     }
 }

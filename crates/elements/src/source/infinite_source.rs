@@ -4,9 +4,12 @@
 //! InfiniteSource(DATA \<00 01 02>, LIMIT 10, BURST 5) -> Discard;
 //! ```
 //!
+//! Packets are pushed as fast as the graph takes them; while every Queue they lead to is full,
+//! InfiniteSource sleeps. With a pull output it makes packets when it is asked.
+//!
 //! Arguments:
 //!
-//! - `DATA`: bytes of each packet. Default is a text of 64 bytes.
+//! - `DATA`: bytes of each packet. Default is a text of 69 bytes.
 //! - `LIMIT`: number of packets; negative = no limit, the default.
 //! - `BURST`: packets made at a time. Default 1.
 //! - `ACTIVE`: if false, makes none. Default true.
@@ -14,116 +17,239 @@
 //! Keyword arguments:
 //!
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
+//! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `CORES`: the workers on which it runs. Default 0.
 
+use super::template::{Template, left};
 use crate::prelude::*;
-use engine::units::Bytes;
+use engine::units::{self, Cores};
+use std::marker::PhantomData;
 
-const DEFAULT_DATA: &[u8; 64] = b"Ashlar makes one router of many cores and servers. Random bytes!";
+/// The most packets of one run.
+const BURST_MAX: usize = 4096;
 
-pub(super) struct Config {
-    data: Vec<u8>,
-    limit: Option<u64>,
-    burst: usize,
-    active: bool,
-    stop: bool,
+/// A class that makes packets whenever it may.
+pub(crate) trait Kind: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Whether every packet has other, random bytes.
+    const RANDOM: bool;
 }
 
-pub(super) struct InfiniteSource {
-    config: Arc<Config>,
+/// The same packet again and again.
+pub(crate) struct Same;
+
+impl Kind for Same {
+    const CLASS: &'static str = "InfiniteSource";
+    const MANUAL: &'static str = manual!();
+    const RANDOM: bool = false;
+}
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    template: Template,
+    limit: i64,
+    burst: usize,
     active: bool,
+}
+
+pub(crate) struct Config {
+    settings: Settings,
+    stop: bool,
+    timestamp: bool,
+    cores: Option<Cores>,
+}
+
+pub(crate) struct InfiniteSource<K = Same> {
+    kind: PhantomData<K>,
+    config: Arc<Config>,
+    settings: Settings,
     count: u64,
 }
 
-impl Element for InfiniteSource {
-    const CLASS: &'static str = "InfiniteSource";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
-    const RUNS: Runs = Runs::AsTask;
+impl<K: Kind> InfiniteSource<K> {
+    /// Makes up to `n` packets; returns how many.
+    fn make(&mut self, n: usize, into: &mut Batch, cx: &mut Cx) -> usize {
+        for made in 0..n {
+            let Some(mut packet) = self.settings.template.packet() else {
+                return made;
+            };
+            if K::RANDOM {
+                for chunk in packet.data_mut().chunks_mut(4) {
+                    chunk.copy_from_slice(&cx.random().to_ne_bytes()[..chunk.len()]);
+                }
+            }
+            if self.config.timestamp {
+                packet.cold_mut().timestamp = cx.timestamp();
+            }
+            self.count += 1;
+            into.push(packet);
+        }
+        n
+    }
+
+    fn left(&self) -> usize {
+        left(self.settings.limit, self.count)
+    }
+
+    /// What happens when the limit is reached.
+    fn over(&mut self, cx: &mut Cx) {
+        if self.config.stop {
+            cx.stop();
+        }
+    }
+
+    /// A setting has changed: there may be packets to make.
+    fn changed(&self, cx: &mut Cx) {
+        cx.wake_self();
+        if self.settings.active && self.left() > 0 {
+            cx.wake_pullers();
+        }
+    }
+}
+
+impl<K: Kind> Element for InfiniteSource<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
+    const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
+    const RUNS: Runs = Runs::AsTaskIfPush;
+    const NOTIFIES: bool = true;
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let data = args
-            .optional("DATA", Bytes(DEFAULT_DATA.to_vec()), "bytes of each packet")
-            .0;
-        let limit: i64 = args.optional("LIMIT", -1, "number of packets; negative = no limit");
+        let data = if K::RANDOM {
+            vec![
+                0;
+                args.required::<u16>("LENGTH", "length of each packet")
+                    .into()
+            ]
+        } else {
+            Template::data(args)
+        };
+        let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
         let burst = args.optional("BURST", 1, "packets made at a time");
         let active = args.optional("ACTIVE", true, "if false, makes none");
-        let length: Option<usize> = args.key_maybe("LENGTH", "length of each packet");
-        let stop = args.key("STOP", false, "whether to stop the router at the limit");
-        let length = length.unwrap_or(data.len());
-        if length > 65_000 {
-            args.error_in_whole(
-                format!("packets of {length} bytes cannot be made"),
-                "the longest have 65000 bytes",
-            );
-        }
-        let data = data
-            .iter()
-            .copied()
-            .cycle()
-            .take(length.min(65_000))
-            .collect();
+        let template = if K::RANDOM {
+            Template::whole(args, data)
+        } else {
+            Template::parse(args, data)
+        };
         Config {
-            data,
-            limit: u64::try_from(limit).ok(),
-            burst,
-            active,
-            stop,
+            settings: Settings {
+                template,
+                limit,
+                burst,
+                active,
+            },
+            stop: args.key("STOP", false, "whether to stop the router at the limit"),
+            timestamp: args.key("TIMESTAMP", true, "whether packets get a timestamp"),
+            cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> InfiniteSource {
+    fn new(config: &Arc<Config>, _: &Init) -> InfiniteSource<K> {
         InfiniteSource {
-            active: config.active,
+            kind: PhantomData,
+            settings: config.settings.clone(),
             config: Arc::clone(config),
             count: 0,
         }
     }
 
+    fn start(&mut self, cx: &mut Cx) {
+        if self.settings.active && self.left() > 0 {
+            cx.wake_pullers();
+        }
+    }
+
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.active {
+        if !self.settings.active || !cx.has_room(0) {
             return Did::Sleep;
         }
-        let left = self
-            .config
-            .limit
-            .map_or(u64::MAX, |limit| limit.saturating_sub(self.count));
-        if left == 0 {
-            if self.config.stop {
-                cx.stop();
-            }
+        let n = self.settings.burst.clamp(1, BURST_MAX).min(self.left());
+        if n == 0 {
+            self.over(cx);
             return Did::End;
         }
         let mut batch = cx.spare();
-        let n = self
-            .config
-            .burst
-            .max(1)
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
-        batch.extend((0..n).map_while(|_| Packet::from_bytes(&self.config.data)));
-        let made = batch.len();
-        self.count += made as u64;
+        let made = self.make(n, &mut batch, cx);
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
         if made > 0 { Did::Work } else { Did::Nothing }
     }
 
-    fn take(&mut self, old: InfiniteSource) {
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        if !self.settings.active || self.left() == 0 {
+            cx.note_empty();
+            if self.settings.active {
+                self.over(cx);
+            }
+            return;
+        }
+        let n = max.min(self.left());
+        self.make(n, into, cx);
+    }
+
+    fn take(&mut self, old: InfiniteSource<K>) {
         self.count = old.count;
     }
 
-    const HANDLERS: &'static [Handler<InfiniteSource>] = &[
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            ..Placement::default()
+        }
+    }
+
+    const HANDLERS: &'static [Handler<InfiniteSource<K>>] = &[
         Handler::sum("count", "packets made", |e| e.count),
-        Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.active = engine::units::parse(value)?;
-            cx.wake_self();
+        Handler::set(
+            "reset",
+            "counts from zero again, up to LIMIT",
+            |e, _, cx| {
+                e.count = 0;
+                e.changed(cx);
+                Ok(())
+            },
+        ),
+        Handler::text("data", "see DATA", |e, _| {
+            Ok(e.settings.template.show_data())
+        }),
+        Handler::set("data", "see DATA", |e, value, _| {
+            e.settings.template.set_data(value)
+        }),
+        Handler::text("length", "see LENGTH", |e, _| {
+            Ok(e.settings.template.show_length())
+        }),
+        Handler::set("length", "see LENGTH", |e, value, _| {
+            e.settings.template.set_length(value)
+        }),
+        Handler::text("limit", "see LIMIT", |e, _| {
+            Ok(e.settings.limit.to_string())
+        }),
+        Handler::set("limit", "see LIMIT", |e, value, cx| {
+            e.settings.limit = units::parse(value)?;
+            e.changed(cx);
             Ok(())
         }),
-        Handler::set("reset", "counts from zero again", |e, _, cx| {
-            e.count = 0;
-            cx.wake_self();
+        Handler::text("burst", "see BURST", |e, _| {
+            Ok(e.settings.burst.to_string())
+        }),
+        Handler::set("burst", "see BURST", |e, value, cx| {
+            e.settings.burst = units::parse(value)?;
+            e.changed(cx);
+            Ok(())
+        }),
+        Handler::text("active", "see ACTIVE", |e, _| {
+            Ok(e.settings.active.to_string())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            e.settings.active = units::parse(value)?;
+            e.changed(cx);
             Ok(())
         }),
     ];
@@ -142,5 +268,58 @@ mod tests {
         bench.run();
         assert_eq!(bench.take("out"), [b"aba"; 5]);
         assert_eq!(bench.read("s.count"), "5");
+    }
+
+    #[test]
+    fn settings_change_at_run_time() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "s :: InfiniteSource(DATA ab, LIMIT 2, ACTIVE false) -> out :: Collect",
+        );
+        bench.run();
+        assert!(bench.take("out").is_empty());
+        bench.write("s.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"ab"; 2]);
+        bench.write("s.data", "xyz");
+        bench.write("s.length", "2");
+        bench.write("s.reset", "");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"xy"; 2]);
+        bench.write("s.limit", "3");
+        bench.run();
+        assert_eq!(bench.take("out").len(), 1);
+        assert_eq!(
+            (bench.read("s.data"), bench.read("s.length")),
+            ("xyz".into(), "2".into())
+        );
+        assert!(bench.try_write("s.length", "100000").is_err());
+    }
+
+    #[test]
+    fn asked_for_packets_it_gives_them_up_to_the_limit() {
+        let text = "s :: InfiniteSource(LIMIT 4, STOP true) -> d :: Discard(BURST 1);
+            Idle -> q :: Queue -> d2 :: Discard";
+        for make in [Bench::new, Bench::strict] {
+            let mut bench = make(
+                crate::CLASSES,
+                &text.replace("-> d ::", "-> Null -> u :: Unqueue -> d ::"),
+            );
+            bench.run();
+            assert_eq!(bench.read("d.count"), "4");
+            assert!(bench.graph().stopped());
+        }
+    }
+
+    #[test]
+    fn random_packets_differ() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "s :: RandomSource(10, LIMIT 2) -> out :: Collect",
+        );
+        bench.run();
+        let packets = bench.take("out");
+        assert!(packets.len() == 2 && packets[0] != packets[1]);
+        assert!(packets.iter().all(|p| p.len() == 10));
     }
 }

@@ -1,6 +1,17 @@
 mod infinite_source;
+mod random_source;
+mod rated_source;
+mod template;
+mod timed_sink;
+mod timed_source;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<infinite_source::InfiniteSource>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<infinite_source::InfiniteSource>(),
+    Class::of::<random_source::RandomSource>(),
+    Class::of::<rated_source::RatedSource>(),
+    Class::of::<timed_sink::TimedSink>(),
+    Class::of::<timed_source::TimedSource>(),
+];

@@ -55,10 +55,8 @@ impl Element for Bypass {
 
     const HANDLERS: &'static [Handler<Bypass>] = &[
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("active", "see ACTIVE", |e, value, cx| {
-            assign(&mut e.active, value)?;
-            cx.wake_pullers();
-            Ok(())
+        Handler::set("active", "see ACTIVE", |e, value, _| {
+            assign(&mut e.active, value)
         }),
     ];
 }

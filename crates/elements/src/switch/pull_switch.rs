@@ -21,6 +21,7 @@ impl Element for PullSwitch {
     const CLASS: &'static str = "PullSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const NOTIFIES: bool = true;
 
     type Config = i32;
 
@@ -32,9 +33,17 @@ impl Element for PullSwitch {
         PullSwitch(Choice::new(**input, init.inputs))
     }
 
+    fn start(&mut self, cx: &mut Cx) {
+        if self.0.port().is_some() {
+            cx.wake_pullers();
+        }
+    }
+
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        if let Some(input) = self.0.port() {
-            cx.pull(input, max, into);
+        let input = self.0.port();
+        let came = input.map_or(0, |input| cx.pull(input, max, into));
+        if came == 0 && !input.is_some_and(|input| cx.input_active(input)) {
+            cx.note_empty();
         }
     }
 
@@ -42,7 +51,11 @@ impl Element for PullSwitch {
         Handler::text("switch", "the input", |e, _| e.0.show()),
         Handler::set("switch", "changes the input", |e, value, cx| {
             e.0.set(value)?;
-            cx.wake_pullers();
+            if e.0.port().is_some_and(|input| cx.input_active(input)) {
+                cx.wake_pullers();
+            } else {
+                cx.note_empty();
+            }
             Ok(())
         }),
     ];

@@ -31,15 +31,13 @@ macro_rules! handlers {
                 Handler::text($name, "whether packets pass here", |e, _| {
                     Ok(e.active[$pair].to_string())
                 }),
-                Handler::set($name, "whether packets pass here", |e, value, cx| {
+                Handler::set($name, "whether packets pass here", |e, value, _| {
                     assign(&mut e.active[$pair], value)?;
-                    cx.wake_pullers();
                     Ok(())
                 }),
             )*
-            Handler::set("reset", "makes all pairs active", |e, _, cx| {
+            Handler::set("reset", "makes all pairs active", |e, _, _| {
                 e.active = [true; PAIRS_MAX];
-                cx.wake_pullers();
                 Ok(())
             }),
         ]

@@ -59,6 +59,16 @@ pub(crate) fn wake(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
     }
 }
 
+/// As [`wake`], for an element's own task: it may also go on after it has ended.
+pub(crate) fn revive(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
+    for task in tasks.iter_mut().filter(|t| t.node == node) {
+        if task.state == TaskState::Ended {
+            task.state = TaskState::Asleep;
+        }
+    }
+    wake(tasks, schedule, node);
+}
+
 impl Graph {
     /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
     /// moved.
@@ -128,6 +138,7 @@ impl Graph {
 
     /// When the next timer is due.
     pub fn next_timer(&mut self) -> Option<Time> {
+        self.start();
         while let Some(&Reverse((at, node))) = self.core.timers.peek() {
             if self.core.timer_at[node as usize] == Some(at) {
                 return Some(at);

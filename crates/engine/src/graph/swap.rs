@@ -27,6 +27,8 @@ impl Graph {
                 continue;
             }
             next.core.stats[index].take(&core.stats[was]);
+            next.core.notes.packets[index] = core.notes.packets[was];
+            next.core.notes.room[index] = core.notes.room[was];
             if next.nodes[index].is_none() {
                 continue;
             }

@@ -13,6 +13,7 @@ use crate::args::{ArgInfo, Args, Names};
 use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Ports, Runs};
 use crate::near::nearest;
+use crate::notify::Signal;
 use crate::placement::Device;
 use crate::port::{PortDirectory, PortRequest};
 use lang::{Config, Diagnostic, Router, Span};
@@ -119,16 +120,25 @@ pub struct PlanElement {
     pub pullers: Vec<usize>,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
-    /// Whether everything that it pulls from tells it when packets wait.
-    pub notified: bool,
-    /// Tasks that pull from it, by element.
+    /// What says whether packets wait behind each input.
+    pub signals: Vec<Signal>,
+    /// What says whether there is room behind each output.
+    pub rooms: Vec<Signal>,
+    /// Elements that want to know when packets wait here.
     pub listeners: Vec<usize>,
+    /// Elements that want to know when there is room here.
+    pub fillers: Vec<usize>,
 }
 
 impl PlanElement {
     /// Whether input 0 is pull.
     pub fn input_pull(&self) -> bool {
         self.inputs.first().copied().unwrap_or(false)
+    }
+
+    /// Whether output 0 is pull.
+    pub fn output_pull(&self) -> bool {
+        self.outputs.first().copied().unwrap_or(false)
     }
 
     /// The device that it receives from or sends to.
@@ -162,7 +172,6 @@ impl PlanElement {
             && self.pushers == before.pushers
             && self.pullers == before.pullers
             && self.queues == before.queues
-            && self.notified == before.notified
     }
 }
 
@@ -298,8 +307,10 @@ pub fn make(
             pushers: Vec::new(),
             pullers: Vec::new(),
             queues: Vec::new(),
-            notified: false,
+            signals: Vec::new(),
+            rooms: Vec::new(),
             listeners: Vec::new(),
+            fillers: Vec::new(),
         });
     let mut plan = Plan {
         elements: elements.collect(),
@@ -322,6 +333,7 @@ pub fn make(
             .collect(),
     };
     placement::place(&mut plan, router, options, &mut errors);
+    crate::notify::connect(&mut plan);
     let fine = !errors.iter().any(Diagnostic::is_error);
     (fine.then(|| Arc::new(plan)), errors)
 }

@@ -17,13 +17,12 @@ pub(super) fn place(
     errors: &mut Vec<Diagnostic>,
 ) {
     for element in &mut plan.elements {
-        if element.runs == Runs::AsTaskIfPull {
-            element.runs = if element.input_pull() {
-                Runs::AsTask
-            } else {
-                Runs::OnPackets
-            };
-        }
+        let task = match element.runs {
+            Runs::AsTaskIfPull => element.input_pull(),
+            Runs::AsTaskIfPush => !element.output_pull(),
+            runs => runs == Runs::AsTask,
+        };
+        element.runs = if task { Runs::AsTask } else { Runs::OnPackets };
     }
     let mut asked = asked(plan, router, options, errors);
     if options.as_click {
@@ -34,19 +33,20 @@ pub(super) fn place(
     }
     let infos = probe(&asked, router, options, errors);
     let mut fixed = fixed(plan, &asked, &infos, router, errors);
-    let leaves: Vec<Vec<usize>> = (0..plan.elements.len())
-        .map(|i| queues_upstream(plan, i))
+    let upstream: Vec<Upstream> = (0..plan.elements.len())
+        .map(|i| upstream(plan, i))
         .collect();
-    let mut active = spread(plan, &fixed, &leaves);
+    let mut active = spread(plan, &fixed, &upstream);
     // A sender with fewer transmit queues than cores that reach it gets one owner instead.
     for i in pullers(plan) {
         let room = transmit_room(&asked[i], &infos);
-        if fixed[i].is_none() && (active[i].len() > room || !can_be_cloned(plan, i, &leaves[i])) {
-            fixed[i] = Some(Workers::from([i % plan.workers]));
+        let up = &upstream[i];
+        if fixed[i].is_none() && (active[i].len() > room || !can_be_cloned(plan, i, up)) {
+            fixed[i] = Some(Workers::from([owner(plan, i, up, &active)]));
         }
     }
-    active = spread(plan, &fixed, &leaves);
-    store(plan, &active, &leaves);
+    active = spread(plan, &fixed, &upstream);
+    store(plan, &active);
     if !options.as_click {
         for element in &mut plan.elements {
             element.home = home(element);
@@ -206,15 +206,24 @@ fn pullers(plan: &Plan) -> Vec<usize> {
     (0..plan.elements.len()).filter(pulls).collect()
 }
 
-/// Elements with packets to pull that a puller reaches through pull connections.
-fn queues_upstream(plan: &Plan, puller: usize) -> Vec<usize> {
+/// What a puller reaches through pull connections.
+struct Upstream {
+    /// Elements with packets to pull.
+    leaves: Vec<usize>,
+    /// Whether there is one that cannot be copied.
+    single: bool,
+}
+
+fn upstream(plan: &Plan, puller: usize) -> Upstream {
     let mut found = BTreeSet::new();
     let mut seen = BTreeSet::from([puller]);
     let mut to_do = vec![puller];
+    let mut single = false;
     while let Some(element) = to_do.pop() {
         for edge in plan.edges.iter().filter(|e| e.pull && e.to.0 == element) {
             let up = edge.from.0;
             if seen.insert(up) {
+                single |= plan.elements[up].class.copies == Copies::One;
                 let inputs = &plan.elements[up].inputs;
                 if inputs.is_empty() || inputs.iter().any(|&pull| !pull) {
                     found.insert(up);
@@ -223,21 +232,35 @@ fn queues_upstream(plan: &Plan, puller: usize) -> Vec<usize> {
             }
         }
     }
-    found.into_iter().collect()
+    Upstream {
+        leaves: found.into_iter().collect(),
+        single,
+    }
 }
 
 /// Whether each core may have its own copy of a puller and its queue: there is one queue, and
 /// nothing in between keeps an order over several cores.
-fn can_be_cloned(plan: &Plan, puller: usize, leaves: &[usize]) -> bool {
-    leaves.len() == 1
+fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
+    upstream.leaves.len() == 1
+        && !upstream.single
         && plan.elements[puller].class.copies == Copies::PerCore
-        && plan.elements[leaves[0]].class.copies == Copies::PerCore
         && plan
             .edges
             .iter()
-            .filter(|e| e.pull && e.from.0 == leaves[0])
+            .filter(|e| e.pull && e.from.0 == upstream.leaves[0])
             .count()
             == 1
+}
+
+/// The one worker of a puller that cannot be cloned: that which fills a queue whose ends must meet,
+/// else pullers are dealt out.
+fn owner(plan: &Plan, puller: usize, upstream: &Upstream, active: &[Workers]) -> usize {
+    let mut tied = upstream
+        .leaves
+        .iter()
+        .filter(|&&q| plan.elements[q].class.copies == Copies::One);
+    tied.find_map(|&q| active[q].first().copied())
+        .unwrap_or(puller % plan.workers)
 }
 
 fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> usize {
@@ -249,7 +272,7 @@ fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> u
 
 /// Workers on which every element is active: along push connections from where packets start, and
 /// up pull connections from where they are asked for.
-fn spread(plan: &Plan, fixed: &[Option<Workers>], leaves: &[Vec<usize>]) -> Vec<Workers> {
+fn spread(plan: &Plan, fixed: &[Option<Workers>], upstream: &[Upstream]) -> Vec<Workers> {
     let n = plan.elements.len();
     let mut active: Vec<Workers> = fixed
         .iter()
@@ -279,7 +302,8 @@ fn spread(plan: &Plan, fixed: &[Option<Workers>], leaves: &[Vec<usize>]) -> Vec<
             }
         }
         for &puller in cloned.iter().filter(|&&p| fixed[p].is_none()) {
-            let more: Vec<usize> = leaves[puller]
+            let more: Vec<usize> = upstream[puller]
+                .leaves
                 .iter()
                 .flat_map(|&q| pushers[q].iter().copied())
                 .collect();
@@ -294,7 +318,7 @@ fn spread(plan: &Plan, fixed: &[Option<Workers>], leaves: &[Vec<usize>]) -> Vec<
     }
 }
 
-fn store(plan: &mut Plan, active: &[Workers], leaves: &[Vec<usize>]) {
+fn store(plan: &mut Plan, active: &[Workers]) {
     let mut pushers = vec![Workers::new(); plan.elements.len()];
     let mut pullers_of = vec![Workers::new(); plan.elements.len()];
     for edge in &plan.edges {
@@ -313,23 +337,6 @@ fn store(plan: &mut Plan, active: &[Workers], leaves: &[Vec<usize>]) {
             &pullers_of[i]
         };
         element.pullers = pulls.iter().copied().collect();
-    }
-    for puller in pullers(plan) {
-        let local = |&q: &usize| {
-            let queue = &plan.elements[q];
-            queue.class.notifies
-                && queue
-                    .pushers
-                    .iter()
-                    .all(|w| plan.elements[puller].workers.contains(w))
-                && (queue.pullers.len() > 1
-                    || queue.pushers.iter().all(|w| queue.pullers.contains(w)))
-        };
-        let notified = !leaves[puller].is_empty() && leaves[puller].iter().all(local);
-        plan.elements[puller].notified = notified;
-        for &queue in &leaves[puller] {
-            plan.elements[queue].listeners.push(puller);
-        }
     }
 }
 

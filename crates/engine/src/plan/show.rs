@@ -1,7 +1,7 @@
 //! A plan as text: what `ashlar plan` prints.
 
-use super::Plan;
-use crate::element::Runs;
+use super::{Plan, PlanElement};
+use crate::element::{Copies, Runs};
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -17,8 +17,8 @@ impl fmt::Display for Plan {
         for worker in 0..self.workers {
             let here = self.elements.iter().filter(|e| e.workers.contains(&worker));
             writeln!(f, "worker {worker}: {} elements", here.clone().count())?;
-            for element in
-                here.filter(|e| e.runs == Runs::AsTask || !e.queues_of(worker).is_empty())
+            for element in here
+                .filter(|e| e.runs == Runs::AsTask || e.single() || !e.queues_of(worker).is_empty())
             {
                 let queues = element.queues_of(worker);
                 write!(f, "  {} :: {}", element.name, element.class.name)?;
@@ -26,15 +26,13 @@ impl fmt::Display for Plan {
                     let list: Vec<String> = queues.iter().map(usize::to_string).collect();
                     write!(f, ", queue {}", list.join(", "))?;
                 }
-                writeln!(
-                    f,
-                    "{}",
-                    if element.runs == Runs::AsTask {
-                        ", task"
-                    } else {
-                        ""
-                    }
-                )?;
+                let task = if element.runs == Runs::AsTask {
+                    ", task"
+                } else {
+                    ""
+                };
+                let single = if element.single() { ", not copied" } else { "" };
+                writeln!(f, "{task}{single}")?;
             }
         }
         for (name, from, to) in self.crossings() {
@@ -47,6 +45,13 @@ impl fmt::Display for Plan {
             self.elements.len(),
             self.edges.len()
         )
+    }
+}
+
+impl PlanElement {
+    /// Whether it has an owner among several workers: it cannot be copied.
+    fn single(&self) -> bool {
+        self.class.copies == Copies::One
     }
 }
 

@@ -1,0 +1,155 @@
+//! The part of a queue that crosses workers: one ring per worker that fills it from afar.
+
+use crate::prelude::*;
+use engine::port::Slot;
+use engine::ring::{Head, Level, Tail, ring};
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+
+/// Packets taken from one worker's ring before the next one has its turn.
+const TURN: usize = 32;
+
+/// One ring per worker that fills from afar; ends wait here for their owners.
+struct Rings {
+    tails: Vec<Slot<Tail<Packet>>>,
+    heads: Vec<Slot<Head<Packet>>>,
+    levels: Vec<Level>,
+}
+
+/// The rings of a queue, made when the first copy is built and a worker fills from afar.
+#[derive(Default)]
+pub(super) struct Shared(OnceLock<Arc<Rings>>);
+
+impl Shared {
+    fn rings(&self, workers: usize, capacity: usize) -> &Arc<Rings> {
+        self.0.get_or_init(|| {
+            let mut rings = Rings {
+                tails: Vec::new(),
+                heads: Vec::new(),
+                levels: Vec::new(),
+            };
+            for _ in 0..workers {
+                let (tail, head) = ring(capacity.max(1));
+                rings.levels.push(head.level().clone());
+                rings.tails.push(Slot::new(tail));
+                rings.heads.push(Slot::new(head));
+            }
+            Arc::new(rings)
+        })
+    }
+
+    /// Hot swap: keeps the rings that are there.
+    pub(super) fn inherit(&mut self, old: &Shared) {
+        if let Some(rings) = old.0.get() {
+            self.0 = OnceLock::from(Arc::clone(rings));
+        }
+    }
+}
+
+/// Ends of rings to and from other workers.
+pub(super) struct Far {
+    worker: usize,
+    puller: usize,
+    rings: Arc<Rings>,
+    tail: Option<Tail<Packet>>,
+    /// Workers that fill from afar, with their rings' heads once those are here.
+    heads: Vec<(usize, Option<Head<Packet>>)>,
+    /// Whose turn it is: 0 = our own packets, then `heads`.
+    turn: usize,
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        if let Some(tail) = self.tail.take() {
+            self.rings.tails[self.worker].give(tail);
+        }
+        for (worker, head) in &mut self.heads {
+            if let Some(head) = head.take() {
+                self.rings.heads[*worker].give(head);
+            }
+        }
+    }
+}
+
+impl Far {
+    /// The ends for one worker; `None` if all packets stay on their worker.
+    pub(super) fn new(shared: &Shared, capacity: usize, init: &Init) -> Option<Far> {
+        let &[puller] = init.pullers else { return None };
+        let away: Vec<usize> = init
+            .pushers
+            .iter()
+            .copied()
+            .filter(|&w| w != puller)
+            .collect();
+        let known = shared.0.get();
+        if away.is_empty() && known.is_none() {
+            return None;
+        }
+        let rings = Arc::clone(shared.rings(init.workers, capacity));
+        let heads = if init.worker == puller {
+            (0..init.workers).map(|w| (w, None)).collect()
+        } else {
+            Vec::new()
+        };
+        Some(Far {
+            worker: init.worker,
+            puller,
+            rings,
+            tail: None,
+            heads,
+            turn: 0,
+        })
+    }
+
+    /// The worker that empties the queue.
+    pub(super) fn puller(&self) -> usize {
+        self.puller
+    }
+
+    /// Whether this worker empties the queue.
+    pub(super) fn at_home(&self) -> bool {
+        self.puller == self.worker
+    }
+
+    /// Packets in all rings.
+    pub(super) fn length(&self) -> usize {
+        self.rings.levels.iter().map(Level::len).sum()
+    }
+
+    /// Moves packets from `batch` into the ring to the puller; what does not fit stays.
+    pub(super) fn push(&mut self, batch: &mut Batch, room: usize) {
+        if self.tail.is_none() {
+            self.tail = self.rings.tails[self.worker].take();
+        }
+        if let Some(tail) = &mut self.tail {
+            let wanted = batch.len().min(room);
+            let fits = wanted.min(tail.capacity() - tail.len());
+            let mut packets = batch.drain_front(fits);
+            tail.push_from(fits, &mut packets);
+        }
+    }
+
+    /// Takes up to `max` packets from the rings and from our own, a turn from each.
+    pub(super) fn pull(&mut self, max: usize, local: &mut VecDeque<Packet>, into: &mut Batch) {
+        let mut left = max;
+        let mut empty = 0;
+        while left > 0 && empty <= self.heads.len() {
+            let n = left.min(TURN);
+            let got = if self.turn == 0 {
+                let n = n.min(local.len());
+                into.extend(local.drain(..n));
+                n
+            } else {
+                let (worker, head) = &mut self.heads[self.turn - 1];
+                if head.is_none() {
+                    *head = self.rings.heads[*worker].take();
+                }
+                head.as_mut()
+                    .map_or(0, |head| head.pop_each(n, |p| into.push(p)))
+            };
+            left -= got;
+            empty = if got == 0 { empty + 1 } else { 0 };
+            self.turn = (self.turn + 1) % (self.heads.len() + 1);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! Holds packets, first in, first out, for many workers that fill and one that empties it.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> MSQueue(100) -> Discard;
+//! ```
+//!
+//! An older Click class; the same as Queue here.
+//!
+//! Arguments:
+//!
+//! - `CAPACITY`: packets. Default 1000.
+
+use super::kind::Kind;
+use super::queue::Queue;
+use engine::manual;
+
+/// Names the class.
+pub(crate) struct Is;
+
+pub(crate) type MSQueue = Queue<Is>;
+
+impl Kind for Is {
+    const CLASS: &'static str = "MSQueue";
+    const MANUAL: &'static str = manual!();
+}

@@ -1,0 +1,26 @@
+//! Holds packets, first in, first out, and wakes those who pull when there are some.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> NotifierQueue(100) -> Discard;
+//! ```
+//!
+//! As Queue, but sources do not hear that it is full.
+//!
+//! Arguments:
+//!
+//! - `CAPACITY`: packets. Default 1000.
+
+use super::kind::{Kind, Notes};
+use super::queue::Queue;
+use engine::manual;
+
+/// Names the class.
+pub(crate) struct Is;
+
+pub(crate) type NotifierQueue = Queue<Is>;
+
+impl Kind for Is {
+    const CLASS: &'static str = "NotifierQueue";
+    const MANUAL: &'static str = manual!();
+    const NOTES: Notes = Notes::Packets;
+}

@@ -1,0 +1,135 @@
+//! Queues that also touch their other end: they drop from the front, or let packets in there. Both ends
+//! must be on one worker.
+
+use super::queue::PATIENCE;
+use crate::prelude::*;
+use engine::units;
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+
+const FULL: usize = 0;
+const RESET: usize = 1;
+
+/// What happens to a packet that arrives.
+pub(crate) trait Policy: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Inputs and outputs.
+    const PORTS: Ports;
+
+    /// Puts a packet in and gives back the one that has no room, if there is one.
+    fn put(
+        held: &mut VecDeque<Packet>,
+        capacity: usize,
+        input: usize,
+        packet: Packet,
+    ) -> Option<Packet>;
+}
+
+pub(crate) struct TwoEnded<P> {
+    policy: PhantomData<P>,
+    held: VecDeque<Packet>,
+    capacity: usize,
+    highest: usize,
+    dropped: u64,
+    patience: u32,
+}
+
+impl<P: Policy> TwoEnded<P> {
+    fn overflow(&mut self, packet: Packet, cx: &mut Cx) {
+        self.dropped += 1;
+        cx.send(packet, Verdict::reject(FULL as u8, 1));
+    }
+}
+
+impl<P: Policy> Element for TwoEnded<P> {
+    const CLASS: &'static str = P::CLASS;
+    const MANUAL: &'static str = P::MANUAL;
+    const PORTS: Ports = P::PORTS;
+    const DROPS: &'static [&'static str] = &["full", "reset"];
+    const COPIES: Copies = Copies::One;
+    const NOTIFIES: bool = true;
+
+    type Config = usize;
+
+    fn configure(args: &mut Args) -> usize {
+        args.optional("CAPACITY", 1000, "packets")
+    }
+
+    fn new(config: &Arc<usize>, _: &Init) -> TwoEnded<P> {
+        TwoEnded {
+            policy: PhantomData,
+            held: VecDeque::new(),
+            capacity: **config,
+            highest: 0,
+            dropped: 0,
+            patience: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        if !self.held.is_empty() {
+            cx.wake_pullers();
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            if let Some(late) = P::put(&mut self.held, self.capacity, input, packet) {
+                self.overflow(late, cx);
+            }
+        }
+        self.highest = self.highest.max(self.held.len());
+        self.patience = 0;
+        cx.wake_pullers();
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let n = max.min(self.held.len());
+        into.extend(self.held.drain(..n));
+        self.patience = if n > 0 { 0 } else { self.patience + 1 };
+        if self.patience >= PATIENCE {
+            cx.note_empty();
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn take(&mut self, old: TwoEnded<P>) {
+        (self.highest, self.dropped) = (old.highest, old.dropped);
+        self.held = old.held;
+    }
+
+    const HANDLERS: &'static [Handler<TwoEnded<P>>] = &[
+        Handler::sum("length", "packets held now", |e| e.held.len() as u64),
+        Handler::text("highwater_length", "most packets ever held", |e, _| {
+            Ok(e.highest.to_string())
+        }),
+        Handler::text("capacity", "packets that may be held", |e, _| {
+            Ok(e.capacity.to_string())
+        }),
+        Handler::set("capacity", "packets that may be held", |e, value, cx| {
+            e.capacity = units::parse(value)?;
+            while e.held.len() > e.capacity
+                && let Some(late) = e.held.pop_back()
+            {
+                e.overflow(late, cx);
+            }
+            Ok(())
+        }),
+        Handler::sum("drops", "packets that had no room", |e| e.dropped),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            (e.highest, e.dropped) = (0, 0);
+            Ok(())
+        }),
+        Handler::set("reset", "frees the packets held", |e, _, cx| {
+            let mut held: Batch = e.held.drain(..).collect();
+            cx.drop_batch(&mut held, RESET);
+            Ok(())
+        }),
+    ];
+}

@@ -1,0 +1,4 @@
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[];

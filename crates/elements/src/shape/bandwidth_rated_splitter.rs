@@ -1,0 +1,34 @@
+//! Lets packets pass up to a bandwidth and sends the others out elsewhere.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 30) -> s :: BandwidthRatedSplitter(384kbps) -> Discard;
+//! s[1] -> Discard;
+//! ```
+//!
+//! As RatedSplitter, but bytes count. A packet passes once all earlier bytes have been paid for, however
+//! long it is.
+//!
+//! Arguments:
+//!
+//! - `RATE`: bandwidth.
+//!
+//! Keyword arguments:
+//!
+//! - `BURST_DURATION`: depth of the bucket, as the time in which it fills. Default 20ms.
+//! - `BURST_BYTES`: depth of the bucket in bytes.
+
+use super::rate::Octets;
+use super::rated_splitter::RatedSplitter;
+use super::rated_unqueue::Kind;
+use engine::manual;
+
+/// By bytes.
+pub(crate) struct ByBytes;
+
+pub(crate) type BandwidthRatedSplitter = RatedSplitter<ByBytes>;
+
+impl Kind for ByBytes {
+    const CLASS: &'static str = "BandwidthRatedSplitter";
+    const MANUAL: &'static str = manual!();
+    type Unit = Octets;
+}

@@ -1,0 +1,32 @@
+//! Asks for packets at a steady bandwidth and pushes them on.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> BandwidthRatedUnqueue(384kbps) -> Discard;
+//! ```
+//!
+//! As RatedUnqueue, but bytes count. A packet passes once all earlier bytes have been paid for, however
+//! long it is.
+//!
+//! Arguments:
+//!
+//! - `RATE`: bandwidth.
+//!
+//! Keyword arguments:
+//!
+//! - `BURST_DURATION`: depth of the bucket, as the time in which it fills. Default 20ms.
+//! - `BURST_BYTES`: depth of the bucket in bytes.
+
+use super::rate::Octets;
+use super::rated_unqueue::{Kind, RatedUnqueue};
+use engine::manual;
+
+/// By bytes.
+pub(crate) struct ByBytes;
+
+pub(crate) type BandwidthRatedUnqueue = RatedUnqueue<ByBytes>;
+
+impl Kind for ByBytes {
+    const CLASS: &'static str = "BandwidthRatedUnqueue";
+    const MANUAL: &'static str = manual!();
+    type Unit = Octets;
+}

@@ -1,0 +1,184 @@
+//! What elements with a token bucket share: whether they count packets or bytes, and how a
+//! configuration says how fast and how bursty.
+
+use crate::prelude::*;
+use crate::show;
+use engine::units::{self, Bandwidth};
+use std::time::Duration;
+use tables::tokens::Tokens;
+
+/// The bucket's depth where nothing is said, as a time at full rate.
+const DEFAULT_BURST: Duration = Duration::from_millis(20);
+/// Bytes that a packet may take before they have come: bytes are paid for after the packet, so that
+/// no packet is too long to pass.
+const CREDIT: u64 = 1 << 17;
+
+/// What is counted.
+pub(crate) trait Unit: 'static {
+    /// Bytes, not packets.
+    const BYTES: bool;
+}
+
+/// Counts packets.
+pub(crate) struct Packets;
+
+/// Counts bytes.
+pub(crate) struct Octets;
+
+impl Unit for Packets {
+    const BYTES: bool = false;
+}
+
+impl Unit for Octets {
+    const BYTES: bool = true;
+}
+
+/// A rate as configurations write it: packets or bytes a second.
+pub(crate) fn rate<U: Unit>(args: &mut Args) -> u64 {
+    if U::BYTES {
+        let doc = "bandwidth, such as 384kbps";
+        args.required::<Bandwidth>("RATE", doc).0
+    } else {
+        u64::from(args.required::<u32>("RATE", "packets per second"))
+    }
+}
+
+/// A rate as a handler's value.
+pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<u64, String> {
+    if U::BYTES {
+        units::parse::<Bandwidth>(value).map(|b| b.0)
+    } else {
+        units::parse::<u32>(value).map(u64::from)
+    }
+}
+
+/// A rate as a handler's answer.
+pub(crate) fn show_rate<U: Unit>(rate: u64) -> String {
+    if U::BYTES {
+        show::bandwidth(Bandwidth(rate))
+    } else {
+        rate.to_string()
+    }
+}
+
+/// How much may pass at once.
+#[derive(Clone, Copy, Debug)]
+enum Depth {
+    Time(Duration),
+    Units(u64),
+}
+
+/// The arguments `RATE`, `BURST_DURATION` and `BURST_SIZE` or `BURST_BYTES`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RateConfig {
+    rate: u64,
+    depth: Depth,
+}
+
+impl RateConfig {
+    pub(crate) fn parse<U: Unit>(args: &mut Args) -> RateConfig {
+        let rate = rate::<U>(args);
+        let name = if U::BYTES {
+            "BURST_BYTES"
+        } else {
+            "BURST_SIZE"
+        };
+        let time = args.key_maybe::<Duration>("BURST_DURATION", "the bucket's depth as a time");
+        let units = args.key_maybe::<u32>(name, "the bucket's depth");
+        if time.is_some() && units.is_some() {
+            args.error_in_whole(
+                format!("cannot specify both BURST_DURATION and {name}"),
+                "leave one of them out",
+            );
+        }
+        let time = time.unwrap_or(DEFAULT_BURST);
+        RateConfig {
+            rate,
+            depth: units.map_or(Depth::Time(time), |n| Depth::Units(u64::from(n))),
+        }
+    }
+
+    /// A bucket's rate and capacity.
+    fn size<U: Unit>(&self, rate: u64) -> (u64, u64) {
+        let depth = match self.depth {
+            Depth::Units(n) => n,
+            Depth::Time(time) => {
+                let units = u128::from(rate) * time.as_nanos() / 1_000_000_000;
+                u64::try_from(units).unwrap_or(u64::MAX)
+            }
+        };
+        let credit = if U::BYTES { CREDIT } else { 0 };
+        (rate, depth.saturating_add(credit))
+    }
+}
+
+/// A bucket for packets or bytes, with its configuration.
+pub(crate) struct Bucket<U> {
+    config: RateConfig,
+    rate: u64,
+    tokens: Tokens,
+    unit: std::marker::PhantomData<U>,
+}
+
+impl<U: Unit> Bucket<U> {
+    /// A full bucket.
+    pub(crate) fn new(config: RateConfig) -> Bucket<U> {
+        let (rate, capacity) = config.size::<U>(config.rate);
+        Bucket {
+            config,
+            rate,
+            tokens: Tokens::new(rate, capacity),
+            unit: std::marker::PhantomData,
+        }
+    }
+
+    /// Hot swap: goes on with what was inside.
+    pub(crate) fn take(&mut self, old: Bucket<U>) {
+        let (rate, capacity) = self.config.size::<U>(self.rate);
+        self.tokens = old.tokens;
+        self.tokens.set_rate(rate, capacity);
+    }
+
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
+    pub(crate) fn set_rate(&mut self, rate: u64) {
+        let (rate, capacity) = self.config.size::<U>(rate);
+        self.rate = rate;
+        self.tokens.set_rate(rate, capacity);
+    }
+
+    #[inline]
+    pub(crate) fn refill(&mut self, now: Time) {
+        self.tokens.refill(now.0);
+    }
+
+    /// Tokens that must be inside for a packet to pass.
+    fn least() -> u64 {
+        if U::BYTES { CREDIT } else { 1 }
+    }
+
+    /// Packets that may pass now, at most `max`; where bytes count, one after the other.
+    #[inline]
+    pub(crate) fn allows(&self, max: usize) -> usize {
+        if U::BYTES {
+            usize::from(self.tokens.contains(CREDIT)).min(max)
+        } else {
+            usize::try_from(self.tokens.level()).map_or(max, |n| n.min(max))
+        }
+    }
+
+    /// Pays for a packet.
+    #[inline]
+    pub(crate) fn pay(&mut self, packet: &Packet) {
+        self.tokens
+            .remove(if U::BYTES { packet.len() as u64 } else { 1 });
+    }
+
+    /// When the next packet may pass; `None` = never at this rate.
+    pub(crate) fn next(&self, now: Time) -> Option<Time> {
+        let wait = self.tokens.wait(Self::least())?;
+        Some(now + Duration::from_nanos(wait))
+    }
+}

@@ -1,0 +1,101 @@
+//! The packet that a source makes over and over, and the settings that sources share.
+
+use crate::prelude::*;
+use engine::units::Bytes;
+
+/// Click's own: configurations and tests know its length and its words.
+const DEFAULT_DATA: &[u8] =
+    b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
+/// The longest packet that can be made.
+const LONGEST: usize = 65_000;
+
+/// What packets look like.
+#[derive(Clone, Default)]
+pub(super) struct Template {
+    data: Vec<u8>,
+    length: Option<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Template {
+    /// The argument `DATA`.
+    pub(super) fn data(args: &mut Args) -> Vec<u8> {
+        let default = Bytes(DEFAULT_DATA.to_vec());
+        args.optional("DATA", default, "bytes of each packet").0
+    }
+
+    /// The argument `LENGTH`, with the data.
+    pub(super) fn parse(args: &mut Args, data: Vec<u8>) -> Template {
+        let length = args.key_maybe("LENGTH", "length of each packet");
+        Template::checked(args, data, length)
+    }
+
+    /// Packets of just this data.
+    pub(super) fn whole(args: &mut Args, data: Vec<u8>) -> Template {
+        Template::checked(args, data, None)
+    }
+
+    fn checked(args: &mut Args, data: Vec<u8>, length: Option<usize>) -> Template {
+        Template::new(data, length).unwrap_or_else(|wrong| {
+            args.error_in_whole(wrong, "make packets shorter");
+            Template::default()
+        })
+    }
+
+    fn new(data: Vec<u8>, length: Option<usize>) -> Result<Template, String> {
+        let n = length.unwrap_or(data.len());
+        if n > LONGEST {
+            return Err(format!(
+                "packets of {n} bytes cannot be made, the longest have {LONGEST} bytes"
+            ));
+        }
+        let filler: &[u8] = if data.is_empty() { &[0] } else { &data };
+        let bytes = filler.iter().copied().cycle().take(n).collect();
+        Ok(Template {
+            data,
+            length,
+            bytes,
+        })
+    }
+
+    /// The value of the handler `data`.
+    pub(super) fn show_data(&self) -> String {
+        String::from_utf8_lossy(&self.data).into_owned()
+    }
+
+    /// Sets the data.
+    pub(super) fn set_data(&mut self, value: &str) -> Result<(), String> {
+        let data = engine::units::parse::<Bytes>(value)?.0;
+        *self = Template::new(data, self.length)?;
+        Ok(())
+    }
+
+    /// The value of the handler `length`; -1 = that of the data.
+    pub(super) fn show_length(&self) -> String {
+        self.length.map_or("-1".to_owned(), |n| n.to_string())
+    }
+
+    /// Sets the length; negative = that of the data.
+    pub(super) fn set_length(&mut self, value: &str) -> Result<(), String> {
+        let length = usize::try_from(engine::units::parse::<i64>(value)?).ok();
+        *self = Template::new(self.data.clone(), length)?;
+        Ok(())
+    }
+
+    /// Bytes of a packet.
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// A packet; none if there is no buffer.
+    pub(super) fn packet(&self) -> Option<Packet> {
+        Packet::from_bytes(&self.bytes)
+    }
+}
+
+/// Packets that may still be made before `limit`; negative = no limit.
+pub(super) fn left(limit: i64, count: u64) -> usize {
+    u64::try_from(limit).map_or(usize::MAX, |limit| {
+        usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX)
+    })
+}

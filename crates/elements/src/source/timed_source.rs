@@ -1,0 +1,154 @@
+//! Makes a packet at every interval.
+//!
+//! ```click
+//! TimedSource(0.333, LIMIT 3) -> Discard;
+//! ```
+//!
+//! Arguments:
+//!
+//! - `INTERVAL`: time between packets, and before the first one. Default 500ms.
+//! - `DATA`: bytes of each packet. Default is a text of 69 bytes.
+//!
+//! Keyword arguments:
+//!
+//! - `LIMIT`: number of packets; negative = no limit, the default.
+//! - `HEADROOM`: bytes kept free before the packet. Packets have the usual headroom whatever is asked.
+//! - `STOP`: whether to stop the router once `LIMIT` packets were made, after a last interval. Default
+//!   false.
+
+use super::template::{Template, left};
+use crate::prelude::*;
+use crate::show;
+use engine::units;
+use std::time::Duration;
+
+pub(crate) struct Config {
+    interval: Duration,
+    template: Template,
+    limit: i64,
+    stop: bool,
+}
+
+pub(crate) struct TimedSource {
+    config: Arc<Config>,
+    interval: Duration,
+    template: Template,
+    count: u64,
+    /// When the next packet is due.
+    next: Time,
+}
+
+/// An interval of nothing would leave no time for anything else.
+const SHORTEST: Duration = Duration::from_micros(1);
+
+impl Element for TimedSource {
+    const CLASS: &'static str = "TimedSource";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let default = Duration::from_millis(500);
+        let interval = args.optional("INTERVAL", default, "time between packets");
+        let data = Template::data(args);
+        let limit = args.key("LIMIT", -1, "number of packets; negative = no limit");
+        args.key_maybe::<u32>("HEADROOM", "bytes kept free before the packet");
+        Config {
+            interval,
+            template: Template::whole(args, data),
+            limit,
+            stop: args.key("STOP", false, "whether to stop the router after the limit"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> TimedSource {
+        TimedSource {
+            interval: config.interval,
+            template: config.template.clone(),
+            config: Arc::clone(config),
+            count: 0,
+            next: Time(0),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.next = cx.now() + self.interval.max(SHORTEST);
+        cx.set_timer(self.next);
+    }
+
+    fn task(&mut self, _: &mut Cx) -> Did {
+        if left(self.config.limit, self.count) == 0 {
+            Did::End
+        } else {
+            Did::Sleep
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        if left(self.config.limit, self.count) == 0 {
+            if self.config.stop {
+                cx.stop();
+            }
+            return cx.wake_self();
+        }
+        if let Some(mut packet) = self.template.packet() {
+            packet.cold_mut().timestamp = cx.timestamp();
+            self.count += 1;
+            cx.emit(0, packet);
+        }
+        self.next = self.next + self.interval.max(SHORTEST);
+        cx.set_timer(self.next);
+    }
+
+    fn take(&mut self, old: TimedSource) {
+        self.count = old.count;
+    }
+
+    const HANDLERS: &'static [Handler<TimedSource>] = &[
+        Handler::sum("count", "packets made", |e| e.count),
+        Handler::text("data", "see DATA", |e, _| Ok(e.template.show_data())),
+        Handler::set("data", "see DATA", |e, value, _| e.template.set_data(value)),
+        Handler::text("interval", "see INTERVAL", |e, _| {
+            Ok(show::interval(e.interval))
+        }),
+        Handler::set("interval", "see INTERVAL", |e, value, cx| {
+            e.interval = units::parse(value)?;
+            cx.cancel_timer();
+            e.start(cx);
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::Bench;
+
+    #[test]
+    fn a_packet_comes_at_every_interval_up_to_the_limit() {
+        let text = "s :: TimedSource(0.5, abc, LIMIT 3, STOP true) -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.advance(Duration::from_millis(499));
+        assert!(bench.take("out").is_empty());
+        bench.advance(Duration::from_millis(1));
+        assert_eq!(bench.take("out"), [b"abc"]);
+        bench.advance(Duration::from_millis(1499));
+        assert_eq!(bench.take("out").len(), 2);
+        assert!(!bench.graph().stopped());
+        bench.advance(Duration::from_millis(1));
+        assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn a_new_interval_counts_from_now() {
+        let mut bench = Bench::new(crate::CLASSES, "s :: TimedSource(10) -> out :: Collect");
+        bench.write("s.interval", "1.5");
+        assert_eq!(bench.read("s.interval"), "1.5s");
+        bench.advance(Duration::from_secs(3));
+        assert_eq!(bench.take("out").len(), 2);
+    }
+}

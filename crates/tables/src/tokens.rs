@@ -1,0 +1,193 @@
+//! A token bucket that counts time in milliseconds, as Click's rated elements do.
+//!
+//! Click's users know the packet counts that these elements give, down to the last packet; they follow
+//! from the tick and from the rounding, so both are kept. A full bucket is the largest 32-bit number;
+//! what a token and a tick are worth follows, rounded down. (With room for a single token, 100 tokens a
+//! second so come every 11 ms: ten ticks fall short of one token by a hair.) Rates too low for that
+//! precision use 64 bits.
+//!
+//! [`bucket`](crate::bucket) is the exact one, for limits that nobody compares with Click's.
+
+const TICKS_PER_SECOND: u64 = 1000;
+const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
+/// Parts that a tick must be worth for 32 bits to do.
+const PRECISE: u128 = 1 << 12;
+
+/// A token bucket with one owner.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    /// Parts in a full bucket.
+    full: u128,
+    /// Parts of a token.
+    token: u128,
+    /// Parts that a tick adds.
+    tick: u128,
+    /// Parts inside.
+    level: u128,
+    /// Tick of the last refill.
+    last: u64,
+}
+
+impl Tokens {
+    /// A full bucket of `capacity` tokens (at least one) that gains `rate` a second. The capacity is
+    /// raised to what one tick adds.
+    pub fn new(rate: u64, capacity: u64) -> Tokens {
+        let capacity = u128::from(capacity.max(rate.div_ceil(TICKS_PER_SECOND)).max(1));
+        let worth = |full: u128| {
+            let token = (full / capacity).max(1);
+            (
+                token,
+                token * u128::from(rate) / u128::from(TICKS_PER_SECOND),
+            )
+        };
+        let narrow = u128::from(u32::MAX);
+        let full = if worth(narrow).1 >= PRECISE {
+            narrow
+        } else {
+            u128::from(u64::MAX)
+        };
+        let (token, tick) = worth(full);
+        Tokens {
+            full,
+            token,
+            tick,
+            level: full,
+            last: 0,
+        }
+    }
+
+    /// Another rate and capacity. What is inside stays, as far as it fits.
+    pub fn set_rate(&mut self, rate: u64, capacity: u64) {
+        let inside = self.level / self.token;
+        let last = self.last;
+        *self = Tokens::new(rate, capacity);
+        self.level = self.full.min(inside * self.token);
+        self.last = last;
+    }
+
+    /// Makes the bucket hold `tokens`.
+    pub fn set(&mut self, tokens: u64) {
+        self.level = self.full.min(u128::from(tokens) * self.token);
+    }
+
+    /// Adds what has come by `now` (ns).
+    #[inline]
+    pub fn refill(&mut self, now: u64) {
+        let now = now / NS_PER_TICK;
+        if now > self.last {
+            let more = u128::from(now - self.last) * self.tick;
+            self.level = self.full.min(self.level + more);
+            self.last = now;
+        }
+    }
+
+    /// Whole tokens inside.
+    #[inline]
+    pub fn level(&self) -> u64 {
+        u64::try_from(self.level / self.token).unwrap_or(u64::MAX)
+    }
+
+    /// Whether so many tokens are inside.
+    #[inline]
+    pub fn contains(&self, tokens: u64) -> bool {
+        self.level >= u128::from(tokens) * self.token
+    }
+
+    /// Takes tokens out, as many as there are of `tokens`.
+    #[inline]
+    pub fn remove(&mut self, tokens: u64) {
+        self.level = self.level.saturating_sub(u128::from(tokens) * self.token);
+    }
+
+    /// Takes tokens out if they are inside.
+    #[inline]
+    pub fn remove_if(&mut self, tokens: u64) -> bool {
+        let fits = self.contains(tokens);
+        if fits {
+            self.remove(tokens);
+        }
+        fits
+    }
+
+    /// Nanoseconds (whole ticks) until so many tokens are inside; `None` if that never happens.
+    pub fn wait(&self, tokens: u64) -> Option<u64> {
+        let wanted = u128::from(tokens) * self.token;
+        if wanted > self.full || (self.tick == 0 && wanted > self.level) {
+            return None;
+        }
+        let missing = wanted.saturating_sub(self.level);
+        let ticks = u64::try_from(missing.div_ceil(self.tick.max(1))).ok()?;
+        ticks.checked_mul(NS_PER_TICK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Takes a token whenever there is one; times in ms.
+    fn departures(mut bucket: Tokens, end_ms: u64) -> Vec<u64> {
+        let mut now = 1_000 * MS;
+        let end = now + end_ms * MS;
+        bucket.refill(now);
+        bucket.set(u64::MAX);
+        let mut times = Vec::new();
+        while now < end {
+            bucket.refill(now);
+            if bucket.remove_if(1) {
+                times.push(now / MS - 1000);
+            } else {
+                now += bucket.wait(1).expect("the rate is not zero");
+            }
+        }
+        times
+    }
+
+    #[test]
+    fn a_bucket_of_one_token_loses_a_tick_each_time() {
+        assert_eq!(departures(Tokens::new(100, 1), 10_000).len(), 910);
+        assert_eq!(departures(Tokens::new(2, 1), 10_000).len(), 20);
+        assert_eq!(departures(Tokens::new(2, 50), 10_000).len(), 69);
+    }
+
+    #[test]
+    fn a_deeper_bucket_keeps_what_is_left_of_a_tick() {
+        let times = departures(Tokens::new(100, 2), 1_000);
+        assert_eq!(times[..5], [0, 0, 11, 21, 31]);
+    }
+
+    #[test]
+    fn no_window_sees_more_than_the_rate_and_the_burst() {
+        for (rate, burst) in [(3u64, 1u64), (100, 7), (999, 2), (12_345, 300)] {
+            let times = departures(Tokens::new(rate, burst), 400);
+            let depth = burst.max(rate.div_ceil(1000));
+            for (i, from) in times.iter().enumerate() {
+                for (j, to) in times.iter().enumerate().skip(i) {
+                    let most = rate * (to - from + 1) / 1000 + depth + 1;
+                    assert!((j - i) as u64 <= most, "{rate} {burst}: {from}..{to}");
+                }
+            }
+            assert!(times.len() as u64 >= rate * 4 * 8 / 100);
+        }
+    }
+
+    #[test]
+    fn extremes_end_in_no_overflow() {
+        let mut never = Tokens::new(0, 5);
+        assert!(never.remove_if(5) && !never.remove_if(1));
+        assert_eq!(never.wait(1), None);
+        never.refill(u64::MAX);
+        assert!(!never.contains(1));
+        let mut flood = Tokens::new(u64::MAX, u64::MAX);
+        flood.refill(u64::MAX);
+        assert!(flood.remove_if(1));
+        let mut slow = Tokens::new(1, 10_000_000);
+        slow.remove(u64::MAX);
+        slow.refill(10_000 * MS);
+        assert_eq!(slow.level(), 9, "the tenth lacks a hair");
+        slow.set_rate(1000, 4);
+        assert_eq!(slow.level(), 4);
+    }
+}
