@@ -169,7 +169,7 @@ fn two_receivers_on_one_device_are_refused() {
 
 #[test]
 fn push_meets_pull_only_with_help() {
-    let errors = refused(1, "InfiniteSource -> Unqueue -> Discard");
+    let errors = refused(1, "TimedSource -> Unqueue -> Discard");
     assert!(
         errors.contains("push output 0 connected to")
             && errors.contains("put a Queue between them"),
