@@ -1,7 +1,7 @@
 //! `pcap:FILE`: a capture file as a port. Receiving reads it, sending writes it; `pcap:IN,OUT` reads
 //! one file and writes another.
 
-pub mod format;
+pub use captures as format;
 
 use crate::counts::Count;
 use crate::directory::{Events, Parts};

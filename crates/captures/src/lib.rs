@@ -1,5 +1,8 @@
-//! Capture files: pcap (microseconds or nanoseconds, either byte order) and pcapng are read, pcap
-//! with nanoseconds is written. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+//! Capture files: pcap (microseconds or nanoseconds, either byte order) and pcapng are read, pcap is
+//! written. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
+//!
+//! The crate works on readers and writers that it is given: it opens no files, and knows neither
+//! packets nor ports. `pcap:` ports and the elements FromDump and ToDump share it.
 
 use std::io::{self, BufRead, ErrorKind, Write};
 
@@ -126,6 +129,30 @@ impl<R: BufRead> Reader<R> {
             Kind::Pcap { link, .. } => Some(link),
             Kind::Pcapng { .. } => None,
         }
+    }
+
+    /// Bytes read so far: where the next record starts.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Passes over what lies before byte `at`, where a record must start; false if that was read
+    /// already.
+    ///
+    /// # Errors
+    /// The file ends before, or cannot be read; a sentence.
+    pub fn skip_to(&mut self, at: u64) -> Result<bool, String> {
+        let mut left = match at.checked_sub(self.at) {
+            Some(left) => left,
+            None => return Ok(false),
+        };
+        let mut piece = [0; 4096];
+        while left > 0 {
+            let len = left.min(piece.len() as u64);
+            self.must_fill(&mut piece[..len as usize])?;
+            left -= len;
+        }
+        Ok(true)
     }
 
     /// Reads the next frame; its bytes replace those in `frame`. `None` at the end of the file.
@@ -360,25 +387,54 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Writes Ethernet frames to a pcap file with nanoseconds.
-pub struct Writer<W: Write>(W);
+/// What the header of a pcap file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Link type of all frames; 1 = Ethernet.
+    pub link: u16,
+    /// Whether times have nanoseconds, not microseconds.
+    pub nanos: bool,
+    /// Most bytes kept of a frame.
+    pub snap: u32,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            link: ETHERNET,
+            nanos: true,
+            snap: MAX_RECORD as u32,
+        }
+    }
+}
+
+/// Writes frames to a pcap file.
+pub struct Writer<W: Write> {
+    file: W,
+    nanos: bool,
+}
 
 impl<W: Write> Writer<W> {
+    /// Writes the header of a file of Ethernet frames with nanoseconds.
+    ///
+    /// # Errors
+    /// As the file's.
+    pub fn new(file: W) -> io::Result<Writer<W>> {
+        Writer::with(file, Head::default())
+    }
+
     /// Writes the file's header.
     ///
     /// # Errors
     /// As the file's.
-    pub fn new(mut file: W) -> io::Result<Writer<W>> {
-        let words = [
-            NANOS,
-            2 | 4 << 16,
-            0,
-            0,
-            MAX_RECORD as u32,
-            u32::from(ETHERNET),
-        ];
+    pub fn with(mut file: W, head: Head) -> io::Result<Writer<W>> {
+        let magic = if head.nanos { NANOS } else { MICROS };
+        let words = [magic, 2 | 4 << 16, 0, 0, head.snap, u32::from(head.link)];
         file.write_all(words.map(u32::to_le_bytes).as_flattened())?;
-        Ok(Writer(file))
+        Ok(Writer {
+            file,
+            nanos: head.nanos,
+        })
     }
 
     /// Writes a frame with its time in nanoseconds since the Unix epoch.
@@ -386,17 +442,30 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// As the file's.
     pub fn write(&mut self, timestamp: u64, frame: &[u8]) -> io::Result<()> {
+        self.write_cut(timestamp, frame, frame.len())
+    }
+
+    /// Writes the front of a frame that had `original` bytes.
+    ///
+    /// # Errors
+    /// As the file's.
+    pub fn write_cut(&mut self, timestamp: u64, frame: &[u8], original: usize) -> io::Result<()> {
         let (seconds, nanos) = (timestamp / 1_000_000_000, timestamp % 1_000_000_000);
-        let len = frame.len() as u32;
-        let header = [seconds as u32, nanos as u32, len, len];
-        self.0
+        let fraction = if self.nanos { nanos } else { nanos / 1000 };
+        let header = [
+            seconds as u32,
+            fraction as u32,
+            frame.len() as u32,
+            original as u32,
+        ];
+        self.file
             .write_all(header.map(u32::to_le_bytes).as_flattened())?;
-        self.0.write_all(frame)
+        self.file.write_all(frame)
     }
 
     /// The file, with what may still be buffered in it.
     pub fn into_inner(self) -> W {
-        self.0
+        self.file
     }
 
     /// Hands everything to the operating system.
@@ -404,10 +473,9 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// As the file's.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.file.flush()
     }
 }
 
 #[cfg(test)]
-#[path = "format_tests.rs"]
 mod tests;

@@ -146,3 +146,33 @@ fn a_damaged_file_gives_an_error_and_never_a_panic() {
     }
     assert!(read(b"GIF89a..").unwrap_err().contains("neither"));
 }
+
+#[test]
+fn a_cut_frame_keeps_its_length_and_a_reader_finds_its_place_again() {
+    let head = Head {
+        link: 101,
+        nanos: false,
+        snap: 2,
+    };
+    let mut writer = Writer::with(Vec::new(), head).unwrap();
+    writer.write_cut(1_000_002_003, b"ab", 9).unwrap();
+    writer.write(2_000_000_000, b"c").unwrap();
+    let file = writer.into_inner();
+    let mut reader = Reader::new(file.as_slice()).unwrap();
+    let mut frame = Vec::new();
+    let first = reader.next(&mut frame).unwrap().unwrap();
+    assert_eq!(
+        (first.timestamp, first.original, first.link),
+        (1_000_002_000, 9, 101)
+    );
+    let second = reader.position();
+    let mut again = Reader::new(file.as_slice()).unwrap();
+    assert_eq!(again.skip_to(second), Ok(true));
+    assert_eq!(
+        again.next(&mut frame).unwrap().unwrap().timestamp,
+        2_000_000_000
+    );
+    assert_eq!(frame, b"c");
+    assert_eq!(again.skip_to(1), Ok(false));
+    assert!(again.skip_to(10_000).is_err());
+}
