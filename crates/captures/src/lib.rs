@@ -463,6 +463,11 @@ impl<W: Write> Writer<W> {
         self.file.write_all(frame)
     }
 
+    /// The file, to look at or to empty where it is memory.
+    pub fn get_mut(&mut self) -> &mut W {
+        &mut self.file
+    }
+
     /// The file, with what may still be buffered in it.
     pub fn into_inner(self) -> W {
         self.file

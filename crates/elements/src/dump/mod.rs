@@ -3,22 +3,29 @@
 mod arp_print;
 mod contents;
 mod file;
+mod from_dump;
 mod from_ip_summary_dump;
 mod ip_print;
+mod link;
 mod pace;
 mod print;
 /// The text format of packets.
 mod summary;
 mod talk;
+mod to_dump;
 mod to_ip_summary_dump;
+/// Times as arguments.
+pub(crate) mod when;
 
 use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<arp_print::ArpPrint>(),
+    Class::of::<from_dump::FromDump>(),
     Class::of::<from_ip_summary_dump::FromIpSummaryDump>(),
     Class::of::<ip_print::IpPrint>(),
     Class::of::<print::Print>(),
+    Class::of::<to_dump::ToDump>(),
     Class::of::<to_ip_summary_dump::ToIpSummaryDump>(),
 ];

@@ -13,6 +13,11 @@ pub(super) struct Pace {
 }
 
 impl Pace {
+    /// Forgets what it knows: the next packet is the first again.
+    pub(super) fn reset(&mut self) {
+        self.offset = None;
+    }
+
     /// When a packet is due, if that is not yet; the first one is due at once.
     pub(super) fn wait(&mut self, packet: &Packet, now: Time) -> Option<Time> {
         let stamp = packet.cold().timestamp as i64;

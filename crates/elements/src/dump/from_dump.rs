@@ -1,0 +1,409 @@
+//! Reads packets from a capture file, as `tcpdump -w` writes them.
+//!
+//! ```click
+//! FromDump(trace.pcap, STOP true, FORCE_IP true) -> ToIPSummaryDump(-);
+//! ```
+//!
+//! Reads pcap and pcapng, also packed with gzip or bzip2. Bytes that a frame had on the wire and that were
+//! not captured are counted by the EXTRA_LENGTH annotation. To receive from a file as from a device, see
+//! FromDevice on a `pcap:` port.
+//!
+//! Arguments:
+//!
+//! - `FILENAME`: the file; `-` is the standard input.
+//!
+//! Keyword arguments:
+//!
+//! - `STOP`: whether to stop the router at the end of the file or window. Default false.
+//! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
+//! - `SAMPLE`: probability with which a packet is taken. Default 1.
+//! - `FORCE_IP`: whether only IPv4 packets are wanted, with their network header annotation set; others
+//!   leave by output 1. Default false.
+//! - `START`, `START_AFTER`: first timestamp wanted, as a time or from the first timestamp on.
+//! - `END`, `END_AFTER`, `INTERVAL`: where to end: at a time, so long after the first timestamp, or after
+//!   the first packet taken.
+//! - `END_CALL`: handler that is written at the end, in place of `active false`.
+//! - `ACTIVE`: if false, emits nothing until the handler is written. Default true.
+//! - `FILEPOS`: byte of the unpacked file at which a packet's record starts.
+//! - `MMAP`: accepted for Click's sake.
+
+use super::file::{Input, complain};
+use super::link::Encap;
+use super::pace::{Pace, Sample};
+use super::when::{self, Place, Span, Window};
+use crate::prelude::*;
+use captures::{ETHERNET, Reader};
+use engine::call::HandlerCall;
+use engine::port::Slot;
+use std::io::BufRead;
+
+type File = Reader<Box<dyn BufRead + Send>>;
+
+pub(super) struct Config {
+    filename: String,
+    stop: bool,
+    timing: bool,
+    sample: Sample,
+    force_ip: bool,
+    window: Window,
+    end_call: Option<HandlerCall>,
+    active: bool,
+    filepos: Option<u64>,
+    opened: Slot<Dump>,
+}
+
+/// An open file.
+struct Dump {
+    name: String,
+    size: Option<u64>,
+    file: File,
+}
+
+pub(super) struct FromDump {
+    config: Arc<Config>,
+    active: bool,
+    /// `None` when it has ended.
+    dump: Option<Dump>,
+    size: Option<u64>,
+    encap: Encap,
+    window: Window,
+    frame: Vec<u8>,
+    /// A packet that is not yet due, or not yet in the window.
+    waiting: Option<Packet>,
+    pace: Pace,
+    output_pull: bool,
+    count: u64,
+    /// Where the record of the last packet starts.
+    packet_at: u64,
+    position: u64,
+}
+
+enum Next {
+    Packet(Packet),
+    Later,
+    NoBuffer,
+    End,
+}
+
+const NOT_IP: usize = 0;
+const TOO_LONG: &str = "packet too long";
+
+impl Dump {
+    fn open(name: &str) -> Result<Dump, String> {
+        let input = Input::open(name)?;
+        let file = Reader::new(input.reader).map_err(|e| format!("{name}: {e}"))?;
+        Ok(Dump {
+            name: input.name,
+            size: input.size,
+            file,
+        })
+    }
+
+    fn open_at(name: &str, at: u64) -> Result<Dump, String> {
+        let mut dump = Dump::open(name)?;
+        match dump.file.skip_to(at) {
+            Ok(true) => Ok(dump),
+            Ok(false) => Err(format!("{name}: no packet can start at byte {at}")),
+            Err(e) => Err(format!("{name}: {e}")),
+        }
+    }
+}
+
+impl FromDump {
+    /// Brings the next packet of the file; `None` at its end.
+    fn read(&mut self, cx: &mut Cx) -> Option<Option<Packet>> {
+        loop {
+            let dump = self.dump.as_mut()?;
+            let starts = dump.file.position();
+            let record = match dump.file.next(&mut self.frame) {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    self.dump = None;
+                    return None;
+                }
+                Err(wrong) => {
+                    complain(&format!("{}: {wrong}", dump.name));
+                    self.dump = None;
+                    return None;
+                }
+            };
+            (self.packet_at, self.position) = (starts, dump.file.position());
+            self.encap = Encap::of(record.link);
+            if !self.config.sample.takes(cx) {
+                continue;
+            }
+            let mut packet = Packet::new()?;
+            let Some(data) = packet.put(self.frame.len()) else {
+                complain(&format!("{}: {TOO_LONG}", dump.name));
+                continue;
+            };
+            data.copy_from_slice(&self.frame);
+            if record.link == ETHERNET {
+                packet.set_mac_here();
+            }
+            let extra = record.original.saturating_sub(self.frame.len());
+            let cold = packet.cold_mut();
+            cold.timestamp = record.timestamp;
+            cold.set_extra_length(u32::try_from(extra).unwrap_or(u32::MAX));
+            return Some(self.mark_ip(packet, cx));
+        }
+    }
+
+    /// With `FORCE_IP`, marks the IP header; what has none leaves by output 1.
+    fn mark_ip(&self, mut packet: Packet, cx: &mut Cx) -> Option<Packet> {
+        if !self.config.force_ip {
+            return Some(packet);
+        }
+        let Some(at) = self.encap.ip_at(packet.data()) else {
+            cx.send(packet, Verdict::reject(NOT_IP as u8, 1));
+            return None;
+        };
+        packet.set_network_offset(at);
+        let header = packet.network();
+        let (len, dst) = (
+            usize::from(header[0] & 15) * 4,
+            [header[16], header[17], header[18], header[19]],
+        );
+        packet.set_transport_offset(at + len);
+        packet.anno_mut().set_dst4(dst);
+        Some(packet)
+    }
+
+    fn next(&mut self, cx: &mut Cx) -> Next {
+        loop {
+            let packet = match self.waiting.take() {
+                Some(packet) => packet,
+                None => match self.read(cx) {
+                    Some(Some(packet)) => packet,
+                    Some(None) => continue,
+                    None if self.dump.is_some() => return Next::NoBuffer,
+                    None => return Next::End,
+                },
+            };
+            match self.window.place(packet.cold().timestamp as i64) {
+                Place::Before => continue,
+                Place::Behind => {
+                    self.waiting = Some(packet);
+                    return Next::End;
+                }
+                Place::Inside => {}
+            }
+            if self.config.timing
+                && let Some(due) = self.pace.wait(&packet, cx.now())
+            {
+                self.waiting = Some(packet);
+                cx.set_timer(due);
+                return Next::Later;
+            }
+            self.count += 1;
+            return Next::Packet(packet);
+        }
+    }
+
+    /// The file or window has ended.
+    fn end(&mut self, cx: &mut Cx) -> Did {
+        match &self.config.end_call {
+            _ if self.config.stop => cx.stop(),
+            Some(call) => cx.defer_write(call),
+            None => {}
+        }
+        self.active = false;
+        if self.dump.is_none() && self.waiting.is_none() {
+            Did::End
+        } else {
+            Did::Sleep
+        }
+    }
+
+    fn wake(&mut self, cx: &mut Cx) {
+        cx.wake_self();
+        cx.wake_pullers();
+    }
+}
+
+impl Element for FromDump {
+    const CLASS: &'static str = "FromDump";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &["out", "other?"], "/ah");
+    const DROPS: &'static [&'static str] = &["not_ip"];
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+    const NOTIFIES: bool = true;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let filename = args.required("FILENAME", "the file; - is the standard input");
+        let stop = args.key("STOP", false, "whether to stop the router at the end");
+        let end_call = args.key_maybe("END_CALL", "handler that is written at the end");
+        if stop && end_call.is_some() {
+            args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
+        }
+        let _: bool = args.key("MMAP", false, "accepted for Click's sake");
+        Config {
+            filename,
+            stop,
+            end_call,
+            timing: args.key("TIMING", false, "whether packets keep their delays"),
+            sample: Sample::new(args.key("SAMPLE", 1.0, "probability to take a packet")),
+            force_ip: args.key("FORCE_IP", false, "whether only IPv4 packets are wanted"),
+            window: Window::configure(args, false),
+            active: args.key("ACTIVE", true, "if false, emits nothing"),
+            filepos: args.key_maybe("FILEPOS", "byte at which to start"),
+            opened: Slot::default(),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        config.opened.give(match config.filepos {
+            Some(at) => Dump::open_at(&config.filename, at)?,
+            None => Dump::open(&config.filename)?,
+        });
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> FromDump {
+        let dump = config.opened.take();
+        let link = dump.as_ref().and_then(|d| d.file.link());
+        FromDump {
+            active: config.active,
+            size: dump.as_ref().and_then(|d| d.size),
+            encap: link.map_or(Encap::ETHER, Encap::of),
+            position: dump.as_ref().map_or(0, |d| d.file.position()),
+            dump,
+            window: config.window,
+            frame: Vec::new(),
+            waiting: None,
+            pace: Pace::default(),
+            output_pull: init.output_pull,
+            count: 0,
+            packet_at: 0,
+            config: Arc::clone(config),
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        if !self.active {
+            return;
+        }
+        for _ in 0..max {
+            match self.next(cx) {
+                Next::Packet(packet) => into.push(packet),
+                Next::End => {
+                    self.end(cx);
+                    return cx.wake_self();
+                }
+                Next::Later | Next::NoBuffer => return,
+            }
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if self.output_pull || !self.active {
+            let over = self.dump.is_none() && self.waiting.is_none();
+            return if over { Did::End } else { Did::Sleep };
+        }
+        match self.next(cx) {
+            Next::Packet(packet) => {
+                cx.emit(0, packet);
+                Did::Work
+            }
+            Next::Later => Did::Sleep,
+            Next::NoBuffer => Did::Nothing,
+            Next::End => self.end(cx),
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.wake(cx);
+    }
+
+    /// The file is read on where the same configuration was read before; a new one starts anew.
+    fn take(&mut self, old: FromDump) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            let output_pull = self.output_pull;
+            *self = old;
+            self.output_pull = output_pull;
+        }
+    }
+
+    const HANDLERS: &'static [Handler<FromDump>] = &[
+        Handler::sum("count", "packets emitted", |e| e.count),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            e.count = 0;
+            Ok(())
+        }),
+        Handler::text("sampling_prob", "probability to take a packet", |e, _| {
+            Ok(e.config.sample.show())
+        }),
+        Handler::text("active", "whether it emits packets", |e, _| {
+            Ok(e.active.to_string())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            e.active = engine::units::parse(value)?;
+            e.wake(cx);
+            Ok(())
+        }),
+        Handler::text(
+            "encap",
+            "what packets start with, as ToDump names it",
+            |e, _| Ok(e.encap.name()),
+        ),
+        Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),
+        Handler::text("filesize", "length of the file in bytes", |e, _| {
+            Ok(e.size.map_or("-".into(), |size| size.to_string()))
+        }),
+        Handler::text(
+            "filepos",
+            "where the next record starts, in bytes",
+            |e, _| Ok(e.position.to_string()),
+        ),
+        Handler::set(
+            "filepos",
+            "reads on at a byte of the file",
+            |e, value, cx| {
+                let at = engine::units::parse(value)?;
+                e.dump = Some(Dump::open_at(&e.config.filename, at)?);
+                (e.waiting, e.position) = (None, at);
+                e.wake(cx);
+                Ok(())
+            },
+        ),
+        Handler::text(
+            "packet_filepos",
+            "where the last packet's record starts",
+            |e, _| Ok(e.packet_at.to_string()),
+        ),
+        Handler::set(
+            "extend_interval",
+            "moves the end by a time",
+            |e, value, cx| {
+                e.window.extend(when::parse::<Span>(value)?.0);
+                e.active = true;
+                e.wake(cx);
+                Ok(())
+            },
+        ),
+        Handler::set(
+            "reset_timing",
+            "the next packet leaves at once",
+            |e, _, _| {
+                e.pace.reset();
+                Ok(())
+            },
+        ),
+        Handler::set(
+            "stop",
+            "emits no more packets and stops the router",
+            |e, _, cx| {
+                e.active = false;
+                cx.stop();
+                Ok(())
+            },
+        ),
+    ];
+}
+
+#[cfg(test)]
+#[path = "from_dump_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+use std::path::PathBuf;
+use std::time::Duration;
+use testkit::Bench;
+
+fn tempfile(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("ashlar-{}-{name}", std::process::id()))
+}
+
+/// Writes IP packets to a capture file with ToDump: three, half a second apart, from 10 s on.
+fn capture(name: &str, options: &str) -> PathBuf {
+    let file = tempfile(name);
+    let text = format!(
+        "FromIPSummaryDump(DATA \"!data timestamp ip_id ip_len\n10 1 40\n10.5 2 99\n11 3 40\n\")
+         -> to :: ToDump({}{options})",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.read("to.count"), "3");
+    file
+}
+
+/// What a FromDump with some options emits: identifications and lengths.
+fn ids(file: &PathBuf, options: &str) -> Vec<u8> {
+    let text = format!("FromDump({}{options}) -> out :: Collect", file.display());
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    bench.take("out").iter().map(|bytes| bytes[5]).collect()
+}
+
+#[test]
+fn what_is_written_is_read_with_times_and_lengths() {
+    let file = capture("dump-a", ", ENCAP IP, SNAPLEN 30");
+    let back = tempfile("dump-a-back");
+    let text = format!(
+        "f :: FromDump({}, STOP true, FORCE_IP true) -> ToIPSummaryDump({}, HEADER false, \
+         FIELDS timestamp ip_id ip_len ip_capture_len, CAREFUL_TRUNC false)",
+        file.display(),
+        back.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert!(bench.graph().stopped());
+    assert_eq!(bench.read("f.encap"), "IP");
+    assert_eq!(bench.read("f.count"), "3");
+    assert_eq!(bench.read("f.filesize"), (24 + 3 * (16 + 30)).to_string());
+    assert_eq!(bench.read("f.packet_filepos"), (24 + 2 * 46).to_string());
+    drop(bench);
+    let text = std::fs::read_to_string(&back).expect("the dump was written");
+    assert_eq!(
+        text,
+        "10.000000 1 40 30\n10.500000 2 99 30\n11.000000 3 40 30\n"
+    );
+    for file in [file, back] {
+        let _ = std::fs::remove_file(file);
+    }
+}
+
+#[test]
+fn a_window_of_times_can_be_taken() {
+    let file = capture("dump-b", ", ENCAP IP, NANO true");
+    assert_eq!(ids(&file, ""), [1, 2, 3]);
+    assert_eq!(ids(&file, ", START 10.5"), [2, 3]);
+    assert_eq!(ids(&file, ", START_AFTER 600ms"), [3]);
+    assert_eq!(ids(&file, ", END 11"), [1, 2]);
+    assert_eq!(ids(&file, ", START 10.2, INTERVAL 0.5"), [2]);
+    assert_eq!(ids(&file, ", END_AFTER 0.5"), [1]);
+    assert_eq!(ids(&file, ", FILEPOS 80"), [2, 3]);
+    assert_eq!(ids(&file, ", SAMPLE 0"), []);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn an_extended_window_goes_on() {
+    let file = capture("dump-c", ", ENCAP IP");
+    let text = format!(
+        "f :: FromDump({}, END 10.5) -> out :: Collect",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.take("out").len(), 1);
+    assert_eq!(bench.read("f.active"), "false");
+    bench.write("f.extend_interval", "0.5");
+    bench.run();
+    assert_eq!(bench.take("out").len(), 1);
+    bench.write("f.filepos", "24");
+    bench.write("f.active", "true");
+    bench.run();
+    assert_eq!(bench.take("out").len(), 2);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn delays_are_kept_and_what_is_not_ip_goes_aside() {
+    // As Ethernet frames these packets hold no IP.
+    let file = capture("dump-d", "");
+    let text = format!(
+        "f :: FromDump({}, TIMING true, FORCE_IP true) -> out :: Collect; f[1] -> other :: Collect",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.take("other").len(), 3);
+    let text = format!(
+        "FromDump({}, TIMING true) -> out :: Collect",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.take("out").len(), 1);
+    bench.advance(Duration::from_millis(500));
+    assert_eq!(bench.take("out").len(), 1);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn the_encapsulation_can_come_from_another_element() {
+    let file = capture("dump-e", ", ENCAP IP");
+    let copy = tempfile("dump-e-copy");
+    let text = format!(
+        "f :: FromDump({}) -> ToDump({}, USE_ENCAP_FROM f)",
+        file.display(),
+        copy.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    drop(bench);
+    let read = |path| std::fs::read(path).expect("the file is there");
+    assert_eq!(read(&file), read(&copy));
+    for file in [file, copy] {
+        let _ = std::fs::remove_file(file);
+    }
+}

@@ -1,0 +1,114 @@
+//! Encapsulations of capture files: names, numbers, and where the IP packet starts.
+
+/// What frames start with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Encap(u16);
+
+/// Names, and the numbers that files use; the first of a name is what is written.
+const NAMES: &[(&str, u16)] = &[
+    ("ETHER", 1),
+    ("IP", 101),
+    ("IP", 12),
+    ("IP", 14),
+    ("FDDI", 10),
+    ("ATM", 100),
+    ("ATM", 11),
+    ("802_11", 105),
+    ("SLL", 113),
+    ("AIRONET", 120),
+    ("HDLC", 104),
+    ("PPP_HDLC", 50),
+    ("PPP", 9),
+    ("SUNATM", 123),
+    ("PRISM", 119),
+    ("NULL", 0),
+    ("802_11_RADIO", 127),
+];
+
+impl Encap {
+    pub(super) const ETHER: Encap = Encap(1);
+    pub(super) const IP: Encap = Encap(101);
+
+    /// The encapsulation of a link type in a file.
+    pub(super) fn of(link: u16) -> Encap {
+        Encap(link)
+    }
+
+    /// By name.
+    pub(super) fn find(name: &str) -> Option<Encap> {
+        let row = NAMES.iter().find(|row| row.0 == name)?;
+        Some(Encap(row.1))
+    }
+
+    /// The number that a file has.
+    pub(super) fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The name, or the number if there is none.
+    pub(super) fn name(self) -> String {
+        let row = NAMES.iter().find(|row| row.1 == self.0);
+        row.map_or_else(|| self.0.to_string(), |row| row.0.to_owned())
+    }
+
+    /// Where the IPv4 packet starts in a frame, in bytes; `None` if the frame holds none.
+    pub(super) fn ip_at(self, frame: &[u8]) -> Option<usize> {
+        let short = |at: usize| {
+            let bytes = frame.get(at..at + 2)?;
+            Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+        };
+        let behind_type = |at: usize| (short(at)? == IPV4).then_some(at + 2);
+        let at = match self.name().as_str() {
+            "ETHER" => match short(12)? {
+                VLAN | SERVICE_VLAN => behind_type(16)?,
+                _ => behind_type(12)?,
+            },
+            "IP" => 0,
+            "NULL" => (frame.first() == Some(&2) || frame.get(3) == Some(&2)).then_some(4)?,
+            "SLL" => behind_type(14)?,
+            "HDLC" => behind_type(2)?,
+            "PPP_HDLC" => (short(2)? == PPP_IP).then_some(4)?,
+            "PPP" => match short(0)? {
+                PPP_IP => 2,
+                _ => (short(2)? == PPP_IP).then_some(4)?,
+            },
+            "FDDI" => behind_type(19)?,
+            "ATM" => behind_type(6)?,
+            "SUNATM" => behind_type(10)?,
+            _ => return None,
+        };
+        let first = frame.get(at)?;
+        let header = usize::from(first & 15) * 4;
+        let sound = first >> 4 == 4 && header >= 20 && frame.len() >= at + header;
+        sound.then_some(at)
+    }
+}
+
+const IPV4: u16 = 0x0800;
+const VLAN: u16 = 0x8100;
+const SERVICE_VLAN: u16 = 0x88a8;
+const PPP_IP: u16 = 0x0021;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ip_is_found_behind_every_header_that_is_known() {
+        let ip = [&[0x45][..], &[0; 19]].concat();
+        let at = |encap: &str, head: &[u8]| Encap::find(encap)?.ip_at(&[head, &ip].concat());
+        let mut ether = vec![0; 12];
+        ether.extend([8, 0]);
+        assert_eq!(at("ETHER", &ether), Some(14));
+        ether.splice(12..12, [0x81, 0, 0, 5]);
+        assert_eq!(at("ETHER", &ether), Some(18));
+        assert_eq!(at("ETHER", &[0; 14]), None);
+        assert_eq!(at("IP", &[]), Some(0));
+        assert_eq!(at("NULL", &[2, 0, 0, 0]), Some(4));
+        assert_eq!(at("PPP", &[0xff, 3, 0, 0x21]), Some(4));
+        assert_eq!(at("SLL", &[[0; 14].as_slice(), &[8, 0]].concat()), Some(16));
+        assert_eq!(Encap::IP.ip_at(&ip[..19]), None);
+        assert_eq!(Encap::of(12).name(), "IP");
+        assert_eq!(Encap::of(999).name(), "999");
+    }
+}

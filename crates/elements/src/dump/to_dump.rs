@@ -1,0 +1,271 @@
+//! Writes packets to a capture file, which tcpdump and FromDump read.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> ToDump(-, ENCAP IP);
+//! ```
+//!
+//! With an output, packets pass; without, they end here. A packet without a timestamp is written with the
+//! time of its coming.
+//!
+//! Arguments:
+//!
+//! - `FILENAME`: the file, which is made or emptied; `-` is the standard output.
+//!
+//! Keyword arguments:
+//!
+//! - `SNAPLEN`: most bytes written of a packet; 0 = all. Default 2000.
+//! - `ENCAP`: what packets start with: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
+//!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
+//! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it, in place of `ENCAP`.
+//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts for a packet's length. Default true.
+//! - `UNBUFFERED`: whether each batch is handed to the system at once. Default false.
+//! - `NANO`: whether times have nanoseconds. Default false.
+
+use super::file::{Output, complain, reason};
+use super::link::Encap;
+use crate::prelude::*;
+use captures::{Head, Writer};
+use engine::call::Outside;
+use engine::port::Slot;
+
+pub(super) struct Config {
+    filename: String,
+    snap: usize,
+    encap: Encap,
+    encap_from: Vec<String>,
+    extra_length: bool,
+    unbuffered: bool,
+    nano: bool,
+    opened: Slot<Output>,
+}
+
+pub(super) struct ToDump {
+    config: Arc<Config>,
+    /// `None` after the first error, which is told.
+    output: Option<Output>,
+    /// Writes to memory, from where bytes go to the file.
+    writer: Option<Writer<Vec<u8>>>,
+    pulls: bool,
+    notified: bool,
+    passes: bool,
+    count: u64,
+}
+
+impl ToDump {
+    fn fail(&mut self, e: &std::io::Error) {
+        complain(&format!("{}: {}", self.config.filename, reason(e)));
+        self.output = None;
+    }
+
+    /// Writes the file's header, if it is not there yet.
+    fn begin(&mut self, encap: Encap) {
+        let head = Head {
+            link: encap.number(),
+            nanos: self.config.nano,
+            snap: match self.config.snap {
+                usize::MAX => 65_535,
+                snap => snap as u32,
+            },
+        };
+        if self.writer.is_none() {
+            // Memory can be written.
+            self.writer = Writer::with(Vec::new(), head).ok();
+        }
+    }
+
+    fn write(&mut self, packet: &Packet, now: u64) {
+        let data = packet.data();
+        let kept = &data[..data.len().min(self.config.snap)];
+        let extra = packet.cold().extra_length() as usize;
+        let extra = if self.config.extra_length { extra } else { 0 };
+        let timestamp = match packet.cold().timestamp {
+            0 => now,
+            set => set,
+        };
+        if let Some(writer) = &mut self.writer {
+            // Memory can be written.
+            let _ = writer.write_cut(timestamp, kept, data.len() + extra);
+            self.count += 1;
+        }
+    }
+
+    /// Hands what was formatted to the file.
+    fn hand_over(&mut self) {
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
+        let bytes = writer.get_mut();
+        if let Some(output) = &mut self.output {
+            let mut written = output.write(bytes);
+            if self.config.unbuffered {
+                written = written.and_then(|()| output.flush());
+            }
+            bytes.clear();
+            if let Err(e) = written {
+                self.fail(&e);
+            }
+        } else {
+            bytes.clear();
+        }
+    }
+}
+
+/// The encapsulation that elements agree on.
+fn agreed(outside: &mut Outside, elements: &[String]) -> Result<Encap, String> {
+    let mut agreed: Option<(String, &str)> = None;
+    for element in elements {
+        let path = format!("{element}.encap");
+        let name = outside.read(&path, "").map_err(|e| e.to_string())?;
+        let name = name.trim().to_owned();
+        match &agreed {
+            Some((before, first)) if *before != name => {
+                return Err(format!(
+                    "'{first}' and '{element}' have different encapsulations"
+                ));
+            }
+            _ => agreed = Some((name, element)),
+        }
+    }
+    let name = agreed.map_or(String::new(), |(name, _)| name);
+    Encap::find(&name).ok_or_else(|| format!("bad encapsulation type '{name}'"))
+}
+
+impl Element for ToDump {
+    const CLASS: &'static str = "ToDump";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTaskIfPull;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let filename = args.required("FILENAME", "the file; - is the standard output");
+        let snap = args.optional("SNAPLEN", 2000, "most bytes of a packet; 0 = all");
+        let encap: Option<String> = args.maybe("ENCAP", "what packets start with");
+        let from: Option<String> = args.key_maybe("USE_ENCAP_FROM", "elements that know it");
+        if encap.is_some() && from.is_some() {
+            args.error_in_whole(
+                "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'",
+                "leave one out",
+            );
+        }
+        let found = encap.as_deref().map_or(Some(Encap::ETHER), Encap::find);
+        if found.is_none() {
+            args.error_in_whole("bad encapsulation type", "ETHER and IP are the usual ones");
+        }
+        let words = from.unwrap_or_default();
+        Config {
+            filename,
+            snap: if snap == 0 { usize::MAX } else { snap },
+            encap: found.unwrap_or(Encap::ETHER),
+            encap_from: words.split_whitespace().map(str::to_owned).collect(),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
+            unbuffered: args.key("UNBUFFERED", false, "whether nothing is kept back"),
+            nano: args.key("NANO", false, "whether times have nanoseconds"),
+            opened: Slot::default(),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        config.opened.give(Output::create(&config.filename)?);
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ToDump {
+        let mut dump = ToDump {
+            output: config.opened.take(),
+            writer: None,
+            pulls: init.input_pull && init.outputs == 0,
+            notified: init.notified,
+            passes: init.outputs > 0,
+            count: 0,
+            config: Arc::clone(config),
+        };
+        if config.encap_from.is_empty() && dump.output.is_some() {
+            dump.begin(config.encap);
+            dump.hand_over();
+        }
+        dump
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        if self.config.encap_from.is_empty() {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        cx.defer(move |outside| {
+            let name = outside.name().to_owned();
+            let wrong = match agreed(outside, &config.encap_from) {
+                Ok(encap) => outside.write(&format!("{name}.encap"), &encap.name()).err(),
+                Err(wrong) => {
+                    outside.say(&format!("{name}: {wrong}"));
+                    outside.end();
+                    None
+                }
+            };
+            if let Some(wrong) = wrong {
+                outside.say(&wrong.to_string());
+            }
+        });
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.begin(self.config.encap);
+        let now = cx.timestamp();
+        for packet in batch.iter() {
+            self.write(packet, now);
+        }
+        self.hand_over();
+        if !self.passes {
+            batch.clear();
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        if !self.pulls {
+            return Did::Sleep;
+        }
+        let mut batch = cx.spare();
+        let n = cx.pull(0, 1, &mut batch);
+        self.process(0, &mut batch, cx);
+        cx.keep_spare(batch);
+        match n {
+            0 if self.notified => Did::Sleep,
+            0 => Did::Nothing,
+            _ => Did::Work,
+        }
+    }
+
+    /// The file is written on where the same configuration wrote before.
+    fn take(&mut self, old: ToDump) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            (self.output, self.writer, self.count) = (old.output, old.writer, old.count);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ToDump>] = &[
+        Handler::sum("count", "packets written", |e| e.count),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            e.count = 0;
+            Ok(())
+        }),
+        Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),
+        Handler::set(
+            "encap",
+            "what packets start with; before the first one",
+            |e, value, _| {
+                let encap = Encap::find(value.trim());
+                e.begin(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);
+                e.hand_over();
+                Ok(())
+            },
+        ),
+        Handler::set("flush", "writes what is buffered", |e, _, _| {
+            match e.output.as_mut().map(Output::flush) {
+                Some(Err(e)) => Err(reason(&e)),
+                _ => Ok(()),
+            }
+        }),
+    ];
+}
