@@ -43,6 +43,8 @@ pub mod shape;
 mod show;
 /// Classes that make packets.
 pub mod source;
+/// Classes that set, filter by and measure timestamps.
+pub mod stamp;
 /// Classes that choose among ports.
 pub mod switch;
 
@@ -68,6 +70,7 @@ pub const CLASSES: &[&[Class]] = &[
     script::CLASSES,
     shape::CLASSES,
     source::CLASSES,
+    stamp::CLASSES,
     switch::CLASSES,
 ];
 

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use testkit::Bench;
 
@@ -21,7 +21,7 @@ fn capture(name: &str, options: &str) -> PathBuf {
 }
 
 /// What a FromDump with some options emits: identifications and lengths.
-fn ids(file: &PathBuf, options: &str) -> Vec<u8> {
+fn ids(file: &Path, options: &str) -> Vec<u8> {
     let text = format!("FromDump({}{options}) -> out :: Collect", file.display());
     let mut bench = Bench::strict(crate::CLASSES, &text);
     bench.run();

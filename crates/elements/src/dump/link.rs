@@ -27,7 +27,6 @@ const NAMES: &[(&str, u16)] = &[
 
 impl Encap {
     pub(super) const ETHER: Encap = Encap(1);
-    pub(super) const IP: Encap = Encap(101);
 
     /// The encapsulation of a link type in a file.
     pub(super) fn of(link: u16) -> Encap {
@@ -107,7 +106,7 @@ mod tests {
         assert_eq!(at("NULL", &[2, 0, 0, 0]), Some(4));
         assert_eq!(at("PPP", &[0xff, 3, 0, 0x21]), Some(4));
         assert_eq!(at("SLL", &[[0; 14].as_slice(), &[8, 0]].concat()), Some(16));
-        assert_eq!(Encap::IP.ip_at(&ip[..19]), None);
+        assert_eq!(Encap::of(101).ip_at(&ip[..19]), None);
         assert_eq!(Encap::of(12).name(), "IP");
         assert_eq!(Encap::of(999).name(), "999");
     }

@@ -1,0 +1,90 @@
+//! Stores the timestamp of packets in their data.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> SetTimestamp -> StoreTimestamp(TAIL true) -> Print -> Discard;
+//! ```
+//!
+//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be made
+//! long enough is dropped (`too_long`).
+//!
+//! Keyword arguments, of which one is given:
+//!
+//! - `OFFSET`: where the timestamp is stored; the packet is made longer if it ends before.
+//! - `TAIL`: whether it is added behind the packet. Default false.
+
+use crate::prelude::*;
+
+const TOO_LONG: u8 = 0;
+
+/// Where it goes; `None` = behind the packet.
+#[derive(Clone, Copy)]
+pub(super) struct StoreTimestamp(Option<usize>);
+
+impl StoreTimestamp {
+    fn store(self, packet: &mut Packet) -> Option<()> {
+        let stamp = packet.cold().timestamp;
+        let (seconds, nanos) = (stamp / 1_000_000_000, stamp % 1_000_000_000);
+        let at = self.0.unwrap_or(packet.len());
+        let missing = (at + 8).saturating_sub(packet.len());
+        packet.put(missing)?.fill(0);
+        let place = &mut packet.data_mut()[at..at + 8];
+        place[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
+        place[4..].copy_from_slice(&(nanos as u32).to_be_bytes());
+        Some(())
+    }
+}
+
+impl Element for StoreTimestamp {
+    const CLASS: &'static str = "StoreTimestamp";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const DROPS: &'static [&'static str] = &["too_long"];
+
+    type Config = StoreTimestamp;
+
+    fn configure(args: &mut Args) -> StoreTimestamp {
+        let offset: Option<u16> = args.key_maybe("OFFSET", "where the timestamp is stored");
+        let tail = args.key("TAIL", false, "whether it is added behind the packet");
+        if offset.is_some() == tail {
+            args.error_in_whole("supply exactly one of OFFSET and TAIL", "give one of them");
+        }
+        StoreTimestamp(offset.map(usize::from))
+    }
+
+    fn new(config: &Arc<StoreTimestamp>, _: &Init) -> StoreTimestamp {
+        **config
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match self.store(packet) {
+            Some(()) => Verdict::ON,
+            None => Verdict::drop(TOO_LONG),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::stamp::testing::packets;
+    use testkit::Bench;
+
+    #[test]
+    fn the_time_is_in_the_data_where_it_should_be() {
+        let store = |args: &str| {
+            let text = format!("s :: StoreTimestamp({args}) -> out :: Collect");
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push_packets("s", 0, packets(&[7_000_000_009]));
+            bench.take("out")
+        };
+        let time = [0, 0, 0, 7, 0, 0, 0, 9];
+        assert_eq!(store("OFFSET 0"), [time.to_vec()]);
+        assert_eq!(store("OFFSET 2"), [[&[0, 0][..], &time].concat()]);
+        assert_eq!(store("TAIL true"), [[&[0][..], &time].concat()]);
+        assert_eq!(store("OFFSET 60000").len(), 0);
+        let errors = testkit::errors(crate::CLASSES, "Idle -> StoreTimestamp -> Discard");
+        assert!(
+            errors.contains("exactly one of OFFSET and TAIL"),
+            "{errors}"
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! Merges streams of packets by their timestamps: who asks gets the packet with the earliest one.
+//!
+//! ```click
+//! tss :: TimeSortedSched(STOP true) -> ToDump(merged.pcap);
+//! FromDump(a.pcap) -> [0]tss;
+//! FromDump(b.pcap) -> [1]tss;
+//! ```
+//!
+//! Each input should give packets in the order of their timestamps. Packets with equal timestamps leave in
+//! the order of their inputs.
+//!
+//! Keyword arguments:
+//!
+//! - `STOP`: whether the router stops when nothing is there and no input has more to come. Default false.
+//! - `BUFFER`: packets of each input among which the earliest is chosen. Default 1.
+
+use crate::prelude::*;
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+pub(super) struct Config {
+    stop: bool,
+    buffer: usize,
+}
+
+/// A packet that waits, ordered so that the earliest is the greatest, as a heap wants it.
+struct Waiting {
+    stamp: i64,
+    input: usize,
+    /// Number of the packet within its input.
+    number: u64,
+    packet: Packet,
+}
+
+impl Waiting {
+    fn key(&self) -> (i64, usize, u64) {
+        (self.stamp, self.input, self.number)
+    }
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Waiting) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Waiting) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Waiting) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+pub(super) struct TimeSortedSched {
+    stop: bool,
+    buffer: usize,
+    heap: BinaryHeap<Waiting>,
+    /// How many packets of each input wait.
+    waiting: Vec<usize>,
+    number: u64,
+    /// Timestamp of the last packet that left.
+    last: Option<i64>,
+    well_ordered: bool,
+}
+
+impl TimeSortedSched {
+    /// Fills each input's share of the buffer.
+    fn fill(&mut self, cx: &mut Cx) {
+        let mut batch = cx.spare();
+        for input in 0..self.waiting.len() {
+            let room = self.buffer - self.waiting[input];
+            if room == 0 {
+                continue;
+            }
+            self.waiting[input] += cx.pull(input, room, &mut batch);
+            for packet in batch.drain() {
+                self.number += 1;
+                self.heap.push(Waiting {
+                    stamp: super::get(&packet, false),
+                    input,
+                    number: self.number,
+                    packet,
+                });
+            }
+        }
+        cx.keep_spare(batch);
+    }
+}
+
+impl Element for TimeSortedSched {
+    const CLASS: &'static str = "TimeSortedSched";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let stop = args.key("STOP", false, "whether the router stops at the end of all");
+        let buffer = args.key("BUFFER", 1, "packets of an input that may wait here");
+        if buffer == 0 {
+            args.error_in_whole("bad BUFFER", "it is 1 or more");
+        }
+        Config {
+            stop,
+            buffer: buffer.max(1),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> TimeSortedSched {
+        TimeSortedSched {
+            stop: config.stop,
+            buffer: config.buffer,
+            heap: BinaryHeap::new(),
+            waiting: vec![0; init.inputs],
+            number: 0,
+            last: None,
+            well_ordered: true,
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        for _ in 0..max {
+            self.fill(cx);
+            let Some(first) = self.heap.pop() else {
+                if self.stop && into.is_empty() {
+                    cx.stop();
+                }
+                return;
+            };
+            self.waiting[first.input] -= 1;
+            self.well_ordered &= self.last.is_none_or(|last| last <= first.stamp);
+            self.last = Some(first.stamp);
+            into.push(first.packet);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.heap.len()
+    }
+
+    fn take(&mut self, old: TimeSortedSched) {
+        (self.last, self.well_ordered) = (old.last, old.well_ordered);
+        self.number = old.number;
+        // Packets of inputs that are gone leave with those of the last one that is there.
+        let Some(last) = self.waiting.len().checked_sub(1) else {
+            return;
+        };
+        for mut waiting in old.heap {
+            waiting.input = waiting.input.min(last);
+            self.waiting[waiting.input] += 1;
+            self.heap.push(waiting);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<TimeSortedSched>] = &[Handler::text(
+        "well_ordered",
+        "whether packets have left in the order of their timestamps",
+        |e, _| Ok(e.well_ordered.to_string()),
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    /// Merges two dumps; gives the timestamps and whether they are in order.
+    fn merge(options: &str, a: &str, b: &str) -> (Vec<u64>, String) {
+        let dump = |times: &str| format!("!data timestamp\n{}\n", times.replace(' ', "\n"));
+        let text = format!(
+            "t :: TimeSortedSched({options}) -> SetTimestampDelta(TYPE RANGE) -> StoreTimestamp(OFFSET 0)
+                -> out :: Collect;
+             FromIPSummaryDump(DATA \"{}\") -> [0]t; FromIPSummaryDump(DATA \"{}\") -> [1]t",
+            dump(a),
+            dump(b)
+        );
+        let mut bench = Bench::strict(crate::CLASSES, &text);
+        bench.run();
+        assert_eq!(bench.graph().stopped(), options.contains("STOP true"));
+        let second = |bytes: &Vec<u8>| {
+            let word: [u8; 4] = bytes[..4].try_into().expect("four bytes");
+            u64::from(u32::from_be_bytes(word)) + 1
+        };
+        let out = bench.take("out").iter().map(second).collect();
+        (out, bench.read("t.well_ordered"))
+    }
+
+    #[test]
+    fn streams_are_merged_by_time() {
+        let (times, ordered) = merge("STOP true", "1 2 10 12 55", "3 8 9 14");
+        assert_eq!(times, [1, 2, 3, 8, 9, 10, 12, 14, 55]);
+        assert_eq!(ordered, "true");
+    }
+
+    #[test]
+    fn disorder_is_told_and_a_buffer_mends_a_little_of_it() {
+        let (times, ordered) = merge("", "1 10 2 12", "3 8 9 14");
+        assert_eq!(times, [1, 3, 8, 9, 10, 2, 12, 14]);
+        assert_eq!(ordered, "false");
+        let (times, ordered) = merge("BUFFER 2", "1 10 2 12", "3 8 9 14");
+        assert_eq!(times, [1, 2, 3, 8, 9, 10, 12, 14]);
+        assert_eq!(ordered, "true");
+    }
+}
