@@ -4,6 +4,7 @@
 //! What several workers read is made of atomics ([`fib`], [`neighbours`], [`bucket`]) or is an
 
 pub mod bucket;
+pub mod classify;
 pub mod fib;
 pub mod flows;
 pub mod groups;

@@ -1,0 +1,158 @@
+//! First match among many rules, each a conjunction of ranges of masked words.
+//!
+//! A [`Tree`] is asked with a [`Key`]: some words of a packet's headers. Its nodes take a few bits of a
+//! word as the number of a child, or compare a word with a threshold; its leaves list the few rules that
+//! are left, in order, each with only those tests that the way down has not answered.
+//!
+//! Why a tree over bits. Rules over IP headers are mostly prefixes, and bits far down in a prefix tell
+//! rules apart better than the first ones, which many share: a cut may take any bits of a word, as a
+//! hash would, and the leaf's tests check the others (an idea of ByteCuts, Daly and Torng 2018). Ranges of
+//! ports are split at their ends (HyperSplit, Qi et al. 2009). The builder estimates for each way to go
+//! on the instructions that the rest will take if every rule is hit equally often, and how many copies
+//! of rules it makes. Rules that a cut would copy to all children, because they leave its bits open,
+//! cost memory: where a tree would grow beyond its budget, rules are divided by which addresses they
+//! name into several trees (EffiCuts, Vamanan et al. 2010), asked in the order of their first rules until
+//! none can hold an earlier match. `eval/classify` has the figures.
+
+mod build;
+pub mod sample;
+#[cfg(test)]
+mod tests;
+
+/// Words of a key, at most.
+pub const FIELDS: usize = 16;
+
+/// The words that rules are about.
+pub type Key = [u32; FIELDS];
+
+/// Whether some bits of a word lie in a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// Index into the key, below [`FIELDS`].
+    pub field: u8,
+    /// The bits that count.
+    pub mask: u32,
+    /// Least value of these bits, in their place.
+    pub lo: u32,
+    /// Greatest value, not below `lo`.
+    pub hi: u32,
+}
+
+impl Test {
+    /// Whether a key has these bits in the range.
+    #[inline]
+    pub fn holds(&self, key: &Key) -> bool {
+        (key[usize::from(self.field) % FIELDS] & self.mask).wrapping_sub(self.lo)
+            <= self.hi - self.lo
+    }
+}
+
+/// Tests that must all hold.
+pub type Rule = Vec<Test>;
+
+/// Kinds of nodes.
+const LEAF: u8 = 0;
+const CUT: u8 = 1;
+const SPLIT: u8 = 2;
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The first child; of a leaf, its first check.
+    next: u32,
+    /// Of a cut: the number of the last child; of a split: the bits that are compared.
+    mask: u32,
+    /// Of a split: least value that goes to the second child.
+    at: u32,
+    field: u8,
+    /// Of a cut: where its bits begin.
+    shift: u8,
+    kind: u8,
+}
+
+/// A test of a leaf, or (with `field` [`END`]) a rule that matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Check {
+    mask: u32,
+    /// Of the end of a rule: its number.
+    lo: u32,
+    span: u32,
+    field: u8,
+    /// Checks to go on if this one fails.
+    skip: u8,
+}
+
+const END: u8 = u8::MAX;
+
+/// Number of a rule that no rule has.
+const NONE: u32 = u32::MAX;
+
+/// One tree, and the first of its rules.
+#[derive(Clone, Debug)]
+struct Part {
+    root: usize,
+    first: u32,
+}
+
+/// Rules, compiled.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    /// In the order of their first rules.
+    parts: Vec<Part>,
+    nodes: Vec<Node>,
+    checks: Vec<Check>,
+}
+
+impl Tree {
+    /// Compiles rules, of which the first that matches counts. Rules have at most 200 tests.
+    pub fn new(rules: &[Rule]) -> Tree {
+        build::build(rules)
+    }
+
+    /// The number of the first rule that matches.
+    #[inline]
+    pub fn first(&self, key: &Key) -> Option<u32> {
+        let mut found = NONE;
+        for part in &self.parts {
+            if part.first > found {
+                break;
+            }
+            found = found.min(self.descend(part.root, key));
+        }
+        Some(found).filter(|&n| n != NONE)
+    }
+
+    #[inline]
+    fn descend(&self, root: usize, key: &Key) -> u32 {
+        let mut node = &self.nodes[root];
+        while node.kind != LEAF {
+            let word = key[usize::from(node.field) % FIELDS];
+            let child = match node.kind {
+                CUT => word.wrapping_shr(node.shift.into()) & node.mask,
+                _ => u32::from(word & node.mask >= node.at),
+            };
+            node = &self.nodes[(node.next + child) as usize];
+        }
+        let mut at = node.next as usize;
+        loop {
+            let check = &self.checks[at];
+            if check.field == END {
+                return check.lo;
+            }
+            let word = key[usize::from(check.field) % FIELDS];
+            let holds = (word & check.mask).wrapping_sub(check.lo) <= check.span;
+            at += if holds { 1 } else { usize::from(check.skip) };
+        }
+    }
+
+    /// Memory in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(self.nodes.as_slice())
+            + size_of_val(self.checks.as_slice())
+            + size_of_val(self.parts.as_slice())
+    }
+
+    /// Trees that a packet may have to be looked up in.
+    pub fn parts(&self) -> usize {
+        self.parts.len()
+    }
+}

@@ -1,0 +1,218 @@
+//! Rules over five fields as ClassBench writes them, and larger sets in the manner of a smaller one.
+
+use super::{FIELDS, Key, Rule, Test};
+use crate::sample::Random;
+use std::collections::{HashMap, HashSet};
+
+/// A rule over addresses, ports and protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FiveTuple {
+    /// Source prefix: address and length.
+    pub src: (u32, u8),
+    /// Destination prefix.
+    pub dst: (u32, u8),
+    /// Least and greatest source port.
+    pub src_port: (u16, u16),
+    /// Least and greatest destination port.
+    pub dst_port: (u16, u16),
+    /// Protocol and mask.
+    pub protocol: (u8, u8),
+}
+
+/// Fields of keys: source, destination, ports, protocol.
+const SRC: u8 = 0;
+const DST: u8 = 1;
+const PORTS: u8 = 2;
+const PROTOCOL: u8 = 3;
+
+fn prefix_mask(len: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)
+}
+
+impl FiveTuple {
+    /// The rule as tests of a key that [`key`] makes.
+    pub fn rule(&self) -> Rule {
+        let prefix = |field, (address, len): (u32, u8)| Test {
+            field,
+            mask: prefix_mask(len),
+            lo: address & prefix_mask(len),
+            hi: address & prefix_mask(len),
+        };
+        let ports = |(lo, hi): (u16, u16), shift: u32| Test {
+            field: PORTS,
+            mask: 0xffff << shift,
+            lo: u32::from(lo) << shift,
+            hi: u32::from(hi) << shift,
+        };
+        let (value, mask) = (u32::from(self.protocol.0), u32::from(self.protocol.1));
+        let tests = [
+            prefix(SRC, self.src),
+            prefix(DST, self.dst),
+            ports(self.src_port, 16),
+            ports(self.dst_port, 0),
+            Test {
+                field: PROTOCOL,
+                mask,
+                lo: value & mask,
+                hi: value & mask,
+            },
+        ];
+        let asks = |t: &Test| t.mask != 0 && (t.lo, t.hi) != (0, t.mask);
+        tests.into_iter().filter(asks).collect()
+    }
+}
+
+/// The key of a packet.
+pub fn key(src: u32, dst: u32, src_port: u16, dst_port: u16, protocol: u8) -> Key {
+    let mut key = [0; FIELDS];
+    key[..4].copy_from_slice(&[
+        src,
+        dst,
+        u32::from(src_port) << 16 | u32::from(dst_port),
+        protocol.into(),
+    ]);
+    key
+}
+
+/// Reads a ClassBench filter set: lines `@src dst lo : hi lo : hi proto/mask ...`.
+pub fn parse_rules(text: &str) -> Option<Vec<FiveTuple>> {
+    let prefix = |text: &str| {
+        let (address, len) = text.split_once('/')?;
+        let address: std::net::Ipv4Addr = address.parse().ok()?;
+        Some((u32::from(address), len.parse().ok()?))
+    };
+    let ports = |text: &str| {
+        let (lo, hi) = text.split_once(" : ")?;
+        Some((lo.parse().ok()?, hi.parse().ok()?))
+    };
+    let byte = |text: &str| u8::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let line = |line: &str| {
+        let mut columns = line.strip_prefix('@')?.split('\t');
+        let mut next = || columns.next().map(str::trim);
+        let (src, dst) = (prefix(next()?)?, prefix(next()?)?);
+        let (src_port, dst_port) = (ports(next()?)?, ports(next()?)?);
+        let (protocol, mask) = next()?.split_once('/')?;
+        Some(FiveTuple {
+            src,
+            dst,
+            src_port,
+            dst_port,
+            protocol: (byte(protocol)?, byte(mask)?),
+        })
+    };
+    text.lines().map(line).collect()
+}
+
+/// Reads a ClassBench trace: lines `src dst sport dport proto ...`.
+pub fn parse_trace(text: &str) -> Option<Vec<Key>> {
+    let line = |line: &str| {
+        let mut columns = line.split_whitespace();
+        let mut next = || columns.next()?.parse::<u32>().ok();
+        let (src, dst) = (next()?, next()?);
+        let (from, to) = (next()?.try_into().ok()?, next()?.try_into().ok()?);
+        Some(key(src, dst, from, to, next()?.try_into().ok()?))
+    };
+    text.lines().map(line).collect()
+}
+
+/// `n` rules in the manner of `seed`: ports, protocols and prefix lengths are those of its rules, taken
+/// together; addresses come from random tries that branch, level by level, as the seed's do, only so
+/// much more often that there are addresses for `n` rules. The order is that of the rules they are taken
+/// from. Gives fewer where distinct rules run out.
+pub fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<FiveTuple> {
+    let factor = n as f64 / seed.len().max(1) as f64;
+    let mut src = Trie::like(seed.iter().map(|r| r.src), factor);
+    let mut dst = Trie::like(seed.iter().map(|r| r.dst), factor);
+    let mut seen = HashSet::new();
+    let mut grown = Vec::new();
+    for _ in 0..n * 20 {
+        if grown.len() == n {
+            break;
+        }
+        let from = random.below(seed.len() as u64) as usize;
+        let mut rule = seed[from];
+        rule.src.0 = src.address(rule.src.1, random);
+        rule.dst.0 = dst.address(rule.dst.1, random);
+        if seen.insert(rule) {
+            grown.push((from, rule));
+        }
+    }
+    grown.sort_by_key(|(from, _)| *from);
+    grown.into_iter().map(|(_, rule)| rule).collect()
+}
+
+/// A packet that matches a rule, bits that the rule leaves open at random.
+pub fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
+    let mut address = |(address, len): (u32, u8)| {
+        address & prefix_mask(len) | random.below(1 << 32) as u32 & !prefix_mask(len)
+    };
+    let (src, dst) = (address(rule.src), address(rule.dst));
+    let mut port = |(lo, hi): (u16, u16)| lo + random.below(u64::from(hi - lo) + 1) as u16;
+    let (from, to) = (port(rule.src_port), port(rule.dst_port));
+    let (protocol, mask) = rule.protocol;
+    let protocol = protocol & mask | random.below(256) as u8 & !mask;
+    key(src, dst, from, to, protocol)
+}
+
+/// A random trie that is made where it is walked.
+struct Trie {
+    /// By level: how often a node has two children, and the share of its heavier one.
+    levels: Vec<(f64, f64)>,
+    /// By level and prefix: whether there are two children, and the heavier or only one.
+    nodes: HashMap<(u8, u32), (bool, u32)>,
+}
+
+impl Trie {
+    fn like(prefixes: impl Iterator<Item = (u32, u8)>, factor: f64) -> Trie {
+        let prefixes: Vec<(u32, u8)> = prefixes.collect();
+        let mut levels: Vec<(f64, f64)> =
+            (0..32).map(|level| branching(&prefixes, level)).collect();
+        // Levels that branch at all do so more often, until there are `factor` times as many leaves.
+        let leaves = |levels: &[(f64, f64)]| levels.iter().map(|l| (1.0 + l.0).ln()).sum::<f64>();
+        let wanted = leaves(&levels) + factor.ln();
+        for _ in 0..200 {
+            if leaves(&levels) >= wanted {
+                break;
+            }
+            for level in &mut levels[4..] {
+                level.0 = (level.0 * 1.03 + 0.002).min(1.0);
+            }
+        }
+        Trie {
+            levels,
+            nodes: HashMap::new(),
+        }
+    }
+
+    fn address(&mut self, len: u8, random: &mut Random) -> u32 {
+        let unit = |random: &mut Random| random.below(1 << 32) as f64 / 4_294_967_296.0;
+        let mut prefix = 0u32;
+        for level in 0..len.min(32) {
+            let (two, heavy) = self.levels[usize::from(level)];
+            let node = self.nodes.entry((level, prefix));
+            let (both, only) =
+                *node.or_insert_with(|| (unit(random) < two, random.below(2) as u32));
+            let bit = match both {
+                true if unit(random) < heavy => only,
+                true => 1 - only,
+                false => only,
+            };
+            prefix |= bit << (31 - level);
+        }
+        prefix
+    }
+}
+
+/// How often the prefixes' trie has two children at a level, and the share of the heavier one.
+fn branching(prefixes: &[(u32, u8)], level: u8) -> (f64, f64) {
+    let mut below: HashMap<u32, [usize; 2]> = HashMap::new();
+    for &(address, _) in prefixes.iter().filter(|p| p.1 > level) {
+        let bit = address >> (31 - level) & 1;
+        below.entry(address & prefix_mask(level)).or_default()[bit as usize] += 1;
+    }
+    let two: Vec<_> = below.values().filter(|n| n[0] > 0 && n[1] > 0).collect();
+    let share = |n: &[usize; 2]| n[0].max(n[1]) as f64 / (n[0] + n[1]) as f64;
+    let heavy = two.iter().map(|n| share(n)).sum::<f64>() / two.len().max(1) as f64;
+    let often = two.len() as f64 / below.len().max(1) as f64;
+    (often, if two.is_empty() { 0.6 } else { heavy })
+}
