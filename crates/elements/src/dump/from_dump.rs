@@ -282,18 +282,26 @@ impl Element for FromDump {
         }
     }
 
+    fn start(&mut self, cx: &mut Cx) {
+        if self.active {
+            cx.wake_pullers();
+        }
+    }
+
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         if !self.active {
-            return;
+            return cx.note_empty();
         }
         for _ in 0..max {
             match self.next(cx) {
                 Next::Packet(packet) => into.push(packet),
                 Next::End => {
                     self.end(cx);
+                    cx.note_empty();
                     return cx.wake_self();
                 }
-                Next::Later | Next::NoBuffer => return,
+                Next::Later => return cx.note_empty(),
+                Next::NoBuffer => return,
             }
         }
     }

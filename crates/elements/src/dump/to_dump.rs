@@ -46,7 +46,6 @@ pub(super) struct ToDump {
     /// Writes to memory, from where bytes go to the file.
     writer: Option<Writer<Vec<u8>>>,
     pulls: bool,
-    notified: bool,
     passes: bool,
     count: u64,
 }
@@ -177,7 +176,6 @@ impl Element for ToDump {
             output: config.opened.take(),
             writer: None,
             pulls: init.input_pull && init.outputs == 0,
-            notified: init.notified,
             passes: init.outputs > 0,
             count: 0,
             config: Arc::clone(config),
@@ -227,14 +225,10 @@ impl Element for ToDump {
             return Did::Sleep;
         }
         let mut batch = cx.spare();
-        let n = cx.pull(0, 1, &mut batch);
+        let n = cx.pull(0, cx.burst(), &mut batch);
         self.process(0, &mut batch, cx);
         cx.keep_spare(batch);
-        match n {
-            0 if self.notified => Did::Sleep,
-            0 => Did::Nothing,
-            _ => Did::Work,
-        }
+        if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
     /// The file is written on where the same configuration wrote before.

@@ -76,7 +76,7 @@ impl TimeSortedSched {
         let mut batch = cx.spare();
         for input in 0..self.waiting.len() {
             let room = self.buffer - self.waiting[input];
-            if room == 0 {
+            if room == 0 || !cx.input_active(input) {
                 continue;
             }
             self.waiting[input] += cx.pull(input, room, &mut batch);
@@ -130,7 +130,8 @@ impl Element for TimeSortedSched {
         for _ in 0..max {
             self.fill(cx);
             let Some(first) = self.heap.pop() else {
-                if self.stop && into.is_empty() {
+                let more = (0..self.waiting.len()).any(|input| cx.input_active(input));
+                if self.stop && into.is_empty() && !more {
                     cx.stop();
                 }
                 return;
