@@ -47,6 +47,10 @@ pub(crate) fn page(class: &Class) -> String {
     if class.copies == Copies::One {
         text += "\nOne copy: all packets for it must come from one worker.\n";
     }
+    if class.copies == Copies::Owner {
+        text += "\nOne copy, on a worker that owns its state and that of elements which it names: packets \
+                 of other workers cross over, by queues that the plan puts before its inputs.\n";
+    }
     handlers(&mut text, class);
     text
 }

@@ -10,7 +10,7 @@
 use crate::commons::Commons;
 use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Span, args as text};
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ pub struct Args<'a> {
     pub(crate) connected: (usize, usize),
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Router, usize)>,
-    looked: Cell<bool>,
+    looked: RefCell<Option<Vec<usize>>>,
 }
 
 impl<'a> Args<'a> {
@@ -285,7 +285,7 @@ impl<'a> Args<'a> {
             took_rest: false,
             connected: (usize::MAX, usize::MAX),
             around: None,
-            looked: Cell::new(false),
+            looked: RefCell::default(),
         }
     }
 
@@ -309,9 +309,9 @@ impl<'a> Args<'a> {
         self.around = Some((router, index));
     }
 
-    /// Whether other elements were looked at.
-    pub(crate) fn looked(&self) -> bool {
-        self.looked.get()
+    /// The elements that were named, if others were looked at.
+    pub(crate) fn looked(&self) -> Option<Vec<usize>> {
+        self.looked.take()
     }
 
     /// The element's own name; empty where a class describes itself.
@@ -324,7 +324,7 @@ impl<'a> Args<'a> {
     /// farther out. Mistakes in its arguments are its own; they are not recorded here.
     pub fn peer(&self, name: &str) -> Option<Peer<'a>> {
         let (router, index) = self.around?;
-        self.looked.set(true);
+        self.looked.borrow_mut().get_or_insert_default();
         let mut scope = router.elements[index].name.as_str();
         loop {
             scope = scope.rsplit_once('/').map_or("", |(outer, _)| outer);
@@ -335,6 +335,8 @@ impl<'a> Args<'a> {
             };
             match router.find(&full) {
                 Some(index) => {
+                    let mut looked = self.looked.borrow_mut();
+                    looked.get_or_insert_default().push(index);
                     return Some(Peer {
                         router,
                         index,
@@ -353,7 +355,7 @@ impl<'a> Args<'a> {
         let Some((router, _)) = self.around else {
             return Vec::new();
         };
-        self.looked.set(true);
+        self.looked.borrow_mut().get_or_insert_default();
         let all = router.elements.iter().enumerate();
         let found = all.filter(|(_, e)| e.class == class);
         found

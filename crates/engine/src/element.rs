@@ -169,6 +169,9 @@ pub enum Copies {
     PerCore,
     /// One: the element keeps an order or a state that cannot be split.
     One,
+    /// One, on a worker that owns its state and that of elements which it names: packets that come on
+    /// other workers cross over, through queues that the plan puts before its inputs. They must be push.
+    Owner,
 }
 
 /// Whether an element starts work by itself.

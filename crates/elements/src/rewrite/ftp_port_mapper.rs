@@ -8,7 +8,7 @@
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FTPPortMapper(nat, nat, 0)
 //!     -> nat :: TCPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
 //! Arguments:
@@ -47,7 +47,7 @@ impl Element for FTPPortMapper {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const COPIES: Copies = Copies::One;
+    const COPIES: Copies = Copies::Owner;
 
     type Config = Config;
 

@@ -9,7 +9,7 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
 //!     -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1) -> Discard;
 //! nat[1] -> Discard;
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> errors :: ICMPRewriter(nat) -> Discard;
+//! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> errors :: ICMPRewriter(nat) -> Discard;
 //! errors[1] -> Discard;
 //! ```
 //!
@@ -67,7 +67,7 @@ impl Element for ICMPRewriter {
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["not_error", "unknown_flow"];
-    const COPIES: Copies = Copies::One;
+    const COPIES: Copies = Copies::Owner;
 
     type Config = Config;
 

@@ -6,7 +6,7 @@
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
 //!     -> nat :: IPAddrPairRewriter(pattern 192.0.2.1-192.0.2.9 - 0 1, drop) -> Discard;
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
 //! Arguments: one specification for each input, as for IPRewriter, but that patterns are

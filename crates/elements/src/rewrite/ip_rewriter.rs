@@ -7,7 +7,7 @@
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
 //!     -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop) -> Discard;
-//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
+//! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
 //! Arguments: one specification for each input.
@@ -41,8 +41,9 @@
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.
 //!
-//! There is one copy, with all flows: the two directions of a flow may arrive on different workers. Where
-//! several workers would reach it, put a Queue and an Unqueue before each input.
+//! There is one copy, which has all flows: the two directions of a flow may arrive on different workers.
+//! Where several workers reach it, or elements that share its flows, the packets cross over to one worker
+//! through queues that the plan puts before the inputs; order within flows is kept.
 
 use super::handlers::handlers;
 use super::key::Kind;

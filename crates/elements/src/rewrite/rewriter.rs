@@ -321,7 +321,7 @@ impl<F: Family> Element for Rewriter<F> {
     const PORTS: Ports = Ports::coded(&["in+"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["discarded", "not_rewritable", "mapping_failure"];
-    const COPIES: Copies = Copies::One;
+    const COPIES: Copies = Copies::Owner;
 
     type Config = Config;
 

@@ -586,3 +586,25 @@ fn mirrored(packet: &[u8]) -> Vec<u8> {
     }
     p
 }
+
+#[test]
+fn elements_that_share_flows_are_brought_to_one_worker() {
+    let text = "a :: InfiniteSource(LIMIT 1) -> MarkIPHeader -> rw1 :: UDPRewriter(keep 0 1, MAPPING_CAPACITY rw2);
+        b :: InfiniteSource(LIMIT 1) -> MarkIPHeader -> rw2 :: UDPRewriter(keep 0 1);
+        c :: InfiniteSource(LIMIT 1) -> MarkIPHeader -> e :: ICMPRewriter(rw1) -> Discard;
+        d :: InfiniteSource(LIMIT 1) -> MarkIPHeader -> alone :: UDPRewriter(keep 0 0) -> Discard;
+        rw1, rw2 => [0] Discard, [0] Discard; rw1[1] -> Discard; rw2[1] -> Discard;
+        StaticThreadSched(a 1, b 2, c 2, d 2)";
+    let text = &text.replace(
+        "rw1, rw2 => [0] Discard, [0] Discard;",
+        "rw1 -> Discard; rw2 -> Discard;",
+    );
+    let plan = testkit::plan(crate::CLASSES, text, 3, &engine::port::NoPorts, None);
+    let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+    let workers = |name: &str| plan.elements[plan.find(name).unwrap()].workers.clone();
+    for (name, owner) in [("rw1", 1), ("rw2", 1), ("e", 1), ("alone", 2)] {
+        assert_eq!(workers(name), [owner], "{name}");
+    }
+    assert_eq!(workers("rw2@unqueue0"), [1]);
+    assert!(plan.find("rw1@queue0").is_none() && plan.find("alone@queue0").is_none());
+}

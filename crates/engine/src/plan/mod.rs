@@ -5,13 +5,15 @@
 
 mod facts;
 mod names;
+mod owner;
 mod placement;
+mod ports;
 mod processing;
 mod show;
 
 use crate::args::{ArgInfo, Args, Names};
 use crate::commons::Commons;
-use crate::element::{AnyConfig, Class, Ports, Runs};
+use crate::element::{AnyConfig, Class, Runs};
 use crate::near::nearest;
 use crate::notify::Signal;
 use crate::placement::Device;
@@ -100,8 +102,9 @@ pub struct PlanElement {
     pub text: String,
     /// Configuration, parsed.
     pub config: AnyConfig,
-    /// Whether it was parsed with a look at other elements, so that it may change without its text.
-    looked: bool,
+    /// Other elements that its configuration names, if it was parsed with a look at others: then it may
+    /// change without its text.
+    looked: Looked,
     /// Where it is declared.
     pub span: Span,
     /// Whether each input is pull.
@@ -263,20 +266,32 @@ pub fn make(
         .rewrites
         .iter()
         .for_each(|rewrite| rewrite(&mut router, options.ports));
-    let router = &router;
+    let (plan, errors, crossings) = make_once(&router, registry, options);
+    if crossings.is_empty() {
+        return (plan, errors);
+    }
+    owner::cross(&mut router, &crossings);
+    let (plan, errors, _) = make_once(&router, registry, options);
+    (plan, errors)
+}
+
+/// A plan, its mistakes, and the crossings that it lacks.
+type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
+
+fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let mut errors = Vec::new();
     let classes = resolve(router, registry, &mut errors);
     let (names, addressed) = names::of(router, options);
     let previous = options.previous;
     let commons = previous.map_or_else(Commons::default, |plan| plan.commons.clone());
     let configs = configure(router, &classes, (&names, &commons), previous, &mut errors);
-    let counts = count_ports(router, &classes, &configs, options.open_inputs, &mut errors);
+    let counts = ports::count(router, &classes, &configs, options.open_inputs, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
-        return (None, errors);
+        return (None, errors, Vec::new());
     }
     let known: Vec<&'static Class> = classes.iter().copied().flatten().collect();
     if known.len() != router.elements.len() {
-        return (None, errors);
+        return (None, errors, Vec::new());
     }
     let flows = processing::resolve(router, &known, &counts, &mut errors);
     let edges = flows.edges(router);
@@ -285,7 +300,7 @@ pub fn make(
         facts::prove(router, &known, &edges, &order, &mut errors);
     }
     if errors.iter().any(Diagnostic::is_error) {
-        return (None, errors);
+        return (None, errors, Vec::new());
     }
     let elements = router
         .elements
@@ -335,7 +350,8 @@ pub fn make(
     placement::place(&mut plan, router, options, &mut errors);
     crate::notify::connect(&mut plan);
     let fine = !errors.iter().any(Diagnostic::is_error);
-    (fine.then(|| Arc::new(plan)), errors)
+    let crossings = owner::crossings(&plan);
+    (fine.then(|| Arc::new(plan)), errors, crossings)
 }
 
 /// What an element is called in errors: `ttl :: DecIPTTL`.
@@ -380,13 +396,16 @@ fn anonymous(element: &lang::Element) -> bool {
     element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
 }
 
+/// See [`PlanElement::looked`].
+type Looked = Option<Vec<usize>>;
+
 fn configure(
     router: &Router,
     classes: &[Option<&'static Class>],
     (names, commons): (&Names, &Commons),
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<(AnyConfig, bool)> {
+) -> Vec<(AnyConfig, Looked)> {
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
     // Only what mentions a name can mean something else now.
     let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
@@ -398,15 +417,15 @@ fn configure(
         let outputs = &mut connected[from.element].1;
         *outputs = (from.port + 1).max(*outputs);
     }
-    let mut parse = |at: usize, class: &'static Class| -> (AnyConfig, bool) {
+    let mut parse = |at: usize, class: &'static Class| -> (AnyConfig, Looked) {
         let element = &router.elements[at];
         let before = previous.and_then(|plan| {
             let old = &plan.elements[plan.find(&element.name)?];
             (old.class.name == class.name).then_some(old)
         });
-        let same = |old: &&PlanElement| old.text == element.config.text && !old.looked;
+        let same = |old: &&PlanElement| old.text == element.config.text && old.looked.is_none();
         if let Some(old) = before.filter(|old| same(old) && same_names(&old.text)) {
-            return (Arc::clone(&old.config), false);
+            return (Arc::clone(&old.config), None);
         }
         let known = keywords
             .entry(class.name)
@@ -434,136 +453,7 @@ fn configure(
     let each = classes.iter().enumerate();
     each.map(|(at, class)| match class {
         Some(class) => parse(at, class),
-        None => (Arc::new(()) as AnyConfig, false),
+        None => (Arc::new(()) as AnyConfig, None),
     })
     .collect()
-}
-
-/// Numbers of inputs and outputs of every element, checked against its class.
-fn count_ports(
-    router: &Router,
-    classes: &[Option<&'static Class>],
-    configs: &[(AnyConfig, bool)],
-    open_inputs: bool,
-    errors: &mut Vec<Diagnostic>,
-) -> Vec<(usize, usize)> {
-    let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
-    for connection in &router.connections {
-        mark(&mut used[connection.from.element].1, connection.from.port);
-        mark(&mut used[connection.to.element].0, connection.to.port);
-    }
-    if open_inputs {
-        for ((inputs, _), class) in used.iter_mut().zip(classes) {
-            let names = class.map_or(&[][..], |c| c.ports.inputs);
-            inputs.resize(inputs.len().max(Ports::range(names).0), true);
-            inputs.iter_mut().for_each(|used| *used = true);
-        }
-    }
-    let mut counts = Vec::new();
-    for (i, (inputs, outputs)) in used.iter().enumerate() {
-        let Some(class) = classes[i] else {
-            counts.push((inputs.len(), outputs.len()));
-            continue;
-        };
-        let (least_in, least_out) = (class.port_count)(&configs[i].0);
-        let element = &router.elements[i];
-        let n_in = check_side(
-            element,
-            "input",
-            class.ports.inputs,
-            inputs,
-            least_in,
-            errors,
-        );
-        let n_out = check_side(
-            element,
-            "output",
-            class.ports.outputs,
-            outputs,
-            least_out,
-            errors,
-        );
-        counts.push((n_in, n_out));
-    }
-    counts
-}
-
-fn mark(used: &mut Vec<bool>, port: usize) {
-    if used.len() <= port {
-        used.resize(port + 1, false);
-    }
-    used[port] = true;
-}
-
-fn check_side(
-    element: &lang::Element,
-    side: &str,
-    names: &'static [&'static str],
-    used: &[bool],
-    configured: Option<usize>,
-    errors: &mut Vec<Diagnostic>,
-) -> usize {
-    let (least, most) = Ports::range(names);
-    // `+` names as many ports as the configuration says, `*` at least as many.
-    let open = names.last().is_some_and(|n| n.ends_with('*'));
-    let most = configured.filter(|_| !open).unwrap_or(most);
-    let mut wrong = |message: String, help: String| {
-        errors.push(
-            Diagnostic::error("ports", message)
-                .at(element.span)
-                .about(title(element), element.span, None)
-                .help(help),
-        );
-    };
-    let plural = |n: usize| {
-        if n == 1 {
-            format!("1 {side}")
-        } else {
-            format!("{n} {side}s")
-        }
-    };
-    if used.len() > most {
-        let which = used.len() - 1;
-        wrong(
-            format!("`{}` has no {side} {which}", title(element)),
-            format!(
-                "it has {}: remove the connection at {side} {which}, or see `ashlar doc {}`",
-                plural(most),
-                element.class
-            ),
-        );
-    }
-    let count = used
-        .len()
-        .max(configured.unwrap_or(least))
-        .max(names.len().min(if most == usize::MAX {
-            least
-        } else {
-            names.len()
-        }));
-    for port in 0..count.min(most) {
-        let free = Ports::optional(names, port)
-            && (configured.is_none_or(|n| open && port >= n)
-                || names.get(port).is_some_and(|n| n.ends_with('?')));
-        if !used.get(port).copied().unwrap_or(false) && !free {
-            let name = Ports::port_name(names, port);
-            let help = if side == "output" {
-                format!(
-                    "connect it: `{}[{port}] -> Discard` throws the packets away by name",
-                    element.name
-                )
-            } else {
-                format!(
-                    "connect it: `Idle -> [{port}]{}` says that nothing comes there",
-                    element.name
-                )
-            };
-            wrong(
-                format!("`{}` {side} {port} unused", title(element)),
-                format!("{name} is not connected; {help}"),
-            );
-        }
-    }
-    // Connections beyond the last port were refused above; they still need a place.
-    count.min(most).max(used.len())
 }

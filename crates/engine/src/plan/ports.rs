@@ -1,0 +1,134 @@
+//! Numbers of ports: what connections name, checked against what classes and configurations have.
+
+use super::{Looked, title};
+use crate::element::{AnyConfig, Class, Ports};
+use lang::{Diagnostic, Router};
+
+/// Numbers of inputs and outputs of every element, checked against its class.
+pub(super) fn count(
+    router: &Router,
+    classes: &[Option<&'static Class>],
+    configs: &[(AnyConfig, Looked)],
+    open_inputs: bool,
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<(usize, usize)> {
+    let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
+    for connection in &router.connections {
+        mark(&mut used[connection.from.element].1, connection.from.port);
+        mark(&mut used[connection.to.element].0, connection.to.port);
+    }
+    if open_inputs {
+        for ((inputs, _), class) in used.iter_mut().zip(classes) {
+            let names = class.map_or(&[][..], |c| c.ports.inputs);
+            inputs.resize(inputs.len().max(Ports::range(names).0), true);
+            inputs.iter_mut().for_each(|used| *used = true);
+        }
+    }
+    let mut counts = Vec::new();
+    for (i, (inputs, outputs)) in used.iter().enumerate() {
+        let Some(class) = classes[i] else {
+            counts.push((inputs.len(), outputs.len()));
+            continue;
+        };
+        let (least_in, least_out) = (class.port_count)(&configs[i].0);
+        let element = &router.elements[i];
+        let n_in = check_side(
+            element,
+            "input",
+            class.ports.inputs,
+            inputs,
+            least_in,
+            errors,
+        );
+        let n_out = check_side(
+            element,
+            "output",
+            class.ports.outputs,
+            outputs,
+            least_out,
+            errors,
+        );
+        counts.push((n_in, n_out));
+    }
+    counts
+}
+
+fn mark(used: &mut Vec<bool>, port: usize) {
+    if used.len() <= port {
+        used.resize(port + 1, false);
+    }
+    used[port] = true;
+}
+
+fn check_side(
+    element: &lang::Element,
+    side: &str,
+    names: &'static [&'static str],
+    used: &[bool],
+    configured: Option<usize>,
+    errors: &mut Vec<Diagnostic>,
+) -> usize {
+    let (least, most) = Ports::range(names);
+    // `+` names as many ports as the configuration says, `*` at least as many.
+    let open = names.last().is_some_and(|n| n.ends_with('*'));
+    let most = configured.filter(|_| !open).unwrap_or(most);
+    let mut wrong = |message: String, help: String| {
+        errors.push(
+            Diagnostic::error("ports", message)
+                .at(element.span)
+                .about(title(element), element.span, None)
+                .help(help),
+        );
+    };
+    let plural = |n: usize| {
+        if n == 1 {
+            format!("1 {side}")
+        } else {
+            format!("{n} {side}s")
+        }
+    };
+    if used.len() > most {
+        let which = used.len() - 1;
+        wrong(
+            format!("`{}` has no {side} {which}", title(element)),
+            format!(
+                "it has {}: remove the connection at {side} {which}, or see `ashlar doc {}`",
+                plural(most),
+                element.class
+            ),
+        );
+    }
+    let count = used
+        .len()
+        .max(configured.unwrap_or(least))
+        .max(names.len().min(if most == usize::MAX {
+            least
+        } else {
+            names.len()
+        }));
+    for port in 0..count.min(most) {
+        let free = Ports::optional(names, port)
+            && (configured.is_none_or(|n| open && port >= n)
+                || names.get(port).is_some_and(|n| n.ends_with('?')));
+        if !used.get(port).copied().unwrap_or(false) && !free {
+            let name = Ports::port_name(names, port);
+            let help = if side == "output" {
+                format!(
+                    "connect it: `{}[{port}] -> Discard` throws the packets away by name",
+                    element.name
+                )
+            } else {
+                format!(
+                    "connect it: `Idle -> [{port}]{}` says that nothing comes there",
+                    element.name
+                )
+            };
+            wrong(
+                format!("`{}` {side} {port} unused", title(element)),
+                format!("{name} is not connected; {help}"),
+            );
+        }
+    }
+    // Connections beyond the last port were refused above; they still need a place.
+    count.min(most).max(used.len())
+}
