@@ -76,6 +76,11 @@ impl<K: Key> Link<K> {
         }
     }
 
+    /// Bytes that the table takes, or will when it is used.
+    pub(crate) fn memory(&self) -> usize {
+        Neighbours::<K>::bytes_for(self.bounds.entries)
+    }
+
     /// The table.
     #[inline]
     pub(crate) fn table(&self) -> &Neighbours<K> {

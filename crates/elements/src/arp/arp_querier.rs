@@ -373,6 +373,10 @@ impl Element for ArpQuerier {
         self.resolver.held()
     }
 
+    fn memory(config: &Config) -> usize {
+        config.link.memory()
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
         if config.ether != old.ether {

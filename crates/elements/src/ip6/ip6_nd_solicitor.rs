@@ -360,6 +360,10 @@ impl Element for IP6NDSolicitor {
         self.resolver.held()
     }
 
+    fn memory(config: &Config) -> usize {
+        config.link.memory()
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
         if config.face.ether != old.face.ether {

@@ -175,6 +175,10 @@ impl<K: Kind> Element for Queue<K> {
         self.length()
     }
 
+    fn memory(config: &Config) -> usize {
+        config.capacity * size_of::<Packet>()
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         // Rings hold what they were made for; a larger capacity counts for packets that stay on
         // their worker.

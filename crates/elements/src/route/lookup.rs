@@ -225,6 +225,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         );
     }
 
+    fn memory(config: &Config<N>) -> usize {
+        config.table.memory()
+    }
+
     fn inherit(config: &mut Config<N>, old: &Config<N>) {
         config.table.inherit(&old.table);
         config.seed = old.seed; // flows stay on their next hops

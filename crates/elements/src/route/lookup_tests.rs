@@ -361,3 +361,21 @@ fn mistakes_of_the_configuration_are_told_with_their_places() {
         "{errors}"
     );
 }
+
+#[test]
+fn plans_say_what_tables_take() {
+    let text = "Idle -> rt :: DirectIPLookup(10.0.0.0/8 0) -> q :: Queue(100)
+        -> Unqueue -> Discard;
+        Idle -> arp :: ARPQuerier(10.0.0.1/8, 02:00:00:00:00:01, ENTRY_CAPACITY 1024)
+        -> Discard; Idle -> [1]arp";
+    let plan = testkit::plan(crate::CLASSES, text, 1, &engine::port::NoPorts, None);
+    let plan = plan.expect("it is right");
+    let bytes = |name| plan.elements[plan.find(name).expect("it is there")].memory();
+    assert!(
+        bytes("rt") > 32 << 20,
+        "the first 24 bits of DIR-24-8 alone"
+    );
+    // Twice as many places as entries, of 40 bytes and more each.
+    assert!((80 << 10..200 << 10).contains(&bytes("arp")));
+    assert_eq!(bytes("q"), 800);
+}

@@ -82,6 +82,11 @@ impl<const N: usize> Table<N> {
         }
     }
 
+    /// Bytes that it takes now.
+    pub(super) fn memory(&self) -> usize {
+        self.lock().rib.memory_bytes()
+    }
+
     /// What workers look addresses up in.
     #[inline]
     pub(super) fn fib(&self) -> &Fib<N> {

@@ -23,6 +23,8 @@ struct Held {
     device: Device,
     facts: Facts,
     too_long: Count,
+    /// Names of the driver's own counters (DPDK's xstats), once it runs.
+    own_names: Vec<&'static str>,
 }
 
 impl Drop for Held {
@@ -51,13 +53,14 @@ impl Port for Dpdk {
     }
 
     fn counters(&self) -> Vec<PortCounter> {
+        let (device, own) = (self.held.device, &self.held.own_names);
         let mut all = vec![("too_long", None, self.held.too_long.get())];
-        all.extend(
-            self.held
-                .device
-                .counters()
-                .map(|(name, value)| (name, None, value)),
-        );
+        let general = device.counters();
+        let known = |name: &str| general.iter().any(|(n, _)| *n == name);
+        let own = device.own_counters(own);
+        let own = own.into_iter().filter(|(name, _)| !known(name));
+        let each = general.into_iter().chain(own);
+        all.extend(each.map(|(name, value)| (name, None, value)));
         all
     }
 }
@@ -176,14 +179,17 @@ pub(crate) fn open(
         0 => DESCRIPTORS,
         n => n.min(usize::from(u16::MAX)) as u16,
     };
-    let held = Arc::new(Held {
+    let mut held = Held {
         device,
         facts,
         too_long: Count::default(),
-    });
+        own_names: Vec::new(),
+    };
     held.device
         .start(&held.facts, queues, descriptors, request.promiscuous)
         .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
+    held.own_names = device.own_names();
+    let held = Arc::new(held);
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {
             held: Arc::clone(&held),

@@ -4,11 +4,13 @@
 use dpdk_sys as c;
 use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
 use engine::pool;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::offset_of;
 use std::mem::zeroed;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 macro_rules! offsets {
     ($($name:literal: $($field:ident).+),* $(,)?) => {
@@ -188,6 +190,18 @@ pub(super) fn in_use() -> usize {
         .sum()
 }
 
+/// A name that lasts as long as the process. Drivers have a limited number of them.
+fn intern(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name) {
+        return known;
+    }
+    let name = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(name);
+    name
+}
+
 /// What a device offers.
 pub(super) struct Facts {
     pub(super) driver: String,
@@ -353,6 +367,43 @@ impl Device {
                 c::rte_eth_tx_burst(self.0, queue, first.cast(), n).into()
             })
         }
+    }
+
+    /// Names of the counters that only this driver has.
+    pub(super) fn own_names(self) -> Vec<&'static str> {
+        // SAFETY: with no place DPDK says how many there are, and fills no more than are asked for;
+        // all-zero bytes are valid names, and terminated.
+        let names = unsafe {
+            let n = c::rte_eth_xstats_get_names(self.0, ptr::null_mut(), 0);
+            let mut names: Vec<c::rte_eth_xstat_name> = Vec::new();
+            names.resize_with(usize::try_from(n).unwrap_or(0), || zeroed());
+            c::rte_eth_xstats_get_names(self.0, names.as_mut_ptr(), names.len() as u32);
+            names
+        };
+        let text = |name: &c::rte_eth_xstat_name| {
+            let bytes = name.name.iter().map(|&b| b as u8).take_while(|&b| b != 0);
+            intern(&String::from_utf8_lossy(&bytes.collect::<Vec<_>>()))
+        };
+        names.iter().map(text).collect()
+    }
+
+    /// The counters of these names, in their order; none if the driver has other ones by now.
+    pub(super) fn own_counters(self, names: &[&'static str]) -> Vec<(&'static str, u64)> {
+        // SAFETY: all-zero bytes are valid; DPDK fills up to as many as there is room for.
+        let values = unsafe {
+            let mut values: Vec<c::rte_eth_xstat> = Vec::new();
+            values.resize_with(names.len(), || zeroed());
+            let n = c::rte_eth_xstats_get(self.0, values.as_mut_ptr(), names.len() as u32);
+            values.truncate(match usize::try_from(n) {
+                Ok(n) if n == names.len() => n,
+                _ => 0,
+            });
+            values
+        };
+        let named = values.iter().map(|v| (names.get(v.id as usize), v.value));
+        named
+            .filter_map(|(name, value)| Some((*name?, value)))
+            .collect()
     }
 
     /// The counters that every driver has.

@@ -201,7 +201,7 @@ impl<K: Key> Neighbours<K> {
     /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that nobody
     /// can aim at one bucket.
     pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
-        let buckets = (2 * capacity).div_ceil(WAYS).max(2);
+        let buckets = Self::buckets_for(capacity);
         Neighbours {
             buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             seed,
@@ -211,6 +211,15 @@ impl<K: Key> Neighbours<K> {
             generation: AtomicU64::new(0),
             key: PhantomData,
         }
+    }
+
+    fn buckets_for(capacity: usize) -> usize {
+        (2 * capacity).div_ceil(WAYS).max(2)
+    }
+
+    /// Bytes that a table for `capacity` entries takes.
+    pub fn bytes_for(capacity: usize) -> usize {
+        Self::buckets_for(capacity) * size_of::<Bucket>()
     }
 
     /// The two buckets, never the same, in which a key can be.
