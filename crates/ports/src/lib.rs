@@ -17,9 +17,14 @@
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
 //! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |
 //!
-//! A bare interface name means AF_PACKET: AF_XDP costs a start of DPDK and makes its mempool the pool
-//! of the whole process, receives nothing of queues that are not opened, and passes unfinished
-//! checksums on. The port's remarks tell where it may be worth it.
+//! A bare interface name means AF_PACKET, also where a driver knows XDP: AF_XDP takes all frames of its
+//! queues away from the kernel, so that a name in a configuration could cut off who administers the
+//! machine by that interface; it costs a start of DPDK and makes its mempool the pool of the whole
+//! process; it receives nothing of queues that are not opened; and it passes unfinished checksums on
+//! (of veth peers with offloads, whose TCP does not cross; with `ethtool -K PEER tx off` it does). So it
+//! is asked for by name; the port's remarks tell where it may be worth it.
+//!
+//! Names with commas stand in quotes in a configuration: `FromDevice("memif:role=server,id=0")`.
 //!
 //! A port opens all its queues at once; each is a value that one worker owns (`engine::port`).
 //! Whatever a port drops has a name in its counters. What happens to a port while it is open (its
