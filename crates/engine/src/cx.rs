@@ -161,6 +161,13 @@ impl Cx<'_> {
         self.core.edges.output(self.this, output).is_some()
     }
 
+    /// Whether somebody pulls from an output.
+    pub fn is_pulled(&self, output: usize) -> bool {
+        let from = (self.this, output);
+        let mut edges = self.core.plan.edges.iter();
+        edges.any(|e| e.pull && e.from == from)
+    }
+
     /// Sends a packet where a verdict says.
     #[inline]
     pub fn send(&mut self, packet: Packet, verdict: Verdict) {

@@ -1,4 +1,14 @@
+mod drr_sched;
+mod prio_sched;
+mod round_robin_sched;
+mod stride_sched;
+
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[];
+pub const CLASSES: &[Class] = &[
+    Class::of::<drr_sched::DrrSched>(),
+    Class::of::<prio_sched::PrioSched>(),
+    Class::of::<round_robin_sched::RoundRobinSched>(),
+    Class::of::<stride_sched::StrideSched>(),
+];

@@ -1,0 +1,216 @@
+//! Shares packets among its inputs by tickets: stride scheduling.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 30) -> Queue -> s :: StrideSched(2, 1) -> Discard;
+//! InfiniteSource(LIMIT 30) -> Queue -> [1] s;
+//! ```
+//!
+//! While all inputs have packets, each gives packets in proportion to its tickets. Every input has a pass,
+//! which grows by a stride, the inverse of its tickets, whenever it is asked; the least pass is asked
+//! first. An input that gives nothing is not asked again for the same packet, and does not save up its
+//! share. Inputs that say that they are empty are not asked; when all are, what pulls from StrideSched
+//! sleeps. C. Waldspurger, W. Weihl, "Stride Scheduling", 1995.
+//!
+//! Arguments:
+//!
+//! - `TICKETS`: tickets of each input, from 1 to 32768, as many as there are inputs.
+
+use crate::prelude::*;
+use engine::units;
+
+/// Stride of one ticket.
+const STRIDE_ONE: u64 = 1 << 16;
+const TICKETS_MAX: u32 = 1 << 15;
+
+#[derive(Clone)]
+struct Client {
+    input: usize,
+    tickets: u32,
+    pass: u64,
+}
+
+impl Client {
+    fn stride(&self) -> u64 {
+        STRIDE_ONE / u64::from(self.tickets)
+    }
+}
+
+pub(super) struct StrideSched {
+    /// Sorted by pass; of equal ones, who was asked longest ago is first.
+    clients: Vec<Client>,
+    /// Clients that were asked for the packet that is looked for.
+    asked: Vec<Client>,
+}
+
+impl StrideSched {
+    /// Asks one input after the other for a packet; whether one gave it.
+    fn pull_one(&mut self, into: &mut Batch, cx: &mut Cx) -> bool {
+        let mut found = false;
+        while !found && !self.clients.is_empty() {
+            let mut client = self.clients.remove(0);
+            found = cx.input_active(client.input) && cx.pull(client.input, 1, into) > 0;
+            client.pass += client.stride();
+            self.asked.push(client);
+        }
+        for client in self.asked.drain(..) {
+            let at = self.clients.partition_point(|c| c.pass <= client.pass);
+            self.clients.insert(at, client);
+        }
+        found
+    }
+
+    fn tickets(&self, input: usize) -> Result<String, String> {
+        let client = self.clients.iter().find(|c| c.input == input);
+        client
+            .map(|c| c.tickets.to_string())
+            .ok_or_else(|| format!("there is no input {input}"))
+    }
+
+    fn set_tickets(&mut self, input: usize, value: &str) -> Result<(), String> {
+        let tickets = units::parse_in(value, 1..=TICKETS_MAX)?;
+        let client = self.clients.iter_mut().find(|c| c.input == input);
+        client
+            .map(|c| c.tickets = tickets)
+            .ok_or_else(|| format!("there is no input {input}"))
+    }
+}
+
+/// The handlers of all inputs.
+macro_rules! handlers {
+    ($($input:literal $name:literal,)*) => {
+        &[$(
+            Handler::text($name, "tickets of this input", |e, _| e.tickets($input)),
+            Handler::set($name, "tickets of this input", |e, value, _| {
+                e.set_tickets($input, value)
+            }),
+        )*]
+    };
+}
+
+impl Element for StrideSched {
+    const CLASS: &'static str = "StrideSched";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const COPIES: Copies = Copies::One;
+
+    type Config = Vec<u32>;
+
+    fn configure(args: &mut Args) -> Vec<u32> {
+        let words = args.rest("TICKETS", "numbers", "tickets of each input");
+        let mut tickets = Vec::new();
+        for word in words {
+            let n: u32 = args.value("TICKETS", &word.raw, &word).unwrap_or(1);
+            if n == 0 || n > TICKETS_MAX {
+                args.error(
+                    &word,
+                    format!("number of tickets must be between 1 and {TICKETS_MAX}"),
+                );
+            }
+            tickets.push(n.clamp(1, TICKETS_MAX));
+        }
+        tickets
+    }
+
+    fn new(tickets: &Arc<Vec<u32>>, init: &Init) -> StrideSched {
+        let client = |input| Client {
+            input,
+            tickets: tickets.get(input).copied().unwrap_or(1),
+            pass: 0,
+        };
+        StrideSched {
+            clients: (0..init.inputs).map(client).collect(),
+            asked: Vec::new(),
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        for _ in 0..max {
+            if !self.pull_one(into, cx) {
+                return;
+            }
+        }
+    }
+
+    fn port_count(tickets: &Vec<u32>) -> (Option<usize>, Option<usize>) {
+        (Some(tickets.len()), None)
+    }
+
+    const HANDLERS: &'static [Handler<StrideSched>] = handlers! {
+        0 "tickets0", 1 "tickets1", 2 "tickets2", 3 "tickets3", 4 "tickets4", 5 "tickets5",
+        6 "tickets6", 7 "tickets7", 8 "tickets8", 9 "tickets9", 10 "tickets10", 11 "tickets11",
+        12 "tickets12", 13 "tickets13", 14 "tickets14", 15 "tickets15",
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Bench, Rng};
+
+    /// Pulls `n` packets from inputs that always have some, and counts them by input.
+    fn shares(tickets: &[u32], n: usize) -> Vec<usize> {
+        let list: Vec<String> = tickets.iter().map(u32::to_string).collect();
+        let mut text = format!(
+            "s :: StrideSched({}) -> Unqueue(LIMIT {n}) -> out :: Collect;",
+            list.join(", ")
+        );
+        for i in 0..tickets.len() {
+            text += &format!("InfiniteSource({i}) -> [{i}] s;");
+        }
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.run();
+        let mut counts = vec![0; tickets.len()];
+        for packet in bench.take("out") {
+            counts[usize::from(packet[0] - b'0')] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn inputs_share_by_tickets() {
+        let mut rng = Rng::seed(5);
+        for _ in 0..10 {
+            let tickets: Vec<u32> = (0..1 + rng.below(5))
+                .map(|_| 1 + rng.below(20) as u32)
+                .collect();
+            let total: u32 = tickets.iter().sum();
+            let rounds = 50;
+            let counts = shares(&tickets, rounds * total as usize);
+            for (count, t) in counts.iter().zip(&tickets) {
+                let fair = rounds as i64 * i64::from(*t);
+                // Strides are rounded down, which few tickets feel least.
+                let slack = 2 + fair / 500;
+                assert!(
+                    (*count as i64 - fair).abs() <= slack,
+                    "{tickets:?}: {counts:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_input_without_packets_saves_nothing_up() {
+        let text = "a :: Queue -> s :: StrideSched(1, 1) -> u :: Unqueue -> out :: Collect;
+            b :: Queue -> [1] s";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.push("a", &[b"a"; 6]);
+        bench.run();
+        bench.take("out");
+        bench.write("u.active", "false");
+        bench.push("a", &[b"a"; 3]);
+        bench.push("b", &[b"b"; 3]);
+        bench.write("u.active", "true");
+        bench.run();
+        let order = bench.take("out").concat();
+        assert!(order == b"ababab" || order == b"bababa", "{order:?}");
+    }
+
+    #[test]
+    fn tickets_change_at_run_time() {
+        let text = "Idle -> s :: StrideSched(2, 3) -> Discard; Idle -> [1] s";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.write("s.tickets1", "7");
+        assert_eq!(bench.read("s.tickets1"), "7");
+        assert!(bench.try_write("s.tickets1", "0").is_err());
+        assert!(bench.try_read("s.tickets5", "").is_err());
+    }
+}

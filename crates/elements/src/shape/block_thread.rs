@@ -1,0 +1,56 @@
+//! Holds its worker up, to test what a router does that falls behind.
+//!
+//! ```click
+//! b :: BlockThread;
+//! Idle -> Discard;
+//! ```
+
+use crate::prelude::*;
+use engine::units;
+
+/// The longest time that a worker is held up: a mistake must not look like a crash for ever.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
+
+pub(crate) struct BlockThread;
+
+impl Element for BlockThread {
+    const CLASS: &'static str = "BlockThread";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&[], &[]);
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> BlockThread {
+        BlockThread
+    }
+
+    const HANDLERS: &'static [Handler<BlockThread>] = &[Handler::set(
+        "block",
+        "does nothing for so many seconds",
+        |_, value, cx| {
+            let time: std::time::Duration = units::parse(value)?;
+            cx.block(time.min(LONGEST));
+            Ok(())
+        },
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn time_passes_and_nothing_moves() {
+        let text = "b :: BlockThread; s :: TimedSource(0.1) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        let before = bench.graph().now();
+        bench.write("b.block", "0.25");
+        assert_eq!(bench.graph().now().since(before).as_millis(), 250);
+        assert!(bench.take("out").is_empty());
+        bench.run();
+        assert_eq!(bench.take("out").len(), 2);
+    }
+}

@@ -1,0 +1,126 @@
+//! Asks for packets and pushes each on some time after its timestamp.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> SetTimestamp -> Queue -> DelayUnqueue(50ms) -> Discard;
+//! ```
+//!
+//! A packet of time T leaves no earlier than T + `DELAY`, and with this as its timestamp; a packet without
+//! one has the time at which DelayUnqueue gets it. At most one packet is held. DelayUnqueue sleeps while no
+//! packets wait upstream.
+//!
+//! Arguments:
+//!
+//! - `DELAY`: time from the timestamp on.
+
+use super::delay_shaper::{due, set_timer_at};
+use crate::prelude::*;
+use crate::show;
+use engine::units;
+use std::time::Duration;
+
+pub(crate) struct DelayUnqueue {
+    delay: Duration,
+    held: Option<Packet>,
+}
+
+impl Element for DelayUnqueue {
+    const CLASS: &'static str = "DelayUnqueue";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Duration;
+
+    fn configure(args: &mut Args) -> Duration {
+        args.required("DELAY", "time from the timestamp on")
+    }
+
+    fn new(delay: &Arc<Duration>, _: &Init) -> DelayUnqueue {
+        DelayUnqueue {
+            delay: **delay,
+            held: None,
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        let mut out = cx.spare();
+        let mut did = Did::Work;
+        for _ in 0..cx.burst() {
+            if self.held.is_none() {
+                let mut batch = cx.spare();
+                cx.pull(0, 1, &mut batch);
+                self.held = batch.drain().next();
+                cx.keep_spare(batch);
+            }
+            let Some(mut packet) = self.held.take() else {
+                did = cx.rest(0);
+                break;
+            };
+            let due = due(&mut packet, self.delay, cx);
+            if due > cx.timestamp() {
+                self.held = Some(packet);
+                set_timer_at(due, cx);
+                did = Did::Sleep;
+                break;
+            }
+            packet.cold_mut().timestamp = due;
+            out.push(packet);
+        }
+        let moved = !out.is_empty();
+        cx.emit_batch(0, &mut out);
+        cx.keep_spare(out);
+        // What came with the last packet needs another look only if it did not set the timer.
+        if moved && did != Did::Sleep {
+            Did::Work
+        } else {
+            did
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        cx.wake_self();
+    }
+
+    fn held(&self) -> usize {
+        usize::from(self.held.is_some())
+    }
+
+    fn take(&mut self, old: DelayUnqueue) {
+        self.held = old.held;
+    }
+
+    const HANDLERS: &'static [Handler<DelayUnqueue>] = &[
+        Handler::text("delay", "see DELAY", |e, _| Ok(show::interval(e.delay))),
+        Handler::set("delay", "see DELAY", |e, value, cx| {
+            e.delay = units::parse(value)?;
+            cx.wake_self();
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::Bench;
+
+    #[test]
+    fn each_packet_waits_for_its_own_time() {
+        for make in [Bench::new, Bench::strict] {
+            let text =
+                "s :: RatedSource(abc, RATE 10, LIMIT 3) -> q :: Queue -> d :: DelayUnqueue(0.15)
+                -> out :: Collect";
+            let mut bench = make(crate::CLASSES, text);
+            bench.run();
+            bench.advance(Duration::from_millis(149));
+            assert!(bench.take("out").is_empty());
+            bench.advance(Duration::from_millis(1));
+            assert_eq!(bench.take("out").len(), 1);
+            bench.write("d.delay", "10ms");
+            bench.run();
+            assert_eq!(bench.take("out").len(), 1, "the second came at 101 ms");
+            assert_eq!(bench.read("d.delay"), "10ms");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Emulates a serial link: packets take time to enter it and time to pass.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> LinkUnqueue(10ms, 384kbps) -> Discard;
+//! ```
+//!
+//! A packet enters the link once the one before it is inside; that takes its length (with the extra
+//! length annotation) at `BANDWIDTH`. It leaves `LATENCY` after it has entered, with that time as its
+//! timestamp. LinkUnqueue holds what is on the link and asks for a packet only when the link is free, so it
+//! is mostly fed by a Queue. It sleeps while no packets wait there.
+//!
+//! Arguments:
+//!
+//! - `LATENCY`: time from end to end.
+//! - `BANDWIDTH`: bandwidth.
+
+use crate::prelude::*;
+use crate::show;
+use engine::units::Bandwidth;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+const RESET: usize = 0;
+
+pub(crate) struct Config {
+    latency: Duration,
+    bandwidth: Bandwidth,
+}
+
+pub(crate) struct LinkUnqueue {
+    config: Arc<Config>,
+    /// Packets on the link, with the time at which they leave it.
+    link: VecDeque<(Time, Packet)>,
+    /// When the last packet will have entered.
+    free: Time,
+}
+
+impl LinkUnqueue {
+    /// Time that a packet takes to enter.
+    fn entry(&self, packet: &Packet) -> Duration {
+        let bytes = packet.len() as u128 + u128::from(packet.cold().extra_length());
+        let ns = bytes * 1_000_000_000 / u128::from(self.config.bandwidth.0.max(1));
+        Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
+    /// Takes packets onto the link as long as it is free; what to do when there are no more.
+    fn fill(&mut self, cx: &mut Cx) -> Did {
+        while self.free <= cx.now() {
+            let mut batch = cx.spare();
+            cx.pull(0, 1, &mut batch);
+            let packet = batch.drain().next();
+            cx.keep_spare(batch);
+            let Some(packet) = packet else {
+                return cx.rest(0);
+            };
+            self.free = cx.now() + self.entry(&packet);
+            self.link
+                .push_back((self.free + self.config.latency, packet));
+        }
+        Did::Sleep
+    }
+}
+
+impl Element for LinkUnqueue {
+    const CLASS: &'static str = "LinkUnqueue";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const DROPS: &'static [&'static str] = &["reset"];
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let latency = args.required("LATENCY", "time from end to end");
+        let bandwidth: Bandwidth = args.required("BANDWIDTH", "bandwidth");
+        Config { latency, bandwidth }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> LinkUnqueue {
+        LinkUnqueue {
+            config: Arc::clone(config),
+            link: VecDeque::new(),
+            free: Time(0),
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        let mut did = self.fill(cx);
+        let now = cx.now();
+        while self.link.front().is_some_and(|(at, _)| *at <= now)
+            && let Some((_, mut packet)) = self.link.pop_front()
+        {
+            packet.cold_mut().timestamp = cx.timestamp();
+            cx.emit(0, packet);
+            did = Did::Work;
+        }
+        if let Some(&(at, _)) = self.link.front() {
+            cx.set_timer(at);
+        }
+        if self.free > now {
+            cx.set_timer(self.free);
+        }
+        did
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        cx.wake_self();
+    }
+
+    fn held(&self) -> usize {
+        self.link.len()
+    }
+
+    fn take(&mut self, old: LinkUnqueue) {
+        (self.link, self.free) = (old.link, old.free);
+    }
+
+    const HANDLERS: &'static [Handler<LinkUnqueue>] = &[
+        Handler::text("latency", "see LATENCY", |e, _| {
+            Ok(show::interval(e.config.latency))
+        }),
+        Handler::text("bandwidth", "see BANDWIDTH", |e, _| {
+            Ok(show::bandwidth(e.config.bandwidth))
+        }),
+        Handler::sum("size", "packets on the link", |e| e.link.len() as u64),
+        Handler::set("reset", "frees the packets on the link", |e, _, cx| {
+            let mut lost: Batch = e.link.drain(..).map(|(_, p)| p).collect();
+            cx.drop_batch(&mut lost, RESET);
+            e.free = Time(0);
+            cx.wake_self();
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::Bench;
+
+    #[test]
+    fn a_packet_enters_at_the_bandwidth_and_leaves_after_the_latency() {
+        for make in [Bench::new, Bench::strict] {
+            // 1000 bytes a second: 100 bytes enter in 100 ms.
+            let text = "q :: Queue -> l :: LinkUnqueue(250ms, 8kbps) -> out :: Collect";
+            let mut bench = make(crate::CLASSES, text);
+            bench.push("q", &[[0u8; 100]; 4]);
+            bench.run();
+            assert_eq!(bench.read("l.size"), "1");
+            bench.advance(Duration::from_millis(349));
+            assert_eq!(bench.take("out").len(), 0);
+            assert_eq!(bench.read("l.size"), "4");
+            bench.advance(Duration::from_millis(1));
+            assert_eq!(bench.take("out").len(), 1);
+            bench.advance(Duration::from_millis(100));
+            assert_eq!(bench.take("out").len(), 1);
+            bench.write("l.reset", "");
+            assert_eq!(bench.read("l.size"), "0");
+            assert_eq!(bench.drops("l", "reset"), 2);
+            assert_eq!(bench.read("l.bandwidth"), "8kbps");
+            assert_eq!(bench.read("l.latency"), "250ms");
+        }
+    }
+}
