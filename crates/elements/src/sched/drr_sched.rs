@@ -125,7 +125,7 @@ mod tests {
     fn inputs_share_bytes_whatever_their_packets_are() {
         let mut rng = Rng::seed(3);
         for quantum in [1, 500, 1500] {
-            let lengths: Vec<usize> = (0..3).map(|_| 40 + rng.below(1400) as usize).collect();
+            let lengths: Vec<usize> = (0..3).map(|_| 40 + rng.below(1400)).collect();
             let mut text =
                 format!("d :: DRRSched({quantum}) -> Unqueue(LIMIT 600) -> out :: Collect;");
             for (i, length) in lengths.iter().enumerate() {
@@ -154,8 +154,8 @@ mod tests {
             let mut rng = Rng::seed(9);
             let mut sent = [0u16; 2];
             for _ in 0..200 {
-                let input = rng.below(2) as usize;
-                let mut packet = vec![0; 3 + rng.below(300) as usize];
+                let input = rng.below(2);
+                let mut packet = vec![0; 3 + rng.below(300)];
                 packet[0] = input as u8;
                 packet[1..3].copy_from_slice(&sent[input].to_be_bytes());
                 sent[input] += 1;

@@ -152,7 +152,7 @@ mod tests {
             let mut rng = Rng::seed(1);
             let (mut sent, mut last) = (0u64, 0u64);
             for _ in 0..200 {
-                let n = rng.below(30) as usize;
+                let n = rng.below(30);
                 bench.push("q", &vec![b"a"; n]);
                 sent += n as u64;
                 let us = rng.below(30_000) as u64;
