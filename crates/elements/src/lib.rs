@@ -9,6 +9,8 @@ pub mod arp;
 pub mod basic;
 /// Classes that sort packets by their bytes.
 pub mod classify;
+/// Classes by which other programs use the router.
+pub mod control;
 /// Classes that receive from and send to ports.
 pub mod device;
 /// Classes that read and write files of packets.
@@ -56,6 +58,7 @@ pub const CLASSES: &[&[Class]] = &[
     arp::CLASSES,
     basic::CLASSES,
     classify::CLASSES,
+    control::CLASSES,
     device::CLASSES,
     dump::CLASSES,
     ether::CLASSES,

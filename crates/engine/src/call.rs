@@ -207,6 +207,11 @@ impl Outside<'_> {
         self.core.stops += 1;
     }
 
+    /// Ends the round of tasks: the driver has something to do before the next one.
+    pub fn interrupt(&mut self) {
+        self.core.interrupt = true;
+    }
+
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
         self.core.over = true;

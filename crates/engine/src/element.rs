@@ -84,6 +84,8 @@ pub struct Ports {
     pub outputs: &'static [&'static str],
     /// Click's processing code, such as `h/lh`.
     pub processing: &'static str,
+    /// Whether agnostic ports are all push or all pull: packets pass from inputs to outputs.
+    pub joined: bool,
 }
 
 impl Ports {
@@ -93,6 +95,7 @@ impl Ports {
             inputs,
             outputs,
             processing: "a/ah",
+            joined: true,
         }
     }
 
@@ -106,6 +109,15 @@ impl Ports {
             inputs,
             outputs,
             processing,
+            joined: true,
+        }
+    }
+
+    /// The same ports, where no packet passes from an input to an output.
+    pub const fn apart(self) -> Ports {
+        Ports {
+            joined: false,
+            ..self
         }
     }
 

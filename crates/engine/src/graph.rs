@@ -74,6 +74,8 @@ pub(crate) struct Core {
     pub(crate) fresh: Vec<usize>,
     /// Requests to stop that nobody has heard of yet.
     pub(crate) stops: u32,
+    /// The driver is to look after something before the next task.
+    pub(crate) interrupt: bool,
     /// The router is to end.
     pub(crate) over: bool,
     /// The element that decides when the router ends.
@@ -202,6 +204,7 @@ impl Graph {
             shared,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
             stops: 0,
+            interrupt: false,
             over: false,
             driver: plan
                 .elements

@@ -34,38 +34,48 @@ pub fn print(router: &Router) -> String {
     out
 }
 
+/// As Click does it: a chain goes on through port 0 of an element with the first connection there,
+/// and begins where no chain comes from.
 fn print_connections(out: &mut String, router: &Router) {
     let mut edges: Vec<(Port, Port)> = router.connections.iter().map(|c| (c.from, c.to)).collect();
     edges.sort_unstable();
     edges.dedup();
-    let mut printed = vec![false; edges.len()];
-    for first in 0..edges.len() {
-        let mut next = (!printed[first]).then_some(first);
-        if let Some(edge) = next {
-            out.push_str(name(router, edges[edge].0));
+    let after = |edge: usize| -> Option<usize> {
+        let to = edges[edge].1;
+        let next = edges.partition_point(|(from, _)| *from < to);
+        let fits = to.port == 0 && edges.get(next).is_some_and(|(from, _)| *from == to);
+        fits.then_some(next)
+    };
+    let mut follows = vec![false; edges.len()];
+    for edge in 0..edges.len() {
+        if let Some(next) = after(edge) {
+            follows[next] = true;
         }
-        let mut chained = false;
-        while let Some(edge) = next {
+    }
+    let starts = (0..edges.len()).filter(|&e| !follows[e]);
+    // What is left then goes round in circles.
+    let order: Vec<usize> = starts.chain(0..edges.len()).collect();
+    let mut printed = vec![false; edges.len()];
+    for first in order {
+        if printed[first] {
+            continue;
+        }
+        out.push_str(name(router, edges[first].0));
+        let (mut next, mut arrow) = (Some(first), " -> ");
+        while let Some(edge) = next.filter(|&e| !printed[e]) {
             let (from, to) = edges[edge];
             printed[edge] = true;
             if from.port != 0 {
                 let _ = write!(out, " [{}]", from.port);
             }
-            out.push_str(if chained { "\n    -> " } else { " -> " });
+            out.push_str(arrow);
             if to.port != 0 {
                 let _ = write!(out, "[{}] ", to.port);
             }
             out.push_str(name(router, to));
-            chained = true;
-            // The chain goes on with the first connection of the element that is not printed yet.
-            let start = edges.partition_point(|(from, _)| from.element < to.element);
-            next = (start..edges.len())
-                .take_while(|&i| edges[i].0.element == to.element)
-                .find(|&i| !printed[i]);
+            (next, arrow) = (after(edge), "\n    -> ");
         }
-        if chained {
-            out.push_str(";\n");
-        }
+        out.push_str(";\n");
     }
 }
 

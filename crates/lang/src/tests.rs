@@ -101,8 +101,8 @@ q :: PullNull;
 a -> b
     -> p
     -> c;
-a [1] -> b
-    -> q
+a [1] -> b;
+b -> q
     -> [2] c;
 p -> [1] c;
 ",
@@ -118,10 +118,10 @@ a :: Idle;
 b :: Idle;
 c :: Idle;
 
-a -> b;
 a [1] -> c;
-a [2] -> a [3]
-    -> [1] a;
+a [2] -> a
+    -> b;
+a [3] -> [1] a;
 ",
     );
 }
@@ -140,9 +140,9 @@ c2 :: Idle;
 Paint@6 :: Paint(1);
 p :: Idle;
 
-analyzer -> x2;
 analyzer [1] -> p;
-x1 -> analyzer;
+x1 -> analyzer
+    -> x2;
 c -> [1] analyzer;
 c [1] -> c2
     -> p;

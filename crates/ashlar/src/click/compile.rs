@@ -77,11 +77,12 @@ impl Compiler {
             lang::sort(&mut wrong);
             return Err(lang::render_click(&wrong, &map));
         }
-        let spoken = language.iter().chain(&planned);
-        let said: Vec<Diagnostic> = spoken
-            .filter(|d| d.severity != lang::Severity::Warning || self.warnings)
-            .cloned()
-            .collect();
+        // Warnings are those of elements; Click knows none of the language.
+        let spoken = planned.iter().filter(|d| match d.is_error() {
+            true => true,
+            false => self.warnings && d.about.is_some(),
+        });
+        let said: Vec<Diagnostic> = spoken.cloned().collect();
         let mut text = lang::render_click(&said, &map);
         let Some(plan) = plan else {
             text += "Router could not be initialized!\n";

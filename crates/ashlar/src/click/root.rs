@@ -152,6 +152,7 @@ impl Root for Click {
             "hotconfig" => {
                 let running = Arc::clone(outside.plan());
                 self.hotconfig(value, &running)?;
+                outside.interrupt();
             }
             _ => return Err(format!("no '{name}' write handler")),
         }

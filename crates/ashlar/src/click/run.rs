@@ -22,9 +22,15 @@ pub(super) fn run(
     signals: &mut Signals,
     waiter: &mut Waiter,
 ) -> Graph {
+    // A script may send itself a signal in its first instruction.
+    want(&graph, signals);
+    graph.start();
     loop {
+        if heed(&mut graph, signals) {
+            return graph;
+        }
         let worked = graph.round();
-        if graph.stopped() || heed(&mut graph, signals) {
+        if graph.stopped() {
             return graph;
         }
         if let Some(plan) = click.take_next() {
@@ -51,10 +57,15 @@ fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
             }
         }
     }
+    want(graph, signals);
+    ends || graph.stopped()
+}
+
+/// Catches the signals that elements want now.
+fn want(graph: &Graph, signals: &mut Signals) {
     for signal in signals.want(&graph.signals()) {
         eprintln!("signal {signal} cannot be caught");
     }
-    ends || graph.stopped()
 }
 
 /// Nothing is to be done: time goes on to the next timer, or the driver waits for it.

@@ -111,7 +111,8 @@ impl Runner {
         Runner {
             machine: Rc::new(Machine::new(title, Arc::clone(&config.program))),
             kind: Rc::new(config.kind.clone().unwrap_or(by_ports)),
-            armed: Rc::default(),
+            // Signals may come before the start.
+            armed: Rc::new(Cell::new(true)),
             outputs: init.outputs,
         }
     }

@@ -96,7 +96,7 @@ impl Graph {
             };
             idle = if did == Did::Work { 0 } else { idle + 1 };
             worked |= did == Did::Work;
-            if self.core.stops > 0 || self.core.over || idle > self.core.tasks.len() {
+            if self.core.interrupted() || idle > self.core.tasks.len() {
                 break;
             }
         }
@@ -225,6 +225,11 @@ impl Task {
 }
 
 impl Core {
+    /// Whether the driver has something to do before the next task.
+    fn interrupted(&mut self) -> bool {
+        std::mem::take(&mut self.interrupt) || self.stops > 0 || self.over
+    }
+
     pub(crate) fn set_timer(&mut self, node: usize, at: Time) {
         if self.timer_at[node].is_none_or(|was| at < was) {
             self.timer_at[node] = Some(at);

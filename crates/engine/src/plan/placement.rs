@@ -47,9 +47,12 @@ pub(super) fn place(
     }
     active = spread(plan, &fixed, &upstream);
     store(plan, &active);
-    if !options.as_click {
-        for element in &mut plan.elements {
+    for element in &mut plan.elements {
+        if !options.as_click {
             element.home = home(element);
+        } else if element.workers.is_empty() {
+            // Nothing sends to it, but handlers may use it.
+            (element.workers, element.pullers) = (vec![0], vec![0]);
         }
     }
     check_copies(plan, router, errors);

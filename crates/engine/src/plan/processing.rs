@@ -110,7 +110,7 @@ fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow
             join(flow, from, to);
             join(flow, to, from);
         }
-        for (i, class) in classes.iter().enumerate() {
+        for (i, class) in classes.iter().enumerate().filter(|(_, c)| c.ports.joined) {
             let (inputs, outputs) = numbers.counts[i];
             let inner: Vec<usize> = (0..inputs)
                 .filter(|&p| class.ports.input_flow(p) == Flow::Agnostic)
@@ -142,7 +142,7 @@ fn check_agnostic(
     flow: &[Flow],
     errors: &mut Vec<Diagnostic>,
 ) {
-    for (i, class) in classes.iter().enumerate() {
+    for (i, class) in classes.iter().enumerate().filter(|(_, c)| c.ports.joined) {
         let (inputs, outputs) = numbers.counts[i];
         let ins = (0..inputs).filter(|&p| class.ports.input_flow(p) == Flow::Agnostic);
         let outs = (0..outputs).filter(|&p| class.ports.output_flow(p) == Flow::Agnostic);

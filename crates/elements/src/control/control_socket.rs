@@ -1,0 +1,290 @@
+//! Lets other programs read and write the router's handlers over a socket.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> c :: Counter -> Discard;
+//! ControlSocket(UNIX, /tmp/ashlar-example.sock);
+//! ```
+//!
+//! Speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers
+//! `200 Read handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The
+//! other commands are READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An
+//! element may be named by its number, from 1; a name without a dot is a handler of the router. Codes
+//! that start with 2 mean success: 510 there is no such element, 511 no such handler, 520 the handler
+//! refused, 530 it may not be used so. Script's `cat`, `catq` and `kill` may not be used at all.
+//!
+//! Over a hot swap an element of the same name and address keeps its socket and its clients.
+//! ControlSocket is one element on one worker, and uses the copies of elements on that worker: for a
+//! router of several workers use `ashlar show` and `ashlar set`.
+//!
+//! Arguments:
+//!
+//! - `TYPE`: `TCP` or `UNIX`.
+//! - `PORT`: the TCP port; `PORT+` takes one of the next if that is taken. Or the socket's file.
+//! - `READONLY`: whether handlers may only be read. Default false.
+//! - `PROXY`: an element whose handler `E.H` is used when `E.H` is asked for.
+//! - `VERBOSE`: whether it says who comes and goes. Default false.
+//! - `LOCALHOST`: whether only this host may connect by TCP. Default false.
+//! - `RETRIES`: times to try again, once a second, if the socket cannot be opened; then the router is
+//!   stopped. Default 0: that is a mistake of the configuration.
+//! - `RETRY_WARNINGS`: whether each failure is said. Default true.
+
+use super::listener::{Address, Listener};
+use super::protocol::Command;
+use super::session::{Rules, Session, serve};
+use crate::prelude::*;
+use engine::port::Slot;
+use std::cell::RefCell;
+use std::os::fd::RawFd;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Runs between two looks at the sockets while the router is busy: looking costs system calls.
+const LOOK: u32 = 32;
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(super) struct Config {
+    address: Address,
+    rules: Rules,
+    verbose: bool,
+    local: bool,
+    retries: u32,
+    warnings: bool,
+    /// The listening socket, until the element takes it.
+    listener: Slot<Option<Listener>>,
+    port: Arc<OnceLock<u16>>,
+    /// The element of the running router has the socket.
+    inherited: bool,
+}
+
+pub(super) struct ControlSocket {
+    config: Arc<Config>,
+    listener: Option<Listener>,
+    sessions: Vec<Rc<RefCell<Session>>>,
+    retries: u32,
+    runs: u32,
+}
+
+impl Config {
+    fn open(&self) -> Result<Listener, String> {
+        let listener = Listener::bind(&self.address, self.local)?;
+        if let Some(port) = listener.port() {
+            let _ = self.port.set(port);
+        }
+        Ok(listener)
+    }
+}
+
+impl ControlSocket {
+    /// Lets clients in. Returns whether there was one.
+    fn accept(&mut self) -> bool {
+        let mut any = false;
+        while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::accept) {
+            if self.config.verbose {
+                eprintln!("opened control connection from {from}");
+            }
+            let session = Rc::new(RefCell::new(Session::new(stream, from)));
+            session.borrow_mut().send();
+            self.sessions.push(session);
+            any = true;
+        }
+        any
+    }
+}
+
+/// Runs a client's commands; none of the session is borrowed while one runs.
+fn answer(session: &RefCell<Session>, rules: &Rules, outside: &mut Outside) {
+    loop {
+        let Some(command) = session.borrow_mut().next() else {
+            break;
+        };
+        // A handler of the router may replace the configuration: what follows is meant for the new one.
+        let waits = matches!(&command, Command::Write(name, _) if !name.contains('.'));
+        let answer = serve(command, rules, outside);
+        let mut session = session.borrow_mut();
+        match answer {
+            Some(bytes) => session.answer(&bytes),
+            None => {
+                session.answer(b"200 Goodbye!\r\n");
+                session.quit();
+            }
+        }
+        session.waits = waits;
+        if waits {
+            break;
+        }
+    }
+    session.borrow_mut().send();
+}
+
+impl Element for ControlSocket {
+    const CLASS: &'static str = "ControlSocket";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&[], &[]);
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let kind: String = args.required("TYPE", "TCP or UNIX");
+        let at: String = args.required("PORT", "the TCP port, or the socket's file");
+        let address = match kind.to_ascii_uppercase().as_str() {
+            "UNIX" => Address::Unix(at),
+            "TCP" => {
+                let port = at.strip_suffix('+');
+                let number = port.unwrap_or(&at).parse();
+                if number.is_err() {
+                    args.error_in_whole(
+                        format!("PORT must be a TCP port, not `{at}`"),
+                        "write a number, and `+` behind it if one of the next will do",
+                    );
+                }
+                Address::Tcp(number.unwrap_or(0), port.is_some())
+            }
+            _ => {
+                if !kind.is_empty() {
+                    args.error_in_whole(
+                        format!("unknown socket type `{kind}`"),
+                        "write TCP or UNIX",
+                    );
+                }
+                Address::Tcp(0, false)
+            }
+        };
+        Config {
+            address,
+            rules: Rules {
+                read_only: args.key("READONLY", false, "whether handlers may only be read"),
+                proxy: args.key("PROXY", String::new(), "an element that answers for all"),
+            },
+            verbose: args.key("VERBOSE", false, "whether it says who comes and goes"),
+            local: args.key("LOCALHOST", false, "whether only this host may connect"),
+            retries: args.key("RETRIES", 0, "times to try again, once a second"),
+            warnings: args.key("RETRY_WARNINGS", true, "whether each failure is said"),
+            listener: Slot::new(None),
+            port: Arc::default(),
+            inherited: false,
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        if config.inherited {
+            return Ok(());
+        }
+        match config.open() {
+            Ok(listener) => config.listener.give(Some(listener)),
+            Err(wrong) if config.retries == 0 => return Err(wrong),
+            Err(wrong) if config.warnings => eprintln!("{wrong}, will try again"),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> ControlSocket {
+        ControlSocket {
+            listener: config.listener.take().flatten(),
+            retries: config.retries,
+            config: Arc::clone(config),
+            sessions: Vec::new(),
+            runs: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        if self.listener.is_none() {
+            cx.set_timer(cx.now() + RETRY);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        if self.listener.is_some() {
+            return;
+        }
+        self.retries = self.retries.saturating_sub(1);
+        match self.config.open() {
+            Ok(listener) => self.listener = Some(listener),
+            Err(wrong) if self.retries == 0 => {
+                eprintln!("{wrong}");
+                cx.stop();
+            }
+            Err(wrong) => {
+                if self.config.warnings {
+                    eprintln!("{wrong}, will try again");
+                }
+                cx.set_timer(cx.now() + RETRY);
+            }
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        self.runs = self.runs.wrapping_add(1);
+        let waits = self.sessions.iter().any(|s| s.borrow().waits);
+        if !waits && !self.runs.is_multiple_of(LOOK) {
+            return Did::Nothing;
+        }
+        let mut any = self.accept();
+        for session in &self.sessions {
+            let mut this = session.borrow_mut();
+            this.send();
+            if this.receive() | std::mem::take(&mut this.waits) {
+                any = true;
+                let (session, config) = (Rc::clone(session), Arc::clone(&self.config));
+                cx.defer(move |outside| answer(&session, &config.rules, outside));
+            }
+        }
+        let verbose = self.config.verbose;
+        self.sessions.retain(|session| {
+            let session = session.borrow();
+            let over = session.is_over();
+            if over && verbose {
+                eprintln!("closed control connection from {}", session.from);
+            }
+            !over
+        });
+        if any { Did::Work } else { Did::Nothing }
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        fds.extend(self.listener.as_ref().map(Listener::fd));
+        fds.extend(self.sessions.iter().map(|s| s.borrow().fd()));
+    }
+
+    fn must_poll(&self) -> bool {
+        self.sessions.iter().any(|s| s.borrow().has_output())
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        if config.address == old.address && config.local == old.local {
+            config.inherited = true;
+            config.port = Arc::clone(&old.port);
+        }
+    }
+
+    fn take(&mut self, old: ControlSocket) {
+        if self.config.inherited {
+            self.listener = old.listener;
+            self.sessions = old.sessions;
+        }
+    }
+
+    fn placement(_: &Config) -> Placement {
+        Placement {
+            workers: Some(vec![0]),
+            ..Placement::default()
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ControlSocket>] = &[
+        Handler::text("port", "the TCP port", |e, _| {
+            let port = e.config.port.get();
+            Ok(port.map_or_else(String::new, u16::to_string))
+        }),
+        Handler::text("filename", "the socket's file", |e, _| {
+            Ok(match &e.config.address {
+                Address::Unix(file) => file.clone(),
+                Address::Tcp(..) => String::new(),
+            })
+        }),
+    ];
+}

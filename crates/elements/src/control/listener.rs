@@ -1,0 +1,155 @@
+//! Sockets that do not block: TCP or Unix, listening and connected.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+/// Ports tried behind `PORT+`.
+const PORTS_MAX: u16 = 100;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    /// A TCP port; `true`: or one of the next.
+    Tcp(u16, bool),
+    /// A file.
+    Unix(String),
+}
+
+/// A socket that listens.
+pub(super) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens; `local`: to this host only. The error is a sentence.
+    pub(super) fn bind(address: &Address, local: bool) -> Result<Listener, String> {
+        let listener = match address {
+            Address::Tcp(port, more) => {
+                let host = match local {
+                    true => Ipv4Addr::LOCALHOST,
+                    false => Ipv4Addr::UNSPECIFIED,
+                };
+                let last = if *more {
+                    port.saturating_add(PORTS_MAX)
+                } else {
+                    *port
+                };
+                tcp(host, *port..=last).map(Listener::Tcp)
+            }
+            Address::Unix(file) => unix(file).map(Listener::Unix),
+        };
+        listener.map_err(|e| {
+            let text = e.to_string();
+            let why = &text[..text.find(" (os error").unwrap_or(text.len())];
+            format!("cannot open a socket at {}: {why}", address.show())
+        })
+    }
+
+    /// The TCP port.
+    pub(super) fn port(&self) -> Option<u16> {
+        match self {
+            Listener::Tcp(socket) => Some(socket.local_addr().ok()?.port()),
+            Listener::Unix(_) => None,
+        }
+    }
+
+    /// A new connection, if one waits, and who it is.
+    pub(super) fn accept(&self) -> Option<(Stream, String)> {
+        match self {
+            Listener::Tcp(socket) => {
+                let (stream, from) = socket.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                // Answers are small, and their readers wait for them.
+                let _ = stream.set_nodelay(true);
+                Some((Stream::Tcp(stream), from.to_string()))
+            }
+            Listener::Unix(socket) => {
+                let (stream, _) = socket.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                Some((Stream::Unix(stream), "local client".to_owned()))
+            }
+        }
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        match self {
+            Listener::Tcp(socket) => socket.as_raw_fd(),
+            Listener::Unix(socket) => socket.as_raw_fd(),
+        }
+    }
+}
+
+impl Address {
+    /// The address for people.
+    pub(super) fn show(&self) -> String {
+        match self {
+            Address::Tcp(port, _) => format!("TCP port {port}"),
+            Address::Unix(file) => format!("'{file}'"),
+        }
+    }
+}
+
+fn tcp(host: Ipv4Addr, mut ports: std::ops::RangeInclusive<u16>) -> io::Result<TcpListener> {
+    let bind = |port| TcpListener::bind((host, port));
+    let first = bind(ports.next().unwrap_or(0));
+    let socket = first.or_else(|e| ports.find_map(|port| bind(port).ok()).ok_or(e))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A socket file that nobody listens at any more is replaced.
+fn unix(file: &str) -> io::Result<UnixListener> {
+    let socket = UnixListener::bind(file).or_else(|e| {
+        let stale = e.kind() == ErrorKind::AddrInUse && UnixStream::connect(file).is_err();
+        match stale {
+            true => std::fs::remove_file(file).and_then(|()| UnixListener::bind(file)),
+            false => Err(e),
+        }
+    })?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A connection.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Reads what is there; 0 at the end, None if nothing is there now.
+    pub(super) fn read(&mut self, into: &mut [u8]) -> Option<usize> {
+        let read = match self {
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
+        };
+        settled(read)
+    }
+
+    /// Writes what there is room for; 0 if the peer is gone, None if there is no room now.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Option<usize> {
+        let written = match self {
+            Stream::Tcp(stream) => stream.write(bytes),
+            Stream::Unix(stream) => stream.write(bytes),
+        };
+        settled(written)
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        match self {
+            Stream::Tcp(stream) => stream.as_raw_fd(),
+            Stream::Unix(stream) => stream.as_raw_fd(),
+        }
+    }
+}
+
+fn settled(result: io::Result<usize>) -> Option<usize> {
+    match result {
+        Ok(n) => Some(n),
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,
+        Err(_) => Some(0),
+    }
+}

@@ -1,0 +1,201 @@
+//! One client of a control socket: what it asks, and what is answered.
+
+use super::listener::Stream;
+use super::protocol::{self, Command, Input};
+use crate::prelude::*;
+use engine::router::AskError;
+use std::os::fd::RawFd;
+
+/// Script's handlers that reach beyond the router.
+const PRIVATE: [&str; 3] = ["cat", "catq", "kill"];
+
+/// What a control socket allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Rules {
+    /// Whether handlers may only be read.
+    pub(super) read_only: bool,
+    /// An element that is put before each name.
+    pub(super) proxy: String,
+}
+
+/// A client.
+pub(super) struct Session {
+    stream: Stream,
+    /// Who it is, for people.
+    pub(super) from: String,
+    input: Input,
+    output: Vec<u8>,
+    /// Commands wait until the driver has done what the last one asked for.
+    pub(super) waits: bool,
+    /// The client has said all, or is gone.
+    ended: bool,
+}
+
+impl Session {
+    pub(super) fn new(stream: Stream, from: String) -> Session {
+        Session {
+            stream,
+            from,
+            input: Input::default(),
+            output: protocol::GREETING.to_vec(),
+            waits: false,
+            ended: false,
+        }
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.stream.fd()
+    }
+
+    /// Whether nothing more is to be read or written.
+    pub(super) fn is_over(&self) -> bool {
+        self.ended && self.output.is_empty() && !self.waits
+    }
+
+    /// Whether answers wait for room.
+    pub(super) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Reads what has come. Returns whether something has.
+    pub(super) fn receive(&mut self) -> bool {
+        let mut bytes = [0; 4096];
+        let mut any = false;
+        while !self.ended {
+            match self.stream.read(&mut bytes) {
+                None => break,
+                Some(0) => self.ended = true,
+                Some(n) => self.input.add(&bytes[..n]),
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// The next command.
+    pub(super) fn next(&mut self) -> Option<Command> {
+        self.input.next()
+    }
+
+    /// Adds an answer.
+    pub(super) fn answer(&mut self, bytes: &[u8]) {
+        self.output.extend_from_slice(bytes);
+    }
+
+    /// Ends the connection once its answers are out.
+    pub(super) fn quit(&mut self) {
+        self.ended = true;
+    }
+
+    /// Writes answers, as far as there is room.
+    pub(super) fn send(&mut self) {
+        while !self.output.is_empty() {
+            match self.stream.write(&self.output) {
+                None => return,
+                Some(0) => {
+                    self.output.clear();
+                    self.ended = true;
+                }
+                Some(n) => {
+                    self.output.drain(..n);
+                }
+            }
+        }
+    }
+}
+
+/// Runs a command; None ends the connection.
+pub(super) fn serve(command: Command, rules: &Rules, outside: &mut Outside) -> Option<Vec<u8>> {
+    Some(match command {
+        Command::Read(name, argument) => {
+            let path = path(&name, rules, outside);
+            let found = find(&path, &name, Use::Read, rules, outside);
+            match found.and_then(|()| call(&path, &argument, Use::Read, outside)) {
+                Ok(value) => protocol::data(&format!("Read handler '{name}' OK"), &value),
+                Err(wrong) => refuse(wrong, "Read", &name),
+            }
+        }
+        Command::Write(name, value) => {
+            let path = path(&name, rules, outside);
+            let found = find(&path, &name, Use::Write, rules, outside);
+            match found.and_then(|()| call(&path, &value, Use::Write, outside)) {
+                Ok(_) => protocol::answer(200, &format!("Write handler '{name}' OK")),
+                Err(wrong) => refuse(wrong, "Write", &name),
+            }
+        }
+        Command::CheckRead(name) => check(&name, Use::Read, "Read", rules, outside),
+        Command::CheckWrite(name) => check(&name, Use::Write, "Write", rules, outside),
+        Command::Wrong(code, text) => protocol::answer(code, &text),
+        Command::Quit => return None,
+    })
+}
+
+fn check(name: &str, wanted: Use, word: &str, rules: &Rules, outside: &mut Outside) -> Vec<u8> {
+    let path = path(name, rules, outside);
+    match find(&path, name, wanted, rules, outside) {
+        Ok(()) => protocol::answer(200, &format!("{word} handler '{name}' OK")),
+        Err(wrong) => refuse(wrong, word, name),
+    }
+}
+
+/// A name as the router knows it: elements may be named by number, from 1.
+fn path(name: &str, rules: &Rules, outside: &Outside) -> String {
+    if !rules.proxy.is_empty() {
+        return format!("{}.{name}", rules.proxy);
+    }
+    let numbered = name.split_once('.').and_then(|(element, handler)| {
+        let number: usize = element.parse().ok()?;
+        let element = outside.plan().elements.get(number.checked_sub(1)?)?;
+        Some(format!("{}.{handler}", element.name))
+    });
+    numbered.unwrap_or_else(|| name.to_owned())
+}
+
+/// Whether a handler may be used; else code and text of the refusal.
+fn find(
+    path: &str,
+    name: &str,
+    wanted: Use,
+    rules: &Rules,
+    outside: &Outside,
+) -> Result<(), (u16, String)> {
+    let handler = path.split_once('.').map_or("", |(_, handler)| handler);
+    if wanted == Use::Write && rules.read_only || PRIVATE.contains(&handler) {
+        return Err((530, format!("Permission denied for '{name}'")));
+    }
+    match outside.find(path, wanted) {
+        Ok(_) => Ok(()),
+        Err(AskError::NoElement(_)) => {
+            let element = name.split('.').next().unwrap_or_default();
+            Err((510, format!("No element named '{element}'")))
+        }
+        Err(AskError::NoHandler(_)) => Err((511, format!("No handler named '{name}'"))),
+        Err(_) => {
+            let other = match wanted {
+                Use::Read => "write",
+                Use::Write => "read",
+            };
+            Err((530, format!("Handler '{name}' {other}-only")))
+        }
+    }
+}
+
+fn call(
+    path: &str,
+    value: &str,
+    wanted: Use,
+    outside: &mut Outside,
+) -> Result<String, (u16, String)> {
+    let answer = match wanted {
+        Use::Read => outside.read(path, value),
+        Use::Write => outside.write(path, value),
+    };
+    answer.map_err(|wrong| (520, wrong.to_string()))
+}
+
+fn refuse((code, text): (u16, String), word: &str, name: &str) -> Vec<u8> {
+    if code != 520 {
+        return protocol::answer(code, &text);
+    }
+    protocol::answer(520, &format!("{word} handler '{name}' error:\n{text}"))
+}
