@@ -26,15 +26,15 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
+use super::compiled::Compiled;
 use super::expr::View;
 use super::pattern;
-use super::program::Program;
 use crate::prelude::*;
 
 const NO_MATCH: u8 = 0;
 
 pub(super) struct Config {
-    program: Program,
+    program: Compiled,
     patterns: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ impl Element for Classifier {
         }
         let rules: Vec<_> = (0..=u8::MAX).map(Some).zip(patterns).collect();
         Config {
-            program: Program::compile(&rules),
+            program: Compiled::new(&rules),
             patterns: given.into_iter().map(|arg| arg.raw).collect(),
         }
     }

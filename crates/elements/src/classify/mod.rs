@@ -1,4 +1,5 @@
 mod classifier;
+mod compiled;
 mod expr;
 mod ip_classifier;
 mod ip_filter;
@@ -11,6 +12,7 @@ mod ip_primitive;
 mod pattern;
 mod program;
 mod rules;
+mod terms;
 
 use engine::element::Class;
 

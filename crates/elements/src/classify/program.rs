@@ -153,6 +153,11 @@ fn lower(within: &Within) -> Expr<Test> {
     }
 }
 
+fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
+    let lower = |expr: &Expr<Within>| expr.map(&mut lower).merged();
+    rules.iter().map(|(o, e)| (*o, lower(e))).collect()
+}
+
 impl Expr<Test> {
     /// Tests of one word that must all hold become one.
     fn merged(self) -> Expr<Test> {
@@ -238,20 +243,29 @@ const EFFORT: usize = 300_000;
 impl Program {
     /// Compiles patterns, the first that matches to be chosen.
     pub(super) fn compile(rules: &[Rule<Within>]) -> Program {
-        let rules: Vec<Rule<Test>> = rules
-            .iter()
-            .map(|(outcome, expr)| (*outcome, expr.map(&mut lower).merged()))
-            .collect();
-        let mut program = Program {
+        let mut program = Program::empty();
+        let left = lowered(rules);
+        match program.decide(left, &mut HashMap::new(), &mut EFFORT.clone()) {
+            Some(first) => {
+                program.first = first;
+                program
+            }
+            None => Program::chained(rules),
+        }
+    }
+
+    /// Every pattern where it stands: as long as what was written.
+    pub(super) fn chained(rules: &[Rule<Within>]) -> Program {
+        let mut program = Program::empty();
+        program.chain(&lowered(rules));
+        program
+    }
+
+    fn empty() -> Program {
+        Program {
             steps: Vec::new(),
             first: Next::End(None),
-        };
-        let effort = &mut EFFORT.clone();
-        match program.decide(rules.clone(), &mut HashMap::new(), effort) {
-            Some(first) => program.first = first,
-            None => program.chain(&rules),
         }
-        program
     }
 
     fn decide(
@@ -301,9 +315,7 @@ impl Program {
         Some(next)
     }
 
-    /// Every pattern where it stands: as long as what was written.
     fn chain(&mut self, rules: &[Rule<Test>]) {
-        self.steps.clear();
         let mut next = Next::End(None);
         for (outcome, expr) in rules.iter().rev() {
             next = self.chain_one(expr, Next::End(*outcome), next);
@@ -458,9 +470,7 @@ mod tests {
         for _ in 0..600 {
             let rules = random_rules(&mut rng);
             let program = Program::compile(&rules);
-            let mut chain = program.clone();
-            let lowered: Vec<_> = rules.iter().map(|(o, e)| (*o, e.map(&mut lower))).collect();
-            chain.chain(&lowered);
+            let chain = Program::chained(&rules);
             for _ in 0..150 {
                 let (start, transport) = (random_bytes(&mut rng), random_bytes(&mut rng));
                 let view = View([&start, &transport, &[]]);

@@ -1,8 +1,9 @@
 //! Rules over IP patterns as IPClassifier and IPFilter share them: compiled, published, changed.
 
+use super::compiled::Compiled;
 use super::expr::{View, Within};
 use super::ip_pattern;
-use super::program::{Outcome, Program, Rule};
+use super::program::{Outcome, Rule};
 use engine::args::Names;
 use engine::packet::Packet;
 use engine::prelude::Cx;
@@ -12,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// Rules as control sees them, and as packets do.
 pub(super) struct Rules {
     written: Mutex<Written>,
-    compiled: Published<Program>,
+    compiled: Published<Compiled>,
     names: Names,
 }
 
@@ -25,7 +26,7 @@ impl Rules {
     /// Rules with their patterns as text.
     pub(super) fn new(rules: Vec<(String, Rule<Within>)>, names: &Names) -> Rules {
         let (texts, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
-        let compiled = Published::new(domain(), Program::compile(&rules));
+        let compiled = Published::new(domain(), Compiled::new(&rules));
         Rules {
             written: Mutex::new(Written { texts, rules }),
             compiled,
@@ -64,7 +65,7 @@ impl Rules {
         let rule = written.rules.get_mut(number);
         rule.ok_or_else(|| no_pattern(number, count))?.1 = expr;
         written.texts[number] = text.trim().to_owned();
-        self.compiled.replace(Program::compile(&written.rules));
+        self.compiled.replace(Compiled::new(&written.rules));
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 mod addresses;
 mod check_ip_header;
+mod check_tcp_header;
+mod check_udp_header;
 mod dec_ip_ttl;
 mod drop_directed_broadcasts;
 mod ecn;
@@ -39,6 +41,8 @@ pub(crate) use options::{Reversed, SOURCE_ROUTED, day_ms, record};
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<check_ip_header::CheckIPHeader>(),
+    Class::of::<check_tcp_header::CheckTCPHeader>(),
+    Class::of::<check_udp_header::CheckUDPHeader>(),
     Class::of::<dec_ip_ttl::DecIPTTL>(),
     Class::of::<drop_directed_broadcasts::DropDirectedBroadcasts>(),
     Class::of::<fix_ip_src::FixIPSrc>(),
@@ -107,6 +111,13 @@ pub(crate) fn datagram(packet: &Packet) -> &[u8] {
         Some(ip) => &bytes[..ip.total_len().clamp(ip.header_len(), bytes.len())],
         None => &[],
     }
+}
+
+/// The bytes behind the IP header, and how many the header says there are.
+#[inline]
+fn segment<'p>(packet: &'p Packet, ip: &Ipv4<&[u8]>) -> (&'p [u8], usize) {
+    let bytes = datagram(packet).get(ip.header_len()..).unwrap_or(&[]);
+    (bytes, ip.total_len().saturating_sub(ip.header_len()))
 }
 
 #[cfg(test)]

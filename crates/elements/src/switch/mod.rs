@@ -1,5 +1,6 @@
 mod bypass;
 mod choice;
+mod hash_switch;
 mod hub;
 mod input_switch;
 mod pull_switch;
@@ -18,6 +19,7 @@ use engine::element::Class;
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<bypass::Bypass>(),
+    Class::of::<hash_switch::HashSwitch>(),
     Class::of::<hub::Hub>(),
     Class::of::<input_switch::InputSwitch>(),
     Class::of::<pull_switch::PullSwitch>(),

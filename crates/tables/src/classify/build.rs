@@ -33,12 +33,19 @@ enum Answer {
 }
 
 impl Region {
-    fn whole() -> Region {
-        Region {
+    /// Every key of which these single values are known.
+    fn of(tests: &[Test]) -> Region {
+        let mut region = Region {
             known: [0; FIELDS],
             value: [0; FIELDS],
             ranges: Vec::new(),
+        };
+        for test in tests.iter().filter(|t| t.lo == t.hi) {
+            let field = usize::from(test.field);
+            region.known[field] |= test.mask;
+            region.value[field] |= test.lo;
         }
+        region
     }
 
     fn range(&self, field: u8, mask: u32) -> (u32, u32) {
@@ -147,14 +154,17 @@ struct Builder {
     thrift: f64,
 }
 
-pub(super) fn build(rules: &[Rule]) -> Tree {
+pub(super) fn build(rules: &[Rule], known: &[Test]) -> Tree {
+    let region = Region::of(known);
     let all: Vec<Entry> = (0..)
         .zip(rules)
         .filter(|(_, tests)| tests.iter().all(|t| t.lo <= t.hi))
-        .map(|(rule, tests)| Entry {
-            rule,
-            tests: tests.clone(),
-            mass: 1.0,
+        .filter_map(|(rule, tests)| {
+            Some(Entry {
+                rule,
+                tests: region.open(tests)?,
+                mass: 1.0,
+            })
         })
         .collect();
     let mut builder = Builder {
@@ -166,7 +176,7 @@ pub(super) fn build(rules: &[Rule]) -> Tree {
         thrift: THRIFT,
     };
     let mut parts = Vec::new();
-    builder.divide(all, &mut parts, 0);
+    builder.divide(all, &region, &mut parts, 0);
     parts.sort_by_key(|p: &Part| p.first);
     Tree {
         parts,
@@ -191,7 +201,13 @@ fn weight(entry: &Entry, field: u8) -> u32 {
 
 impl Builder {
     /// Builds one tree, or divides the rules by the field that tells most of them apart.
-    fn divide(&mut self, entries: Vec<Entry>, parts: &mut Vec<Part>, depth: usize) {
+    fn divide(
+        &mut self,
+        entries: Vec<Entry>,
+        region: &Region,
+        parts: &mut Vec<Part>,
+        depth: usize,
+    ) {
         let Some(first) = entries.first().map(|e| e.rule) else {
             return;
         };
@@ -206,7 +222,7 @@ impl Builder {
             self.thrift = 1000.0;
         }
         let before = (self.nodes.len(), self.checks.len());
-        if let Some(root) = self.node(entries.clone(), &Region::whole(), 0) {
+        if let Some(root) = self.node(entries.clone(), region, 0) {
             parts.push(Part {
                 root: self.nodes.len(),
                 first,
@@ -228,12 +244,12 @@ impl Builder {
             entries.iter().cloned().partition(|e| weight(e, field) >= 8);
         if yes.is_empty() || no.is_empty() {
             self.thrift *= 4.0;
-            self.divide(entries, parts, depth + 1);
+            self.divide(entries, region, parts, depth + 1);
             self.thrift /= 4.0;
             return;
         }
-        self.divide(yes, parts, depth + 1);
-        self.divide(no, parts, depth + 1);
+        self.divide(yes, region, parts, depth + 1);
+        self.divide(no, region, parts, depth + 1);
     }
 
     /// A node for these rules, in order; `None` if the budget is spent.

@@ -105,7 +105,12 @@ pub struct Tree {
 impl Tree {
     /// Compiles rules, of which the first that matches counts. Rules have at most 200 tests.
     pub fn new(rules: &[Rule]) -> Tree {
-        build::build(rules)
+        build::build(rules, &[])
+    }
+
+    /// As [`new`](Self::new), for keys of which these single values are known to hold.
+    pub fn assuming(rules: &[Rule], known: &[Test]) -> Tree {
+        build::build(rules, known)
     }
 
     /// The number of the first rule that matches.

@@ -81,6 +81,13 @@ fn a_tree_finds_the_first_rule_that_matches_whatever_the_tests() {
             })
             .collect();
         let tree = Tree::new(&rules);
+        let known = Test {
+            field: 2,
+            mask: 0x0001_8000,
+            lo: 0x8000,
+            hi: 0x8000,
+        };
+        let knowing = Tree::assuming(&rules, &[known]);
         for _ in 0..300 {
             let mut key = [0; FIELDS];
             for field in [0, 1, 2, 5] {
@@ -88,6 +95,13 @@ fn a_tree_finds_the_first_rule_that_matches_whatever_the_tests() {
                 key[field] = a << 30 | b << 15 | c;
             }
             assert_eq!(tree.first(&key), naive(&rules, &key), "{rules:?} {key:?}");
+            if known.holds(&key) {
+                assert_eq!(
+                    knowing.first(&key),
+                    naive(&rules, &key),
+                    "{rules:?} {key:?}"
+                );
+            }
         }
     }
 }
