@@ -49,8 +49,18 @@ pub(crate) struct Bounds {
     pub(crate) packets: usize,
     /// Packets that wait for one neighbour, on one worker.
     pub(crate) packets_each: usize,
+    /// When too many wait, one in `slim` of the packets goes; `usize::MAX` = only what must.
+    pub(crate) slim: usize,
     /// Times of the table.
     pub(crate) timing: Timing,
+}
+
+impl Bounds {
+    /// Whether neighbours are asked for whenever there is a packet for them, and never given up.
+    #[inline]
+    fn asks_on(&self) -> bool {
+        self.timing.slow.is_some()
+    }
 }
 
 /// The neighbours of one link, shared by all workers.
@@ -62,6 +72,9 @@ pub(crate) struct Link<K> {
     /// When the next step of housekeeping is due, and the bucket where it starts.
     step_at: AtomicU64,
     bucket: AtomicUsize,
+    /// Packets that wait, and that were given up, on all workers.
+    waiting: AtomicUsize,
+    drops: AtomicU64,
 }
 
 impl<K: Key> Link<K> {
@@ -73,12 +86,45 @@ impl<K: Key> Link<K> {
             now: AtomicU64::new(0),
             step_at: AtomicU64::new(0),
             bucket: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            drops: AtomicU64::new(0),
         }
     }
 
     /// Bytes that the table takes, or will when it is used.
     pub(crate) fn memory(&self) -> usize {
         Neighbours::<K>::bytes_for(self.bounds.entries)
+    }
+
+    /// Tells the time to those who have no clock.
+    pub(crate) fn tell(&self, now: Time) {
+        self.now.fetch_max(now.0, Relaxed);
+    }
+
+    /// Makes an entry by hand: for good, or as if there had been an answer where answers are forgotten
+    /// in the end.
+    pub(crate) fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {
+        let (table, now) = (self.table(), self.now.load(Relaxed));
+        let news = match self.bounds.asks_on() {
+            true => table.set_reachable(key, mac, now),
+            false => table.set_permanent(key, mac, now),
+        };
+        news.map(|_| ())
+    }
+
+    /// Whether an answer of some age is of no use any more.
+    pub(crate) fn outlived(&self, age: Duration) -> bool {
+        self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
+    }
+
+    /// Packets that wait, on all workers.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// Packets that had to make room or were given up, on all workers.
+    pub(crate) fn drops(&self) -> u64 {
+        self.drops.load(Relaxed)
     }
 
     /// The table.
@@ -133,7 +179,7 @@ impl<K: Key> Link<K> {
 
     /// Ages some of the table, if it is time and no other worker does it.
     fn step(&self, now: Time) {
-        self.now.fetch_max(now.0, Relaxed);
+        self.tell(now);
         let due = self.step_at.load(Relaxed);
         let next = (now + STEP).0;
         let mine = || self.step_at.compare_exchange(due, next, Relaxed, Relaxed);
@@ -181,22 +227,37 @@ pub(crate) struct Resolver<K> {
     /// When the element's timer is due, as far as this part has set it.
     timer_at: Option<Time>,
     keys: Vec<K>,
+    /// What the link was told of packets that wait here.
+    told: usize,
+}
+
+impl<K> Drop for Resolver<K> {
+    fn drop(&mut self) {
+        self.link.waiting.fetch_sub(self.told, Relaxed);
+    }
 }
 
 impl<K: Key + Hash> Resolver<K> {
     /// A worker's part of a link.
     pub(crate) fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
         Resolver {
-            waiting: Waiting::new(
-                link.bounds.packets.div_ceil(workers.max(1)),
-                link.bounds.packets_each,
-            ),
+            waiting: Waiting::new(&link.bounds, workers),
             seen: link.table().generation(),
             link: Arc::clone(link),
             ask_at: Time::default(),
             timer_at: None,
             keys: Vec::new(),
+            told: 0,
         }
+    }
+
+    /// Tells the link how many packets wait here.
+    fn report(&mut self) {
+        let held = self.waiting.packets;
+        self.link
+            .waiting
+            .fetch_add(held.wrapping_sub(self.told), Relaxed);
+        self.told = held;
     }
 
     /// Packets that wait here.
@@ -206,13 +267,14 @@ impl<K: Key + Hash> Resolver<K> {
 
     /// Hot swap: takes the packets that waited.
     pub(crate) fn take(&mut self, old: Resolver<K>) {
-        let (total, each) = (self.waiting.total, self.waiting.each);
-        self.waiting = Waiting {
-            total,
-            each,
-            ..old.waiting
-        };
+        let mut old = old;
+        let new = &self.waiting;
+        let bounds = (new.total, new.each, new.slim, new.keeps_order);
+        self.waiting = std::mem::replace(&mut old.waiting, Waiting::new(&self.link.bounds, 1));
+        let w = &mut self.waiting;
+        (w.total, w.each, w.slim, w.keeps_order) = bounds;
         self.seen = self.link.table().generation().wrapping_sub(1);
+        self.report();
     }
 
     /// Lets packets go whose neighbours another worker has learnt. Costs one load otherwise.
@@ -253,11 +315,14 @@ impl<K: Key + Hash> Resolver<K> {
     #[inline]
     pub(crate) fn find(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) -> Found {
         let known = match self.link.table().address(key) {
-            Some((mac, State::Reachable | State::Permanent)) => Some(mac),
-            Some((mac, State::Stale | State::Probe)) => match self.ask(key, now, out) {
-                Ok(Ask::All) => None,
-                _ => Some(mac),
-            },
+            Some((mac, State::Permanent)) => Some(mac),
+            Some((mac, State::Reachable)) if !self.link.bounds.asks_on() => Some(mac),
+            Some((mac, State::Reachable | State::Stale | State::Probe)) => {
+                match self.ask(key, now, out) {
+                    Ok(Ask::All) => None,
+                    _ => Some(mac),
+                }
+            }
             _ => None,
         };
         match known {
@@ -297,8 +362,14 @@ impl<K: Key + Hash> Resolver<K> {
         now: Time,
         out: &mut impl FnMut(Event<K>),
     ) {
-        self.waiting
-            .push(key, packet, now, |packet| out(Event::Full(packet)));
+        let mut gone = 0;
+        self.waiting.push(key, packet, now, |packet| {
+            gone += 1;
+            out(Event::Full(packet));
+        });
+        self.link.tell(now);
+        self.link.drops.fetch_add(gone, Relaxed);
+        self.report();
     }
 
     /// A neighbour has answered.
@@ -336,6 +407,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
         if !self.waiting.queues.is_empty() {
             self.release_if_known(key, out);
+            self.report();
         }
     }
 
@@ -367,22 +439,40 @@ impl<K: Key + Hash> Resolver<K> {
             self.ask_at = now + STEP;
             self.each_key(|this, key| this.ask_again(key, now, out));
         }
+        self.report();
         self.link.step(now);
         self.timer_at = self.next_tick(now);
         self.timer_at
     }
 
     fn ask_again(&mut self, key: K, now: Time, out: &mut impl FnMut(Event<K>)) {
+        if self.link.bounds.asks_on() {
+            // Packets ask; here it is only seen whether their neighbour was forgotten.
+            match self.link.table().address(key) {
+                None => self.give_up(key, out),
+                Some(_) => self.release_if_known(key, out),
+            }
+            return;
+        }
         let timing = &self.link.bounds.timing;
         // Should another worker have given up meanwhile and somebody asked anew, it is enough too.
         let patience = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
         let since = self.waiting.since(key).unwrap_or(now);
         let answer = self.ask(key, now, out);
         if answer == Ok(Ask::Unreachable) || now.since(since).as_nanos() > u128::from(patience) {
-            self.waiting.take(key, |packet| out(Event::Failed(packet)));
+            self.give_up(key, out);
         } else {
             self.release_if_known(key, out);
         }
+    }
+
+    fn give_up(&mut self, key: K, out: &mut impl FnMut(Event<K>)) {
+        let mut gone = 0;
+        self.waiting.take(key, |packet| {
+            gone += 1;
+            out(Event::Failed(packet));
+        });
+        self.link.drops.fetch_add(gone, Relaxed);
     }
 }
 
@@ -397,6 +487,9 @@ struct Waiting<K> {
     packets: usize,
     total: usize,
     each: usize,
+    slim: usize,
+    /// Whether a neighbour keeps its place in the order when its packets have made room.
+    keeps_order: bool,
     serial: u64,
 }
 
@@ -407,14 +500,16 @@ struct Line {
 }
 
 impl<K: Copy + Eq + Hash> Waiting<K> {
-    fn new(total: usize, each: usize) -> Waiting<K> {
+    fn new(bounds: &Bounds, workers: usize) -> Waiting<K> {
         Waiting {
             queues: HashMap::new(),
             order: VecDeque::new(),
             spare: Vec::new(),
             packets: 0,
-            total: total.max(1),
-            each: each.max(1),
+            total: bounds.packets.div_ceil(workers.max(1)).max(1),
+            each: bounds.packets_each.max(1),
+            slim: bounds.slim.max(1),
+            keeps_order: bounds.asks_on(),
             serial: 0,
         }
     }
@@ -439,7 +534,8 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
             self.packets -= 1;
             line.packets.pop_front().map(full);
         } else if self.packets > self.total {
-            self.pop_oldest().map(&mut full);
+            let keep = (self.total - self.total / self.slim).max(1);
+            self.make_room(key, keep, &mut full);
         }
         if self.order.len() > 2 * self.queues.len() + 64 {
             let live = |(key, serial): &(K, u64)| {
@@ -449,20 +545,26 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    /// The first packet of the neighbour whose packets have waited longest.
-    fn pop_oldest(&mut self) -> Option<Packet> {
-        while let Some(&(key, serial)) = self.order.front() {
-            if let Some(line) = self.queues.get_mut(&key).filter(|l| l.serial == serial) {
-                let packet = line.packets.pop_front();
-                self.packets -= usize::from(packet.is_some());
-                if line.packets.is_empty() {
-                    self.take(key, drop);
-                }
-                return packet;
+    /// Gives up packets of the neighbours whose packets began to wait first, until no more than `keep` are
+    /// left; never the one that has just come for `newest`.
+    fn make_room(&mut self, newest: K, keep: usize, full: &mut impl FnMut(Packet)) {
+        let mut at = 0;
+        while self.packets > keep
+            && let Some(&(key, serial)) = self.order.get(at)
+        {
+            at += 1;
+            let Some(line) = self.queues.get_mut(&key).filter(|l| l.serial == serial) else {
+                continue;
+            };
+            let spared = usize::from(key == newest);
+            while self.packets > keep && line.packets.len() > spared {
+                line.packets.pop_front().map(&mut *full);
+                self.packets -= 1;
             }
-            self.order.pop_front();
+            if line.packets.is_empty() && !self.keeps_order {
+                self.take(key, drop);
+            }
         }
-        None
     }
 
     /// Takes out all that waits for a neighbour, in order.

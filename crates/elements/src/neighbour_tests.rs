@@ -8,6 +8,7 @@ fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
         entries: 64,
         packets,
         packets_each,
+        slim: usize::MAX,
         timing: Timing::default(),
     }))
 }

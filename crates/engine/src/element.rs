@@ -15,6 +15,7 @@ pub use crate::facts::Facts;
 use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
+use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
 use std::os::fd::RawFd;
@@ -240,6 +241,16 @@ pub struct Init<'a> {
     pub ports: &'a dyn PortDirectory,
     /// What elements of this worker own together.
     pub shared: &'a Shared,
+    pub(crate) plan: &'a Plan,
+}
+
+impl Init<'_> {
+    /// What the copies of another element of a class share, by its full name.
+    pub fn shared_by<E: Element>(&self, name: &str) -> Option<Arc<E::Config>> {
+        let peer = &self.plan.elements[self.plan.find(name)?];
+        let same = peer.class.name == E::CLASS;
+        Arc::clone(&peer.config).downcast().ok().filter(|_| same)
+    }
 }
 
 /// An element class: the state of one element on one core.

@@ -174,6 +174,7 @@ impl Graph {
                 ports: &*site.ports,
                 shared: &shared,
                 now: site.clock.now(),
+                plan,
             };
             nodes.push(Some((element.class.build)(&element.config, &init)));
             if element.runs != Runs::OnPackets {

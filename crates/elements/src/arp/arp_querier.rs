@@ -11,10 +11,13 @@
 //!
 //! Packets come to input 0 and go to the neighbour that their destination annotation names. While
 //! its address is not known they wait, and an ARP query is sent: by output 1, or by output 0 if
-//! that is not connected. A neighbour is asked at most once per second, by one worker (RFC 1122,
+//! that is not connected. Where too many wait, the oldest go (`full`). Packets leave in order.
+//!
+//! With output 2 connected, a neighbour is asked at most once per second, by one worker (RFC 1122,
 //! 2.3.2.1), up to three times; then the packets that wait for it leave by output 2, for an ICMP
-//! error to be made (RFC 1812, 3.3.2), or are dropped (`unresolved`). Where too many wait, the
-//! oldest goes (`full`). Packets leave in order.
+//! error to be made (RFC 1812, 3.3.2). Without it the element asks as Click's does: when there is a packet
+//! for the neighbour, ten times at least 0.1 seconds apart and then every 2 seconds, and packets wait until
+//! the table forgets the neighbour (`unresolved`).
 //!
 //! Input 1 takes ARP frames. Replies answer queries; any other ARP frame of a known neighbour updates
 //! its entry, and one that asks for us makes an entry. Frames that claim our own address for another
@@ -29,10 +32,13 @@
 //!
 //! - `IP`: our address, with the length of the network's prefix, or a name (AddressInfo).
 //! - `ETH`: our Ethernet address; may be left out if the name stands for one too.
-//! - `CAPACITY`: packets that may wait. Default 2048.
+//! - `TABLE`: name of an ARPTable to use; the arguments from here to `TIMEOUT` are its then, and output 2
+//!   gets nothing.
+//! - `CAPACITY`: packets that may wait. Default 2048; 0 = 1048576.
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
-//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = as many
-//!   as may wait at all. Default 64.
+//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
+//!   its own. Default 0.
+//! - `CAPACITY_SLIM_FACTOR`: when too many wait, one in so many goes. Default 2.
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 //! - `POLL_TIMEOUT`: age at which an entry that is used is asked for again; 0 = never. Default 1
 //!   minute.
@@ -40,13 +46,16 @@
 //! - `BROADCAST_POLL`: whether such questions go to all stations, not to the neighbour alone. Default
 //!   false.
 
+use super::arp_table::ArpTable;
 use super::station::Station;
-use crate::neighbour::{Bounds, Event, Found, Link, Resolver};
+use super::table::{self, Manner};
+use crate::neighbour::{Event, Found, Link, Resolver};
 use crate::prelude::*;
-use std::fmt::Write;
 use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use tables::neighbours::{Refused, Timing};
 use wire::{Arp, EtherAddr, Prefix4, addr, arp, ether, ipv4};
 
 const NO_ADDRESS: usize = 0;
@@ -61,18 +70,27 @@ const OUT: usize = 0;
 const QUERIES: usize = 1;
 const UNREACHABLE: usize = 2;
 
-const ENTRIES_MAX: usize = 1 << 20;
-
 pub(super) struct Config {
-    ip: Ipv4Addr,
+    ip: AtomicU32,
     net: Option<Prefix4>,
     ether: EtherAddr,
     broadcast: Option<Ipv4Addr>,
     broadcast_poll: bool,
-    link: Arc<Link<u32>>,
+    own: Arc<Link<u32>>,
+    /// Full name of the ARPTable in place of `own`, and its link when it is known.
+    table: Option<String>,
+    named: OnceLock<Arc<Link<u32>>>,
 }
 
 impl Config {
+    fn link(&self) -> &Arc<Link<u32>> {
+        self.named.get().unwrap_or(&self.own)
+    }
+
+    fn ip(&self) -> Ipv4Addr {
+        Ipv4Addr::from_bits(self.ip.load(Relaxed))
+    }
+
     /// The Ethernet group for destinations that are no neighbour.
     fn group(&self, ip: Ipv4Addr) -> Option<EtherAddr> {
         if addr::is_multicast4(ip) {
@@ -133,7 +151,7 @@ impl Sender {
     }
 
     fn query(&self, ip: Ipv4Addr, to: Option<EtherAddr>) -> Option<Packet> {
-        let (mac, us) = (self.config.ether, self.config.ip);
+        let (mac, us) = (self.config.ether, self.config.ip());
         let to = to.filter(|_| !self.config.broadcast_poll);
         let mut packet = Packet::new()?;
         let (head, body) = packet.put(ether::LEN + arp::LEN)?.split_at_mut(ether::LEN);
@@ -231,14 +249,14 @@ impl ArpQuerier {
         } = self;
         let (now, config) = (cx.now(), Arc::clone(&sender.config));
         self.responses += u64::from(op == arp::REPLY);
-        if ip == config.ip {
+        if ip == config.ip() {
             self.conflicts += u64::from(mac != config.ether);
             return true;
         }
         if ip.is_unspecified() {
             return true; // a probe: the address is not its yet (RFC 5227, 2.1.1)
         }
-        let (key, to_us) = (ip.to_bits(), heard.target_ip() == config.ip);
+        let (key, to_us) = (ip.to_bits(), heard.target_ip() == config.ip());
         let mut act = |event| sender.act(event, cx);
         if op == arp::REPLY && to_us {
             resolver.answered(key, mac, now, &mut act);
@@ -277,12 +295,29 @@ impl Element for ArpQuerier {
     fn configure(args: &mut Args) -> Config {
         let us: Station = args.required("IP", "our address, with the network's prefix length");
         let ether: Option<EtherAddr> = args.maybe("ETH", "our Ethernet address");
-        let packets = args.key("CAPACITY", 2048, "packets that may wait");
-        let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table");
-        let packets_each = args.key("ENTRY_PACKET_CAPACITY", 64, "packets that wait for one");
-        let minute = Duration::from_secs(60);
-        let timeout = args.key("TIMEOUT", 5 * minute, "how long an entry is kept");
-        let poll = args.key("POLL_TIMEOUT", minute, "age at which it is asked for again");
+        let table: Option<String> = args.key_maybe("TABLE", "an ARPTable to use");
+        let poll = args.key(
+            "POLL_TIMEOUT",
+            Duration::from_secs(60),
+            "age at which it is asked for again",
+        );
+        let manner = match args.outputs() > UNREACHABLE {
+            true => Manner::ThreeTimes,
+            false => Manner::OnAndOn,
+        };
+        let bounds = table::bounds(args, manner, poll);
+        let table = table.and_then(|name| {
+            let peer = args
+                .peer(&name)
+                .filter(|peer| peer.class() == ArpTable::CLASS);
+            if peer.is_none() {
+                args.error_in_whole(
+                    format!("TABLE must be an ARPTable, not `{name}`"),
+                    "name an ARPTable, or leave TABLE out",
+                );
+            }
+            peer.map(|peer| peer.name().to_owned())
+        });
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
         let broadcast_poll = args.key("BROADCAST_POLL", false, "whether all are asked again");
         if ether.or(us.ether).is_none() {
@@ -291,46 +326,26 @@ impl Element for ArpQuerier {
                 "give it behind IP, or a name that stands for both",
             );
         }
-        if entries > ENTRIES_MAX {
-            args.error_in_whole(
-                format!("a table of {entries} neighbours is too large"),
-                format!("ENTRY_CAPACITY goes up to {ENTRIES_MAX}"),
-            );
-        }
-        let nanos = |time: Duration| match time.as_nanos() {
-            0 => u64::MAX,
-            n => u64::try_from(n).unwrap_or(u64::MAX),
-        };
-        let bounds = Bounds {
-            entries: match entries {
-                0 => 65_536,
-                n => n.min(ENTRIES_MAX),
-            },
-            packets,
-            packets_each: if packets_each == 0 {
-                packets
-            } else {
-                packets_each
-            },
-            timing: Timing {
-                reachable: nanos(poll).min(nanos(timeout)),
-                idle: nanos(timeout),
-                ..Timing::default()
-            },
-        };
         Config {
-            ip: us.ip,
+            ip: AtomicU32::new(us.ip.to_bits()),
             net: us.net,
             ether: ether.or(us.ether).unwrap_or_default(),
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
-            link: Arc::new(Link::new(bounds)),
+            own: Arc::new(Link::new(bounds)),
+            table,
+            named: OnceLock::new(),
         }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {
+        let named = config.table.as_ref();
+        if let Some(table) = named.and_then(|name| init.shared_by::<ArpTable>(name)) {
+            config.named.get_or_init(|| Arc::clone(&table.link));
+        }
+        config.link().tell(init.now);
         ArpQuerier {
-            resolver: Resolver::new(&config.link, init.workers),
+            resolver: Resolver::new(config.link(), init.workers),
             sender: Sender {
                 config: Arc::clone(config),
                 queries: 0,
@@ -378,10 +393,10 @@ impl Element for ArpQuerier {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        config.link = Link::inherit(&config.link, &old.link);
+        config.own = Link::inherit(&config.own, &old.own);
         if config.ether != old.ether {
             // Another interface: questions find who is there now, and tell our address.
-            config.link.clear(false);
+            config.own.clear(false);
         }
     }
 
@@ -396,27 +411,37 @@ impl Element for ArpQuerier {
         Handler::shared(
             "table",
             "a line per neighbour: address, whether it is known, Ethernet address, age in seconds",
-            |config: &Config, _| Ok(table(config)),
+            |config: &Config, _| Ok(table::show(config.link())),
         ),
         Handler::shared(
             "entries",
             "neighbours in the table",
-            |config: &Config, _| Ok(config.link.table().len().to_string()),
+            |config: &Config, _| Ok(config.link().table().len().to_string()),
         ),
         Handler::shared("count", "neighbours in the table", |config: &Config, _| {
-            Ok(config.link.table().len().to_string())
+            Ok(config.link().table().len().to_string())
         }),
         Handler::shared("ipaddr", "our address", |config: &Config, _| {
-            Ok(config.ip.to_string())
+            Ok(config.ip().to_string())
+        }),
+        Handler::action("ipaddr", "changes our address", |config: &Config, value| {
+            let ip: Ipv4Addr = engine::units::parse(value)?;
+            config.ip.store(ip.to_bits(), Relaxed);
+            Ok(String::new())
         }),
         Handler::shared(
             "broadcast",
             "the address of all stations",
-            |config: &Config, _| {
-                Ok(config
-                    .broadcast
-                    .map(|ip| ip.to_string())
-                    .unwrap_or_default())
+            |config: &Config, _| Ok(config.broadcast.unwrap_or(Ipv4Addr::BROADCAST).to_string()),
+        ),
+        Handler::text(
+            "stats",
+            "packets dropped and queries sent, in words",
+            |e, _| {
+                let Sender { drops, queries, .. } = e.sender;
+                Ok(format!(
+                    "{drops} packets killed\n{queries} ARP queries sent\n"
+                ))
             },
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
@@ -429,61 +454,20 @@ impl Element for ArpQuerier {
         Handler::sum("no_buffer", "queries not sent, the pool had run dry", |e| {
             e.sender.no_buffer
         }),
-        Handler::action("insert", "`IP ETH`: an entry for good", insert),
+        Handler::action(
+            "insert",
+            "`IP ETH`: makes an entry",
+            |config: &Config, value| table::insert(config.link(), value),
+        ),
         Handler::action(
             "delete",
             "`IP`: removes an entry",
-            |config: &Config, value| {
-                let ip: Ipv4Addr = engine::units::parse(value)?;
-                let removed = config.link.table().remove(ip.to_bits());
-                match removed.map_err(refused)? {
-                    true => Ok(String::new()),
-                    false => Err(format!("there is no entry for {ip}")),
-                }
-            },
+            |config: &Config, value| table::delete(config.link(), value),
         ),
         Handler::action("clear", "removes all entries", |config: &Config, _| {
-            config.link.clear(true);
-            Ok(String::new())
+            table::clear(config.link())
         }),
     ];
-}
-
-fn table(config: &Config) -> String {
-    let mut entries = config.link.entries();
-    entries.sort_unstable_by_key(|(ip, ..)| *ip);
-    let mut text = String::new();
-    for (ip, neighbour, age) in entries {
-        let known = u8::from(neighbour.known().is_some());
-        let (ip, mac, age) = (
-            Ipv4Addr::from(ip),
-            neighbour.mac.dashed(),
-            age.as_secs_f64(),
-        );
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{ip} {known} {mac} {age:.6}");
-    }
-    text
-}
-
-fn insert(config: &Config, value: &str) -> Result<String, String> {
-    let words: Vec<&str> = value.split_whitespace().collect();
-    let &[ip, mac] = words.as_slice() else {
-        return Err("write an IPv4 address and an Ethernet address".to_owned());
-    };
-    let (ip, mac): (Ipv4Addr, EtherAddr) = (engine::units::parse(ip)?, engine::units::parse(mac)?);
-    if !mac.is_unicast() {
-        return Err(format!("{mac} is not the address of one station"));
-    }
-    let news = config.link.table().set_permanent(ip.to_bits(), mac, 0);
-    news.map(|_| String::new()).map_err(refused)
-}
-
-fn refused(why: Refused) -> String {
-    match why {
-        Refused::Full => "the table is full; give ENTRY_CAPACITY a larger value".to_owned(),
-        Refused::Busy => "the entry is being changed at this moment; try again".to_owned(),
-    }
 }
 
 #[cfg(test)]

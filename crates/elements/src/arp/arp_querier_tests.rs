@@ -112,20 +112,43 @@ fn a_silent_neighbour_is_asked_three_times_and_its_packets_leave_as_unreachable(
 }
 
 #[test]
-fn where_nobody_signals_them_they_are_dropped_by_name() {
+fn without_a_third_output_packets_ask_on_and_wait_until_the_neighbour_is_forgotten() {
     let mut bench = Bench::new(
         crate::CLASSES,
-        &format!("q :: ARPQuerier(10.0.0.1, {US}) -> Discard"),
+        &format!("q :: ARPQuerier(10.0.0.1, {US}, TIMEOUT 8) -> Discard"),
     );
-    send(&mut bench, "10.0.0.2", &["1"]);
-    bench.advance(Duration::from_secs(5));
-    assert_eq!(bench.drops("q", "unresolved"), 1);
-    assert_eq!(bench.read("q.drops"), "1");
+    for queries in ["1", "1", "2", "2", "3"] {
+        send(&mut bench, "10.0.0.2", &["1"]);
+        assert_eq!(bench.read("q.queries"), queries, "ten per second");
+        bench.advance(Duration::from_millis(50));
+    }
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.read("q.queries"), "3", "only packets ask");
+    for queries in (4..=10).chain([10; 19]).chain([11]) {
+        send(&mut bench, "10.0.0.2", &["1"]);
+        assert_eq!(
+            bench.read("q.queries"),
+            queries.to_string(),
+            "then every two seconds"
+        );
+        bench.advance(Duration::from_millis(100));
+    }
+    assert_eq!(bench.read("q.drops"), "0");
+    assert_eq!(
+        bench.read("q.stats"),
+        "0 packets killed\n11 ARP queries sent\n"
+    );
+    bench.advance(Duration::from_secs(15));
+    assert_eq!(bench.drops("q", "unresolved"), 32);
+    assert_eq!(
+        (bench.read("q.drops"), bench.read("q.count")),
+        ("32".into(), "0".into())
+    );
 }
 
 #[test]
 fn the_oldest_packets_make_room() {
-    let mut bench = bench(", CAPACITY 3, ENTRY_PACKET_CAPACITY 2");
+    let mut bench = bench(", CAPACITY 3, CAPACITY_SLIM_FACTOR 9, ENTRY_PACKET_CAPACITY 2");
     send(&mut bench, "10.0.0.2", &["1", "2", "3"]);
     send(&mut bench, "10.0.0.3", &["4", "5"]);
     assert_eq!(bench.drops("q", "full"), 2);

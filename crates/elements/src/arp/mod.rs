@@ -1,6 +1,8 @@
 mod arp_querier;
 mod arp_responder;
+mod arp_table;
 mod station;
+mod table;
 
 use engine::element::Class;
 
@@ -8,4 +10,5 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<arp_querier::ArpQuerier>(),
     Class::of::<arp_responder::ArpResponder>(),
+    Class::of::<arp_table::ArpTable>(),
 ];

@@ -287,6 +287,7 @@ fn timing(args: &mut Args) -> Timing {
             "how long an unused one is remembered",
         )),
         tries: args.key("TRIES", 3, "solicitations before giving up"),
+        slow: None,
     }
 }
 
@@ -319,6 +320,7 @@ impl Element for IP6NDSolicitor {
             entries: args.key("CAPACITY", 8192, "neighbours in the table"),
             packets: args.key("WAITING", 2048, "packets that wait, over all cores"),
             packets_each: args.key("WAITING_EACH", 64, "packets that wait for one neighbour"),
+            slim: usize::MAX,
             timing: timing(args),
         };
         Config {

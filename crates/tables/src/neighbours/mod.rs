@@ -100,6 +100,9 @@ pub struct Timing {
     pub idle: u64,
     /// Probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
     pub tries: u8,
+    /// For those who ask on and never call a neighbour unreachable (Click's ARPQuerier): the time between
+    /// probes beyond `tries`. No answer is used for longer than `idle` then.
+    pub slow: Option<u64>,
 }
 
 impl Default for Timing {
@@ -111,6 +114,7 @@ impl Default for Timing {
             retry: SECOND,
             idle: 1200 * SECOND,
             tries: 3,
+            slow: None,
         }
     }
 }
@@ -275,21 +279,32 @@ impl<K: Key> Neighbours<K> {
 
     fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
         let t = &self.timing;
+        let next = |tries| {
+            let pause = match t.slow {
+                Some(slow) if tries >= t.tries => slow,
+                _ => t.retry,
+            };
+            now.saturating_add(pause)
+        };
+        let mac = entry.map_or(EtherAddr::ZERO, |e| e.mac);
         let incomplete = |tries, confirmed| Neighbour {
-            mac: EtherAddr::ZERO,
+            mac,
             state: State::Incomplete,
             tries,
             confirmed,
-            probe_at: now.saturating_add(t.retry),
+            probe_at: next(tries),
         };
         let Some(entry) = entry else {
             return (Change::Put(incomplete(1, now)), Ask::All);
         };
+        if t.slow.is_some() && self.outlived(&entry, now) && entry.known().is_some() {
+            return (Change::Put(incomplete(1, now)), Ask::All);
+        }
         let due = now >= entry.probe_at;
         let probe = |tries| Neighbour {
             state: State::Probe,
             tries,
-            probe_at: now.saturating_add(t.retry),
+            probe_at: next(tries),
             ..entry
         };
         match entry.state {
@@ -302,6 +317,7 @@ impl<K: Key> Neighbours<K> {
             State::Probe if entry.tries < t.tries => {
                 (Change::Put(probe(entry.tries + 1)), Ask::One(entry.mac))
             }
+            State::Probe if t.slow.is_some() => (Change::Put(probe(t.tries)), Ask::One(entry.mac)),
             State::Probe => (Change::Put(incomplete(1, entry.confirmed)), Ask::All),
             State::Incomplete if !due && entry.tries == 0 => (Change::Keep, Ask::Unreachable),
             State::Incomplete if !due => (Change::Keep, Ask::Nothing),
@@ -309,6 +325,9 @@ impl<K: Key> Neighbours<K> {
                 Change::Put(incomplete(entry.tries + 1, entry.confirmed)),
                 Ask::All,
             ),
+            State::Incomplete if t.slow.is_some() => {
+                (Change::Put(incomplete(t.tries, entry.confirmed)), Ask::All)
+            }
             State::Incomplete => (
                 Change::Put(incomplete(0, entry.confirmed)),
                 Ask::Unreachable,
@@ -344,6 +363,13 @@ impl<K: Key> Neighbours<K> {
                 ..e
             }),
             _ => Change::Keep,
+        })
+    }
+
+    /// Makes an entry, or confirms it, whether somebody asked or not. Whether that was news.
+    pub fn set_reachable(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
+        self.resolve(key, |_| {
+            Change::Put(Neighbour::confirmed(mac, State::Reachable, now))
         })
     }
 
@@ -471,9 +497,17 @@ impl<K: Key> Neighbours<K> {
         }
     }
 
+    /// Whether an entry was confirmed so long ago that it is of no use any more.
+    fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
+        entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.timing.idle)
+    }
+
     fn aged(&self, entry: &Neighbour, now: u64) -> Option<(Event, Change)> {
         let t = &self.timing;
         let older = |age: u64| now >= entry.confirmed.saturating_add(age);
+        if t.slow.is_some() && self.outlived(entry, now) && now >= entry.probe_at {
+            return Some((Event::Forgotten, Change::Remove));
+        }
         let due = now >= entry.probe_at;
         let waiting = entry.tries > 0 && entry.tries < t.tries;
         match entry.state {
@@ -487,7 +521,7 @@ impl<K: Key> Neighbours<K> {
             State::Stale if older(t.idle) => Some((Event::Forgotten, Change::Remove)),
             State::Probe if due => Some((Event::Due, Change::Keep)),
             State::Incomplete if due && waiting => Some((Event::Due, Change::Keep)),
-            State::Incomplete if due => Some((Event::Failed, Change::Remove)),
+            State::Incomplete if due && t.slow.is_none() => Some((Event::Failed, Change::Remove)),
             _ => None,
         }
     }

@@ -10,6 +10,7 @@ const T: Timing = Timing {
     retry: 10,
     idle: 500,
     tries: 3,
+    slow: None,
 };
 
 fn mac(n: u8) -> EtherAddr {

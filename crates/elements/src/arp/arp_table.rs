@@ -1,0 +1,166 @@
+//! A table of neighbours for several ARPQueriers.
+//!
+//! ```click
+//! t :: ARPTable(CAPACITY 100);
+//! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
+//!     -> q :: ARPQuerier(192.0.2.1, 02:00:00:00:00:01, TABLE t) -> Discard;
+//! Idle -> [1]q;
+//! ```
+//!
+//! Neighbours that one ARPQuerier learns the others know too. Packets wait where they came.
+//!
+//! Keyword arguments:
+//!
+//! - `CAPACITY`: packets that may wait, in each ARPQuerier. Default 2048; 0 = 1048576.
+//! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
+//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
+//!   its own. Default 0.
+//! - `CAPACITY_SLIM_FACTOR`: when too many wait, one in so many goes. Default 2.
+//! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
+
+use super::table::{self, Manner};
+use crate::neighbour::Link;
+use crate::prelude::*;
+use std::time::Duration;
+
+pub(super) struct ArpTable;
+
+pub(super) struct Config {
+    pub(super) link: Arc<Link<u32>>,
+}
+
+impl Element for ArpTable {
+    const CLASS: &'static str = "ARPTable";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let bounds = table::bounds(args, Manner::OnAndOn, Duration::from_secs(60));
+        Config {
+            link: Arc::new(Link::new(bounds)),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ArpTable {
+        config.link.tell(init.now);
+        ArpTable
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.link = Link::inherit(&config.link, &old.link);
+    }
+
+    const HANDLERS: &'static [Handler<ArpTable>] = &[
+        Handler::shared(
+            "table",
+            "a line per neighbour: address, whether it is known, Ethernet address, age in seconds",
+            |config: &Config, _| Ok(table::show(&config.link)),
+        ),
+        Handler::shared(
+            "drops",
+            "packets that were given up",
+            |config: &Config, _| Ok(config.link.drops().to_string()),
+        ),
+        Handler::shared("count", "neighbours in the table", |config: &Config, _| {
+            Ok(config.link.table().len().to_string())
+        }),
+        Handler::shared("length", "packets that wait", |config: &Config, _| {
+            Ok(config.link.waiting().to_string())
+        }),
+        Handler::action(
+            "insert",
+            "`IP ETH`: makes an entry",
+            |config: &Config, value| table::insert(&config.link, value),
+        ),
+        Handler::action(
+            "delete",
+            "`IP`: removes an entry",
+            |config: &Config, value| table::delete(&config.link, value),
+        ),
+        Handler::action("clear", "removes all entries", |config: &Config, _| {
+            table::clear(&config.link)
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::Packet;
+    use std::time::Duration;
+    use testkit::{Bench, arp_reply};
+
+    const TWO: &str = "t :: ARPTable(TIMEOUT 10, CAPACITY 3);
+        p :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE t) -> a :: Collect; p[1] -> asked :: Collect;
+        q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE t) -> b :: Collect; q[1] -> asked";
+
+    fn send(bench: &mut Bench, querier: &str) {
+        let mut packet = Packet::from_bytes(b"x").expect("it fits");
+        packet.anno_mut().set_dst4([1, 0, 0, 2]);
+        bench.push_packets(querier, 0, [packet].into_iter().collect());
+    }
+
+    #[test]
+    fn what_one_learns_the_other_knows() {
+        let mut bench = Bench::new(crate::CLASSES, TWO);
+        send(&mut bench, "p");
+        assert_eq!(
+            (bench.read("t.length"), bench.read("t.count")),
+            ("1".into(), "1".into())
+        );
+        bench.push_at(
+            "p",
+            1,
+            &[arp_reply(
+                "2:0:0:0:0:2",
+                "1.0.0.2",
+                "2:0:0:0:0:1",
+                "1.0.0.1",
+            )],
+        );
+        send(&mut bench, "q");
+        assert_eq!((bench.take("a").len(), bench.take("b").len()), (1, 1));
+        assert_eq!(bench.take("asked").len(), 1);
+        assert!(
+            bench
+                .read("q.table")
+                .starts_with("1.0.0.2 1 02-00-00-00-00-02 ")
+        );
+        assert_eq!(bench.read("t.length"), "0");
+    }
+
+    #[test]
+    fn entries_by_hand_time_out_like_others() {
+        let mut bench = Bench::new(crate::CLASSES, TWO);
+        bench.write("t.insert", "1.0.0.2 2:0:0:0:0:2");
+        send(&mut bench, "q");
+        assert_eq!(bench.take("b").len(), 1);
+        bench.advance(Duration::from_secs(11));
+        send(&mut bench, "q");
+        assert!(bench.take("b").is_empty());
+        assert_eq!(bench.take("asked").len(), 1);
+        bench.write("t.clear", "");
+        assert_eq!(
+            (bench.read("t.table"), bench.read("q.count")),
+            (String::new(), "0".into())
+        );
+    }
+
+    #[test]
+    fn too_many_waiting_packets_are_halved_and_counted() {
+        let mut bench = Bench::new(crate::CLASSES, TWO);
+        (0..4).for_each(|_| send(&mut bench, "q"));
+        assert_eq!(
+            (bench.read("t.length"), bench.read("t.drops")),
+            ("2".into(), "2".into())
+        );
+    }
+
+    #[test]
+    fn a_table_must_be_one() {
+        let text =
+            "Idle -> q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE d) -> d :: Discard; Idle -> [1]q";
+        assert!(testkit::errors(crate::CLASSES, text).contains("TABLE"));
+    }
+}

@@ -1,0 +1,130 @@
+//! The table of an ARPTable or ARPQuerier: its arguments, and what handlers do with it.
+
+use crate::neighbour::{Bounds, Link};
+use crate::prelude::*;
+use std::fmt::Write;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tables::neighbours::{Refused, Timing};
+use wire::EtherAddr;
+
+const ENTRIES_MAX: usize = 1 << 20;
+const MILLISECOND: u64 = 1_000_000;
+
+/// How neighbours are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// For every packet, ten times within a second and then every two; packets wait as long as the table
+    /// keeps the entry.
+    OnAndOn,
+    /// Three times, once per second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).
+    ThreeTimes,
+}
+
+/// Reads the table's arguments; an answer is asked for again at the age of `poll`.
+pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds {
+    let packets = args.key("CAPACITY", 2048, "packets that may wait; 0 = 1048576");
+    let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table; 0 = 65536");
+    let each = args.key(
+        "ENTRY_PACKET_CAPACITY",
+        0,
+        "packets that wait for one; 0 = no limit",
+    );
+    let slim: usize = args.key("CAPACITY_SLIM_FACTOR", 2, "one in so many makes room");
+    let timeout = args.key(
+        "TIMEOUT",
+        Duration::from_secs(300),
+        "how long an entry is kept",
+    );
+    if entries > ENTRIES_MAX {
+        args.error_in_whole(
+            format!("a table of {entries} neighbours is too large"),
+            format!("ENTRY_CAPACITY goes up to {ENTRIES_MAX}"),
+        );
+    }
+    if slim == 0 {
+        args.error_in_whole("CAPACITY_SLIM_FACTOR cannot be zero", "2 halves what waits");
+    }
+    let nanos = |time: Duration| match time.as_nanos() {
+        0 => u64::MAX,
+        n => u64::try_from(n).unwrap_or(u64::MAX),
+    };
+    let timing = Timing {
+        reachable: nanos(poll).min(nanos(timeout)),
+        idle: nanos(timeout),
+        ..Timing::default()
+    };
+    let packets = if packets == 0 { ENTRIES_MAX } else { packets };
+    Bounds {
+        entries: match entries {
+            0 => 65_536,
+            n => n.min(ENTRIES_MAX),
+        },
+        packets,
+        packets_each: if each == 0 { usize::MAX } else { each },
+        slim: slim.max(1),
+        timing: match manner {
+            Manner::ThreeTimes => timing,
+            Manner::OnAndOn => Timing {
+                retry: 100 * MILLISECOND,
+                tries: 10,
+                slow: Some(2000 * MILLISECOND),
+                ..timing
+            },
+        },
+    }
+}
+
+/// A line per neighbour: address, whether it is known, Ethernet address, age in seconds.
+pub(super) fn show(link: &Link<u32>) -> String {
+    let mut entries = link.entries();
+    entries.sort_unstable_by_key(|(ip, ..)| std::cmp::Reverse(*ip));
+    let mut text = String::new();
+    for (ip, neighbour, age) in entries {
+        let known = u8::from(neighbour.known().is_some() && !link.outlived(age));
+        let mac = match neighbour.mac {
+            EtherAddr::ZERO => EtherAddr::BROADCAST,
+            mac => mac,
+        };
+        let (ip, mac, age) = (Ipv4Addr::from(ip), mac.dashed(), age.as_secs_f64());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{ip} {known} {mac} {age:.6}");
+    }
+    text
+}
+
+/// `IP ETH`: makes an entry.
+pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
+    let words: Vec<&str> = value.split_whitespace().collect();
+    let &[ip, mac] = words.as_slice() else {
+        return Err("write an IPv4 address and an Ethernet address".to_owned());
+    };
+    let (ip, mac): (Ipv4Addr, EtherAddr) = (engine::units::parse(ip)?, engine::units::parse(mac)?);
+    if !mac.is_unicast() {
+        return Err(format!("{mac} is not the address of one station"));
+    }
+    let done = link.insert(ip.to_bits(), mac);
+    done.map(|()| String::new()).map_err(refused)
+}
+
+/// `IP`: removes an entry.
+pub(super) fn delete(link: &Link<u32>, value: &str) -> Result<String, String> {
+    let ip: Ipv4Addr = engine::units::parse(value)?;
+    match link.table().remove(ip.to_bits()).map_err(refused)? {
+        true => Ok(String::new()),
+        false => Err(format!("there is no entry for {ip}")),
+    }
+}
+
+/// Removes all entries.
+pub(super) fn clear(link: &Link<u32>) -> Result<String, String> {
+    link.clear(true);
+    Ok(String::new())
+}
+
+fn refused(why: Refused) -> String {
+    match why {
+        Refused::Full => "the table is full; give ENTRY_CAPACITY a larger value".to_owned(),
+        Refused::Busy => "the entry is being changed at this moment; try again".to_owned(),
+    }
+}
