@@ -389,7 +389,7 @@ impl Element for ArpQuerier {
     }
 
     fn memory(config: &Config) -> usize {
-        config.link.memory()
+        config.own.memory()
     }
 
     fn inherit(config: &mut Config, old: &Config) {

@@ -12,7 +12,8 @@
 //!
 //! Arguments:
 //!
-//! - `MTU`: the longest packet, from the IP header on; at least 68 (RFC 791).
+//! - `MTU`: the longest packet, from the IP header on; at least 28. Links have 68 or
+//!   more (RFC 791); a packet whose header leaves less than 8 bytes of a shorter one is dropped (`mtu`).
 //!
 //! Keyword arguments:
 //!
@@ -27,9 +28,10 @@ const DONT_FRAGMENT: usize = 0;
 const NO_BUFFER: usize = 1;
 const NO_HEADER: usize = 2;
 const TOO_LONG: usize = 3;
+const MTU: usize = 4;
 
-/// Every network takes packets of this length (RFC 791, 3.2).
-const MTU_MIN: usize = 68;
+/// A header without options and the least piece of data (RFC 791, 3.2).
+const MTU_MIN: usize = 28;
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
@@ -49,7 +51,8 @@ impl Element for IPFragmenter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "dont_fragment?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["dont_fragment", "no_buffer", "no_header", "too_long"];
+    const DROPS: &'static [&'static str] =
+        &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
 
     type Config = Config;
 
@@ -60,7 +63,7 @@ impl Element for IPFragmenter {
         if (1..MTU_MIN).contains(&mtu) {
             args.error_in_whole(
                 format!("MTU {mtu} is too small"),
-                format!("every link must take packets of {MTU_MIN} bytes (RFC 791)"),
+                format!("the least is {MTU_MIN}: a header and 8 bytes"),
             );
         }
         Config { mtu, honor_df }
@@ -112,7 +115,7 @@ impl Element for IPFragmenter {
         Handler::sum("fragments", "fragments that left", |e| e.fragments),
         Handler::sum("made", "packets more that left than came", |e| e.made),
         Handler::text("mtu", "the longest packet", |e, _| Ok(e.mtu.to_string())),
-        Handler::set("set_mtu", "changes MTU, 68 to 65535", |e, value, _| {
+        Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {
             e.mtu = engine::units::parse_in(value, MTU_MIN..=65535)?;
             Ok(())
         }),
@@ -135,7 +138,10 @@ impl IPFragmenter {
             return Err(TOO_LONG); // its pieces would have offsets that do not exist
         }
         let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
-        let first_len = (self.mtu - header_len) & !7;
+        let first_len = self.mtu.saturating_sub(header_len) & !7;
+        if first_len == 0 {
+            return Err(MTU);
+        }
         let more_len = (self.mtu - short.1) & !7;
         let mut from = first_len.min(payload.len());
         let mut count = 1;
@@ -363,8 +369,13 @@ mod tests {
     }
 
     #[test]
-    fn an_mtu_below_the_internet_minimum_is_refused() {
-        let errors = testkit::errors(crate::CLASSES, "Idle -> IPFragmenter(60) -> Discard");
-        assert!(errors.contains("MTU 60 is too small"), "{errors}");
+    fn an_mtu_that_no_header_fits_is_refused_and_one_that_this_header_does_not_fit_drops_it() {
+        let long = crate::ip4::tests::with_options(&[1; 20], &[7; 40]);
+        let text = "c :: CheckIPHeader -> f :: IPFragmenter(47) -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("c", &[long]);
+        assert_eq!(bench.drops("f", "mtu"), 1);
+        let errors = testkit::errors(crate::CLASSES, "Idle -> IPFragmenter(27) -> Discard");
+        assert!(errors.contains("MTU 27 is too small"), "{errors}");
     }
 }
