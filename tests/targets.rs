@@ -83,6 +83,11 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
+fn scripts_of_any_bytes_end_or_wait() {
+    run("script", 500, 200);
+}
+
+#[test]
 fn every_target_has_its_file_and_its_seeds() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
     let files = std::fs::read_dir(folder).expect("the targets lie beside the workspace");

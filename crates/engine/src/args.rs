@@ -9,7 +9,7 @@
 
 use crate::commons::Commons;
 use crate::units::FromArg;
-use lang::{Config, Diagnostic, Router, Span, args as text};
+use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -568,6 +568,16 @@ impl<'a> Args<'a> {
         if let Some(last) = self.diagnostics.pop() {
             self.diagnostics.push(last.help(help));
         }
+    }
+
+    /// Records what the configuration has to say, or a mistake that it names itself.
+    pub fn say(&mut self, severity: Severity, message: impl AsRef<str>) {
+        let said = Diagnostic {
+            severity,
+            code: "message",
+            ..self.wrong(message.as_ref()).at(self.config.span())
+        };
+        self.diagnostics.push(said);
     }
 
     /// Records a mistake of the configuration as a whole.

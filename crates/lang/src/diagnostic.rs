@@ -14,6 +14,8 @@ pub use click::render_click;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
+    /// Nothing is wrong: the configuration has something to say.
+    Note,
     /// The configuration runs, but probably not as meant.
     Warning,
     /// The configuration cannot run.
@@ -148,6 +150,7 @@ pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
     let kind = match diagnostic.severity {
         Severity::Error => "error",
         Severity::Warning => "warning",
+        Severity::Note => "note",
     };
     let label = diagnostic.label.as_deref().unwrap_or("");
     paragraph(
@@ -302,6 +305,7 @@ pub fn to_json(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         let severity = match diagnostic.severity {
             Severity::Error => "error",
             Severity::Warning => "warning",
+            Severity::Note => "note",
         };
         json_pair(&mut out, "severity", Some(severity));
         json_pair(&mut out, "code", Some(diagnostic.code));

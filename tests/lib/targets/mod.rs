@@ -6,6 +6,7 @@ pub mod control;
 pub mod graph;
 pub mod headers;
 pub mod language;
+pub mod script;
 
 /// A target.
 pub struct Target {
@@ -40,6 +41,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "language",
         run: language::run,
+    },
+    Target {
+        name: "script",
+        run: script::run,
     },
 ];
 

@@ -17,9 +17,12 @@ const JUMPS_MAX: u32 = 1000;
 
 /// Scripts that may run inside each other, on one thread.
 const DEPTH_MAX: u32 = 50;
+/// Runs that one run may cause: a script that runs itself twice would do so 2^50 times.
+const RUNS_MAX: u32 = 10_000;
 
 thread_local! {
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// How deep, and how many runs since the outermost one began.
+    static DEPTH: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// One level of scripts inside each other.
@@ -27,14 +30,20 @@ struct Depth;
 
 impl Depth {
     fn enter() -> Option<Depth> {
-        DEPTH.with(|d| (d.get() < DEPTH_MAX).then(|| d.set(d.get() + 1)))?;
+        let (depth, runs) = DEPTH.get();
+        let runs = if depth == 0 { 0 } else { runs };
+        if depth >= DEPTH_MAX || runs >= RUNS_MAX {
+            return None;
+        }
+        DEPTH.set((depth + 1, runs + 1));
         Some(Depth)
     }
 }
 
 impl Drop for Depth {
     fn drop(&mut self) {
-        DEPTH.with(|d| d.set(d.get() - 1));
+        let (depth, runs) = DEPTH.get();
+        DEPTH.set((depth - 1, runs));
     }
 }
 
@@ -253,7 +262,7 @@ impl Machine {
     fn advance(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
         let Some(_depth) = Depth::enter() else {
             self.leap(Jump::End);
-            return Err(format!("more than {DEPTH_MAX} scripts call each other"));
+            return Err("scripts call each other too deep or too often".to_owned());
         };
         let inside = self.running.replace(true);
         let result = self.go(steps, host);

@@ -432,6 +432,13 @@ fn scripts_that_call_each_other_without_end_are_stopped() {
 }
 
 #[test]
+fn a_script_that_runs_itself_more_than_once_comes_to_an_end() {
+    let (mut world, script) = world_with(&["set x $(run)", "set y $(run)", "set z $(s.run)"]);
+    let _ = script.run(Call::default(), &mut world);
+    assert!(world.said.contains("scripts call each other"));
+}
+
+#[test]
 fn a_script_inside_itself_cannot_wait() {
     let (mut world, script) = world_with(&[
         "goto in $(eq $1 in)",

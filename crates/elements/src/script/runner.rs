@@ -108,11 +108,12 @@ impl Runner {
             0 => Type::Active,
             _ => Type::Packet,
         };
+        let kind = config.kind.clone().unwrap_or(by_ports);
         Runner {
             machine: Rc::new(Machine::new(title, Arc::clone(&config.program))),
-            kind: Rc::new(config.kind.clone().unwrap_or(by_ports)),
-            // Signals may come before the start.
-            armed: Rc::new(Cell::new(true)),
+            // From the outset: other scripts may send signals when they start.
+            armed: Rc::new(Cell::new(matches!(kind, Type::Signal(_)))),
+            kind: Rc::new(kind),
             outputs: init.outputs,
         }
     }
@@ -128,8 +129,7 @@ impl Runner {
                     let ended = script.machine.run(Call::default(), &mut host);
                     script.finish(ended, &mut host);
                 }
-                Type::Signal(_) => host.over(true),
-                Type::Passive | Type::Packet | Type::Proxy => {}
+                Type::Passive | Type::Packet | Type::Proxy | Type::Signal(_) => {}
             }
         });
     }

@@ -46,7 +46,7 @@
 //!   it decides when the router ends, see DriverManager. `SIGNAL` and names or numbers: a signal.
 //!
 //! A script that makes 1000 jumps without waiting is given up; scripts call each other at most 50
-//! deep; a text has at most 16 MiB. A script runs when no element is running. It is one copy on one
+//! deep, and 10000 times in one go; a text has at most 16 MiB. A script runs when no element is running. It is one copy on one
 //! worker, and uses the copies of elements on that worker; configurations in which one element of a
 //! script's handlers runs elsewhere get an error from them. A packet that a script handles costs
 //! allocations: it is not for the fast path.

@@ -18,7 +18,7 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         });
         let kind = match diagnostic.severity {
             Severity::Warning => "warning: ",
-            Severity::Error => "",
+            Severity::Error | Severity::Note => "",
         };
         // Click quotes as `cc` did.
         let message = diagnostic.message.replace('`', "'");

@@ -1,0 +1,87 @@
+//! Says something when the router is configured.
+//!
+//! ```click
+//! Message("All addresses are those of the laboratory.");
+//! ```
+//!
+//! Arguments:
+//!
+//! - `MESSAGE`: what it says.
+//! - `TYPE`: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the configuration is refused.
+
+use crate::prelude::*;
+use lang::Severity;
+
+pub(super) struct Message;
+
+impl Element for Message {
+    const CLASS: &'static str = "Message";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const COPIES: Copies = Copies::One;
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        let message: String = args.required("MESSAGE", "what is said");
+        let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "how bad it is");
+        match kind.to_ascii_uppercase().as_str() {
+            "MESSAGE" => args.say(Severity::Note, message),
+            "WARNING" => args.say(Severity::Warning, message),
+            "ERROR" => args.say(Severity::Error, message),
+            _ => args.error_in_whole(
+                "unrecognized TYPE",
+                "the types are MESSAGE, WARNING and ERROR",
+            ),
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> Message {
+        Message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::plan::{Options, Registry, make};
+
+    /// What is said of a configuration: as Ashlar and as Click says it.
+    fn said(text: &str) -> (String, String) {
+        let mut map = lang::SourceMap::new();
+        let file = map.add("A.click", text);
+        let (router, mistakes) = lang::parse(&mut map, file, &[]);
+        assert_eq!(mistakes, []);
+        let options = Options {
+            workers: 1,
+            ports: &engine::port::NoPorts,
+            devices_must_exist: true,
+            open_inputs: false,
+            as_click: true,
+            previous: None,
+        };
+        let (_, said) = make(&router, &Registry::new(crate::CLASSES), &options);
+        (
+            lang::render_all(&said, &map),
+            lang::render_click(&said, &map),
+        )
+    }
+
+    #[test]
+    fn a_message_is_said_with_its_place() {
+        let (ours, clicks) = said("m :: Message(\"te st\"); n :: Message(b, WARNING)");
+        assert!(ours.contains("note: in `m :: Message`: te st"), "{ours}");
+        assert_eq!(
+            clicks,
+            "A.click:1: While configuring 'm :: Message':\n  te st\n\
+             A.click:1: While configuring 'n :: Message':\n  warning: b\n"
+        );
+    }
+
+    #[test]
+    fn an_error_refuses_the_configuration() {
+        let errors = testkit::errors(crate::CLASSES, "Message(no, ERROR)");
+        assert!(errors.contains(": no"), "{errors}");
+        assert!(testkit::errors(crate::CLASSES, "Message(no, OTHER)").contains("unrecognized"));
+        assert!(testkit::errors(crate::CLASSES, "Message()").contains("MESSAGE"));
+    }
+}

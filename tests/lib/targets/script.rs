@@ -1,0 +1,12 @@
+//! Scripts: any text is parsed, and what is right runs to its end or waits.
+
+/// Longer texts are only slower.
+const TEXT_BYTES_MAX: usize = 4 << 10;
+
+/// Runs bytes as a script, without effect.
+pub fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(&data[..data.len().min(TEXT_BYTES_MAX)]);
+    let said = elements::script::dry_run(&text);
+    // The same text is given the same answers.
+    assert_eq!(said, elements::script::dry_run(&text));
+}
