@@ -3,6 +3,8 @@
 //! A class's file holds its manual page, ports, state, configuration, packet step, handlers and
 //! tests, in this order. To add one, write the file, then its line in the folder's list.
 
+/// Classes that give packets to aggregates and count these.
+pub mod aggregate;
 /// Classes that find and name neighbours by ARP.
 pub mod arp;
 /// Classes that move, count and copy packets.
@@ -55,6 +57,7 @@ use engine::plan::Registry;
 
 /// Every class, by folder.
 pub const CLASSES: &[&[Class]] = &[
+    aggregate::CLASSES,
     arp::CLASSES,
     basic::CLASSES,
     classify::CLASSES,

@@ -229,6 +229,8 @@ pub struct Init<'a> {
     pub input_pull: bool,
     /// Whether output 0 is pull.
     pub output_pull: bool,
+    /// Whether output 0 is connected.
+    pub output_used: bool,
     /// Queues of the element's device that belong to this copy.
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.

@@ -168,6 +168,7 @@ impl Graph {
                 outputs: element.outputs.len(),
                 input_pull: element.input_pull(),
                 output_pull: element.output_pull(),
+                output_used: plan.edges.iter().any(|e| e.from == (index, 0)),
                 queues: element.queues_of(site.worker),
                 pushers: &element.pushers,
                 pullers: &element.pullers,

@@ -27,14 +27,14 @@ pub(super) struct Config {
 
 /// A handler to write when a count is reached.
 #[derive(Clone, Default)]
-struct Call {
+pub(crate) struct Call {
     at: Option<u64>,
     handler: HandlerCall,
 }
 
 impl Call {
     /// `N HANDLER VALUE`; the handler may be left out, and nothing at all is no call.
-    fn parse(text: &str) -> Result<Call, String> {
+    pub(crate) fn parse(text: &str) -> Result<Call, String> {
         let Some(first) = words(text).into_iter().next() else {
             return Ok(Call::default());
         };
@@ -50,7 +50,8 @@ impl Call {
         })
     }
 
-    fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
+    /// Reads a keyword with such a call.
+    pub(crate) fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
         let Some(text) = args.key_maybe::<Raw>(name, doc) else {
             return Call::default();
         };
@@ -65,7 +66,7 @@ impl Call {
 
     /// Calls if the count has passed its mark on the way from `before` to `now`.
     #[inline]
-    fn check(&self, before: u64, now: u64, cx: &mut Cx) {
+    pub(crate) fn check(&self, before: u64, now: u64, cx: &mut Cx) {
         if let Some(at) = self.at
             && before < at
             && at <= now

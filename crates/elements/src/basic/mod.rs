@@ -2,7 +2,7 @@ mod align;
 mod check_length;
 mod check_paint;
 mod clipboard;
-mod counter;
+pub(crate) mod counter;
 mod discard;
 mod idle;
 mod mark_mac_header;

@@ -38,7 +38,7 @@ impl Drop for Unpacker {
 }
 
 /// What went wrong, in the words of the system, without its number.
-pub(super) fn reason(e: &io::Error) -> String {
+pub(crate) fn reason(e: &io::Error) -> String {
     let text = e.to_string();
     match text.split_once(" (os error") {
         Some((words, _)) => words.to_owned(),
@@ -113,7 +113,7 @@ fn packer(start: &[u8]) -> Option<&'static str> {
 }
 
 /// An open file to write.
-pub(super) enum Output {
+pub(crate) enum Output {
     /// The standard output, which others of this program write to as well: nothing is kept back.
     Standard,
     /// A file.
@@ -122,7 +122,7 @@ pub(super) enum Output {
 
 impl Output {
     /// Makes a file, or empties it. The error is a sentence.
-    pub(super) fn create(name: &str) -> Result<Output, String> {
+    pub(crate) fn create(name: &str) -> Result<Output, String> {
         if name == "-" {
             return Ok(Output::Standard);
         }
@@ -133,7 +133,7 @@ impl Output {
     }
 
     /// Writes bytes.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Output::Standard => {
                 let mut out = io::stdout().lock();
@@ -145,7 +145,7 @@ impl Output {
     }
 
     /// Hands what is buffered to the operating system.
-    pub(super) fn flush(&mut self) -> io::Result<()> {
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
         match self {
             Output::Standard => io::stdout().flush(),
             Output::File(file) => file.flush(),

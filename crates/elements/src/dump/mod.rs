@@ -2,7 +2,7 @@
 
 mod arp_print;
 mod contents;
-mod file;
+pub(crate) mod file;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_print;

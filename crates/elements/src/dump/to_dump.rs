@@ -175,8 +175,8 @@ impl Element for ToDump {
         let mut dump = ToDump {
             output: config.opened.take(),
             writer: None,
-            pulls: init.input_pull && init.outputs == 0,
-            passes: init.outputs > 0,
+            pulls: init.input_pull && !init.output_used,
+            passes: init.output_used,
             count: 0,
             config: Arc::clone(config),
         };

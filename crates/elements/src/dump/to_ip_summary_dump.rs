@@ -226,8 +226,8 @@ impl Element for ToIpSummaryDump {
         ToIpSummaryDump {
             output: config.opened.take(),
             buffer: Vec::new(),
-            pulls: init.input_pull && init.outputs == 0,
-            passes: init.outputs > 0,
+            pulls: init.input_pull && !init.output_used,
+            passes: init.output_used,
             config: Arc::clone(config),
         }
     }

@@ -201,6 +201,17 @@ mod tests {
     }
 
     #[test]
+    fn a_dump_without_outputs_pulls_by_itself() {
+        let mut bench = Bench::strict(
+            crate::CLASSES,
+            "FromIPSummaryDump(DATA \"!data timestamp\n1\n2\n\") -> t :: TimeSortedSched(STOP true)
+                -> ToIPSummaryDump(/dev/null)",
+        );
+        bench.run();
+        assert!(bench.graph().stopped());
+    }
+
+    #[test]
     fn disorder_is_told_and_a_buffer_mends_a_little_of_it() {
         let (times, ordered) = merge("", "1 10 2 12", "3 8 9 14");
         assert_eq!(times, [1, 3, 8, 9, 10, 2, 12, 14]);

@@ -1,0 +1,383 @@
+//! Counts packets or bytes for each value of the AGGREGATE annotation.
+//!
+//! ```click
+//! FromIPSummaryDump(-, STOP true) -> AggregateIPFlows -> ac :: AggregateCounter -> Discard;
+//! DriverManager(pause, write ac.write_text_file -);
+//! ```
+//!
+//! While it is frozen, only aggregates that it knows are counted; packets of the second input are always
+//! treated so. With a second output, what is not counted leaves there.
+//!
+//! Keyword arguments:
+//!
+//! - `BYTES`: whether bytes are counted. Default false.
+//! - `IP_BYTES`: whether bytes before the network header do not count. Default false.
+//! - `MULTIPACKET`: whether a packet that stands for several counts so often. Default true.
+//! - `EXTRA_LENGTH`: whether bytes count that were not captured. Default true.
+//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do at a number of aggregates: stop the
+//!   router, freeze, or write a handler (`N HANDLER VALUE`). One of them may be given.
+//! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same at a sum of all counts.
+//! - `BANNER`: first line of files that are written.
+
+use crate::basic::counter::Call;
+use crate::dump::file::{Output, reason};
+use crate::prelude::*;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+/// What happens when a number is reached.
+#[derive(Clone, Default)]
+struct Mark {
+    stop: Option<u64>,
+    freeze: Option<u64>,
+    call: Call,
+    call_text: String,
+}
+
+pub(super) struct Config {
+    bytes: bool,
+    ip_bytes: bool,
+    multipacket: bool,
+    extra_length: bool,
+    aggregates: Mark,
+    count: Mark,
+    banner: String,
+}
+
+pub(super) struct AggregateCounter {
+    config: Arc<Config>,
+    counts: HashMap<u32, u64>,
+    total: u64,
+    frozen: bool,
+    active: bool,
+    banner: String,
+    aggregates: Mark,
+    count: Mark,
+}
+
+/// How a file shows aggregates.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Binary,
+    Text,
+    Ip,
+}
+
+impl Mark {
+    fn configure(args: &mut Args, names: [&'static str; 3]) -> Mark {
+        let [stop, freeze, call] = names;
+        let mark = Mark {
+            stop: args.key_maybe(stop, "number at which the router stops"),
+            freeze: args.key_maybe(freeze, "number at which it freezes"),
+            call: Call::argument(args, call, "what is written at a number"),
+            call_text: String::new(),
+        };
+        if mark.stop.is_some() && mark.freeze.is_some() {
+            args.error_in_whole(
+                format!("'{stop}', '{freeze}' and '{call}' are mutually exclusive"),
+                "give one of them",
+            );
+        }
+        mark
+    }
+
+    /// Does what is to be done on the way from `before` to `now`; whether it is to freeze.
+    fn pass(&self, before: u64, now: u64, cx: &mut Cx) -> bool {
+        let reached = |at: Option<u64>| at.is_some_and(|at| before < at && at <= now);
+        if reached(self.stop) {
+            cx.stop();
+        }
+        self.call.check(before, now, cx);
+        reached(self.freeze)
+    }
+}
+
+impl AggregateCounter {
+    /// How much a packet counts.
+    fn weight(&self, packet: &Packet) -> u64 {
+        let cold = packet.cold();
+        if !self.config.bytes {
+            let extra = if self.config.multipacket {
+                cold.extra_packets()
+            } else {
+                0
+            };
+            return 1 + u64::from(extra);
+        }
+        let len = if self.config.ip_bytes {
+            packet.network().len()
+        } else {
+            packet.len()
+        };
+        let extra = if self.config.extra_length {
+            cold.extra_length()
+        } else {
+            0
+        };
+        len as u64 + u64::from(extra)
+    }
+
+    /// Counts a packet; whether it was counted.
+    fn count(&mut self, packet: &Packet, frozen: bool, cx: &mut Cx) -> bool {
+        if !self.active {
+            return false;
+        }
+        let aggregate = packet.cold().aggregate();
+        let weight = self.weight(packet);
+        let known = self.counts.get_mut(&aggregate);
+        if known.is_none() && (frozen || self.frozen) {
+            return false;
+        }
+        let before = self.total;
+        self.total += weight;
+        match known {
+            Some(count) => *count += weight,
+            None => {
+                let seen = self.counts.len() as u64;
+                self.counts.insert(aggregate, weight);
+                self.frozen |= self.aggregates.pass(seen, seen + 1, cx);
+            }
+        }
+        self.frozen |= self.count.pass(before, self.total, cx);
+        true
+    }
+
+    fn write_file(&self, name: &str, format: Format) -> Result<(), String> {
+        let mut counts: Vec<(u32, u64)> = self.counts.iter().map(|(a, c)| (*a, *c)).collect();
+        counts.sort_unstable();
+        let mut head = String::new();
+        if !self.banner.is_empty() {
+            head.push_str(&self.banner);
+            head.push('\n');
+        }
+        // Writing to a String cannot fail, here and below.
+        let _ = writeln!(head, "!num_nonzero {}", counts.len());
+        let mut out = head.into_bytes();
+        if format == Format::Binary {
+            out.extend(b"!packed_le\n");
+            for (aggregate, count) in counts {
+                out.extend(aggregate.to_le_bytes());
+                out.extend((count as u32).to_le_bytes());
+            }
+        } else {
+            let mut text = String::new();
+            for (aggregate, count) in counts {
+                let _ = match format {
+                    Format::Ip => writeln!(text, "{} {count}", Ipv4Addr::from(aggregate)),
+                    _ => writeln!(text, "{aggregate} {count}"),
+                };
+            }
+            out.extend(text.into_bytes());
+        }
+        let name = name.trim();
+        let mut file = Output::create(name)?;
+        let written = file.write(&out).and_then(|()| file.flush());
+        written.map_err(|e| format!("{name}: {}", reason(&e)))
+    }
+
+    /// Counts become aggregates, and how often each occurs their counts.
+    fn fold(&mut self) {
+        let mut folded = HashMap::new();
+        for count in self.counts.values() {
+            *folded.entry(*count as u32).or_insert(0) += 1;
+        }
+        self.total = self.counts.len() as u64;
+        self.counts = folded;
+    }
+}
+
+impl Element for AggregateCounter {
+    const CLASS: &'static str = "AggregateCounter";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in", "frozen?"], &["out", "other?"], "a/ah");
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config {
+            bytes: args.key("BYTES", false, "whether bytes are counted"),
+            ip_bytes: args.key("IP_BYTES", false, "whether link headers do not count"),
+            multipacket: args.key("MULTIPACKET", true, "whether a packet may be several"),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether missing bytes count"),
+            aggregates: Mark::configure(
+                args,
+                ["AGGREGATE_STOP", "AGGREGATE_FREEZE", "AGGREGATE_CALL"],
+            ),
+            count: Mark::configure(args, ["COUNT_STOP", "COUNT_FREEZE", "COUNT_CALL"]),
+            banner: args.key("BANNER", String::new(), "first line of files"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> AggregateCounter {
+        AggregateCounter {
+            counts: HashMap::new(),
+            total: 0,
+            frozen: false,
+            active: true,
+            banner: config.banner.clone(),
+            aggregates: config.aggregates.clone(),
+            count: config.count.clone(),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        let aside = cx.connected(1);
+        batch.split(
+            cx,
+            |packet, cx| match self.count(packet, input == 1, cx) {
+                false if aside => Verdict::out(1),
+                _ => Verdict::ON,
+            },
+            |packet, verdict, cx| cx.send(packet, verdict),
+        );
+    }
+
+    fn take(&mut self, old: AggregateCounter) {
+        (self.counts, self.total) = (old.counts, old.total);
+        (self.frozen, self.active) = (old.frozen, old.active);
+    }
+
+    const HANDLERS: &'static [Handler<AggregateCounter>] = &[
+        Handler::set(
+            "write_file",
+            "writes aggregates and counts, packed",
+            |e, name, _| e.write_file(name, Format::Binary),
+        ),
+        Handler::set(
+            "write_text_file",
+            "writes aggregates and counts as text",
+            |e, name, _| e.write_file(name, Format::Text),
+        ),
+        Handler::set(
+            "write_ip_file",
+            "the same, aggregates as addresses",
+            |e, name, _| e.write_file(name, Format::Ip),
+        ),
+        Handler::text("freeze", "whether it is frozen", |e, _| {
+            Ok(e.frozen.to_string())
+        }),
+        Handler::set("freeze", "freezes it, or not", |e, value, _| {
+            e.frozen = engine::units::parse(value)?;
+            Ok(())
+        }),
+        Handler::text("active", "whether it counts", |e, _| {
+            Ok(e.active.to_string())
+        }),
+        Handler::set("active", "counts, or not", |e, value, _| {
+            e.active = engine::units::parse(value)?;
+            Ok(())
+        }),
+        Handler::set("stop", "counts no more and stops the router", |e, _, cx| {
+            e.active = false;
+            cx.stop();
+            Ok(())
+        }),
+        Handler::set("reset", "forgets all counts", |e, _, _| {
+            e.counts.clear();
+            e.total = 0;
+            Ok(())
+        }),
+        Handler::set(
+            "counts_pdf",
+            "counts how often each count occurs",
+            |e, _, _| {
+                e.fold();
+                Ok(())
+            },
+        ),
+        Handler::text("banner", "first line of files", |e, _| Ok(e.banner.clone())),
+        Handler::set("banner", "see BANNER", |e, value, _| {
+            e.banner = engine::units::parse(value)?;
+            Ok(())
+        }),
+        Handler::text("aggregate_call", "see AGGREGATE_CALL", |e, _| {
+            Ok(e.aggregates.call_text.clone())
+        }),
+        Handler::set("aggregate_call", "see AGGREGATE_CALL", |e, value, _| {
+            e.aggregates.call = Call::parse(value)?;
+            e.aggregates.call_text = value.to_owned();
+            Ok(())
+        }),
+        Handler::text("count_call", "see COUNT_CALL", |e, _| {
+            Ok(e.count.call_text.clone())
+        }),
+        Handler::set("count_call", "see COUNT_CALL", |e, value, _| {
+            e.count.call = Call::parse(value)?;
+            e.count.call_text = value.to_owned();
+            Ok(())
+        }),
+        Handler::text("nagg", "aggregates seen", |e, _| {
+            Ok(e.counts.len().to_string())
+        }),
+        Handler::text("count", "sum of all counts", |e, _| Ok(e.total.to_string())),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::{Batch, Packet};
+    use testkit::Bench;
+
+    fn packets(aggregates: &[u32]) -> Batch {
+        let made = aggregates.iter().map(|aggregate| {
+            let mut packet = Packet::from_bytes(b"four").expect("it fits");
+            packet.cold_mut().set_aggregate(*aggregate);
+            packet
+        });
+        made.collect()
+    }
+
+    fn written(bench: &mut Bench, handler: &str) -> String {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("test").replace("::", "-");
+        let name = format!("ashlar-{}-{test}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        bench.write(&format!("a.{handler}"), &file.display().to_string());
+        let text = std::fs::read_to_string(&file).expect("the file was written");
+        let _ = std::fs::remove_file(file);
+        text
+    }
+
+    #[test]
+    fn every_aggregate_has_its_count() {
+        let mut bench = Bench::new(crate::CLASSES, "a :: AggregateCounter -> Discard");
+        bench.push_packets("a", 0, packets(&[1, 1, 0, 0, 0, 2, 3, 2]));
+        let text = written(&mut bench, "write_text_file");
+        assert_eq!(text, "!num_nonzero 4\n0 3\n1 2\n2 2\n3 1\n");
+        bench.write("a.counts_pdf", "");
+        let text = written(&mut bench, "write_ip_file");
+        assert_eq!(text, "!num_nonzero 3\n0.0.0.1 1\n0.0.0.2 2\n0.0.0.3 1\n");
+    }
+
+    #[test]
+    fn a_frozen_counter_learns_no_more() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "a :: AggregateCounter(BYTES true, AGGREGATE_FREEZE 2) -> out :: Collect; a[1] -> o :: Collect",
+        );
+        bench.push_packets("a", 0, packets(&[1, 2, 3, 1]));
+        assert_eq!((bench.take("out").len(), bench.take("o").len()), (3, 1));
+        assert_eq!(bench.read("a.nagg"), "2");
+        assert_eq!(bench.read("a.freeze"), "true");
+        bench.write("a.freeze", "false");
+        bench.push_packets("a", 0, packets(&[3]));
+        assert_eq!(bench.read("a.count"), "16");
+    }
+
+    #[test]
+    fn a_count_may_stop_the_router() {
+        let mut bench = Bench::strict(
+            crate::CLASSES,
+            "a :: AggregateCounter(COUNT_STOP 3, AGGREGATE_CALL 2 a.banner two) -> Discard",
+        );
+        bench.push_packets("a", 0, packets(&[1, 2]));
+        assert_eq!(bench.read("a.banner"), "two");
+        assert!(!bench.graph().stopped());
+        bench.push_packets("a", 0, packets(&[1]));
+        bench.run();
+        assert!(bench.graph().stopped());
+    }
+}

@@ -1,0 +1,114 @@
+//! Sorts packets by their AGGREGATE annotation: the first filter that lists it counts.
+//!
+//! ```click
+//! FromDump(trace.pcap, FORCE_IP true) -> AggregateIPFlows -> AggregateFilter(allow 1 5 9-20) -> ToDump(some.pcap);
+//! ```
+//!
+//! Packets that no filter lists are dropped (`unlisted`), those of a `drop` filter too (`filtered`).
+//!
+//! Arguments:
+//!
+//! - `FILTERS`: an action each, then aggregates: numbers, ranges `0-98`, or `all` (also `-`). The action is
+//!   an output, `allow` for output 0, or `drop` (also `deny`).
+
+use crate::prelude::*;
+
+/// Ranges of aggregates and where they go; `None` = dropped.
+type Rules = Vec<(std::ops::RangeInclusive<u32>, Option<u8>)>;
+
+pub(super) struct AggregateFilter(Arc<Rules>);
+
+const UNLISTED: u8 = 0;
+const FILTERED: u8 = 1;
+
+fn range(word: &str) -> Option<std::ops::RangeInclusive<u32>> {
+    if matches!(word, "all" | "-") {
+        return Some(0..=u32::MAX);
+    }
+    let (first, last) = word.split_once('-').unwrap_or((word, word));
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some(first..=last)
+}
+
+impl Element for AggregateFilter {
+    const CLASS: &'static str = "AggregateFilter";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
+    const DROPS: &'static [&'static str] = &["unlisted", "filtered"];
+
+    type Config = Rules;
+
+    fn configure(args: &mut Args) -> Rules {
+        let mut rules = Vec::new();
+        for arg in args.rest("FILTERS", "an action and aggregates", "what goes where") {
+            let words = arg.words();
+            let Some((action, aggregates)) = words.split_first() else {
+                continue;
+            };
+            let action = match action.as_str() {
+                "allow" => Some(0),
+                "drop" | "deny" => None,
+                port => match port.parse::<u8>() {
+                    Ok(port) => Some(port),
+                    Err(_) => {
+                        args.error(&arg, format!("unknown slot ID '{port}'"));
+                        None
+                    }
+                },
+            };
+            for word in aggregates {
+                match range(word) {
+                    Some(range) => rules.push((range, action)),
+                    None => args.error(&arg, format!("bad aggregate '{word}'")),
+                }
+            }
+        }
+        rules
+    }
+
+    fn new(rules: &Arc<Rules>, _: &Init) -> AggregateFilter {
+        AggregateFilter(Arc::clone(rules))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let aggregate = packet.cold().aggregate();
+        let rule = self.0.iter().find(|rule| rule.0.contains(&aggregate));
+        match rule {
+            Some((_, Some(port))) => Verdict::out(*port),
+            Some((_, None)) => Verdict::drop(FILTERED),
+            None => Verdict::drop(UNLISTED),
+        }
+    }
+
+    fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
+        let last = rules.iter().filter_map(|rule| rule.1).max();
+        (None, last.map(|port| usize::from(port) + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_first_filter_that_lists_an_aggregate_counts() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "a :: AggregateLength -> f :: AggregateFilter(1 2, deny 3, allow 1-3) -> out :: Collect;
+             f[1] -> one :: Collect",
+        );
+        bench.push("a", &[&b"a"[..], b"aa", b"aaa", b"aaaa"]);
+        assert_eq!(bench.take("out"), [b"a"]);
+        assert_eq!(bench.take("one"), [b"aa"]);
+        assert_eq!(
+            (bench.drops("f", "filtered"), bench.drops("f", "unlisted")),
+            (1, 1)
+        );
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "Idle -> AggregateFilter(allow x) -> Discard",
+        );
+        assert!(errors.contains("bad aggregate 'x'"), "{errors}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Sets the AGGREGATE annotation to the length of packets, bytes that were not captured included.
+//!
+//! ```click
+//! FromDump(trace.pcap) -> AggregateLength -> ac :: AggregateCounter -> Discard;
+//! ```
+//!
+//! Keyword arguments:
+//!
+//! - `IP`: whether the length counts from the network header on. Packets without one leave by output 1 then,
+//!   or are dropped (`not_ip`). Default false.
+
+use crate::prelude::*;
+
+const NOT_IP: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub(super) struct AggregateLength {
+    ip: bool,
+}
+
+impl Element for AggregateLength {
+    const CLASS: &'static str = "AggregateLength";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
+    const DROPS: &'static [&'static str] = &["not_ip"];
+
+    type Config = AggregateLength;
+
+    fn configure(args: &mut Args) -> AggregateLength {
+        AggregateLength {
+            ip: args.key("IP", false, "whether the link header does not count"),
+        }
+    }
+
+    fn new(config: &Arc<AggregateLength>, _: &Init) -> AggregateLength {
+        **config
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if self.ip && packet.anno().network == 0 {
+            return Verdict::reject(NOT_IP, 1);
+        }
+        let len = if self.ip {
+            packet.network().len()
+        } else {
+            packet.len()
+        };
+        let cold = packet.cold_mut();
+        cold.set_aggregate((len as u32).wrapping_add(cold.extra_length()));
+        Verdict::ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_length_counts_from_the_start_or_from_the_network_header() {
+        let count = |head: &str| {
+            let text = format!("p :: {head} -> a :: AggregateCounter -> Discard");
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push("p", &[&b"1234"[..], b"1234", b"123"]);
+            (bench.read("a.nagg"), bench.drops("p", "not_ip"))
+        };
+        assert_eq!(count("AggregateLength"), ("2".into(), 0));
+        assert_eq!(count("AggregateLength(IP true)"), ("0".into(), 3));
+    }
+}

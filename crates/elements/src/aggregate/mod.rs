@@ -1,0 +1,20 @@
+//! Classes that give packets to aggregates, by number, and count and filter by that number.
+
+mod aggregate_counter;
+mod aggregate_filter;
+mod aggregate_first;
+mod aggregate_length;
+mod aggregate_paint;
+mod average_counter;
+
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<aggregate_counter::AggregateCounter>(),
+    Class::of::<aggregate_filter::AggregateFilter>(),
+    Class::of::<aggregate_first::AggregateFirst>(),
+    Class::of::<aggregate_length::AggregateLength>(),
+    Class::of::<aggregate_paint::AggregatePaint>(),
+    Class::of::<average_counter::AverageCounter>(),
+];
