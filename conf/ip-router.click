@@ -28,7 +28,7 @@ define(
     $LL1 fe80::1,
     $MTU1 1500,
 
-    $SOURCE_ROUTES true     // whether IPv4 source routes are honoured (RFC 1812); false is wiser
+    $SOURCE_ROUTES false    // whether IPv4 source routes are honoured, as RFC 1812 wants; few dare to
 );
 
 // Names for the interfaces' addresses, and the list of all: elements know broadcasts by it.
@@ -114,6 +114,9 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     me6[1] -> [1] nd6;                  // and so tells us where it is
     me6[2] -> [0] nd6;                  // it did not: find it, then answer
     nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
+    // To have hosts make addresses and find this router by themselves (RFC 4861, 6.2), let solicitations of
+    // routers have an output of their own, `nd :: IP6ProtocolSwitch(icmp6 135, icmp6 134 136 137, -, icmp6 133)`:
+    //     nd[3] -> ra :: IP6RouterAdvertiser($ll, $device:eth, $net6) -> out; ra[1] -> [1] nd6;
     // Who asks one of our addresses is answered from it (RFC 4443, 2.2), whichever link it is on.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions

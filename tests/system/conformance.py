@@ -336,7 +336,8 @@ def start(lab: Lab, *definitions: str) -> Probe:
             net__ipv6__fib_multipath_hash_policy=1, net__ipv4__neigh__eth1__retrans_time_ms=300,
             net__ipv6__neigh__eth1__retrans_time_ms=300, net__ipv4__conf__all__rp_filter=0)
     else:
-        network.router.start(CONFIGURATION, f"MTU0={CLIENT_MTU}", f"MTU1={SERVER_MTU}", *definitions)
+        network.router.start(CONFIGURATION, f"MTU0={CLIENT_MTU}", f"MTU1={SERVER_MTU}",
+                             "SOURCE_ROUTES=true", *definitions)
     return Probe(network)
 
 

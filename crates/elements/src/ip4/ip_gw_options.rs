@@ -24,7 +24,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `SOURCE_ROUTES`: whether source-routed packets are forwarded. Default true, as RFC 1812, 4.2.2.2,
+//! - `SOURCE_ROUTES`: whether source-routed packets are forwarded. Default true, as RFC 1812, 5.3.13.4,
 //!   wants it; RFC 7126, 4.3 and 4.4, advises to turn it off.
 
 use crate::ip4::{Addresses, PARAMETER, SOURCE_ROUTED, day_ms, options, record};
