@@ -63,6 +63,30 @@ fn a_capture_sees_what_its_filter_lets_through_at_inputs_outputs_and_drops() {
 }
 
 #[test]
+fn captures_know_where_a_frame_ends_to_be_one() {
+    let text = "in :: Null -> s :: Strip(14) -> c :: CheckIPHeader
+        -> e :: EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> out :: Collect";
+    // The outputs of elements one after the other; a capture of its own each.
+    for (element, at_network) in [("in", false), ("s", true), ("c", true), ("e", false)] {
+        let mut bench = Bench::new(elements::CLASSES, text);
+        let at = Point::Output(node(&mut bench, element), 0);
+        let (to, records) = sync_channel(10);
+        let taps = bench.graph().taps();
+        taps.capture((1, 7), at, 100, Box::new(|_, _| true), to);
+        // As a port receives it.
+        let frame = testkit::ip4()
+            .udp(1, 2)
+            .ether("02:00:00:00:00:03", "02:00:00:00:00:01")
+            .bytes();
+        let mut packet = engine::packet::Packet::from_bytes(&frame).expect("there is room");
+        packet.set_mac_here();
+        bench.push_packets("in", 0, [packet].into_iter().collect());
+        let seen: Vec<bool> = records.try_iter().map(|r| r.at_network).collect();
+        assert_eq!(seen, [at_network], "behind {element}");
+    }
+}
+
+#[test]
 fn records_that_nobody_fetches_are_lost_and_counted_and_no_packet_waits() {
     let mut bench = Bench::new(elements::CLASSES, GRAPH);
     let point = Point::Input(node(&mut bench, "n"), 0);

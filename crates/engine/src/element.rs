@@ -447,9 +447,13 @@ pub trait Element: Sized + 'static {
     }
 }
 
-/// The manual page of the file in which it is written: its leading `//!` lines.
+/// The manual page of the file in which it is written: its leading `//!` lines. Outside this workspace
+/// the file is named, as the file itself would include it: `manual!("my_element.rs")`.
 #[macro_export]
 macro_rules! manual {
+    ($file:literal) => {
+        include_str!($file)
+    };
     () => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", file!()))
     };

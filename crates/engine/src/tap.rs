@@ -326,9 +326,12 @@ fn record(
     }
 }
 
-/// Whether the data starts with an IP header, as far as annotations tell.
+/// Whether the data starts with an IP header, as far as annotations tell: it is marked there, or the
+/// frame's own header was stripped and no other one put in its place.
 fn at_network(packet: &Packet) -> bool {
-    let marked = usize::from(packet.anno().network);
+    let (mac, marked) = (packet.anno().mac, usize::from(packet.anno().network));
+    let here = packet.headroom();
     let version = packet.data().first().map(|b| b >> 4);
-    marked != 0 && marked == packet.headroom() && matches!(version, Some(4 | 6))
+    let stripped = mac != 0 && usize::from(mac) + wire::ether::LEN <= here;
+    (marked != 0 && marked == here || stripped) && matches!(version, Some(4 | 6))
 }
