@@ -174,3 +174,26 @@ fn an_element_may_decide_when_the_router_ends() {
         assert_eq!(bench.graph().stopped(), ends);
     }
 }
+
+#[test]
+fn calls_reach_the_copies_on_other_workers_from_both_sides() {
+    // Each source runs on a worker of its own; each caller reads and writes what is on the other.
+    let text = "a :: InfiniteSource(LIMIT 1000) -> ca :: Caller(cb.heard) -> Discard;
+        b :: InfiniteSource(LIMIT 1000) -> cb :: Caller(ca.heard) -> Discard;
+        StaticThreadSched(a 0, b 1)";
+    let plan = testkit::plan(&lists(), text, 2, &engine::port::NoPorts, None);
+    let plan = plan.unwrap_or_else(|e| panic!("{e}"));
+    let make = || {
+        let waiter: Box<dyn engine::worker::Waiter> = Box::new(engine::worker::PlainWaiter);
+        let wake: engine::wake::WakeFn = Box::new(|| ());
+        Ok((waiter, wake))
+    };
+    let ports = Arc::new(engine::port::NoPorts);
+    let router = engine::router::Router::start(&plan, ports, &make, 1).expect("it starts");
+    let heard = |path| router.read(path, "").expect("a number").parse::<u64>();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while (heard("ca.heard"), heard("cb.heard")) != (Ok(1000), Ok(1000)) {
+        assert!(std::time::Instant::now() < until, "calls were lost");
+        std::thread::yield_now();
+    }
+}

@@ -10,8 +10,8 @@
 //! Names are resolved as Click does: `counter.count` written in `a/b` means `a/b/counter`, else
 //! `a/counter`, else `counter`. A name without a dot is a handler of the router ([`Root`]).
 //!
-//! With several workers a call reaches the copy on the caller's own worker; an element that has no
-//! copy there refuses.
+//! With several workers a call reaches every copy of an element, and the answers become one as
+//! `ashlar show` makes them one; see [`peers`](crate::peers).
 
 use crate::args::Names;
 use crate::clock::{Clock, Time};
@@ -277,8 +277,32 @@ impl Outside<'_> {
         Ok(found)
     }
 
-    /// Reads `element.handler`, or a handler of the router.
+    /// Reads `element.handler`, or a handler of the router: all copies of the element, wherever they
+    /// run.
     pub fn read(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
+        self.reach(path, argument, Use::Read)
+    }
+
+    /// Writes `element.handler`, or a handler of the router, on all copies of the element. What it
+    /// answers is mostly empty.
+    pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
+        self.reach(path, value, Use::Write)
+    }
+
+    /// Uses this worker's copy.
+    pub(crate) fn here(
+        &mut self,
+        path: &str,
+        value: &str,
+        wanted: Use,
+    ) -> Result<String, AskError> {
+        match wanted {
+            Use::Read => self.read_here(path, value),
+            Use::Write => self.write_here(path, value),
+        }
+    }
+
+    fn read_here(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
         match self.find(path, Use::Read)? {
             Found::Own(node, at, info) => self.read_own(node, at, info, argument),
             Found::Standard(node, name) => Ok(standard::read(self.core, node, name)),
@@ -290,8 +314,7 @@ impl Outside<'_> {
         }
     }
 
-    /// Writes `element.handler`, or a handler of the router. What it answers is mostly empty.
-    pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
+    fn write_here(&mut self, path: &str, value: &str) -> Result<String, AskError> {
         match self.find(path, Use::Write)? {
             Found::Own(node, at, info) => self.write_own(node, at, info, value),
             Found::Standard(node, name) => {

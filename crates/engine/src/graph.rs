@@ -20,6 +20,7 @@ use crate::cx::{Cx, Edges, Target};
 use crate::element::{Init, Runs};
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
+use crate::peers::{Inbox, Peers};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::Reader;
@@ -90,6 +91,9 @@ pub(crate) struct Core {
     pub(crate) deferred: Vec<(usize, Deferred)>,
     /// Answers names of handlers without an element.
     pub(crate) root: Arc<dyn Root>,
+    pub(crate) peers: Arc<Peers>,
+    /// Calls of other workers.
+    pub(crate) inbox: Option<Inbox>,
 }
 
 /// A set of ranks.
@@ -142,6 +146,8 @@ pub struct Site {
     pub seed: u64,
     /// Who answers handlers of the router.
     pub root: Arc<dyn Root>,
+    /// How it calls elements of other workers.
+    pub peers: Arc<Peers>,
 }
 
 impl Graph {
@@ -217,6 +223,8 @@ impl Graph {
             depth: 0,
             deferred: Vec::new(),
             root: Arc::clone(&site.root),
+            peers: Arc::clone(&site.peers),
+            inbox: site.peers.inbox(site.worker),
             plan: Arc::clone(plan),
         };
         Graph { nodes, core }
@@ -242,6 +250,7 @@ impl Graph {
             wakers: Arc::clone(&self.core.wakers),
             seed: self.core.random,
             root: Arc::clone(&self.core.root),
+            peers: Arc::clone(&self.core.peers),
         }
     }
 

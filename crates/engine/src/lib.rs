@@ -22,6 +22,7 @@ pub mod handler;
 pub mod near;
 pub mod notify;
 pub mod packet;
+pub mod peers;
 pub mod placement;
 pub mod plan;
 pub mod pool;

@@ -5,6 +5,7 @@ use crate::clock::Clock;
 use crate::element::Runs;
 use crate::graph::{Graph, Site, Walker};
 use crate::handler::{Access, HandlerInfo, Use};
+use crate::peers::Peers;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
@@ -26,7 +27,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Numbers of elements and handlers hold for one plan only.
-const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
+pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
 
 /// Makes a thread's waiter and the function that wakes it.
 pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
@@ -94,6 +95,7 @@ impl Router {
         }
         let wakers = Arc::new(Wakers::new(wakes));
         let changed = Arc::new(Changed::default());
+        let peers = Peers::new(plan.workers);
         let clock = Clock::real();
         let mut workers = Vec::new();
         for (worker, waiter) in waiters.into_iter().enumerate() {
@@ -105,6 +107,7 @@ impl Router {
                 wakers: Arc::clone(&wakers),
                 seed,
                 root: Arc::new(Plain),
+                peers: Arc::clone(&peers),
             };
             let reader = register()?;
             let (inner, mailbox, pulse) =
@@ -316,12 +319,7 @@ impl Router {
                 return Some(Err(AskError::Refused(REPLACED.to_owned())));
             }
             let here = node.map_or(worker == 0, |n| plan.elements[n].workers.contains(&worker));
-            here.then(|| {
-                graph.outside(|outside| match wanted {
-                    Use::Read => outside.read(&path, &value),
-                    Use::Write => outside.write(&path, &value),
-                })
-            })
+            here.then(|| graph.outside(|outside| outside.here(&path, &value, wanted)))
         })?;
         let answers: Result<Vec<String>, AskError> = answers.into_iter().flatten().collect();
         Ok(merge(access, answers?))
@@ -457,7 +455,7 @@ fn register() -> Result<Reader, String> {
 }
 
 /// One answer of several cores.
-fn merge(access: Access, answers: Vec<String>) -> String {
+pub(crate) fn merge(access: Access, answers: Vec<String>) -> String {
     if access == Access::Sum {
         let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());
         return numbers.sum::<u64>().to_string();
@@ -488,6 +486,7 @@ pub fn single(
         wakers: Arc::new(Wakers::none(plan.workers)),
         seed,
         root: Arc::new(Plain),
+        peers: Peers::new(1),
     };
     single_at(plan, &site)
 }

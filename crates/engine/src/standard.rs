@@ -3,7 +3,7 @@
 use crate::element::Runs;
 use crate::graph::Core;
 use crate::handler::{Access, HandlerInfo};
-use crate::plan::{Plan, PlanElement};
+use crate::plan::{Edge, Plan, PlanElement};
 use crate::stats::{NodeStats, drop_names};
 use std::fmt::Write;
 
@@ -124,28 +124,34 @@ fn handlers(about: &PlanElement) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// As Click shows ports: processing, packets, and the ports at the other ends.
+/// As Click shows ports: processing, packets, and the ports at the other ends. Ports that may stay
+/// unconnected and are, behind all others, are not there.
 fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
     let about = &plan.elements[node];
+    let ends = |port, of: fn(&Edge) -> (End, End)| -> Vec<String> {
+        let here = plan.edges.iter().map(of);
+        here.filter(|(near, _)| *near == (node, port))
+            .map(|(_, (far, port))| format!("{} [{port}]", plan.elements[far].name))
+            .collect()
+    };
     let mut text = String::new();
-    let count = |n: usize, what: &str| format!("{n} {what}{}\n", if n == 1 { "" } else { "s" });
-    let flow = |pull: bool| if pull { "pull" } else { "push" };
-    text += &count(about.inputs.len(), "input");
-    for (port, &pull) in about.inputs.iter().enumerate() {
-        let from = plan.edges.iter().filter(|e| e.to == (node, port));
-        let ends: Vec<_> = from.map(|e| end(plan, e.from)).collect();
-        let _ = writeln!(text, "{}\t-\t{}", flow(pull), ends.join(", "));
-    }
-    text += &count(about.outputs.len(), "output");
-    for (port, &pull) in about.outputs.iter().enumerate() {
-        let to = plan.edges.iter().filter(|e| e.from == (node, port));
-        let ends: Vec<_> = to.map(|e| end(plan, e.to)).collect();
-        let sent = counts.sent.get(port).copied().unwrap_or(0);
-        let _ = writeln!(text, "{}\t{sent}\t{}", flow(pull), ends.join(", "));
-    }
+    let mut side = |what: &str, flows: &[bool], of: fn(&Edge) -> (End, End), sent: &[u64]| {
+        let mut each: Vec<Vec<String>> = (0..flows.len()).map(|port| ends(port, of)).collect();
+        while each.last().is_some_and(Vec::is_empty) {
+            each.pop();
+        }
+        let mark = if each.len() == 1 { "" } else { "s" };
+        let _ = writeln!(text, "{} {what}{mark}", each.len());
+        for (port, ends) in each.iter().enumerate() {
+            let flow = if flows[port] { "pull" } else { "push" };
+            let passed = sent.get(port).map_or("-".to_owned(), u64::to_string);
+            let _ = writeln!(text, "{flow}\t{passed}\t{}", ends.join(", "));
+        }
+    };
+    side("input", &about.inputs, |e| (e.to, e.from), &[]);
+    side("output", &about.outputs, |e| (e.from, e.to), &counts.sent);
     text
 }
 
-fn end(plan: &Plan, (node, port): (usize, usize)) -> String {
-    format!("{} [{port}]", plan.elements[node].name)
-}
+/// Element and port.
+type End = (usize, usize);

@@ -53,6 +53,7 @@ pub fn plan(text: &str) {
     for worker in 0..WORKERS {
         let site = Site {
             root: Arc::new(engine::root::Plain),
+            peers: engine::peers::Peers::new(WORKERS),
             worker,
             walker: Walker::Sweep,
             clock: Clock::Virtual(Time(0)),

@@ -7,6 +7,8 @@
 mod answers;
 mod compile;
 mod options;
+#[cfg(test)]
+mod page;
 mod root;
 mod run;
 mod signals;
@@ -104,6 +106,7 @@ fn drive(options: &Options) -> Result<ExitCode, String> {
         wakers: Arc::new(Wakers::none(1)),
         seed: seed(),
         root: Arc::clone(&click) as Arc<dyn Root>,
+        peers: engine::peers::Peers::new(1),
     };
     let mut graph = engine::router::single_at(&plan, &site).map_err(|e| e + "\n")?;
     if !options.quit {

@@ -3,6 +3,7 @@
 use super::{Core, Graph};
 use crate::clock::Time;
 use crate::element::Did;
+use crate::peers::Inbox;
 use crate::stats::TaskStats;
 use std::cmp::Reverse;
 
@@ -74,7 +75,9 @@ impl Graph {
     /// moved.
     pub fn turn(&mut self) -> bool {
         self.core.now = self.core.clock.now();
-        let mut worked = self.run_timers();
+        let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
+        let served = called && self.outside(|outside| outside.serve());
+        let mut worked = self.run_timers() | served;
         for _ in 0..self.core.tasks.len() {
             match self.run_next_task() {
                 Some(did) => worked |= did == Did::Work,

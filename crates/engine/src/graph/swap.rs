@@ -18,6 +18,7 @@ impl Graph {
         next.core.taps = core.taps;
         next.core.taps.move_to(plan);
         next.core.random = core.random;
+        next.core.inbox = core.inbox;
         for (index, element) in plan.elements.iter().enumerate() {
             let Some(was) = old_plan.find(&element.name) else {
                 continue;

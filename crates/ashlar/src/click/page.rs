@@ -1,0 +1,68 @@
+//! The lists of docs/click.md, made from what there is.
+
+use super::root::HANDLERS;
+use engine::handler::HandlerInfo;
+use std::fmt::Write;
+
+const BEGIN: &str = "<!-- made by `ASHLAR_BLESS=1 cargo test -p ashlar --bin ashlar click` -->\n";
+
+/// Handlers as `name (rw)`, each name once.
+fn handlers(all: &[HandlerInfo]) -> String {
+    let mut list: Vec<(&str, bool, bool)> = Vec::new();
+    for handler in all {
+        let (read, write) = (handler.access.readable(), handler.access.writable());
+        match list.iter_mut().find(|(name, ..)| *name == handler.name) {
+            Some(known) => (known.1, known.2) = (known.1 || read, known.2 || write),
+            None => list.push((handler.name, read, write)),
+        }
+    }
+    let mark = |on: bool, letter| if on { letter } else { "" };
+    let each = list
+        .iter()
+        .map(|(name, r, w)| format!("`{name}` {}{}", mark(*r, "r"), mark(*w, "w")));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn lists() -> String {
+    let mut text = String::from(BEGIN);
+    text += "\n### Handlers of the router\n\n";
+    for (name, access, doc) in HANDLERS {
+        let _ = writeln!(text, "- `{name}` {access}: {doc}");
+    }
+    let _ = writeln!(
+        text,
+        "\n### Handlers of every element\n\n{}; of elements with a task also {}.",
+        handlers(&engine::standard::COMMON),
+        handlers(&engine::standard::TASK)
+    );
+    text += "\n### Classes\n\nWith the keywords that they take and the handlers of their own.\n\n";
+    for class in elements::registry().classes() {
+        let arguments = class.arguments();
+        let keywords = arguments.iter().filter(|a| a.keyword).map(|a| a.name);
+        let keywords: Vec<&str> = keywords.collect();
+        let own = handlers(&(class.handlers)());
+        let parts: Vec<String> = [keywords.join(", "), own]
+            .into_iter()
+            .filter(|p| !p.is_empty())
+            .collect();
+        let end = if parts.is_empty() { "" } else { ": " };
+        let _ = writeln!(text, "- {}{end}{}", class.name, parts.join("; "));
+    }
+    text
+}
+
+#[test]
+fn the_page_about_click_lists_what_there_is() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/click.md");
+    let page = std::fs::read_to_string(path).unwrap_or_default();
+    let (written, list) = page.split_once(BEGIN).unwrap_or((&page, ""));
+    let right = lists();
+    if std::env::var_os("ASHLAR_BLESS").is_some() {
+        std::fs::write(path, format!("{written}{right}")).expect("docs/click.md can be written");
+        return;
+    }
+    assert!(
+        format!("{BEGIN}{list}") == right,
+        "docs/click.md is not up to date: run `ASHLAR_BLESS=1 cargo test -p ashlar --bin ashlar click`"
+    );
+}

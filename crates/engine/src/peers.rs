@@ -1,0 +1,180 @@
+//! Handler calls between workers.
+//!
+//! A call to an element whose copies live on other workers is posted to them, and the caller waits for
+//! their answers. While it waits it serves the calls of others, so two that call each other both get
+//! on; an element that is running meanwhile refuses. Workers look for calls once a turn.
+
+use crate::call::{Found, Outside};
+use crate::handler::{Access, Use};
+use crate::plan::Plan;
+use crate::port::Slot;
+use crate::router::{AskError, REPLACED, merge};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+/// How long a caller waits for other workers: they answer within a turn, unless they have ended.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+
+/// A call for another worker's copy.
+pub(crate) struct Call {
+    /// The plan that the caller runs: another one may know the name otherwise.
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) path: String,
+    pub(crate) value: String,
+    pub(crate) wanted: Use,
+    /// Where the answer goes; the caller may have given up.
+    pub(crate) answer: Sender<Result<String, AskError>>,
+}
+
+struct Desk {
+    calls: Sender<Call>,
+    waiting: Arc<AtomicBool>,
+    inbox: Slot<Inbox>,
+}
+
+/// The calls that wait for one worker.
+pub(crate) struct Inbox {
+    calls: Receiver<Call>,
+    waiting: Arc<AtomicBool>,
+}
+
+/// The workers of one router, as they call each other.
+pub struct Peers(Vec<Desk>);
+
+impl Peers {
+    /// Desks for so many workers; none are needed for one.
+    pub fn new(workers: usize) -> Arc<Peers> {
+        let desk = |_| {
+            let (to, calls) = channel();
+            let waiting: Arc<AtomicBool> = Arc::default();
+            Desk {
+                calls: to,
+                waiting: Arc::clone(&waiting),
+                inbox: Slot::new(Inbox { calls, waiting }),
+            }
+        };
+        Arc::new(Peers((0..workers).map(desk).collect()))
+    }
+
+    /// The inbox of a worker, once.
+    pub(crate) fn inbox(&self, worker: usize) -> Option<Inbox> {
+        self.0.get(worker)?.inbox.take()
+    }
+
+    /// Leaves a call; false if the worker is gone.
+    pub(crate) fn post(&self, worker: usize, call: Call) -> bool {
+        let Some(desk) = self.0.get(worker) else {
+            return false;
+        };
+        let posted = desk.calls.send(call).is_ok();
+        desk.waiting.store(true, Ordering::Release);
+        posted
+    }
+}
+
+impl Inbox {
+    /// Whether calls may wait.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The next call. Costs one load when there is none.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<Call> {
+        if !self.waiting.load(Ordering::Relaxed) {
+            return None;
+        }
+        // Taken back before the last look, so that a call which comes then is seen next time.
+        self.waiting.store(false, Ordering::Release);
+        let call = self.calls.try_recv().ok()?;
+        self.waiting.store(true, Ordering::Release);
+        Some(call)
+    }
+}
+
+impl Outside<'_> {
+    /// Uses a handler on every worker that has a copy of its element.
+    pub(crate) fn reach(
+        &mut self,
+        path: &str,
+        value: &str,
+        wanted: Use,
+    ) -> Result<String, AskError> {
+        let (node, handler, access) = match self.find(path, wanted)? {
+            Found::Own(_, _, info) if matches!(info.access, Access::Control { .. }) => {
+                return self.here(path, value, wanted);
+            }
+            Found::Own(node, _, info) => (node, info.name, info.access),
+            Found::Standard(node, "packets") => (node, "packets", Access::Sum),
+            Found::Standard(node, name) => (node, name, Access::Text),
+            Found::Offered(node, name) => (node, name, Access::Text),
+            Found::Global(_) => return self.here(path, value, wanted),
+        };
+        let plan = Arc::clone(&self.core.plan);
+        let me = self.core.worker;
+        let away = plan.elements[node].workers.iter().filter(|&&w| w != me);
+        let away: Vec<usize> = away.copied().collect();
+        if away.is_empty() {
+            return self.here(path, value, wanted);
+        }
+        // Others know the element by its whole name.
+        let whole = format!("{}.{handler}", plan.elements[node].name);
+        let (tell, hear) = channel();
+        for &worker in &away {
+            let call = Call {
+                plan: Arc::clone(&plan),
+                path: whole.clone(),
+                value: value.to_owned(),
+                wanted,
+                answer: tell.clone(),
+            };
+            if !self.core.peers.post(worker, call) {
+                return Err(AskError::NoAnswer(worker));
+            }
+            self.core.wakers.wake(worker);
+        }
+        drop(tell);
+        let mut answers = Vec::new();
+        if self.core.is_here(node) {
+            answers.push(self.here(&whole, value, wanted)?);
+        }
+        let until = Instant::now() + ANSWER_TIME;
+        loop {
+            match hear.try_recv() {
+                Ok(answer) => answers.push(answer?),
+                Err(TryRecvError::Disconnected) => return Ok(merge(access, answers)),
+                Err(TryRecvError::Empty) if Instant::now() >= until => {
+                    return Err(AskError::NoAnswer(away[0]));
+                }
+                Err(TryRecvError::Empty) => {
+                    self.serve();
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Answers the calls of other workers. Returns whether there were some.
+    pub(crate) fn serve(&mut self) -> bool {
+        let mut any = false;
+        while let Some(call) = self.core.inbox.as_ref().and_then(Inbox::next) {
+            any = true;
+            let answer = if Arc::ptr_eq(&call.plan, &self.core.plan) {
+                let mut outside = Outside {
+                    nodes: self.nodes,
+                    core: self.core,
+                    this: None,
+                };
+                outside.here(&call.path, &call.value, call.wanted)
+            } else {
+                Err(AskError::Refused(REPLACED.to_owned()))
+            };
+            // Who called may have given up.
+            let _ = call.answer.send(answer);
+        }
+        any
+    }
+}
