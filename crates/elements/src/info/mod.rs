@@ -1,6 +1,7 @@
 mod address_info;
 mod alignment_info;
 mod port_info;
+mod schedule_info;
 mod static_thread_sched;
 
 use engine::element::Class;
@@ -10,5 +11,6 @@ pub const CLASSES: &[Class] = &[
     Class::of::<address_info::AddressInfo>(),
     Class::of::<alignment_info::AlignmentInfo>(),
     Class::of::<port_info::PortInfo>(),
+    Class::of::<schedule_info::ScheduleInfo>(),
     Class::of::<static_thread_sched::StaticThreadSched>(),
 ];
