@@ -46,10 +46,10 @@
 //!   it decides when the router ends, see DriverManager. `SIGNAL` and names or numbers: a signal.
 //!
 //! A script that makes 1000 jumps without waiting is given up; scripts call each other at most 50
-//! deep, and 10000 times in one go; a text has at most 16 MiB. A script runs when no element is running. It is one copy on one
-//! worker, and uses the copies of elements on that worker; configurations in which one element of a
-//! script's handlers runs elsewhere get an error from them. A packet that a script handles costs
-//! allocations: it is not for the fast path.
+//! deep, and 10000 times in one go; a text has at most 16 MiB. There is one copy of a script, on one
+//! worker, and it runs when none of that worker's elements is running. A handler that it reads or writes
+//! is that of all copies of an element, as for `ashlar show` and `ashlar set`. A packet that a script
+//! handles costs allocations: it is not for the fast path.
 
 use super::runner::{Config, Runner, Scripted, handlers};
 use crate::prelude::*;
