@@ -36,6 +36,9 @@ impl Element for PullSwitch {
     fn start(&mut self, cx: &mut Cx) {
         if self.0.port().is_some() {
             cx.wake_pullers();
+        } else {
+            // Sources above it that have begun before have made it active.
+            cx.note_empty();
         }
     }
 

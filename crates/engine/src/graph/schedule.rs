@@ -3,6 +3,7 @@
 use super::{Core, Graph};
 use crate::clock::Time;
 use crate::element::Did;
+use crate::notify::Signal;
 use crate::peers::Inbox;
 use crate::stats::TaskStats;
 use std::cmp::Reverse;
@@ -133,10 +134,30 @@ impl Graph {
         if self.core.fresh.is_empty() {
             return;
         }
-        for node in std::mem::take(&mut self.core.fresh) {
+        let fresh = std::mem::take(&mut self.core.fresh);
+        for &node in &fresh {
             self.with_node(node, |element, cx| element.start(cx));
         }
+        for node in fresh {
+            self.rest_at_start(node);
+        }
         self.walk();
+    }
+
+    /// A task that only pulls begins asleep if nothing waits for it.
+    fn rest_at_start(&mut self, node: usize) {
+        let Core {
+            plan, notes, tasks, ..
+        } = &mut self.core;
+        let element = &plan.elements[node];
+        let waits = |signal| Signal::active(Some(signal), &notes.packets);
+        let holds = self.nodes[node].as_ref().is_none_or(|n| n.held() > 0);
+        if element.inputs.is_empty() || element.signals.iter().any(waits) || holds {
+            return;
+        }
+        for task in tasks.iter_mut().filter(|t| t.node == node) {
+            task.state = TaskState::Asleep;
+        }
     }
 
     /// When the next timer is due.

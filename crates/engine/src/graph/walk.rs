@@ -77,6 +77,7 @@ impl Graph {
 
     /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
     pub fn inject(&mut self, node: usize, input: usize, batch: &mut Batch) {
+        self.start();
         if batch.is_empty() || self.nodes[node].is_none() {
             return batch.clear();
         }
