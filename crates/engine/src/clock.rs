@@ -5,7 +5,7 @@
 
 use std::ops::{Add, Sub};
 use std::sync::OnceLock;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A moment: nanoseconds since the process started (or since 0 on a virtual clock).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,7 +40,7 @@ impl Sub for Time {
 pub enum Clock {
     /// The machine's monotonic clock (the time-stamp counter where it is reliable).
     Real(quanta::Clock),
-    /// The machine's clock made faster or slower.
+    /// The machine's clock by the system's account, perhaps made faster or slower.
     Warped(Warp),
     /// A clock that only its owner moves.
     Virtual(Time),
@@ -49,12 +49,13 @@ pub enum Clock {
 /// How a clock's time follows from the machine's.
 #[derive(Clone, Debug)]
 pub struct Warp {
-    clock: quanta::Clock,
-    /// The machine's time when the speed was set.
-    real: Time,
+    /// When the speed was set.
+    since: Instant,
     /// The time shown then.
     shown: Time,
     speed: f64,
+    /// Nanoseconds from the Unix epoch to the clock's zero.
+    epoch: u64,
 }
 
 fn origin() -> &'static (quanta::Instant, u64) {
@@ -82,14 +83,29 @@ impl Clock {
         Clock::Real(quanta::Clock::new())
     }
 
+    /// The machine's clock as the system tells it. It costs more to read, and nothing to make: the
+    /// cycle counter has to be calibrated first, which takes milliseconds.
+    pub fn plain() -> Clock {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        Clock::Warped(Warp {
+            since: Instant::now(),
+            shown: Time(0),
+            speed: 1.0,
+            epoch: u64::try_from(wall.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX),
+        })
+    }
+
     /// The time now.
     #[inline]
     pub fn now(&self) -> Time {
         match self {
             Clock::Real(clock) => machine(clock),
             Clock::Warped(warp) => {
-                let passed = machine(&warp.clock).since(warp.real);
-                warp.shown + passed.mul_f64(warp.speed)
+                let passed = warp.since.elapsed();
+                match warp.speed {
+                    1.0 => warp.shown + passed,
+                    speed => warp.shown + passed.mul_f64(speed),
+                }
             }
             Clock::Virtual(now) => *now,
         }
@@ -106,17 +122,15 @@ impl Clock {
 
     /// Goes on from the time shown now at another speed, 0.001 to 1000. A virtual clock stays one.
     pub fn set_speed(&mut self, speed: f64) {
-        let shown = self.now();
-        let clock = match self {
-            Clock::Real(clock) => clock.clone(),
-            Clock::Warped(warp) => warp.clock.clone(),
-            Clock::Virtual(_) => return,
-        };
+        let (shown, epoch) = (self.now(), self.wall(Time(0)));
+        if let Clock::Virtual(_) = self {
+            return;
+        }
         *self = Clock::Warped(Warp {
-            real: machine(&clock),
-            clock,
+            since: Instant::now(),
             shown,
             speed: speed.clamp(0.001, 1000.0),
+            epoch,
         });
     }
 
@@ -124,18 +138,18 @@ impl Clock {
     /// themselves such times.
     pub fn wall(&self, now: Time) -> u64 {
         match self {
-            Clock::Real(_) | Clock::Warped(_) => wall(now),
+            Clock::Real(_) => wall(now),
+            Clock::Warped(warp) => warp.epoch.saturating_add(now.0),
             Clock::Virtual(_) => now.0,
         }
     }
 
-    /// The cycle counter, for accounting; 0 on a virtual clock.
+    /// The cycle counter, for accounting; 0 on a virtual or warped clock.
     #[inline]
     pub fn cycles(&self) -> u64 {
         match self {
             Clock::Real(clock) => clock.raw(),
-            Clock::Warped(warp) => warp.clock.raw(),
-            Clock::Virtual(_) => 0,
+            Clock::Warped(_) | Clock::Virtual(_) => 0,
         }
     }
 }
@@ -143,4 +157,33 @@ impl Clock {
 /// Nanoseconds since the Unix epoch at a moment of the real clock.
 pub fn wall(now: Time) -> u64 {
     origin().1.saturating_add(now.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warped_clock_goes_on_from_where_it_was() {
+        let mut clock = Clock::plain();
+        let wall = clock.wall(Time(0));
+        clock.set_speed(1000.0);
+        let before = clock.now();
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(1) {
+            std::hint::spin_loop();
+        }
+        assert!(clock.now().since(before) >= Duration::from_secs(1));
+        let fast = clock.now();
+        clock.set_speed(1.0);
+        assert!(clock.now() >= fast);
+        assert_eq!(clock.wall(Time(0)), wall);
+    }
+
+    #[test]
+    fn a_virtual_clock_has_no_speed() {
+        let mut clock = Clock::Virtual(Time(5));
+        clock.set_speed(2.0);
+        assert_eq!((clock.now(), clock.speed()), (Time(5), 0.0));
+    }
 }

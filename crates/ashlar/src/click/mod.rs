@@ -91,7 +91,7 @@ fn drive(options: &Options) -> Result<ExitCode, String> {
     complain(&compiled.said);
     let clock = match options.simtime {
         Some(begin) => Clock::Virtual(Time((begin * 1e9) as u64)),
-        None => Clock::real(),
+        None => Clock::plain(),
     };
     let plan = Arc::clone(&compiled.plan);
     click.note(compiled, false);

@@ -85,11 +85,12 @@ pub(super) fn arguments(args: &mut Args) -> Tci {
     match (tci, id) {
         (Some(Tci::Anno), None) => Tci::Anno,
         (Some(Tci::Fixed(tci)), None) => Tci::Fixed(tci | vlan::tci(pcp, false, 0)),
+        (None, None) => Tci::Anno,
         (None, Some(id)) => Tci::Fixed(vlan::tci(pcp, false, id)),
         _ => {
             args.error_in_whole(
-                "the VLAN is not clear",
-                "give either VLAN_TCI (a number or ANNO) or VLAN_ID",
+                "VLAN_TCI and VLAN_ID are both given",
+                "give VLAN_TCI (a number or ANNO) or VLAN_ID, not both",
             );
             Tci::Anno
         }
