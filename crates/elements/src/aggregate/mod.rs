@@ -3,9 +3,12 @@
 mod aggregate_counter;
 mod aggregate_filter;
 mod aggregate_first;
+mod aggregate_ip_flows;
 mod aggregate_length;
 mod aggregate_paint;
 mod average_counter;
+/// Fragments that wait for the ports of their first one.
+mod fragments;
 
 use engine::element::Class;
 
@@ -14,6 +17,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<aggregate_counter::AggregateCounter>(),
     Class::of::<aggregate_filter::AggregateFilter>(),
     Class::of::<aggregate_first::AggregateFirst>(),
+    Class::of::<aggregate_ip_flows::AggregateIpFlows>(),
     Class::of::<aggregate_length::AggregateLength>(),
     Class::of::<aggregate_paint::AggregatePaint>(),
     Class::of::<average_counter::AverageCounter>(),

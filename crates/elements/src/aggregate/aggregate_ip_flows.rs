@@ -1,0 +1,455 @@
+//! Numbers TCP and UDP flows: sets the AGGREGATE annotation to the number, and paint to the direction.
+//!
+//! ```click
+//! FromDump(trace.pcap, STOP true, FORCE_IP true) -> af :: AggregateIPFlows
+//!     -> ac :: AggregateCounter -> Discard;
+//! DriverManager(pause, write af.clear, write ac.write_text_file -);
+//! ```
+//!
+//! Flows are numbered from 1 on as they come. Packets from the side that was seen first get paint 0, those
+//! of the other side paint 1. A flow ends when no packet has come for some time, by the timestamps of
+//! packets. Other packets leave by output 1, or are dropped (`no_flow`).
+//!
+//! Where packets are pushed, fragments wait here until the first one of their datagram has told the ports;
+//! later packets between the same addresses wait behind them. `clear` lets them go.
+//!
+//! Keyword arguments:
+//!
+//! - `TRACEINFO`: a file for what was seen of each flow, as XML.
+//! - `SOURCE`: accepted for Click's sake.
+//! - `TCP_TIMEOUT`: when a TCP flow ends. Default 24 hours.
+//! - `TCP_DONE_TIMEOUT`: when one ends that has seen a FIN from both sides. Default 30 seconds.
+//! - `UDP_TIMEOUT`: when a UDP flow ends. Default 1 minute.
+//! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
+//! - `REAP`: how often flows that have ended are looked for. Default 20 minutes.
+//! - `ICMP`: whether ICMP errors belong to the flow that they are about, with paint 2 or 3. Default false.
+//! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
+
+use super::fragments::{Fragments, Ready};
+use crate::dump::file::{Output, complain, reason};
+use crate::dump::when::{Span, show};
+use crate::prelude::*;
+use engine::port::Slot;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use wire::ipv4::Ipv4;
+use wire::{icmp, proto};
+
+pub(super) struct Config {
+    traceinfo: Option<String>,
+    tcp: i64,
+    tcp_done: i64,
+    udp: i64,
+    fragment: i64,
+    reap: i64,
+    icmp: bool,
+    fragments: Option<bool>,
+    opened: Slot<Output>,
+}
+
+/// Protocol, then address and port of the lower and of the higher end.
+type Key = (u8, (u32, u16), (u32, u16));
+
+struct Flow {
+    aggregate: u32,
+    /// Whether the lower end was the source of the first packet.
+    low_first: bool,
+    /// A bit for each direction that has sent a FIN.
+    fins: u8,
+    first: i64,
+    last: i64,
+    packets: [u64; 2],
+}
+
+pub(super) struct AggregateIpFlows {
+    config: Arc<Config>,
+    flows: HashMap<Key, Flow>,
+    next: u32,
+    fragments: Fragments,
+    holds: bool,
+    reap_at: Option<i64>,
+    trace: Option<Output>,
+    ready: Vec<Ready>,
+}
+
+const NO_FLOW: u8 = 0;
+const FIN: u8 = 1;
+
+/// What is seen of a packet.
+struct Seen {
+    src: u32,
+    dst: u32,
+    protocol: u8,
+    /// Ports, if this is no later fragment.
+    ports: Option<[u16; 2]>,
+    is_fragment: bool,
+    ident: u16,
+    flags: u8,
+}
+
+/// Looks at an IPv4 packet, which may be cut off behind its ports.
+fn look(bytes: &[u8]) -> Option<Seen> {
+    if bytes.len() < wire::ipv4::MIN_LEN || bytes[0] >> 4 != 4 {
+        return None;
+    }
+    let ip = Ipv4::new_unchecked(bytes);
+    let body = bytes.get(ip.header_len().max(wire::ipv4::MIN_LEN)..)?;
+    let later = ip.fragment_offset() > 0;
+    let ports = match body.get(..4) {
+        Some(b) if !later => Some([
+            u16::from_be_bytes([b[0], b[1]]),
+            u16::from_be_bytes([b[2], b[3]]),
+        ]),
+        _ => None,
+    };
+    let flags = body
+        .get(13)
+        .filter(|_| ip.protocol() == proto::TCP && !later);
+    Some(Seen {
+        src: ip.src().to_bits(),
+        dst: ip.dst().to_bits(),
+        protocol: ip.protocol(),
+        ports,
+        is_fragment: ip.is_fragment(),
+        ident: ip.ident(),
+        flags: flags.copied().unwrap_or(0),
+    })
+}
+
+/// The packet that an ICMP error is about.
+fn inner(bytes: &[u8]) -> Option<&[u8]> {
+    let ip = Ipv4::new_unchecked(bytes);
+    let body = bytes.get(ip.header_len()..)?;
+    let about = icmp::is_error(*body.first()?) && ip.fragment_offset() == 0;
+    body.get(8..).filter(|_| about)
+}
+
+/// A flow's key, and whether the source is its lower end.
+fn key(seen: &Seen, [sport, dport]: [u16; 2]) -> (Key, bool) {
+    let (src, dst) = ((seen.src, sport), (seen.dst, dport));
+    if src <= dst {
+        ((seen.protocol, src, dst), true)
+    } else {
+        ((seen.protocol, dst, src), false)
+    }
+}
+
+impl AggregateIpFlows {
+    fn timeout(config: &Config, protocol: u8, flow: &Flow) -> i64 {
+        match protocol {
+            proto::TCP if flow.fins == 3 => config.tcp_done,
+            proto::TCP => config.tcp,
+            _ => config.udp,
+        }
+    }
+
+    /// Numbers a packet whose ports are known.
+    fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) {
+        let stamp = packet.cold().timestamp as i64;
+        let (key, low) = key(seen, ports);
+        let over = |flow: &Flow| {
+            stamp.saturating_sub(flow.last) > Self::timeout(&self.config, key.0, flow)
+        };
+        if self.flows.get(&key).is_some_and(over)
+            && let Some(flow) = self.flows.remove(&key)
+        {
+            self.tell(&key, &flow);
+        }
+        let next = &mut self.next;
+        let flow = self.flows.entry(key).or_insert_with(|| {
+            *next += 1;
+            Flow {
+                aggregate: *next,
+                low_first: low,
+                fins: 0,
+                first: stamp,
+                last: stamp,
+                packets: [0; 2],
+            }
+        });
+        let color = u8::from(flow.low_first != low);
+        if seen.flags & FIN != 0 {
+            flow.fins |= 1 << color;
+        }
+        flow.last = stamp;
+        flow.packets[usize::from(color)] += 1;
+        packet.anno_mut().paint = color;
+        packet.cold_mut().set_aggregate(flow.aggregate);
+    }
+
+    /// Marks an ICMP error as part of the flow that it is about, if there is one.
+    fn mark_error(&self, packet: &mut Packet) -> Option<()> {
+        let about = look(inner(packet.network())?)?;
+        let (key, low) = key(&about, about.ports?);
+        let flow = self.flows.get(&key)?;
+        let color = u8::from(flow.low_first != low);
+        packet.anno_mut().paint = 2 + color;
+        packet.cold_mut().set_aggregate(flow.aggregate);
+        Some(())
+    }
+
+    /// Sends on what need not wait any more.
+    fn release(&mut self, cx: &mut Cx) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (mut packet, ports) in ready.drain(..) {
+            let seen = look(packet.network());
+            let known = seen.and_then(|s| Some((ports.or(s.ports)?, s)));
+            match known {
+                Some((ports, seen)) => {
+                    self.number(&mut packet, &seen, ports);
+                    cx.emit(0, packet);
+                }
+                None => cx.send(packet, Verdict::reject(NO_FLOW, 1)),
+            }
+        }
+        self.ready = ready;
+    }
+
+    /// Handles a packet that may go on at once or wait; gives it back if it has no flow.
+    fn pass(&mut self, mut packet: Packet, cx: &mut Cx) {
+        let stamp = packet.cold().timestamp as i64;
+        self.reap(stamp);
+        let other = Verdict::reject(NO_FLOW, 1);
+        let Some(seen) = look(packet.network()).filter(|_| packet.anno().network != 0) else {
+            return cx.send(packet, other);
+        };
+        if seen.protocol == proto::ICMP && self.config.icmp {
+            let marked = self.mark_error(&mut packet);
+            let verdict = marked.map_or(other, |()| Verdict::ON);
+            return cx.send(packet, verdict);
+        }
+        if !matches!(seen.protocol, proto::TCP | proto::UDP) {
+            return cx.send(packet, other);
+        }
+        if !self.holds {
+            match seen.ports {
+                Some(ports) => {
+                    self.number(&mut packet, &seen, ports);
+                    cx.emit(0, packet);
+                }
+                None => cx.send(packet, other),
+            }
+            return;
+        }
+        let datagram = (seen.src, seen.dst, seen.ident, seen.protocol);
+        if let Some(ports) = seen.ports.filter(|_| seen.is_fragment) {
+            self.fragments.learn(datagram, ports, stamp);
+        }
+        let needs = (seen.ports.is_none() && seen.is_fragment).then_some(datagram);
+        let oldest = stamp.saturating_sub(self.config.fragment);
+        self.fragments.pass(
+            packet,
+            [seen.src, seen.dst],
+            stamp,
+            needs,
+            oldest,
+            &mut self.ready,
+        );
+        self.release(cx);
+    }
+
+    /// Now and then, looks for flows and fragments that have ended.
+    fn reap(&mut self, now: i64) {
+        let at = *self
+            .reap_at
+            .get_or_insert(now.saturating_add(self.config.reap));
+        if now < at {
+            return;
+        }
+        self.reap_at = Some(now.saturating_add(self.config.reap));
+        self.fragments
+            .reap(now.saturating_sub(self.config.fragment));
+        let config = Arc::clone(&self.config);
+        let over = |(key, flow): (&Key, &mut Flow)| {
+            now.saturating_sub(flow.last) > Self::timeout(&config, key.0, flow)
+        };
+        let ended: Vec<_> = self.flows.extract_if(|k, f| over((k, f))).collect();
+        for (key, flow) in ended {
+            self.tell(&key, &flow);
+        }
+    }
+
+    /// Writes what was seen of a flow.
+    fn tell(&mut self, key: &Key, flow: &Flow) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let (_, low, high) = *key;
+        let (src, dst) = if flow.low_first {
+            (low, high)
+        } else {
+            (high, low)
+        };
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "<flow aggregate='{}' src='{}' sport='{}' dst='{}' dport='{}' begin='{}' duration='{}'>\n\
+             <stream dir='0' packets='{}' /><stream dir='1' packets='{}' /></flow>",
+            flow.aggregate,
+            Ipv4Addr::from(src.0),
+            src.1,
+            Ipv4Addr::from(dst.0),
+            dst.1,
+            show(flow.first),
+            show(flow.last.wrapping_sub(flow.first)),
+            flow.packets[0],
+            flow.packets[1],
+        );
+        if let Err(e) = trace.write(text.as_bytes()) {
+            complain(&reason(&e));
+            self.trace = None;
+        }
+    }
+
+    /// Lets go what waits, and forgets all flows.
+    fn clear(&mut self, cx: &mut Cx) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.fragments.clear(&mut ready);
+        self.ready = ready;
+        self.release(cx);
+        let mut flows: Vec<_> = self.flows.drain().collect();
+        flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
+        for (key, flow) in flows {
+            self.tell(&key, &flow);
+        }
+    }
+}
+
+impl Element for AggregateIpFlows {
+    const CLASS: &'static str = "AggregateIPFlows";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
+    const DROPS: &'static [&'static str] = &["no_flow"];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let mut span = |name, seconds: i64, doc| {
+            let default = Span(seconds * 1_000_000_000);
+            args.key(name, default, doc).0
+        };
+        let tcp = span("TCP_TIMEOUT", 24 * 3600, "when a TCP flow ends");
+        let tcp_done = span(
+            "TCP_DONE_TIMEOUT",
+            30,
+            "when one ends that both sides ended",
+        );
+        let udp = span("UDP_TIMEOUT", 60, "when a UDP flow ends");
+        let fragment = span("FRAGMENT_TIMEOUT", 30, "how long fragments wait");
+        let reap = span("REAP", 1200, "how often ended flows are looked for");
+        let _: Option<String> = args.key_maybe("SOURCE", "accepted for Click's sake");
+        Config {
+            traceinfo: args.key_maybe("TRACEINFO", "a file for what was seen of each flow"),
+            tcp,
+            tcp_done,
+            udp,
+            fragment,
+            reap,
+            icmp: args.key("ICMP", false, "whether ICMP errors belong to flows"),
+            fragments: args.key_maybe("FRAGMENTS", "whether fragments wait"),
+            opened: Slot::default(),
+        }
+    }
+
+    fn initialize(config: &Config) -> Result<(), String> {
+        if let Some(name) = &config.traceinfo {
+            let mut file = Output::create(name)?;
+            let head = b"<?xml version='1.0' standalone='yes'?>\n<trace>\n";
+            file.write(head)
+                .map_err(|e| format!("{name}: {}", reason(&e)))?;
+            config.opened.give(file);
+        }
+        Ok(())
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> AggregateIpFlows {
+        AggregateIpFlows {
+            flows: HashMap::new(),
+            next: 0,
+            fragments: Fragments::default(),
+            // What waits cannot be asked for.
+            holds: config.fragments.unwrap_or(true) && !init.input_pull,
+            reap_at: None,
+            trace: config.opened.take(),
+            ready: Vec::new(),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            self.pass(packet, cx);
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let mut batch = cx.spare();
+        cx.pull(0, max, &mut batch);
+        for mut packet in batch.drain() {
+            let stamp = packet.cold().timestamp as i64;
+            self.reap(stamp);
+            let seen = look(packet.network()).filter(|s| match s.protocol {
+                proto::ICMP => self.config.icmp,
+                protocol => matches!(protocol, proto::TCP | proto::UDP) && s.ports.is_some(),
+            });
+            let marked = match &seen {
+                Some(seen) if seen.protocol == proto::ICMP => self.mark_error(&mut packet),
+                Some(seen) => seen.ports.map(|p| self.number(&mut packet, seen, p)),
+                None => None,
+            };
+            match marked {
+                Some(()) => into.push(packet),
+                None => cx.send(packet, Verdict::reject(NO_FLOW, 1)),
+            }
+        }
+        cx.keep_spare(batch);
+    }
+
+    fn held(&self) -> usize {
+        self.fragments.held()
+    }
+
+    fn take(&mut self, old: AggregateIpFlows) {
+        let fresh = self.trace.take();
+        let config = Arc::clone(&self.config);
+        let holds = self.holds;
+        *self = old;
+        (self.config, self.holds) = (config, holds);
+        self.trace = fresh.or(self.trace.take());
+    }
+
+    const HANDLERS: &'static [Handler<AggregateIpFlows>] = &[
+        Handler::set(
+            "clear",
+            "lets fragments go and forgets all flows",
+            |e, _, cx| {
+                e.clear(cx);
+                Ok(())
+            },
+        ),
+        Handler::text("nflows", "flows under way", |e, _| {
+            Ok(e.flows.len().to_string())
+        }),
+    ];
+}
+
+impl Drop for AggregateIpFlows {
+    fn drop(&mut self) {
+        let mut flows: Vec<_> = self.flows.drain().collect();
+        flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
+        for (key, flow) in flows {
+            self.tell(&key, &flow);
+        }
+        if let Some(trace) = &mut self.trace {
+            // The router has ended: nobody is left to hear of an error.
+            let _ = trace.write(b"</trace>\n").and_then(|()| trace.flush());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "aggregate_ip_flows_tests.rs"]
+mod tests;
