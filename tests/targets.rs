@@ -88,6 +88,11 @@ fn scripts_of_any_bytes_end_or_wait() {
 }
 
 #[test]
+fn summary_dumps_of_any_bytes_are_read_and_any_packet_is_written() {
+    run("summary", 1_000, 300);
+}
+
+#[test]
 fn every_target_has_its_file_and_its_seeds() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/fuzz_targets");
     let files = std::fs::read_dir(folder).expect("the targets lie beside the workspace");

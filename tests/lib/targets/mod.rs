@@ -7,6 +7,7 @@ pub mod graph;
 pub mod headers;
 pub mod language;
 pub mod script;
+pub mod summary;
 
 /// A target.
 pub struct Target {
@@ -45,6 +46,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "script",
         run: script::run,
+    },
+    Target {
+        name: "summary",
+        run: summary::run,
     },
 ];
 
