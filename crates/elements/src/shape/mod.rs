@@ -1,14 +1,19 @@
+mod bandwidth_meter;
 mod bandwidth_rated_splitter;
 mod bandwidth_rated_unqueue;
 mod bandwidth_shaper;
 mod block_thread;
 mod burster;
+mod co_del;
 mod delay_shaper;
 mod delay_unqueue;
 mod link_unqueue;
+mod meter;
+mod queues;
 mod rate;
 mod rated_splitter;
 mod rated_unqueue;
+mod red;
 mod shaper;
 mod timed_unqueue;
 
@@ -16,16 +21,20 @@ use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<bandwidth_meter::BandwidthMeter>(),
     Class::of::<bandwidth_rated_splitter::BandwidthRatedSplitter>(),
     Class::of::<bandwidth_rated_unqueue::BandwidthRatedUnqueue>(),
     Class::of::<bandwidth_shaper::BandwidthShaper>(),
     Class::of::<block_thread::BlockThread>(),
     Class::of::<burster::Burster>(),
+    Class::of::<co_del::CoDel>(),
     Class::of::<delay_shaper::DelayShaper>(),
     Class::of::<delay_unqueue::DelayUnqueue>(),
     Class::of::<link_unqueue::LinkUnqueue>(),
+    Class::of::<meter::Meter>(),
     Class::of::<rated_splitter::RatedSplitter>(),
     Class::of::<rated_unqueue::RatedUnqueue>(),
+    Class::of::<red::Red>(),
     Class::of::<shaper::Shaper>(),
     Class::of::<timed_unqueue::TimedUnqueue>(),
 ];

@@ -1,0 +1,28 @@
+//! Sends packets out by how many bytes come.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 30) -> m :: BandwidthMeter(20kBps) -> Discard;
+//! m[1] -> Discard;
+//! ```
+//!
+//! As Meter, but bytes count.
+//!
+//! Arguments:
+//!
+//! - `RATES`: bandwidths, one or more, rising.
+
+use super::meter::Meter;
+use super::rate::Octets;
+use super::rated_unqueue::Kind;
+use engine::manual;
+
+/// By bytes.
+pub(crate) struct ByBytes;
+
+pub(crate) type BandwidthMeter = Meter<ByBytes>;
+
+impl Kind for ByBytes {
+    const CLASS: &'static str = "BandwidthMeter";
+    const MANUAL: &'static str = manual!();
+    type Unit = Octets;
+}

@@ -1,0 +1,255 @@
+//! Drops packets that waited too long: Controlled Delay.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 30) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5, 100) -> Discard;
+//! ```
+//!
+//! CoDel stands behind a queue and looks at how long each packet was in it, by the first timestamp
+//! annotation. Once all packets of an `INTERVAL` have waited longer than `TARGET`, one is dropped, and then
+//! others at shrinking distances, until one has waited less. Nothing is dropped while the queue is empty.
+//! The annotation is replaced by the time waited. Dropped packets count as `delay`. RFC 8289.
+//!
+//! Arguments:
+//!
+//! - `TARGET`: milliseconds that packets may wait. Default 5.
+//! - `INTERVAL`: milliseconds. Default 100.
+//!
+//! Keyword arguments:
+//!
+//! - `QUEUES`: names of queues to look at instead of the nearest ones upstream.
+
+use super::queues::Queues;
+use crate::prelude::*;
+use engine::units;
+
+const DELAY: usize = 0;
+const NS_PER_MS: u64 = 1_000_000;
+
+#[derive(Clone, Copy)]
+struct Settings {
+    /// Milliseconds.
+    target: u64,
+    /// Milliseconds.
+    interval: u64,
+}
+
+pub(crate) struct Config {
+    settings: Settings,
+    queues: Vec<String>,
+}
+
+/// The state variables of RFC 8289, 5.3; times in nanoseconds since the epoch, 0 = none.
+pub(crate) struct CoDel {
+    config: Arc<Config>,
+    settings: Settings,
+    queues: Queues,
+    first_above: u64,
+    drop_next: u64,
+    count: u32,
+    last_count: u32,
+    dropping: bool,
+    dropped: u64,
+}
+
+impl CoDel {
+    /// The next packet, and whether it may be dropped.
+    fn next(&mut self, cx: &mut Cx) -> Option<(Packet, bool)> {
+        let mut batch = cx.spare();
+        cx.pull(0, 1, &mut batch);
+        let packet = batch.drain().next();
+        cx.keep_spare(batch);
+        let Some(mut packet) = packet else {
+            self.first_above = 0;
+            return None;
+        };
+        let now = cx.timestamp();
+        let first = packet.cold().first_timestamp();
+        let sojourn = if first == 0 {
+            0
+        } else {
+            now.saturating_sub(first)
+        };
+        packet.cold_mut().set_first_timestamp(sojourn);
+        let mut ok_to_drop = false;
+        if sojourn < self.settings.target * NS_PER_MS || self.queues.length(cx) == 0 {
+            self.first_above = 0;
+        } else if self.first_above == 0 {
+            self.first_above = now + self.settings.interval * NS_PER_MS;
+        } else {
+            ok_to_drop = now >= self.first_above;
+        }
+        Some((packet, ok_to_drop))
+    }
+
+    fn control_law(&self, time: u64) -> u64 {
+        let interval = (self.settings.interval * NS_PER_MS) as f64;
+        time + (interval / f64::from(self.count.max(1)).sqrt()) as u64
+    }
+
+    fn drop(&mut self, packet: Packet, cx: &mut Cx) {
+        self.dropped += 1;
+        cx.drop(packet, DELAY);
+    }
+
+    /// The next packet that is not dropped.
+    fn dequeue(&mut self, cx: &mut Cx) -> Option<Packet> {
+        let now = cx.timestamp();
+        let Some((mut packet, mut ok_to_drop)) = self.next(cx) else {
+            self.dropping = false;
+            return None;
+        };
+        if self.dropping {
+            if !ok_to_drop {
+                self.dropping = false;
+            }
+            while self.dropping && now >= self.drop_next {
+                self.drop(packet, cx);
+                self.count += 1;
+                let Some(next) = self.next(cx) else {
+                    self.dropping = false;
+                    return None;
+                };
+                (packet, ok_to_drop) = next;
+                if ok_to_drop {
+                    self.drop_next = self.control_law(self.drop_next);
+                } else {
+                    self.dropping = false;
+                }
+            }
+        } else if ok_to_drop {
+            self.drop(packet, cx);
+            let next = self.next(cx);
+            self.dropping = true;
+            // Drop rates that controlled the queue a moment ago are a good start.
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent =
+                now.saturating_sub(self.drop_next) < 16 * self.settings.interval * NS_PER_MS;
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next = self.control_law(now);
+            self.last_count = self.count;
+            return next.map(|(packet, _)| packet);
+        }
+        Some(packet)
+    }
+}
+
+impl Element for CoDel {
+    const CLASS: &'static str = "CoDel";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
+    const DROPS: &'static [&'static str] = &["delay"];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let target: u32 = args.optional("TARGET", 5, "milliseconds that packets may wait");
+        let interval: u32 = args.optional("INTERVAL", 100, "milliseconds");
+        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        Config {
+            settings: Settings {
+                target: target.into(),
+                interval: interval.into(),
+            },
+            queues: queues.split_whitespace().map(str::to_owned).collect(),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> CoDel {
+        CoDel {
+            settings: config.settings,
+            config: Arc::clone(config),
+            queues: Queues::default(),
+            first_above: 0,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+            dropped: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.queues = Queues::find(&self.config.queues, cx);
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        for _ in 0..max {
+            match self.dequeue(cx) {
+                Some(packet) => into.push(packet),
+                None => return,
+            }
+        }
+    }
+
+    fn take(&mut self, old: CoDel) {
+        self.dropped = old.dropped;
+        (self.first_above, self.drop_next, self.dropping) =
+            (old.first_above, old.drop_next, old.dropping);
+        (self.count, self.last_count) = (old.count, old.last_count);
+    }
+
+    const HANDLERS: &'static [Handler<CoDel>] = &[
+        Handler::text("target", "see TARGET", |e, _| {
+            Ok(e.settings.target.to_string())
+        }),
+        Handler::set("target", "see TARGET", |e, value, _| {
+            e.settings.target = units::parse::<u32>(value)?.into();
+            Ok(())
+        }),
+        Handler::text("interval", "see INTERVAL", |e, _| {
+            Ok(e.settings.interval.to_string())
+        }),
+        Handler::set("interval", "see INTERVAL", |e, value, _| {
+            e.settings.interval = units::parse::<u32>(value)?.into();
+            Ok(())
+        }),
+        Handler::text("queues", "queues looked at, one a line", |e, _| {
+            Ok(e.queues.names())
+        }),
+        Handler::sum("drops", "packets dropped", |e| e.dropped),
+        Handler::text("stats", "all of this for a reader", |e, _| {
+            Ok(format!("{} drops\n", e.dropped))
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::Packet;
+    use std::time::Duration;
+    use testkit::Bench;
+
+    /// Loads a queue with `load` packets a ms, emptied by one a ms, for a second; the queue's length at
+    /// the end and the number of drops.
+    fn run(load: usize) -> (usize, usize) {
+        let text =
+            "q :: Queue(100000) -> c :: CoDel(5, 100) -> TimedUnqueue(0.001) -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        let (mut sent, mut due) = (0, 0);
+        for _ in 0..1000 {
+            due += load;
+            while due >= 100 {
+                due -= 100;
+                let mut packet = Packet::from_bytes(b"a").unwrap();
+                let now = bench.graph().now().0;
+                packet.cold_mut().set_first_timestamp(now);
+                bench.push_packets("q", 0, [packet].into_iter().collect());
+                sent += 1;
+            }
+            bench.advance(Duration::from_millis(1));
+        }
+        let length: usize = bench.read("q.length").parse().unwrap();
+        let drops: usize = bench.read("c.drops").parse().unwrap();
+        assert_eq!(bench.take("out").len() + length + drops, sent);
+        assert_eq!(bench.read("c.queues").trim(), "q");
+        (length, drops)
+    }
+
+    #[test]
+    fn a_queue_that_stays_long_loses_packets_and_a_short_one_none() {
+        assert_eq!(run(90).1, 0);
+        let (length, drops) = run(102);
+        assert!(drops > 5 && length < 20, "{length} {drops}");
+    }
+}

@@ -1,0 +1,36 @@
+//! The queues whose lengths an element of active queue management looks at.
+
+use crate::prelude::*;
+
+#[derive(Default)]
+pub(super) struct Queues {
+    elements: Vec<usize>,
+    names: String,
+}
+
+impl Queues {
+    /// The queues of these names, or else the nearest ones. Names of no element are left out.
+    pub(super) fn find(names: &[String], cx: &Cx) -> Queues {
+        let elements = if names.is_empty() {
+            cx.nearest_queues()
+        } else {
+            names.iter().filter_map(|name| cx.find(name)).collect()
+        };
+        let lines = elements.iter().map(|&e| format!("{}\n", cx.name_of(e)));
+        Queues {
+            names: lines.collect(),
+            elements,
+        }
+    }
+
+    /// Packets in all of them.
+    #[inline]
+    pub(super) fn length(&self, cx: &Cx) -> usize {
+        self.elements.iter().map(|&e| cx.waiting_in(e)).sum()
+    }
+
+    /// Their names, one a line.
+    pub(super) fn names(&self) -> String {
+        self.names.clone()
+    }
+}

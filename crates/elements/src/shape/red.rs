@@ -1,0 +1,262 @@
+//! Drops packets early, the more the longer the queues are: Random Early Detection.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 30) -> RED(5, 50, 0.02) -> Queue(200) -> Discard;
+//! ```
+//!
+//! RED keeps a moving average of the packets in the nearest queues: downstream of it where packets are
+//! pushed, upstream where they are pulled. Up to `MIN_THRESH` no packet is marked; from there to
+//! `MAX_THRESH` the probability grows to `MAX_P`; with `GENTLE` it grows on to 1 at twice `MAX_THRESH`, else
+//! it is 1 at once. Marked packets leave by output 1 if that is connected, else they are dropped (`early`).
+//! S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993.
+//!
+//! Arguments:
+//!
+//! - `MIN_THRESH`: packets.
+//! - `MAX_THRESH`: packets.
+//! - `MAX_P`: probability at `MAX_THRESH`.
+//!
+//! Keyword arguments:
+//!
+//! - `QUEUES`: names of queues to look at instead.
+//! - `STABILITY`: a packet's queue length counts 2^-STABILITY in the average; 0 = no average. Default 4.
+//! - `GENTLE`: see above. Default true.
+
+use super::queues::Queues;
+use crate::prelude::*;
+use engine::units;
+
+const EARLY: Verdict = Verdict::reject(0, 1);
+/// While the queues are empty the average sinks as if so many packets a second had passed.
+const IDLE_PACKETS: u64 = 1000;
+
+#[derive(Clone)]
+struct Settings {
+    min_thresh: f64,
+    max_thresh: f64,
+    max_p: f64,
+}
+
+pub(crate) struct Config {
+    settings: Settings,
+    queues: Vec<String>,
+    weight: f64,
+    gentle: bool,
+}
+
+pub(crate) struct Red {
+    config: Arc<Config>,
+    settings: Settings,
+    queues: Queues,
+    average: f64,
+    /// Since when the queues have been empty.
+    empty_since: Option<Time>,
+    /// Packets since the last one that was marked.
+    passed: f64,
+    marked: u64,
+}
+
+impl Settings {
+    /// Probability with which a packet is marked at an average queue length.
+    fn probability(&self, average: f64, gentle: bool) -> f64 {
+        let (min, max) = (self.min_thresh, self.max_thresh);
+        if average <= min {
+            0.0
+        } else if average <= max {
+            self.max_p * (average - min) / (max - min).max(f64::MIN_POSITIVE)
+        } else if gentle && average < 2.0 * max {
+            self.max_p + (1.0 - self.max_p) * (average - max) / max
+        } else {
+            1.0
+        }
+    }
+}
+
+impl Red {
+    fn update(&mut self, cx: &Cx) {
+        let weight = self.config.weight;
+        let length = self.queues.length(cx) as f64;
+        if length > 0.0 {
+            if let Some(since) = self.empty_since.take() {
+                let ms = cx.now().since(since).as_millis() as u64 * IDLE_PACKETS / 1000;
+                let n = i32::try_from(ms).unwrap_or(i32::MAX);
+                self.average *= (1.0 - weight).powi(n);
+            }
+        } else if self.empty_since.is_none() {
+            self.empty_since = Some(cx.now());
+        }
+        self.average += (length - self.average) * weight;
+    }
+
+    /// Whether to mark this packet. Marks are spread evenly, as the paper's section 4 asks.
+    fn marks(&mut self, cx: &mut Cx) -> bool {
+        self.update(cx);
+        let p = self.settings.probability(self.average, self.config.gentle);
+        if p <= 0.0 {
+            self.passed = 0.0;
+            return false;
+        }
+        self.passed += 1.0;
+        let spread = p / (1.0 - (self.passed - 1.0) * p).max(p);
+        let mark = f64::from(cx.random()) < spread * 4_294_967_296.0;
+        if mark {
+            self.passed = 0.0;
+            self.marked += 1;
+        }
+        mark
+    }
+}
+
+impl Element for Red {
+    const CLASS: &'static str = "RED";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "early?"], "a/ah");
+    const DROPS: &'static [&'static str] = &["early"];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let min: u32 = args.required("MIN_THRESH", "no packet is marked up to so many");
+        let max: u32 = args.required("MAX_THRESH", "packets are marked with MAX_P at so many");
+        let max_p: f64 = args.required("MAX_P", "probability at MAX_THRESH");
+        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        let stability: u32 = args.key("STABILITY", 4, "-log2 of a packet's weight");
+        if max < min {
+            args.error_in_whole("MAX_THRESH must be >= MIN_THRESH", "raise MAX_THRESH");
+        }
+        if !(0.0..=1.0).contains(&max_p) {
+            args.error_in_whole("MAX_P must lie between 0 and 1", "it is a probability");
+        }
+        if stability > 16 {
+            args.error_in_whole("STABILITY must be <= 16", "9 is a usual value");
+        }
+        Config {
+            settings: Settings {
+                min_thresh: min.into(),
+                max_thresh: max.into(),
+                max_p,
+            },
+            queues: queues.split_whitespace().map(str::to_owned).collect(),
+            weight: 0.5f64.powi(stability.min(16) as i32),
+            gentle: args.key("GENTLE", true, "whether marks grow on behind MAX_THRESH"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> Red {
+        Red {
+            settings: config.settings.clone(),
+            config: Arc::clone(config),
+            queues: Queues::default(),
+            average: 0.0,
+            empty_since: None,
+            passed: 0.0,
+            marked: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.queues = Queues::find(&self.config.queues, cx);
+    }
+
+    #[inline]
+    fn step(&mut self, _: &mut Packet, cx: &mut Cx) -> Verdict {
+        if self.marks(cx) { EARLY } else { Verdict::ON }
+    }
+
+    fn take(&mut self, old: Red) {
+        (self.average, self.marked) = (old.average, old.marked);
+    }
+
+    const HANDLERS: &'static [Handler<Red>] = &[
+        Handler::text("min_thresh", "see MIN_THRESH", |e, _| {
+            Ok(e.settings.min_thresh.to_string())
+        }),
+        Handler::set("min_thresh", "see MIN_THRESH", |e, value, _| {
+            e.settings.min_thresh = units::parse::<u32>(value)?.into();
+            Ok(())
+        }),
+        Handler::text("max_thresh", "see MAX_THRESH", |e, _| {
+            Ok(e.settings.max_thresh.to_string())
+        }),
+        Handler::set("max_thresh", "see MAX_THRESH", |e, value, _| {
+            e.settings.max_thresh = units::parse::<u32>(value)?.into();
+            Ok(())
+        }),
+        Handler::text("max_p", "see MAX_P", |e, _| {
+            Ok(e.settings.max_p.to_string())
+        }),
+        Handler::set("max_p", "see MAX_P", |e, value, _| {
+            e.settings.max_p = units::parse_in(value, 0.0..=1.0)?;
+            Ok(())
+        }),
+        Handler::sum("drops", "packets marked", |e| e.marked),
+        Handler::text("queues", "queues looked at, one a line", |e, _| {
+            Ok(e.queues.names())
+        }),
+        Handler::text(
+            "avg_queue_size",
+            "average of the queues' packets",
+            |e, _| Ok(format!("{:.3}", e.average)),
+        ),
+        Handler::text("stats", "all of this for a reader", |e, _| {
+            Ok(format!(
+                "{:.3} average queue size\n{} drops\n",
+                e.average, e.marked
+            ))
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+    use testkit::Bench;
+
+    #[test]
+    fn the_probability_grows_in_two_slopes() {
+        let s = Settings {
+            min_thresh: 5.0,
+            max_thresh: 15.0,
+            max_p: 0.2,
+        };
+        for (average, gentle, p) in [
+            (5.0, true, 0.0),
+            (10.0, true, 0.1),
+            (15.0, true, 0.2),
+            (22.5, true, 0.6),
+            (30.0, true, 1.0),
+            (15.1, false, 1.0),
+        ] {
+            assert!(
+                (s.probability(average, gentle) - p).abs() < 1e-9,
+                "{average}"
+            );
+        }
+    }
+
+    #[test]
+    fn short_queues_lose_nothing_and_long_ones_some() {
+        let text =
+            "r :: RED(5, 50, 0.1, STABILITY 0) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false)
+            -> out :: Collect; r[1] -> early :: Collect";
+        for make in [Bench::new, Bench::strict] {
+            let mut bench = make(crate::CLASSES, text);
+            assert_eq!(bench.read("r.min_thresh"), "5");
+            for _ in 0..5 {
+                bench.push("r", &[b"a"]);
+            }
+            assert_eq!(bench.read("r.queues").trim(), "q");
+            assert_eq!(bench.read("r.drops"), "0");
+            for _ in 0..1000 {
+                bench.push("r", &[b"a"]);
+            }
+            let early = bench.take("early").len();
+            assert!(early > 800, "the queue cannot pass twice 50: {early}");
+            let length: usize = bench.read("q.length").parse().unwrap();
+            assert!((50..=101).contains(&length), "{length}");
+            assert_eq!(early + length, 1005);
+            assert_eq!(bench.read("r.drops"), early.to_string());
+        }
+    }
+}
