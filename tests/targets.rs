@@ -83,6 +83,11 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
+fn patterns_of_any_bytes_are_compiled_or_refused() {
+    run("patterns", 1_500, 300);
+}
+
+#[test]
 fn scripts_of_any_bytes_end_or_wait() {
     run("script", 500, 200);
 }

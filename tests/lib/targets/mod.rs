@@ -6,6 +6,7 @@ pub mod control;
 pub mod graph;
 pub mod headers;
 pub mod language;
+pub mod patterns;
 pub mod script;
 pub mod summary;
 
@@ -42,6 +43,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "language",
         run: language::run,
+    },
+    Target {
+        name: "patterns",
+        run: patterns::run,
     },
     Target {
         name: "script",

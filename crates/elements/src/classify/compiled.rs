@@ -267,4 +267,55 @@ mod tests {
         }
         assert!(trees > 20, "{trees}");
     }
+
+    #[test]
+    fn rule_sets_of_classbench_written_as_patterns_are_decided_as_expected() {
+        for name in ["acl1_1k", "fw1_1k"] {
+            let read = |kind| testkit::shared::text(&format!("rules/{name}.{kind}"));
+            let (Some(rules), Some(trace), Some(expected)) =
+                (read("rules"), read("trace"), read("expected"))
+            else {
+                return;
+            };
+            let rules: Vec<_> = classify::sample::parse_rules(&rules)
+                .unwrap()
+                .iter()
+                .zip(0usize..)
+                .map(|(rule, n)| {
+                    let expr = parse(&written(rule), &Names::default());
+                    (Some((n % 255) as u8), expr.unwrap())
+                })
+                .collect();
+            let compiled = Compiled::new(&rules);
+            assert!(compiled.trees.is_some());
+            let keys = classify::sample::parse_trace(&trace).unwrap();
+            for (key, expected) in keys.iter().zip(expected.lines()) {
+                let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
+                key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
+                let view = View([&bytes, &bytes[20..], &[]]);
+                let expected = expected.parse::<usize>().ok().map(|n| (n % 255) as u8);
+                assert_eq!(compiled.run(&view), expected, "{name} {key:x?}");
+            }
+        }
+    }
+
+    /// A rule as a pattern; ports by their bytes, since such rules ask for them of all protocols.
+    fn written(rule: &classify::sample::FiveTuple) -> String {
+        let address =
+            |(address, len): (u32, u8)| format!("{}/{len}", std::net::Ipv4Addr::from(address));
+        let mut text = format!(
+            "src net {} and dst net {}",
+            address(rule.src),
+            address(rule.dst)
+        );
+        for (offset, (lo, hi)) in [(20, rule.src_port), (22, rule.dst_port)] {
+            if (lo, hi) != (0, u16::MAX) {
+                text += &format!(" and ip[{offset}:2] {lo}-{hi}");
+            }
+        }
+        if rule.protocol.1 != 0 {
+            text += &format!(" and ip proto {}", rule.protocol.0);
+        }
+        text
+    }
 }

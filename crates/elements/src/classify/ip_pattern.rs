@@ -287,7 +287,9 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let word = self.peek().unwrap_or("");
-        let last = self.last.filter(|last| last.kind.is_some());
+        let last = self
+            .last
+            .filter(|last| last.kind.is_some_and(Kind::has_value));
         if let Some(last) = last
             && head.is_empty()
             && (!is_word(word) || value(last.kind, word, &last, self.names).is_ok())
