@@ -20,7 +20,8 @@
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the header begins. Default 0.
+//! - `OFFSET`: where the header begins. Default 0. A list of addresses in its place is taken as `BADSRC`
+//!   together with 0.0.0.0 and 255.255.255.255, as old files of Click have it; the offset may follow.
 //!
 //! Keyword arguments:
 //!
@@ -33,11 +34,16 @@
 
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
 use crate::prelude::*;
+use engine::args::Names;
+use engine::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{BadHeader, Ipv4, addr, ipv4};
 
 const BAD_SOURCE: u8 = 6;
 const BAD_DESTINATION: u8 = 7;
+
+/// Addresses that no packet to be forwarded comes from.
+const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
 /// Offset of the total length, for Parameter Problem messages.
 const TOTAL_LENGTH: u8 = 2;
@@ -55,7 +61,79 @@ pub(super) struct CheckIPHeader {
     drops: [u64; 8],
 }
 
+/// The first argument: where the header begins, or, in Click's old way, a list of bad sources.
+enum First {
+    Offset(usize),
+    BadSources(Addresses),
+}
+
+impl FromArg for First {
+    const KIND: &'static str = "a number";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<First, String> {
+        let list = |wrong| Addresses::from_arg(raw, names).map_err(|_| wrong);
+        usize::from_arg(raw, names)
+            .map(First::Offset)
+            .or_else(|wrong| list(wrong).map(First::BadSources))
+    }
+
+    fn stand_in() -> First {
+        First::Offset(0)
+    }
+
+    fn show(&self) -> String {
+        match self {
+            First::Offset(offset) => offset.to_string(),
+            First::BadSources(list) => list.show(),
+        }
+    }
+}
+
 impl Config {
+    /// Reads the arguments of a class that is told where the header begins.
+    pub(super) fn behind_offset(args: &mut Args, checksum: bool) -> Config {
+        let mut config = Config::at_start(args, checksum, None);
+        match args.optional("OFFSET", First::Offset(0), "where the header begins") {
+            First::Offset(offset) => config.offset = offset,
+            First::BadSources(list) => {
+                config.addresses = true;
+                config.bad_sources.extend(list.0);
+                config.bad_sources.extend(NO_SOURCES);
+                config.offset = args.maybe("OFFSET", "where the header begins").unwrap_or(0);
+            }
+        }
+        config
+    }
+
+    /// Reads the arguments that are not about the header's place. `listed` are bad sources given already.
+    pub(super) fn at_start(args: &mut Args, checksum: bool, listed: Option<Addresses>) -> Config {
+        let interfaces: Option<Interfaces> =
+            args.key_maybe("INTERFACES", "the router's addresses, with prefix lengths");
+        let bad: Option<Addresses> = args.key_maybe("BADSRC", "further bad sources").or(listed);
+        let good: Option<Addresses> = args.key_maybe(
+            "GOODDST",
+            "destinations for which the list of bad sources does not count",
+        );
+        let checksum = args.key("CHECKSUM", checksum, "whether to verify checksums");
+        args.key("VERBOSE", false, "taken, and without effect");
+        args.key("DETAILS", false, "taken, and without effect");
+        let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
+        let mut bad_sources = bad.unwrap_or_default().0;
+        let mut good_destinations = good.unwrap_or_default().0;
+        if let Some(interfaces) = interfaces {
+            bad_sources.extend(interfaces.broadcasts());
+            bad_sources.extend(NO_SOURCES);
+            good_destinations.extend(interfaces.addresses());
+        }
+        Config {
+            offset: 0,
+            checksum,
+            addresses,
+            bad_sources,
+            good_destinations,
+        }
+    }
+
     /// RFC 1812, 5.3.7. The bad sources count only for packets that are not for this router.
     #[inline]
     fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<u8> {
@@ -97,32 +175,7 @@ impl Element for CheckIPHeader {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let interfaces: Option<Interfaces> =
-            args.key_maybe("INTERFACES", "the router's addresses, with prefix lengths");
-        let bad: Option<Addresses> = args.key_maybe("BADSRC", "further bad sources");
-        let good: Option<Addresses> = args.key_maybe(
-            "GOODDST",
-            "destinations for which the list of bad sources does not count",
-        );
-        let checksum = args.key("CHECKSUM", true, "whether to verify checksums");
-        args.key("VERBOSE", false, "taken, and without effect");
-        args.key("DETAILS", false, "taken, and without effect");
-        let offset = args.optional("OFFSET", 0, "where the header begins");
-        let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
-        let mut bad_sources = bad.unwrap_or_default().0;
-        let mut good_destinations = good.unwrap_or_default().0;
-        if let Some(interfaces) = interfaces {
-            bad_sources.extend(interfaces.broadcasts());
-            bad_sources.extend([Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST]);
-            good_destinations.extend(interfaces.addresses());
-        }
-        Config {
-            offset,
-            checksum,
-            addresses,
-            bad_sources,
-            good_destinations,
-        }
+        Config::behind_offset(args, true)
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> CheckIPHeader {
@@ -169,17 +222,27 @@ impl Element for CheckIPHeader {
     }
 
     const HANDLERS: &'static [Handler<CheckIPHeader>] = &[
-        Handler::sum("drops", "bad packets", |e| e.drops.iter().sum()),
+        Handler::sum("drops", "bad packets", CheckIPHeader::drops),
         Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            let lines = e.drops.iter().zip(Self::DROPS);
-            Ok(lines.map(|(n, name)| format!("{n}\t{name}\n")).collect())
+            Ok(e.details())
         }),
     ];
 }
 
 impl CheckIPHeader {
+    /// Bad packets.
+    pub(super) fn drops(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    /// A line per fault: how often, and its name.
+    pub(super) fn details(&self) -> String {
+        let lines = self.drops.iter().zip(Self::DROPS);
+        lines.map(|(n, name)| format!("{n}\t{name}\n")).collect()
+    }
+
     #[cold]
-    fn reject(&mut self, fault: u8) -> Verdict {
+    pub(super) fn reject(&mut self, fault: u8) -> Verdict {
         self.drops[usize::from(fault)] += 1;
         Verdict::reject(fault, 1)
     }

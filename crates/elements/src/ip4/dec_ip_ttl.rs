@@ -25,6 +25,14 @@ pub(super) struct DecIPTTL {
     multicast: bool,
 }
 
+impl DecIPTTL {
+    /// One that leaves no packet alone.
+    pub(super) const ALL: DecIPTTL = DecIPTTL {
+        active: true,
+        multicast: true,
+    };
+}
+
 impl Element for DecIPTTL {
     const CLASS: &'static str = "DecIPTTL";
     const MANUAL: &'static str = manual!();

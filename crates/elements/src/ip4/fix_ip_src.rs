@@ -38,13 +38,19 @@ impl Element for FixIPSrc {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if packet.anno().fix_ip_src() {
-            packet.anno_mut().set_fix_ip_src(false);
-            if let Some(mut ip) = super::header_mut(packet) {
-                ip.patch_src(self.address);
-            }
-        }
+        fix(packet, self.address);
         Verdict::ON
+    }
+}
+
+/// Writes the address into an annotated packet.
+#[inline]
+pub(super) fn fix(packet: &mut Packet, address: Ipv4Addr) {
+    if packet.anno().fix_ip_src() {
+        packet.anno_mut().set_fix_ip_src(false);
+        if let Some(mut ip) = super::header_mut(packet) {
+            ip.patch_src(address);
+        }
     }
 }
 

@@ -89,6 +89,18 @@ impl Element for IPGWOptions {
 }
 
 impl IPGWOptions {
+    /// One that knows no address but that of the interface.
+    pub(super) fn of(me: Ipv4Addr) -> IPGWOptions {
+        let config = Config {
+            me,
+            others: Vec::new(),
+            source_routes: true,
+        };
+        IPGWOptions {
+            config: Arc::new(config),
+        }
+    }
+
     #[cold]
     fn options(&self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let config = &*self.config;

@@ -1,5 +1,6 @@
 mod addresses;
 mod check_ip_header;
+mod check_ip_header2;
 mod check_tcp_header;
 mod check_udp_header;
 mod dec_ip_ttl;
@@ -11,7 +12,9 @@ mod get_ip_address;
 mod ip_encap;
 mod ip_fragmenter;
 mod ip_gw_options;
+mod ip_input_combo;
 mod ip_mirror;
+mod ip_output_combo;
 mod ip_reassembler;
 mod ip_source_route;
 mod mark_ip_ce;
@@ -40,6 +43,7 @@ pub(crate) use options::{Reversed, SOURCE_ROUTED, day_ms, record};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<check_ip_header2::CheckIPHeader2>(),
     Class::of::<check_ip_header::CheckIPHeader>(),
     Class::of::<check_tcp_header::CheckTCPHeader>(),
     Class::of::<check_udp_header::CheckUDPHeader>(),
@@ -50,7 +54,9 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ip_encap::IPEncap>(),
     Class::of::<ip_fragmenter::IPFragmenter>(),
     Class::of::<ip_gw_options::IPGWOptions>(),
+    Class::of::<ip_input_combo::IPInputCombo>(),
     Class::of::<ip_mirror::IPMirror>(),
+    Class::of::<ip_output_combo::IPOutputCombo>(),
     Class::of::<ip_reassembler::IPReassembler>(),
     Class::of::<ip_source_route::IPSourceRoute>(),
     Class::of::<mark_ip_ce::MarkIPCE>(),

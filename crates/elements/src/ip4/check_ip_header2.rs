@@ -1,0 +1,70 @@
+//! Checks IPv4 headers but for their checksums.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader2 -> Discard;
+//! ```
+//!
+//! It is CheckIPHeader with another default: checksums are verified only where `CHECKSUM` is true. Arguments,
+//! outputs and handlers are the same.
+
+use super::check_ip_header::{CheckIPHeader, Config};
+use crate::prelude::*;
+
+pub(super) struct CheckIPHeader2(CheckIPHeader);
+
+impl Element for CheckIPHeader2 {
+    const CLASS: &'static str = "CheckIPHeader2";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = CheckIPHeader::PORTS;
+    const GIVES: &'static [Facts] = CheckIPHeader::GIVES;
+    const SPOILS: Facts = CheckIPHeader::SPOILS;
+    const DROPS: &'static [&'static str] = CheckIPHeader::DROPS;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Config::behind_offset(args, false)
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> CheckIPHeader2 {
+        CheckIPHeader2(CheckIPHeader::new(config, init))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        self.0.step(packet, cx)
+    }
+
+    fn take(&mut self, old: CheckIPHeader2) {
+        self.0.take(old.0);
+    }
+
+    const HANDLERS: &'static [Handler<CheckIPHeader2>] = &[
+        Handler::sum("drops", "bad packets", |e| e.0.drops()),
+        Handler::text("drop_details", "bad packets, by fault", |e, _| {
+            Ok(e.0.details())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ip4::tests::ip;
+    use testkit::Bench;
+
+    #[test]
+    fn checksums_are_not_looked_at_and_the_rest_is() {
+        let mut packet = ip([1, 1, 1, 1], [2, 2, 2, 2], b"data");
+        packet[10] ^= 1;
+        let text =
+            "c :: CheckIPHeader2 -> out :: Collect; d :: CheckIPHeader2(CHECKSUM true) -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("c", &[&packet, &packet[..19]]);
+        bench.push("d", &[&packet]);
+        assert_eq!(bench.take("out"), [packet]);
+        assert_eq!(
+            (bench.read("c.drops"), bench.read("d.drops")),
+            ("1".into(), "1".into())
+        );
+    }
+}
