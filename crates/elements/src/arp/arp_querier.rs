@@ -116,6 +116,8 @@ struct Sender {
     queries: u64,
     drops: u64,
     no_buffer: u64,
+    /// Time stamp and VLAN of the packet for which is asked: the query gets them.
+    cause: (u64, u16),
 }
 
 impl Sender {
@@ -160,6 +162,11 @@ impl Sender {
         let target = (to.unwrap_or(EtherAddr::ZERO), ip);
         body.copy_from_slice(&arp::packet(arp::REQUEST, (mac, us), target));
         packet.set_mac_here();
+        let (timestamp, vlan) = self.cause;
+        packet.set_vlan_tci(vlan);
+        if timestamp != 0 {
+            packet.cold_mut().timestamp = timestamp;
+        }
         Some(packet)
     }
 
@@ -206,7 +213,10 @@ impl ArpQuerier {
             if key != last.0 {
                 let found = match sender.config.group(Ipv4Addr::from(key)) {
                     Some(mac) => Found::Known(mac),
-                    None => resolver.find(key, now, &mut |event| sender.act(event, cx)),
+                    None => {
+                        sender.cause = (packet.cold().timestamp, packet.vlan_tci());
+                        resolver.find(key, now, &mut |event| sender.act(event, cx))
+                    }
                 };
                 match found {
                     Found::Known(mac) => last = (key, mac),
@@ -351,6 +361,7 @@ impl Element for ArpQuerier {
                 queries: 0,
                 drops: 0,
                 no_buffer: 0,
+                cause: (0, 0),
             },
             responses: 0,
             conflicts: 0,
@@ -376,6 +387,7 @@ impl Element for ArpQuerier {
 
     fn timer(&mut self, cx: &mut Cx) {
         let sender = &mut self.sender;
+        sender.cause = (0, 0);
         let next = self
             .resolver
             .tick(cx.now(), &mut |event| sender.act(event, cx));

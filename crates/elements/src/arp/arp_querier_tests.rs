@@ -326,3 +326,14 @@ fn a_name_can_stand_for_both_addresses_and_mistakes_are_told() {
         "{errors}"
     );
 }
+
+#[test]
+fn queries_carry_the_time_stamp_of_the_packet_that_asks() {
+    let mut bench = bench("");
+    let mut made = Packet::from_bytes(&packet("1")).expect("it fits");
+    made.anno_mut().set_dst4([10, 0, 0, 2]);
+    made.cold_mut().timestamp = 120;
+    bench.push_packets("q", 0, [made].into_iter().collect());
+    let asked = &bench.take_packets("asked")[0];
+    assert_eq!(asked.cold.timestamp, 120);
+}
