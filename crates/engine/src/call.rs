@@ -20,6 +20,7 @@ use crate::graph::{Core, Nodes};
 use crate::handler::{Access, HandlerInfo, Job, Use};
 use crate::packet::Packet;
 use crate::plan::Plan;
+use crate::random::Random;
 use crate::root::Root;
 use crate::router::AskError;
 use crate::standard;
@@ -255,7 +256,12 @@ impl Outside<'_> {
 
     /// Begins the sequence of random numbers anew.
     pub fn set_seed(&mut self, seed: u64) {
-        self.core.random = seed | 1;
+        self.core.random = Random::fast(seed);
+    }
+
+    /// As [`set_seed`](Self::set_seed), with the sequence that the C library gives after this seed: Click's.
+    pub fn set_library_seed(&mut self, seed: u32) {
+        self.core.random = Random::library(seed);
     }
 
     /// Writes text that is a program's output.

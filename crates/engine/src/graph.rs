@@ -24,6 +24,7 @@ use crate::peers::{Inbox, Peers};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::Reader;
+use crate::random::Random;
 use crate::root::Root;
 use crate::shared::Shared;
 use crate::stats::NodeStats;
@@ -67,7 +68,7 @@ pub(crate) struct Core {
     pub(crate) schedule: Schedule,
     pub(crate) notes: Notes,
     pub(crate) taps: Taps,
-    pub(crate) random: u64,
+    pub(crate) random: Random,
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
     shared: Shared,
@@ -206,7 +207,9 @@ impl Graph {
             schedule: Schedule::default(),
             notes: Notes::new(n),
             taps: Taps::new(Arc::clone(plan)),
-            random: site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Random::fast(
+                site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            ),
             reader,
             wakers: Arc::clone(&site.wakers),
             shared,
@@ -248,7 +251,7 @@ impl Graph {
             clock: self.core.clock.clone(),
             ports,
             wakers: Arc::clone(&self.core.wakers),
-            seed: self.core.random,
+            seed: self.core.random.seed(),
             root: Arc::clone(&self.core.root),
             peers: Arc::clone(&self.core.peers),
         }
@@ -476,12 +479,7 @@ impl Graph {
 
 impl Core {
     pub(crate) fn random(&mut self) -> u32 {
-        // xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators".
-        let x = &mut self.random;
-        *x ^= *x >> 12;
-        *x ^= *x << 25;
-        *x ^= *x >> 27;
-        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+        self.random.next()
     }
 
     /// Whether an element has a copy on this worker, in its place or running.

@@ -28,6 +28,7 @@ pub mod plan;
 pub mod pool;
 pub mod port;
 pub mod publish;
+mod random;
 pub mod ring;
 pub mod root;
 pub mod router;

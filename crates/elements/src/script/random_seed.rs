@@ -12,6 +12,7 @@
 //! it is told otherwise.
 
 use crate::prelude::*;
+use engine::call::Outside;
 use std::hash::{BuildHasher, RandomState};
 
 pub(super) struct RandomSeed {
@@ -23,12 +24,11 @@ fn surprise() -> u64 {
     RandomState::new().hash_one(0u8)
 }
 
-impl RandomSeed {
-    fn seed(seed: Option<u32>) -> u64 {
-        // Seeds that are close to each other are to give sequences that are not.
-        seed.map_or_else(surprise, |s| {
-            (u64::from(s) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        })
+/// Begins the sequence that follows from a seed, as Click's does, or one that nobody knows before.
+fn begin(seed: Option<u32>, outside: &mut Outside) {
+    match seed {
+        Some(seed) => outside.set_library_seed(seed),
+        None => outside.set_seed(surprise()),
     }
 }
 
@@ -49,8 +49,7 @@ impl Element for RandomSeed {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        let seed = RandomSeed::seed(self.seed);
-        cx.outside().set_seed(seed);
+        begin(self.seed, &mut cx.outside());
     }
 
     const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
@@ -61,7 +60,7 @@ impl Element for RandomSeed {
                 "" => None,
                 value => Some(engine::units::parse(value)?),
             };
-            cx.outside().set_seed(RandomSeed::seed(seed));
+            begin(seed, &mut cx.outside());
             Ok(())
         },
     )];
