@@ -316,7 +316,11 @@ fn spread(plan: &Plan, fixed: &[Option<Workers>], upstream: &[Upstream]) -> Vec<
             }
         }
         if active == before {
-            return active;
+            // In a circle that nothing reaches, an element has a copy all the same: it has handlers.
+            match active.iter().position(Workers::is_empty) {
+                Some(idle) => active[idle].insert(0),
+                None => return active,
+            };
         }
     }
 }

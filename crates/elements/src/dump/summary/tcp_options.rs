@@ -82,8 +82,9 @@ pub(super) fn parse(text: &str) -> Option<Vec<u8>> {
     let mut sack = None;
     super::options::parse(text, |word, bytes| {
         let before = sack.take();
-        if let Some(block) = word.strip_prefix("sack").filter(|b| b.contains('-')) {
-            let (start, end) = block.split_once('-')?;
+        // Ends of a block may also be parted by a colon.
+        if let Some(block) = word.strip_prefix("sack").filter(|b| b.contains(['-', ':'])) {
+            let (start, end) = block.split_once(['-', ':'])?;
             let edges: [u32; 2] = [start.parse().ok()?, end.parse().ok()?];
             let data = edges.map(u32::to_be_bytes);
             match before {
