@@ -13,8 +13,8 @@
 //! refused, 530 it may not be used so. Script's `cat`, `catq` and `kill` may not be used at all.
 //!
 //! Over a hot swap an element of the same name and address keeps its socket and its clients.
-//! ControlSocket is one element on one worker, and uses the copies of elements on that worker: for a
-//! router of several workers use `ashlar show` and `ashlar set`.
+//! ControlSocket is one element on one worker; what it reads and writes it does on all copies of an
+//! element, wherever they run.
 //!
 //! Arguments:
 //!
