@@ -184,6 +184,10 @@ impl Buffer {
     }
 }
 
+/// Bytes before the data that a copy takes along: a tagged Ethernet header and the longest IPv4 header,
+/// which may have been stripped and be put back.
+const REMOVED: usize = 80;
+
 /// A packet: bytes in a pooled buffer, with headroom, tailroom and annotations.
 #[repr(transparent)]
 pub struct Packet {
@@ -239,6 +243,16 @@ impl Packet {
         // SAFETY: data_off + data_len <= buf_len holds for every packet (pools and ports establish
         // it, the methods below keep it), and bytes of a pooled buffer are always initialised.
         unsafe { std::slice::from_raw_parts(m.buf_addr.add(usize::from(m.data_off)), self.len()) }
+    }
+
+    /// The packet's bytes, and `before` ones before them, which must not be more than the headroom.
+    #[inline]
+    fn data_from(&self, before: usize) -> &[u8] {
+        let m = self.mbuf();
+        let offset = usize::from(m.data_off);
+        assert!(before <= offset);
+        // SAFETY: as in `data`; the bytes before lie in the same buffer (checked above).
+        unsafe { std::slice::from_raw_parts(m.buf_addr.add(offset - before), self.len() + before) }
     }
 
     /// The packet's bytes, to change.
@@ -363,7 +377,8 @@ impl Packet {
         }
     }
 
-    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry.
+    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry. Headers that
+    /// were removed from the front can be put back on it, too.
     pub fn copy(&self) -> Option<Packet> {
         self.copy_with_room(self.len())
     }
@@ -376,8 +391,10 @@ impl Packet {
             twin = Packet::large(len.max(self.len()))?;
             headroom = headroom.min(twin.headroom());
         }
+        let removed = REMOVED.min(headroom).min(self.headroom());
+        twin.set_place(headroom - removed, self.len() + removed);
+        twin.data_mut().copy_from_slice(self.data_from(removed));
         twin.set_place(headroom, self.len());
-        twin.data_mut().copy_from_slice(self.data());
         let (from, to) = (self.mbuf(), twin.mbuf_mut());
         (to.ol_flags, to.vlan_tci, to.hash, to.port) =
             (from.ol_flags, from.vlan_tci, from.hash, from.port);

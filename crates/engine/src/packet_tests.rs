@@ -218,3 +218,12 @@ fn large_buffers_are_few_and_come_back() {
     let usual = Packet::new().expect("the pool has room");
     assert!(usual.tailroom() < 65_000, "a large buffer stays one");
 }
+
+#[test]
+fn a_copy_remembers_what_was_stripped() {
+    let mut packet = Packet::from_bytes(b"header and data").expect("the pool has buffers");
+    assert!(packet.pull(7));
+    let mut twin = packet.copy().expect("the pool has buffers");
+    assert_eq!(twin.data(), b"and data");
+    assert_eq!(twin.push(7).map(|front| &*front), Some(&b"header "[..]));
+}
