@@ -2,7 +2,7 @@
 
 use crate::dpdk::{self, DpdkSizes};
 use crate::memory::{self, Memory};
-use crate::{af_packet, null, pcap, ring, tap, wrap};
+use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -104,6 +104,7 @@ impl Directory {
             Some(("pcap", rest)) => pcap::probe(rest),
             Some(("ring", _)) => Ok(ring::probe()),
             Some(("tap", _)) => Ok(tap::probe()),
+            Some(("tun", rest)) => tun::probe(rest),
             _ => af_packet::probe(name),
         }
     }
@@ -123,6 +124,7 @@ impl Directory {
             Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
             Some(("ring", rest)) => ring::open(rest, request),
             Some(("tap", rest)) => tap::open(rest, request),
+            Some(("tun", rest)) => tun::open(rest, request),
             _ => af_packet::open(name, request, &self.events),
         }
     }

@@ -12,6 +12,7 @@
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |
 //! | `tap:NAME` | a TAP interface, made for the port |
+//! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
 //! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
@@ -42,6 +43,7 @@ mod ring;
 
 mod sys;
 mod tap;
+mod tun;
 pub mod waiter;
 mod wrap;
 

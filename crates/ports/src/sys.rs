@@ -3,6 +3,7 @@
 
 use std::ffi::{CStr, c_int};
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -119,15 +120,85 @@ pub(crate) fn set_up(socket: &OwnedFd, name: &str) -> io::Result<()> {
 
 /// Opens one more queue of a TAP interface, which the first makes; non-blocking, frames bare.
 pub(crate) fn tap(name: &str) -> io::Result<OwnedFd> {
+    tunnel(name, libc::IFF_TAP).map(|(fd, _)| fd)
+}
+
+/// Opens one more queue of an interface of a kind (IFF_TAP, IFF_TUN), which the first makes; non-blocking,
+/// packets bare. Gives its name, which the kernel completes where it ends in `%d`.
+pub(crate) fn tunnel(name: &str, kind: c_int) -> io::Result<(OwnedFd, String)> {
     let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
-    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;
+    let flags = kind | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;
     r.ifr_ifru.ifru_flags = flags as libc::c_short;
     let mode = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: a terminated path; then a valid ifreq that outlives the call.
+    // SAFETY: a terminated path; then a valid ifreq that outlives the call, in which the kernel leaves a
+    // terminated name.
     unsafe {
         let fd = owned(libc::open(c"/dev/net/tun".as_ptr(), mode))?;
-        check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &r))?;
-        Ok(fd)
+        check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut r))?;
+        let name = CStr::from_ptr(r.ifr_name.as_ptr());
+        Ok((fd, name.to_string_lossy().into_owned()))
+    }
+}
+
+/// An IPv4 socket address of an address.
+fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
+    // SAFETY: both are plain bytes of the same length, for which all-zero bytes are valid.
+    unsafe {
+        let mut to: libc::sockaddr_in = std::mem::zeroed();
+        to.sin_family = libc::AF_INET as _;
+        to.sin_addr.s_addr = u32::from(address).to_be();
+        std::mem::transmute::<libc::sockaddr_in, libc::sockaddr>(to)
+    }
+}
+
+/// Gives an interface an IPv4 address and the mask of its network.
+pub(crate) fn set_address(
+    socket: &OwnedFd,
+    name: &str,
+    address: Ipv4Addr,
+    mask: Ipv4Addr,
+) -> io::Result<()> {
+    let settings = [(libc::SIOCSIFADDR, address), (libc::SIOCSIFNETMASK, mask)];
+    for (what, value) in settings {
+        let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+        r.ifr_ifru.ifru_addr = socket_address(value);
+        // SAFETY: a valid ifreq with a terminated name.
+        check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &r) })?;
+    }
+    Ok(())
+}
+
+/// Sets an interface's MTU.
+pub(crate) fn set_mtu(socket: &OwnedFd, name: &str, mtu: usize) -> io::Result<()> {
+    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+    r.ifr_ifru.ifru_mtu = c_int::try_from(mtu).unwrap_or(c_int::MAX);
+    // SAFETY: a valid ifreq with a terminated name.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFMTU, &r) }).map(drop)
+}
+
+/// Sets an Ethernet interface's address.
+pub(crate) fn set_mac(socket: &OwnedFd, name: &str, mac: [u8; 6]) -> io::Result<()> {
+    let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
+    let mut hardware = socket_address(Ipv4Addr::UNSPECIFIED);
+    hardware.sa_family = libc::ARPHRD_ETHER;
+    for (to, from) in hardware.sa_data.iter_mut().zip(mac) {
+        *to = from as libc::c_char;
+    }
+    r.ifr_ifru.ifru_hwaddr = hardware;
+    // SAFETY: a valid ifreq with a terminated name.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFHWADDR, &r) }).map(drop)
+}
+
+/// Adds a default route.
+pub(crate) fn default_route(socket: &OwnedFd, gateway: Ipv4Addr) -> io::Result<()> {
+    // SAFETY: all-zero bytes are a valid rtentry, which outlives the call.
+    unsafe {
+        let mut route: libc::rtentry = std::mem::zeroed();
+        route.rt_dst = socket_address(Ipv4Addr::UNSPECIFIED);
+        route.rt_genmask = socket_address(Ipv4Addr::UNSPECIFIED);
+        route.rt_gateway = socket_address(gateway);
+        route.rt_flags = libc::RTF_UP | libc::RTF_GATEWAY;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCADDRT, &route)).map(drop)
     }
 }
 

@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-const MAX_QUEUES: usize = 64;
+pub(crate) const MAX_QUEUES: usize = 64;
 
 #[derive(Default)]
 struct Counters {
@@ -26,6 +26,15 @@ struct Tap {
     name: String,
     control: OwnedFd,
     counts: Arc<Counters>,
+}
+
+/// What packets begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// An IP header: a TUN interface.
+    Ip,
+    /// An Ethernet header.
+    Ether,
 }
 
 impl Port for Tap {
@@ -53,6 +62,7 @@ impl Port for Tap {
 struct Rx {
     fd: Arc<OwnedFd>,
     counts: Arc<Counters>,
+    layer: Layer,
 }
 
 impl RxQueue for Rx {
@@ -76,8 +86,13 @@ impl RxQueue for Rx {
                 continue;
             }
             packet.truncate(len);
-            packet.set_mac_here();
-            packet.anno_mut().packet_type = crate::link_type(packet.data());
+            match self.layer {
+                Layer::Ip => packet.set_network_offset(0),
+                Layer::Ether => {
+                    packet.set_mac_here();
+                    packet.anno_mut().packet_type = crate::link_type(packet.data());
+                }
+            }
             into.push(packet);
         }
         into.len() - before
@@ -129,32 +144,55 @@ pub(crate) fn probe() -> PortInfo {
 /// # Errors
 /// A sentence: no permission, no TUN driver, a name that is taken or too long.
 pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
-    let failed = |e: io::Error| match e.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
-            format!("no permission to make tap:{name}: run as root or give CAP_NET_ADMIN")
-        }
-        Some(libc::ENOENT | libc::ENODEV) => {
-            format!("cannot make tap:{name}: there is no /dev/net/tun; run `modprobe tun`")
-        }
-        Some(libc::EBUSY) => format!("cannot make tap:{name}: an interface {name} is in use"),
-        _ => format!("cannot make tap:{name}: {e}"),
-    };
     // As many as are received from: the kernel spreads frames over all of them.
     let mut fds = Vec::new();
     for _ in 0..request.rx_queues.max(1) {
-        fds.push(Arc::new(sys::tap(name).map_err(failed)?));
+        fds.push(sys::tap(name).map_err(|e| failed("tap", name, &e))?);
     }
-    let control = sys::control_socket().map_err(failed)?;
-    sys::set_up(&control, name).map_err(failed)?;
+    let control = sys::control_socket().map_err(|e| failed("tap", name, &e))?;
+    sys::set_up(&control, name).map_err(|e| failed("tap", name, &e))?;
+    Ok(parts(
+        Layer::Ether,
+        name,
+        control,
+        fds,
+        (request.rx_queues, request.tx_queues),
+    ))
+}
+
+/// Why a step on the way to an interface failed.
+pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
+    match e.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            format!("no permission to make {kind}:{name}: run as root or give CAP_NET_ADMIN")
+        }
+        Some(libc::ENOENT | libc::ENODEV) => {
+            format!("cannot make {kind}:{name}: there is no /dev/net/tun; run `modprobe tun`")
+        }
+        Some(libc::EBUSY) => format!("cannot make {kind}:{name}: an interface {name} is in use"),
+        _ => format!("cannot make {kind}:{name}: {e}"),
+    }
+}
+
+/// A port of an interface's queues, with so many for each direction.
+pub(crate) fn parts(
+    layer: Layer,
+    name: &str,
+    control: OwnedFd,
+    fds: Vec<OwnedFd>,
+    (receive, send): (usize, usize),
+) -> Parts {
+    let fds: Vec<Arc<OwnedFd>> = fds.into_iter().map(Arc::new).collect();
     let counts = Arc::new(Counters::default());
-    let rx = fds.iter().take(request.rx_queues).map(|fd| {
+    let rx = fds.iter().take(receive).map(|fd| {
         Box::new(Rx {
             fd: Arc::clone(fd),
             counts: Arc::clone(&counts),
+            layer,
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();
-    let tx = (0..request.tx_queues).map(|queue| {
+    let tx = (0..send).map(|queue| {
         let fd = Arc::clone(&fds[queue % fds.len()]);
         Box::new(Tx {
             fd,
@@ -167,9 +205,9 @@ pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
         control,
         counts,
     };
-    Ok(Parts {
+    Parts {
         port: Arc::new(port),
         rx,
         tx,
-    })
+    }
 }

@@ -1,5 +1,7 @@
 mod from_device;
 mod from_dpdk_device;
+mod kernel_tap;
+mod kernel_tun;
 mod to_device;
 mod to_dpdk_device;
 mod vlan;
@@ -13,6 +15,8 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<from_device::FromDevice>(),
     Class::of::<from_dpdk_device::FromDpdkDevice>(),
+    Class::of::<kernel_tap::KernelTap>(),
+    Class::of::<kernel_tun::KernelTun>(),
     Class::of::<to_device::ToDevice>(),
     Class::of::<to_dpdk_device::ToDpdkDevice>(),
     Class::of::<vlan_split::VlanSplit>(),

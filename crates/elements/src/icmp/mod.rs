@@ -4,6 +4,7 @@ mod icmp_error;
 mod icmp_ip_encap;
 mod icmp_ping_encap;
 mod icmp_ping_responder;
+mod icmp_ping_source;
 pub(crate) mod names;
 
 use engine::element::Class;
@@ -15,4 +16,5 @@ pub const CLASSES: &[Class] = &[
     Class::of::<icmp_ip_encap::ICMPIPEncap>(),
     Class::of::<icmp_ping_encap::ICMPPingEncap>(),
     Class::of::<icmp_ping_responder::ICMPPingResponder>(),
+    Class::of::<icmp_ping_source::ICMPPingSource>(),
 ];

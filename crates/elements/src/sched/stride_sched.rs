@@ -13,10 +13,11 @@
 //!
 //! Arguments:
 //!
-//! - `TICKETS`: tickets of each input, from 1 to 32768, as many as there are inputs.
+//! - `TICKETS`: tickets of each input, as many as there are inputs: from 1 to 32768, which stands for more.
 
 use crate::prelude::*;
 use engine::units;
+use lang::Severity;
 
 /// Stride of one ticket.
 const STRIDE_ONE: u64 = 1 << 16;
@@ -100,11 +101,12 @@ impl Element for StrideSched {
         let mut tickets = Vec::new();
         for word in words {
             let n: u32 = args.value("TICKETS", &word.raw, &word).unwrap_or(1);
-            if n == 0 || n > TICKETS_MAX {
-                args.error(
-                    &word,
-                    format!("number of tickets must be between 1 and {TICKETS_MAX}"),
-                );
+            if n == 0 {
+                args.error(&word, "number of tickets must be positive");
+            }
+            if n > TICKETS_MAX {
+                let cut = format!("{n} tickets are too many, {TICKETS_MAX} will do");
+                args.say(Severity::Warning, cut);
             }
             tickets.push(n.clamp(1, TICKETS_MAX));
         }
@@ -202,6 +204,12 @@ mod tests {
         bench.run();
         let order = bench.take("out").concat();
         assert!(order == b"ababab" || order == b"bababa", "{order:?}");
+    }
+
+    #[test]
+    fn more_tickets_than_count_are_cut() {
+        let text = "Idle -> s :: StrideSched(2, 100000) -> Discard; Idle -> [1] s";
+        assert_eq!(Bench::new(crate::CLASSES, text).read("s.tickets1"), "32768");
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod template;
 mod timed_sink;
 mod timed_source;
 
+pub(crate) use template::left;
+
 use engine::element::Class;
 
 /// The folder's classes.

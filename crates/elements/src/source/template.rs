@@ -94,7 +94,7 @@ impl Template {
 }
 
 /// Packets that may still be made before `limit`; negative = no limit.
-pub(super) fn left(limit: i64, count: u64) -> usize {
+pub(crate) fn left(limit: i64, count: u64) -> usize {
     u64::try_from(limit).map_or(usize::MAX, |limit| {
         usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX)
     })

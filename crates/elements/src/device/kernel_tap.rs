@@ -1,0 +1,49 @@
+//! Trades Ethernet frames with the kernel of this machine, by a TAP interface that it makes.
+//!
+//! ```click
+//! tap :: KernelTap(10.64.0.1/24, ETHER 02:00:00:00:00:01);
+//! tap -> c :: Classifier(12/0806, -);
+//! c[0] -> ARPResponder(0/0 02:00:00:00:00:02) -> tap;
+//! c[1] -> Discard;
+//! ```
+//!
+//! It works as KernelTun does, but for the Ethernet header before IP packets. The kernel asks by ARP who
+//! has the other addresses of the network, so something must answer; and it takes only frames for the
+//! interface's own Ethernet address, which `ETHER` sets.
+//!
+//! Arguments:
+//!
+//! - `ADDR`: the kernel's address with the length of its network's prefix.
+//! - `GATEWAY`: where the kernel's default route goes, if not 0.0.0.0, the default.
+//!
+//! Keyword arguments:
+//!
+//! - `BURST`: frames taken at a time. Default 1.
+//! - `HEADROOM`: bytes kept free before frames. They have the usual headroom whatever is asked.
+//! - `ETHER`: the interface's Ethernet address. Default is one that the kernel makes up.
+//! - `MTU`: bytes of the longest IP packet. Default 1500; longer ones are dropped (`too_long`).
+//! - `IGNORE_QUEUE_OVERFLOWS`: taken, and without effect: what the kernel has no room for is counted
+//!   (`full`).
+//! - `DEVNAME`: the interface's name. Default is the first free one of tap0, tap1 ...
+
+use super::kernel_tun::{KernelTun, Style};
+use crate::prelude::*;
+use wire::ether;
+
+/// Frames begin with the Ethernet header.
+pub(crate) struct Ether;
+
+pub(crate) type KernelTap = KernelTun<Ether>;
+
+impl Style for Ether {
+    const CLASS: &'static str = "KernelTap";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in?"], &["out"], "a/h");
+    const FACTS: &'static [Facts] = &[Facts::ETHER];
+    const LAYER: &'static str = "ether";
+    const LINK: usize = ether::LEN;
+
+    fn good(packet: &Packet) -> bool {
+        packet.len() >= ether::LEN
+    }
+}

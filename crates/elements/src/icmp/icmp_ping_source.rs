@@ -1,0 +1,373 @@
+//! Pings an address: makes ICMP echo requests, and reports on the replies.
+//!
+//! ```click
+//! p :: ICMPPingSource(192.0.2.1, 198.51.100.1, INTERVAL 0.5, LIMIT 3)
+//!     -> ICMPPingResponder -> p;
+//! ```
+//!
+//! A request is made at every interval, or for each packet that is pulled. The sequence number counts
+//! up from 0. Replies with the source's identifier that come in are counted, timed and, with `VERBOSE`,
+//! reported on the standard error stream; every packet that comes in ends here.
+//!
+//! Arguments:
+//!
+//! - `SRC`: the source address.
+//! - `DST`: the destination address.
+//!
+//! Keyword arguments:
+//!
+//! - `INTERVAL`: time between requests, and before the first one. Default 1s.
+//! - `IDENTIFIER`: the identifier of the requests. Default 0.
+//! - `LIMIT`: number of requests; negative = no limit, the default.
+//! - `STOP`: whether to stop the router at the limit. Default false.
+//! - `DATA`: what the requests carry. Default is nothing.
+//! - `ACTIVE`: whether requests are made. Default true.
+//! - `MIRROR`: whether a reply is turned into the next request, whatever `LIMIT` says. Default false.
+//! - `VERBOSE`: whether replies are reported. Default true.
+
+use super::encap::Message;
+use crate::ip4::encap::{Header, Idents, To};
+use crate::prelude::*;
+use crate::show;
+use crate::source::left;
+use engine::units::{self, Bytes, FromArg};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use wire::{Icmp, Ipv4, icmp, proto};
+
+/// An interval of nothing would leave no time for anything else.
+const SHORTEST: Duration = Duration::from_micros(1);
+
+pub(super) struct Config {
+    message: Message,
+    interval: Duration,
+    limit: i64,
+    stop: bool,
+    data: Vec<u8>,
+    active: bool,
+    mirror: bool,
+    verbose: bool,
+}
+
+/// Round trips so far.
+#[derive(Clone, Copy, Default)]
+struct Trips {
+    count: u32,
+    least: Duration,
+    most: Duration,
+    sum: Duration,
+}
+
+impl Trips {
+    fn add(&mut self, trip: Duration) {
+        self.least = match self.count {
+            0 => trip,
+            _ => self.least.min(trip),
+        };
+        self.most = self.most.max(trip);
+        self.sum += trip;
+        self.count += 1;
+    }
+
+    fn average(&self) -> Duration {
+        self.sum.checked_div(self.count).unwrap_or_default()
+    }
+}
+
+pub(super) struct ICMPPingSource {
+    name: String,
+    config: Arc<Config>,
+    message: Message,
+    idents: Idents,
+    interval: Duration,
+    limit: i64,
+    active: bool,
+    count: u64,
+    /// When the request of each sequence number left; empty without an input.
+    sent: Vec<Option<Time>>,
+    trips: Trips,
+}
+
+impl ICMPPingSource {
+    fn left(&self) -> usize {
+        match self.active {
+            true => left(self.limit, self.count),
+            false => 0,
+        }
+    }
+
+    /// The next request; `None` if there is no buffer.
+    fn request(&mut self, cx: &Cx, data: &[u8]) -> Option<Packet> {
+        let mut packet = Packet::from_bytes(data)?;
+        if !self.message.put(&mut packet, &mut self.idents) {
+            return None;
+        }
+        packet.cold_mut().timestamp = cx.timestamp();
+        if let Some(sent) = self.sent.get_mut((self.count & 0xffff) as usize) {
+            *sent = Some(cx.now());
+        }
+        self.count += 1;
+        Some(packet)
+    }
+
+    /// Stops the router if that was asked for and the limit is reached.
+    fn over(&self, cx: &mut Cx) {
+        if self.config.stop && left(self.limit, self.count) == 0 {
+            cx.stop();
+        }
+    }
+
+    /// Counts a reply to one of the requests; whether the packet is one.
+    fn reply(&mut self, packet: &Packet, cx: &Cx) -> Option<()> {
+        let bytes = packet.data().get(packet.network_offset()..)?;
+        let ip = Ipv4::new_checked(bytes).ok()?;
+        if ip.protocol() != proto::ICMP {
+            return None;
+        }
+        let message = Icmp::new_checked(ip.payload()).ok()?;
+        let ours = message.kind() == icmp::ECHO_REPLY && message.ident() == self.message.identifier;
+        if !ours {
+            return None;
+        }
+        let trip = cx
+            .now()
+            .since(self.sent.get_mut(usize::from(message.seq()))?.take()?);
+        self.trips.add(trip);
+        if self.config.verbose {
+            eprintln!(
+                "{}: {} bytes from {}: icmp_seq={} ttl={} time={}.{:03} ms",
+                self.name,
+                ip.payload().len(),
+                ip.src(),
+                message.seq(),
+                ip.ttl(),
+                trip.as_millis(),
+                trip.as_micros() % 1000,
+            );
+        }
+        Some(())
+    }
+
+    fn schedule(&self, cx: &mut Cx) {
+        if self.left() > 0 {
+            cx.set_timer(cx.now() + self.interval.max(SHORTEST));
+        }
+    }
+
+    fn summary(&self) -> String {
+        let (sent, received) = (self.count, u64::from(self.trips.count));
+        let lost = sent.saturating_sub(received) * 100 / sent.max(1);
+        let head = format!("{sent} packets transmitted, {received} received, {lost}% packet loss");
+        let ms = |time: Duration| format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000);
+        let trips = &self.trips;
+        format!(
+            "{head}\nrtt min/avg/max = {}/{}/{} ms",
+            ms(trips.least),
+            ms(trips.average()),
+            ms(trips.most)
+        )
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.6}", time.as_secs_f64())
+}
+
+impl Element for ICMPPingSource {
+    const CLASS: &'static str = "ICMPPingSource";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["replies?"], &["out"], "h/a");
+    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const COPIES: Copies = Copies::One;
+    const RUNS: Runs = Runs::AsTaskIfPush;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let src = args.required("SRC", "the source address");
+        let dst: Ipv4Addr = args.required("DST", "the destination address");
+        Config {
+            interval: args.key("INTERVAL", Duration::from_secs(1), "time between requests"),
+            message: Message {
+                header: Header::new(src, To::Fixed(dst), proto::ICMP),
+                kind: icmp::ECHO,
+                code: 0,
+                identifier: args.key("IDENTIFIER", 0, "the identifier of the requests"),
+            },
+            limit: args.key("LIMIT", -1, "number of requests; negative = no limit"),
+            stop: args.key("STOP", false, "whether to stop the router at the limit"),
+            data: args
+                .key("DATA", Bytes(Vec::new()), "what the requests carry")
+                .0,
+            active: args.key("ACTIVE", true, "whether requests are made"),
+            mirror: args.key("MIRROR", false, "whether replies become the next requests"),
+            verbose: args.key("VERBOSE", true, "whether replies are reported"),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> ICMPPingSource {
+        let times = if init.inputs > 0 { 0x1_0000 } else { 0 };
+        ICMPPingSource {
+            name: init.name.to_owned(),
+            message: config.message,
+            idents: Idents::new(0, init),
+            interval: config.interval,
+            limit: config.limit,
+            active: config.active,
+            count: 0,
+            sent: vec![None; times],
+            trips: Trips::default(),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.schedule(cx);
+    }
+
+    fn task(&mut self, _: &mut Cx) -> Did {
+        match left(self.limit, self.count) {
+            0 => Did::End,
+            _ => Did::Sleep,
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        if self.left() == 0 {
+            self.over(cx);
+            return cx.wake_self();
+        }
+        let config = Arc::clone(&self.config);
+        if let Some(packet) = self.request(cx, &config.data) {
+            cx.emit(0, packet);
+        }
+        cx.set_timer(cx.now() + self.interval.max(SHORTEST));
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let config = Arc::clone(&self.config);
+        for _ in 0..max.min(self.left()) {
+            into.extend(self.request(cx, &config.data));
+        }
+        if self.left() == 0 {
+            self.over(cx);
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            if self.reply(&packet, cx).is_none() || !self.config.mirror {
+                continue;
+            }
+            let data = packet.network_offset() + wire::ipv4::MIN_LEN + icmp::LEN;
+            let data = packet.data().get(data..).unwrap_or(&[]);
+            if let Some(request) = self.request(cx, data) {
+                cx.emit(0, request);
+            }
+        }
+    }
+
+    fn take(&mut self, old: ICMPPingSource) {
+        (self.count, self.trips, self.idents) = (old.count, old.trips, old.idents);
+        if old.sent.len() == self.sent.len() {
+            self.sent = old.sent;
+        }
+    }
+
+    const HANDLERS: &'static [Handler<ICMPPingSource>] = &[
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::set("active", "see ACTIVE", |e, value, cx| {
+            assign(&mut e.active, value)?;
+            cx.cancel_timer();
+            e.schedule(cx);
+            Ok(())
+        }),
+        Handler::sum("count", "requests made", |e| e.count),
+        Handler::set("limit", "see LIMIT", |e, value, cx| {
+            assign(&mut e.limit, value)?;
+            e.schedule(cx);
+            Ok(())
+        }),
+        Handler::text("interval", "see INTERVAL", |e, _| {
+            Ok(show::interval(e.interval))
+        }),
+        Handler::set("interval", "see INTERVAL", |e, value, cx| {
+            e.interval = units::parse(value)?;
+            cx.cancel_timer();
+            e.schedule(cx);
+            Ok(())
+        }),
+        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+            (e.count, e.trips) = (0, Trips::default());
+            Ok(())
+        }),
+        Handler::text("src", "see SRC", |e, _| {
+            Ok(e.message.header.src.to_string())
+        }),
+        Handler::set("src", "changes SRC", |e, value, _| {
+            assign(&mut e.message.header.src, value)
+        }),
+        Handler::text("dst", "see DST", |e, _| Ok(e.message.header.dst.show())),
+        Handler::set("dst", "changes DST", |e, value, _| {
+            assign::<To>(&mut e.message.header.dst, value)
+        }),
+        Handler::text(
+            "summary",
+            "requests, replies, losses, round trips",
+            |e, _| Ok(e.summary()),
+        ),
+        Handler::text("rtt_min", "shortest round trip, in seconds", |e, _| {
+            Ok(seconds(e.trips.least))
+        }),
+        Handler::text("rtt_avg", "average round trip, in seconds", |e, _| {
+            Ok(seconds(e.trips.average()))
+        }),
+        Handler::text("rtt_max", "longest round trip, in seconds", |e, _| {
+            Ok(seconds(e.trips.most))
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::Bench;
+
+    #[test]
+    fn requests_are_answered_and_counted() {
+        let text = "p :: ICMPPingSource(1.0.0.1, 2.0.0.2, INTERVAL 0.5, LIMIT 3, STOP true, VERBOSE false)
+            -> CheckIPHeader -> CheckICMPHeader -> t :: Tee -> ICMPPingResponder -> p; t[1] -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.advance(Duration::from_millis(1600));
+        let numbers: Vec<u8> = bench.take("out").iter().map(|p| p[27]).collect();
+        assert_eq!(numbers, [0, 1, 2]);
+        assert_eq!(
+            bench.read("p.summary"),
+            "3 packets transmitted, 3 received, 0% packet loss\nrtt min/avg/max = 0.000/0.000/0.000 ms"
+        );
+        assert!(!bench.graph().stopped());
+        bench.advance(Duration::from_millis(500));
+        assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn every_pull_makes_a_request_up_to_the_limit() {
+        let text =
+            "p :: ICMPPingSource(1.0.0.1, 2.0.0.2, LIMIT 5, DATA abc) -> Unqueue -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.run();
+        let out = bench.take("out");
+        assert_eq!((out.len(), &out[4][28..]), (5, &b"abc"[..]));
+    }
+
+    #[test]
+    fn a_reply_becomes_the_next_request() {
+        let text = "p :: ICMPPingSource(1.0.0.1, 2.0.0.2, LIMIT 1, MIRROR true, VERBOSE false)
+            -> ICMPPingResponder -> s :: Switch(0) -> q :: Queue -> u :: Unqueue -> p; s[1] -> Discard";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.advance(Duration::from_millis(999));
+        bench.write("u.limit", "9");
+        bench.advance(Duration::from_millis(1));
+        assert_eq!(bench.read("p.count"), "10");
+    }
+}
