@@ -8,6 +8,7 @@
 mod books;
 mod feeder;
 mod links;
+pub mod random;
 pub mod targets;
 mod whole;
 
