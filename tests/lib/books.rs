@@ -25,6 +25,9 @@ pub enum Law {
     Copies,
     /// In + made = out + dropped + held, where this handler counts what the element made.
     Makes(&'static str),
+    /// It is a device's both ends: in + received = out + dropped + held + sent, where handlers of these
+    /// names count what the device gave and was given.
+    Trades,
 }
 
 /// Classes that do not keep the number of packets.
@@ -38,6 +41,8 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("IP6NDAdvertiser", Law::Makes("count")),
     ("IP6RouterAdvertiser", Law::Makes("count")),
     ("ICMP6Redirect", Law::Makes("count")),
+    ("KernelTap", Law::Trades),
+    ("KernelTun", Law::Trades),
 ];
 
 /// What a class may do with the number of packets.
@@ -69,8 +74,10 @@ pub struct Account {
     pub drops: Vec<(String, u64)>,
     /// Packets held now.
     pub held: u64,
-    /// Packets made.
+    /// Packets made, or received by a device that trades.
     pub made: u64,
+    /// Packets sent by a device that trades.
+    pub sent: u64,
 }
 
 impl Account {
@@ -95,6 +102,7 @@ impl Account {
             Law::Sink => self.came >= gone,
             Law::Copies => self.came * self.outputs as u64 == gone,
             Law::Makes(_) => self.came + self.made == gone,
+            Law::Trades => self.came + self.made == gone + self.sent,
         }
     }
 }
@@ -136,9 +144,11 @@ impl Books {
             let names = engine::stats::drop_names(element).into_iter();
             let drops = names.zip(stats.drops.iter().copied());
             let law = law(element.class);
-            let made = match law {
-                Law::Makes(handler) => count(&format!("{}.{handler}", element.name)),
-                _ => 0,
+            let of_handler = |handler: &str| count(&format!("{}.{handler}", element.name));
+            let (made, sent) = match law {
+                Law::Makes(handler) => (of_handler(handler), 0),
+                Law::Trades => (of_handler("received"), of_handler("sent")),
+                _ => (0, 0),
             };
             Account {
                 name: element.name.clone(),
@@ -150,6 +160,7 @@ impl Books {
                 drops: drops.filter(|d| d.1 > 0).collect(),
                 held: held[node] as u64,
                 made,
+                sent,
             }
         });
         Books {

@@ -1,6 +1,6 @@
 //! A whole router on in-memory ports and virtual time, on the caller's thread.
 
-use crate::books::{Account, Books};
+use crate::books::{Account, Books, Law};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::handler::Use;
@@ -269,11 +269,14 @@ impl Whole {
             let accounts = books.accounts.iter();
             accounts.filter(move |a| a.class.starts_with(name) && a.class.ends_with("Device"))
         };
+        let trading = || books.accounts.iter().filter(|a| a.law == Law::Trades);
         let came: u64 = of_class("From").map(|a| a.left + a.dropped()).sum();
+        let came = came + trading().map(|a| a.made).sum::<u64>();
         let refused = self.far.iter().flat_map(|far| far.counters());
         let refused: u64 = refused.filter(|c| c.0 == "too_long").map(|c| c.2).sum();
         assert_eq!(came + refused, self.injected, "what devices were handed");
         let ended: u64 = of_class("To").map(Account::ended).sum();
+        let ended = ended + trading().map(|a| a.sent).sum::<u64>();
         assert_eq!(ended, self.sent_so_far(), "what devices sent");
         books
     }
