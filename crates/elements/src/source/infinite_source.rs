@@ -19,8 +19,10 @@
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
 //! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
+use super::end::End;
 use super::template::{Template, left};
 use crate::prelude::*;
 use engine::units::{self, Cores};
@@ -58,7 +60,7 @@ pub(crate) struct Settings {
 
 pub(crate) struct Config {
     settings: Settings,
-    stop: bool,
+    end: End,
     timestamp: bool,
     cores: Option<Cores>,
 }
@@ -68,6 +70,8 @@ pub(crate) struct InfiniteSource<K = Same> {
     config: Arc<Config>,
     settings: Settings,
     count: u64,
+    /// Whether the end of the packets has been told; those who pull may come again.
+    ended: bool,
 }
 
 impl<K: Kind> InfiniteSource<K> {
@@ -97,13 +101,15 @@ impl<K: Kind> InfiniteSource<K> {
 
     /// What happens when the limit is reached.
     fn over(&mut self, cx: &mut Cx) {
-        if self.config.stop {
-            cx.stop();
+        if !self.ended {
+            self.ended = true;
+            self.config.end.reached(cx);
         }
     }
 
     /// A setting has changed: there may be packets to make.
-    fn changed(&self, cx: &mut Cx) {
+    fn changed(&mut self, cx: &mut Cx) {
+        self.ended = false;
         cx.wake_self();
         if self.settings.active && self.left() > 0 {
             cx.wake_pullers();
@@ -145,7 +151,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
                 burst,
                 active,
             },
-            stop: args.key("STOP", false, "whether to stop the router at the limit"),
+            end: End::parse(args),
             timestamp: args.key("TIMESTAMP", true, "whether packets get a timestamp"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
@@ -157,6 +163,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
             settings: config.settings.clone(),
             config: Arc::clone(config),
             count: 0,
+            ended: false,
         }
     }
 
@@ -308,6 +315,43 @@ mod tests {
             bench.run();
             assert_eq!(bench.read("d.count"), "4");
             assert!(bench.graph().stopped());
+        }
+    }
+
+    #[test]
+    fn the_handler_of_the_end_is_written_once() {
+        let text = "s :: InfiniteSource(LIMIT 4, END_CALL more.limit 6) -> VIA -> out :: Collect;
+            more :: InfiniteSource(LIMIT 2) -> Discard";
+        for make in [Bench::new, Bench::strict] {
+            for via in ["Null", "Unqueue"] {
+                let mut bench = make(crate::CLASSES, &text.replace("VIA", via));
+                bench.run();
+                assert_eq!(bench.take("out").len(), 4);
+                assert_eq!(bench.read("more.count"), "6");
+                bench.write("more.limit", "7");
+                bench.run();
+                assert_eq!(bench.read("more.limit"), "7", "not written again");
+                bench.write("s.reset", "");
+                bench.run();
+                assert_eq!(bench.read("more.limit"), "6", "the limit is reached anew");
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_stops_or_calls_but_not_both() {
+        for class in [
+            "InfiniteSource(",
+            "RandomSource(9, ",
+            "RatedSource(",
+            "TimedSource(",
+        ] {
+            let text = format!("s :: {class}LIMIT 1, STOP true, END_CALL s.reset) -> Discard");
+            let wrong = testkit::errors(crate::CLASSES, &text);
+            assert!(
+                wrong.contains("END_CALL and STOP are mutually exclusive"),
+                "{wrong}"
+            );
         }
     }
 

@@ -1,3 +1,4 @@
+mod end;
 mod infinite_source;
 mod random_source;
 mod rated_source;

@@ -17,6 +17,7 @@
 //!
 //! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
 use super::infinite_source::{InfiniteSource, Kind};

@@ -19,8 +19,10 @@
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
 //! - `BANDWIDTH`: sets `RATE` so that packets of this length come at this bandwidth.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
+use super::end::End;
 use super::template::{Template, left};
 use crate::prelude::*;
 use engine::units::{self, Bandwidth, Cores};
@@ -37,7 +39,7 @@ pub(crate) struct Settings {
 
 pub(crate) struct Config {
     settings: Settings,
-    stop: bool,
+    end: End,
     cores: Option<Cores>,
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct RatedSource {
     settings: Settings,
     tokens: Tokens,
     count: u64,
+    /// Whether the end of the packets has been told.
+    ended: bool,
 }
 
 /// A bucket as deep as ten milliseconds at full rate, two packets at least.
@@ -75,15 +79,18 @@ impl RatedSource {
         }
     }
 
-    fn over(&self, cx: &mut Cx) -> bool {
+    /// Whether the limit is reached; tells it once.
+    fn over(&mut self, cx: &mut Cx) -> bool {
         let over = left(self.settings.limit, self.count) == 0;
-        if over && self.config.stop {
-            cx.stop();
+        if over && !self.ended {
+            self.ended = true;
+            self.config.end.reached(cx);
         }
         over
     }
 
     fn changed(&mut self, cx: &mut Cx) {
+        self.ended = false;
         cx.cancel_timer();
         cx.wake_self();
         cx.wake_pullers();
@@ -118,7 +125,7 @@ impl Element for RatedSource {
                 limit,
                 active,
             },
-            stop: args.key("STOP", false, "whether to stop the router at the limit"),
+            end: End::parse(args),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }
@@ -130,6 +137,7 @@ impl Element for RatedSource {
             config: Arc::clone(config),
             tokens: Tokens::new(rate.into(), depth(rate)),
             count: 0,
+            ended: false,
         }
     }
 
@@ -270,6 +278,22 @@ mod tests {
         bench.advance(Duration::from_secs(1));
         let more = bench.read("d.count").parse::<u64>().unwrap() - n;
         assert!((998..=1001).contains(&more), "{more}");
+    }
+
+    #[test]
+    fn the_handler_of_the_end_is_written_once() {
+        let text =
+            "s :: RatedSource(RATE 10, LIMIT 2, END_CALL d.reset_counts) -> VIA -> d :: Discard";
+        for via in ["Null", "Unqueue"] {
+            let mut bench = Bench::new(crate::CLASSES, &text.replace("VIA", via));
+            bench.run();
+            assert_eq!(bench.read("d.count"), "1");
+            bench.advance(Duration::from_secs(1));
+            assert_eq!(
+                (bench.read("s.count"), bench.read("d.count")),
+                ("2".into(), "0".into())
+            );
+        }
     }
 
     #[test]

@@ -15,7 +15,9 @@
 //! - `HEADROOM`: bytes kept free before the packet. Packets have the usual headroom whatever is asked.
 //! - `STOP`: whether to stop the router once `LIMIT` packets were made, after a last interval. Default
 //!   false.
+//! - `END_CALL`: handler that is written then, in place of `STOP`.
 
+use super::end::End;
 use super::template::{Template, left};
 use crate::prelude::*;
 use crate::show;
@@ -26,7 +28,7 @@ pub(crate) struct Config {
     interval: Duration,
     template: Template,
     limit: i64,
-    stop: bool,
+    end: End,
 }
 
 pub(crate) struct TimedSource {
@@ -60,7 +62,7 @@ impl Element for TimedSource {
             interval,
             template: Template::whole(args, data),
             limit,
-            stop: args.key("STOP", false, "whether to stop the router after the limit"),
+            end: End::parse(args),
         }
     }
 
@@ -89,9 +91,7 @@ impl Element for TimedSource {
 
     fn timer(&mut self, cx: &mut Cx) {
         if left(self.config.limit, self.count) == 0 {
-            if self.config.stop {
-                cx.stop();
-            }
+            self.config.end.reached(cx);
             return cx.wake_self();
         }
         if let Some(mut packet) = self.template.packet() {
@@ -141,6 +141,16 @@ mod tests {
         assert!(!bench.graph().stopped());
         bench.advance(Duration::from_millis(1));
         assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn the_handler_of_the_end_is_written_an_interval_after_the_last_packet() {
+        let text = "s :: TimedSource(1, LIMIT 2, END_CALL d.reset_counts) -> d :: Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.advance(Duration::from_millis(2999));
+        assert_eq!(bench.read("d.count"), "2");
+        bench.advance(Duration::from_millis(1));
+        assert_eq!(bench.read("d.count"), "0");
     }
 
     #[test]
