@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A packet of time T leaves no earlier than T + `DELAY`, with the current time as its timestamp; a
-//! packet without one has the time at which DelayShaper gets it. At most one packet is held; what pulls
-//! from DelayShaper sleeps until it may go.
+//! packet without one, or with one of less than a second, has the time at which DelayShaper gets it. At
+//! most one packet is held; what pulls from DelayShaper sleeps until it may go.
 //!
 //! Arguments:
 //!
@@ -27,9 +27,13 @@ pub(super) fn nanoseconds(delay: Duration) -> u64 {
     u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Times before this, in nanoseconds since the epoch, are those of a dump that counts from zero: Click
+/// takes packets with no whole second in their timestamp for packets without one.
+const FIRST_SECOND: u64 = 1_000_000_000;
+
 /// When a packet has waited long enough: nanoseconds since the epoch. Stamps it if it is not.
 pub(super) fn due(packet: &mut Packet, delay: Duration, cx: &Cx) -> u64 {
-    if packet.cold().timestamp == 0 {
+    if packet.cold().timestamp < FIRST_SECOND {
         packet.cold_mut().timestamp = cx.timestamp();
     }
     packet.cold().timestamp.saturating_add(nanoseconds(delay))

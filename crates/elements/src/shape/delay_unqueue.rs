@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A packet of time T leaves no earlier than T + `DELAY`, and with this as its timestamp; a packet without
-//! one has the time at which DelayUnqueue gets it. At most one packet is held. DelayUnqueue sleeps while no
-//! packets wait upstream.
+//! one, or with one of less than a second, has the time at which DelayUnqueue gets it. At most one packet
+//! is held. DelayUnqueue sleeps while no packets wait upstream.
 //!
 //! Arguments:
 //!
@@ -121,6 +121,22 @@ mod tests {
             bench.run();
             assert_eq!(bench.take("out").len(), 1, "the second came at 101 ms");
             assert_eq!(bench.read("d.delay"), "10ms");
+        }
+    }
+
+    #[test]
+    fn a_time_within_the_first_second_is_none() {
+        for stamp in ["0", "0.12", "0.999999"] {
+            let text = format!(
+                "s :: RatedSource(abc, LIMIT 1) -> SetTimestamp({stamp}) -> Queue -> DelayUnqueue(0.03)
+                -> out :: Collect"
+            );
+            let mut bench = Bench::strict(crate::CLASSES, &text);
+            bench.run();
+            bench.advance(Duration::from_millis(29));
+            assert!(bench.take("out").is_empty(), "{stamp}");
+            bench.advance(Duration::from_millis(1));
+            assert_eq!(bench.take("out").len(), 1, "{stamp}");
         }
     }
 }
