@@ -269,6 +269,12 @@ fn a_client_replaces_the_configuration_and_stays_connected() {
 }
 
 #[test]
+fn a_configuration_that_a_script_installs_outlives_the_script() {
+    let text = "Idle -> Discard; DriverManager(write hotconfig Script(print new); Script(stop))";
+    assert_eq!(out(&run(&["--simtime", "-R", "-e", text])), "new\n");
+}
+
+#[test]
 fn a_signal_ends_the_driver_in_order_or_starts_a_script() {
     let text = "Script(print $$); Script(TYPE SIGNAL USR1, print \"one\"); c :: Counter; Idle -> c -> Discard";
     let mut child = click(&["-e", text, "-h", "c.count"])

@@ -30,13 +30,14 @@ pub(super) fn run(
             return graph;
         }
         let worked = graph.round();
-        if graph.stopped() {
-            return graph;
-        }
+        // A new configuration runs even if the old one has ended with the installation of it.
         if let Some(plan) = click.take_next() {
             let site = graph.site(Arc::clone(ports));
             graph = graph.swap(&plan, &site);
             continue;
+        }
+        if graph.stopped() {
+            return graph;
         }
         graph.quiescent();
         if !worked {
