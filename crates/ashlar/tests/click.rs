@@ -270,7 +270,8 @@ fn a_client_replaces_the_configuration_and_stays_connected() {
 
 #[test]
 fn a_configuration_that_a_script_installs_outlives_the_script() {
-    let text = "Idle -> Discard; DriverManager(write hotconfig Script(print new); Script(stop))";
+    let text =
+        r#"Idle -> Discard; DriverManager(write hotconfig Script(print "new"); Script(stop))"#;
     assert_eq!(out(&run(&["--simtime", "-R", "-e", text])), "new\n");
 }
 

@@ -89,6 +89,11 @@ impl Click {
     }
 
     /// Whether a configuration waits to be taken up.
+    pub(super) fn has_next(&self) -> bool {
+        self.state().next.is_some()
+    }
+
+    /// The configuration that runs, flattened.
     pub(super) fn flat(&self) -> String {
         self.state().flat.clone()
     }

@@ -26,14 +26,16 @@ pub(super) fn run(
     want(&graph, signals);
     graph.start();
     loop {
-        if heed(&mut graph, signals) {
-            return graph;
-        }
-        let worked = graph.round();
         // A new configuration runs even if the old one has ended with the installation of it.
         if let Some(plan) = click.take_next() {
             let site = graph.site(Arc::clone(ports));
             graph = graph.swap(&plan, &site);
+        }
+        if heed(&mut graph, signals) {
+            return graph;
+        }
+        let worked = graph.round();
+        if click.has_next() {
             continue;
         }
         if graph.stopped() {
