@@ -43,6 +43,8 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ICMP6Redirect", Law::Makes("count")),
     ("KernelTap", Law::Trades),
     ("KernelTun", Law::Trades),
+    ("McastSocket", Law::Trades),
+    ("Socket", Law::Trades),
 ];
 
 /// What a class may do with the number of packets.

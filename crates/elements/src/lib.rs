@@ -45,6 +45,8 @@ pub mod script;
 pub mod shape;
 /// How Click writes values.
 mod show;
+/// Classes that exchange packets with other programs over sockets.
+pub mod sockets;
 /// Classes that make packets.
 pub mod source;
 /// Classes that set, filter by and measure timestamps.
@@ -75,6 +77,7 @@ pub const CLASSES: &[&[Class]] = &[
     sched::CLASSES,
     script::CLASSES,
     shape::CLASSES,
+    sockets::CLASSES,
     source::CLASSES,
     stamp::CLASSES,
     switch::CLASSES,

@@ -1,0 +1,149 @@
+use testkit::Bench;
+
+/// A free port of this host: nobody else is given it for a while.
+fn port() -> u16 {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("this host has free ports");
+    socket.local_addr().expect("it is bound").port()
+}
+
+/// A file for a socket of this process.
+fn file(name: &str) -> String {
+    let name = format!("ashlar-socket-{}-{name}", std::process::id());
+    std::env::temp_dir().join(name).display().to_string()
+}
+
+fn bench(config: &str) -> Bench {
+    let text = format!("in :: Null -> s :: Socket({config}) -> out :: Collect");
+    Bench::new(crate::CLASSES, &text)
+}
+
+/// Runs both until the bytes that came to `to` are so many; returns them as one stream.
+fn carry(from: &mut Bench, to: &mut Bench, bytes: usize) -> Vec<u8> {
+    let mut all = Vec::new();
+    for _ in 0..1_000_000 {
+        from.run();
+        to.run();
+        all.extend(to.take("out").concat());
+        if all.len() >= bytes {
+            return all;
+        }
+        std::thread::yield_now();
+    }
+    panic!("{} bytes have come, not {bytes}", all.len());
+}
+
+/// A server and a client exchange packets; the client speaks first.
+fn talk(server: &str, client: &str) {
+    let mut server = bench(server);
+    let mut client = bench(client);
+    client.push("in", &[b"ask".to_vec(), b"more".to_vec()]);
+    assert_eq!(carry(&mut client, &mut server, 7), b"askmore");
+    server.push("in", &[b"answer"]);
+    assert_eq!(carry(&mut server, &mut client, 6), b"answer");
+    assert_eq!(
+        (server.read("s.sent"), client.read("s.sent")),
+        ("1".into(), "2".into())
+    );
+}
+
+#[test]
+fn servers_and_clients_of_all_types_talk() {
+    for kind in ["TCP", "UDP"] {
+        let at = format!("{kind}, 127.0.0.1, {}", port());
+        talk(&at, &format!("{at}, CLIENT true"));
+        talk(&at, &format!("{at}, 127.0.0.1"));
+    }
+    let (a, b) = (file("a"), file("b"));
+    talk(&format!("UNIX, {a}"), &format!("UNIX, {a}, CLIENT true"));
+    // The server's file is gone with it, and a file that was left behind is replaced.
+    assert!(!std::path::Path::new(&a).exists());
+    drop(std::os::unix::net::UnixListener::bind(&a));
+    talk(&format!("UNIX, {a}"), &format!("UNIX, {a}, CLIENT true"));
+    talk(
+        &format!("UNIX_DGRAM, {a}"),
+        &format!("UNIX_DGRAM, {a}, {b}"),
+    );
+}
+
+#[test]
+fn a_server_takes_the_next_client_when_one_has_gone() {
+    let at = format!("TCP, 127.0.0.1, {}", port());
+    let mut server = bench(&at);
+    for word in ["one", "two"] {
+        let mut client = bench(&format!("{at}, CLIENT true"));
+        client.push("in", &[word]);
+        assert_eq!(carry(&mut client, &mut server, 3), word.as_bytes());
+        server.push("in", &[word]);
+        assert_eq!(carry(&mut server, &mut client, 3), word.as_bytes());
+    }
+    server.run();
+    server.push("in", &[b"to nobody"]);
+    server.run();
+    assert_eq!(server.drops("s", "refused"), 1);
+}
+
+#[test]
+fn a_stream_loses_and_changes_nothing_when_its_buffers_are_full() {
+    let at = format!("TCP, 127.0.0.1, {}", port());
+    let mut server = bench(&format!("{at}, RCVBUF 4096, SNAPLEN 700"));
+    let mut client = bench(&format!("{at}, CLIENT true, SNDBUF 4096"));
+    let packets: Vec<Vec<u8>> = (0..900u32)
+        .map(|i| (0..1000).map(|k| (i * 7 + k) as u8).collect())
+        .collect();
+    client.push("in", &packets);
+    client.run();
+    assert!(client.graph().held_by(1) > 0, "some must wait");
+    let came = carry(&mut client, &mut server, 900_000);
+    assert!(came == packets.concat());
+    assert!(client.all_drops().is_empty());
+}
+
+#[test]
+fn packets_beyond_what_may_wait_are_dropped_under_a_name() {
+    let at = format!("TCP, 127.0.0.1, {}", port());
+    let _server = bench(&at);
+    let mut client = bench(&format!("{at}, CLIENT true, SNDBUF 4096"));
+    for _ in 0..20 {
+        client.push("in", &vec![[0; 2000]; 1024]);
+        client.run();
+    }
+    assert!(client.drops("s", "full") > 0);
+}
+
+#[test]
+fn a_client_of_no_address_sends_to_the_annotation() {
+    let port = port();
+    let mut server = bench(&format!("UDP, 127.0.0.1, {port}"));
+    let mut client = Bench::new(
+        crate::CLASSES,
+        &format!(
+            "in :: SetIPAddress(127.0.0.1) -> s :: Socket(UDP, 0.0.0.0, {port}); out :: Idle -> Discard"
+        ),
+    );
+    client.push("in", &[b"there"]);
+    assert_eq!(carry(&mut client, &mut server, 5), b"there");
+}
+
+#[test]
+fn a_connection_outlives_a_reload() {
+    let at = format!("TCP, 127.0.0.1, {}", port());
+    let mut server = bench(&at);
+    let mut client = bench(&format!("{at}, CLIENT true"));
+    client.push("in", &[b"1"]);
+    assert_eq!(carry(&mut client, &mut server, 1), b"1");
+    let text = format!("in :: Null -> s :: Socket({at}) -> out :: Collect; Idle -> Discard");
+    server.reload(&text).expect("it fits");
+    server.push("in", &[b"2"]);
+    assert_eq!(carry(&mut server, &mut client, 1), b"2");
+}
+
+#[test]
+fn mistakes_are_told_with_what_to_do() {
+    let errors = testkit::errors(crate::CLASSES, "Socket(SCTP, 1.2.3.4, 5)");
+    assert!(errors.contains("write TCP, UDP, UNIX"), "{errors}");
+    let at = format!("TCP, 127.0.0.1, {}", port());
+    let refused = std::panic::catch_unwind(|| bench(&format!("{at}, CLIENT true")));
+    let told = refused.err().expect("nobody listens");
+    let told = told.downcast::<String>().expect("a text");
+    assert!(told.contains("start the server first"), "{told}");
+}
