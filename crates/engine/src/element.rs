@@ -247,6 +247,11 @@ pub struct Init<'a> {
 }
 
 impl Init<'_> {
+    /// Whether the router runs as Click's user-level driver would run it.
+    pub fn as_click(&self) -> bool {
+        self.plan.as_click
+    }
+
     /// What the copies of another element of a class share, by its full name.
     pub fn shared_by<E: Element>(&self, name: &str) -> Option<Arc<E::Config>> {
         let peer = &self.plan.elements[self.plan.find(name)?];

@@ -20,6 +20,12 @@
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 32.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `PROMISC`: whether frames for other stations are wanted. Default false.
+//! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
+//!   Default false, but true where Click's driver is stood in for (`ashlar click`).
+//!
+//! Further keywords of Click's FromDevice are taken where they ask for what is done anyway: `SNIFFER`
+//! (the kernel sees the packets of its interfaces too), `METHOD`, `SNAPLEN`, `HEADROOM`, `ENCAP`; others
+//! where they ask for nothing: `FORCE_IP`, `OUTBOUND`, `BPF_FILTER`, `PROTOCOL`.
 
 use crate::prelude::*;
 use engine::port::{RxQueue, Slot};
@@ -34,6 +40,8 @@ pub(crate) struct Config {
     pub(super) burst: usize,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
+    /// Whether packets get the time; else as the driver that is stood in for.
+    pub(super) timestamp: Option<bool>,
 }
 
 /// A queue of the port: here, or still with the worker that had it before.
@@ -65,8 +73,10 @@ impl Style for Click {
     const MANUAL: &'static str = manual!();
 
     fn configure(args: &mut Args) -> Config {
+        let device = args.required("DEVICE", "the port");
+        of_click(args);
         Config {
-            device: args.required("DEVICE", "the port"),
+            device,
             cores: args.key_maybe("CORES", "workers that receive"),
             queues: args.key_maybe("QUEUES", "receive queues to open"),
             burst: args.key("BURST", 32, "packets taken from a queue at a time"),
@@ -80,7 +90,43 @@ impl Style for Click {
                 false,
                 "whether frames for other stations are wanted",
             ),
+            timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
         }
+    }
+}
+
+/// Click's further keywords: an error for those that ask for what is not done.
+fn of_click(args: &mut Args) {
+    args.key_maybe::<String>("METHOD", "taken, and without effect");
+    args.key_maybe::<u32>("SNAPLEN", "taken, and without effect");
+    args.key_maybe::<u32>("HEADROOM", "taken, and without effect");
+    args.key_maybe::<String>("ENCAP", "taken, and without effect");
+    let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
+    let force_ip = args.key("FORCE_IP", false, "must be false");
+    let outbound = args.key("OUTBOUND", false, "must be false");
+    let protocol = args.key("PROTOCOL", 0u16, "must be 0");
+    let filter: Option<String> = args.key_maybe("BPF_FILTER", "must be empty");
+    let asked = [
+        (
+            !sniffer,
+            "SNIFFER",
+            "filter what the kernel takes by nftables",
+        ),
+        (
+            force_ip,
+            "FORCE_IP",
+            "put a Classifier and a MarkIPHeader behind it",
+        ),
+        (outbound, "OUTBOUND", "put a Tee before the ToDevice"),
+        (protocol != 0, "PROTOCOL", "put a Classifier behind it"),
+        (
+            filter.is_some_and(|f| !f.is_empty()),
+            "BPF_FILTER",
+            "put an IPFilter behind it",
+        ),
+    ];
+    for (_, keyword, help) in asked.iter().filter(|a| a.0) {
+        args.error_in_whole(format!("{keyword} is not supported"), *help);
     }
 }
 
@@ -88,6 +134,7 @@ pub(crate) struct FromDevice<S = Click> {
     style: PhantomData<S>,
     queues: Vec<Owned>,
     burst: usize,
+    timestamp: bool,
     count: u64,
     bytes: u64,
 }
@@ -118,6 +165,7 @@ impl<S: Style> Element for FromDevice<S> {
             style: PhantomData,
             queues: queues.collect(),
             burst: config.burst.max(1),
+            timestamp: config.timestamp.unwrap_or(init.as_click()),
             count: 0,
             bytes: 0,
         }
@@ -138,6 +186,12 @@ impl<S: Style> Element for FromDevice<S> {
         }
         self.count += received as u64;
         self.bytes += batch.bytes();
+        if self.timestamp {
+            let now = cx.timestamp();
+            batch
+                .iter_mut()
+                .for_each(|packet| packet.cold_mut().timestamp = now);
+        }
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
         match received {
@@ -194,4 +248,18 @@ impl<S: Style> Element for FromDevice<S> {
             Ok(())
         }),
     ];
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn keywords_of_click_that_ask_for_more_are_refused_with_the_remedy() {
+        let errors = testkit::errors(crate::CLASSES, "FromDevice(x, BPF_FILTER udp) -> Discard");
+        assert!(errors.contains("BPF_FILTER is not supported"), "{errors}");
+        assert!(errors.contains("IPFilter"), "{errors}");
+        let known =
+            "FromDevice(x, SNIFFER true, METHOD PCAP, SNAPLEN 100, OUTBOUND false) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, known);
+        assert!(!errors.contains("not supported"), "{errors}");
+    }
 }

@@ -62,6 +62,7 @@ impl Style for Dpdk {
                 true,
                 "whether frames for other stations are wanted",
             ),
+            timestamp: Some(false),
         }
     }
 }

@@ -208,6 +208,8 @@ pub struct Plan {
     pub edges: Vec<Edge>,
     /// Number of workers.
     pub workers: usize,
+    /// Whether it is to run as Click's user-level driver would run it.
+    pub as_click: bool,
     /// Devices to open.
     pub devices: Vec<PlanDevice>,
     /// Elements in topological order of push edges.
@@ -334,6 +336,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             true => 1,
             false => options.workers.max(1),
         },
+        as_click: options.as_click,
         devices: Vec::new(),
         order,
         rank,
