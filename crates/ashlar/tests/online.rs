@@ -44,10 +44,13 @@ fn handlers_are_listed_read_and_written() {
     let folder = Folder::new();
     let router = Running::start(&folder, SLOW, &[]);
     let list = router.tell(&["show"]);
-    assert!(list.contains(":: Queue        length capacity"), "{list}");
+    assert!(
+        list.contains(":: Queue        length highwater_length capacity"),
+        "{list}"
+    );
     until("packets", || router.count("c.count") > 100);
     let one = router.tell(&["show", "c"]);
-    assert!(one.contains("class         Counter"), "{one}");
+    assert!(one.contains("\nclass             Counter\n"), "{one}");
     assert_eq!(router.tell(&["show", "q.capacity"]), "100\n");
     assert_eq!(router.tell(&["show", "c.class"]), "Counter\n");
     assert!(router.tell(&["show", "flatconfig"]).contains("t[1] -> l;"));
@@ -62,7 +65,7 @@ fn handlers_are_listed_read_and_written() {
     assert!(wrong(&["set", "in.set_burst", "x"]).contains("must be"));
     assert!(wrong(&["show", "c.cuont"]).contains("has no handler `cuont`"));
     assert!(wrong(&["show", "cc.count"]).contains("did you mean `c`?"));
-    assert!(wrong(&["set", "q.capacity", "5"]).contains("can only be read"));
+    assert!(wrong(&["set", "q.length", "5"]).contains("can only be read"));
     assert!(wrong(&["set", "c.name", "x"]).contains("can only be read"));
     assert!(wrong(&["show", "q.reset"]).contains("can only be written"));
     router.tell(&["stop"]);
@@ -206,7 +209,7 @@ fn reload_keeps_counts_and_refuses_what_is_wrong() {
     );
     let errors = complained(&router.ask(&["reload", &wrong]), 1);
     assert!(
-        errors.contains("wrong.click:1:35: error: undeclared element `Conter`"),
+        errors.contains("wrong.click:1:35: error: unknown element class `Conter`"),
         "{errors}"
     );
     assert!(

@@ -310,8 +310,8 @@ impl Element for IP6Reassembler {
     }
 
     fn held(&self) -> usize {
-        // The buffers of bodies are packets of its own, for the books.
-        let held = |d: &Datagram| usize::from(d.first.is_some()) + usize::from(d.body.is_some());
+        // A body is a buffer, no packet: the first fragment becomes the packet in the end.
+        let held = |d: &Datagram| usize::from(d.first.is_some());
         self.unfinished.iter().map(held).sum()
     }
 

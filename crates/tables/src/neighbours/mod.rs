@@ -286,7 +286,8 @@ impl<K: Key> Neighbours<K> {
             };
             now.saturating_add(pause)
         };
-        let mac = entry.map_or(EtherAddr::ZERO, |e| e.mac);
+        let kept = entry.filter(|_| t.slow.is_some());
+        let mac = kept.map_or(EtherAddr::ZERO, |e| e.mac);
         let incomplete = |tries, confirmed| Neighbour {
             mac,
             state: State::Incomplete,
