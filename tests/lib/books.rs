@@ -43,13 +43,10 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ICMP6Redirect", Law::Makes("count")),
     ("KernelTap", Law::Trades),
     ("KernelTun", Law::Trades),
-<<<<<<< HEAD
     ("McastSocket", Law::Trades),
     ("Socket", Law::Trades),
-=======
     ("ToDump", Law::Sink),
     ("ToIPSummaryDump", Law::Sink),
->>>>>>> dabd253 (tests: examples that read captures, books of dumps; goldens as the classes are now)
 ];
 
 /// What a class may do with the number of packets.
