@@ -28,6 +28,8 @@ pub enum Law {
     /// It is a device's both ends: in + received = out + dropped + held + sent, where handlers of these
     /// names count what the device gave and was given.
     Trades,
+    /// As [`Trades`](Law::Trades), but with other programs: no device of the router sees it.
+    Talks,
 }
 
 /// Classes that do not keep the number of packets.
@@ -43,8 +45,8 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ICMP6Redirect", Law::Makes("count")),
     ("KernelTap", Law::Trades),
     ("KernelTun", Law::Trades),
-    ("McastSocket", Law::Trades),
-    ("Socket", Law::Trades),
+    ("McastSocket", Law::Talks),
+    ("Socket", Law::Talks),
     ("ToDump", Law::Sink),
     ("ToIPSummaryDump", Law::Sink),
 ];
@@ -106,7 +108,7 @@ impl Account {
             Law::Sink => self.came >= gone,
             Law::Copies => self.came * self.outputs as u64 == gone,
             Law::Makes(_) => self.came + self.made == gone,
-            Law::Trades => self.came + self.made == gone + self.sent,
+            Law::Trades | Law::Talks => self.came + self.made == gone + self.sent,
         }
     }
 }
@@ -151,7 +153,7 @@ impl Books {
             let of_handler = |handler: &str| count(&format!("{}.{handler}", element.name));
             let (made, sent) = match law {
                 Law::Makes(handler) => (of_handler(handler), 0),
-                Law::Trades => (of_handler("received"), of_handler("sent")),
+                Law::Trades | Law::Talks => (of_handler("received"), of_handler("sent")),
                 _ => (0, 0),
             };
             Account {
