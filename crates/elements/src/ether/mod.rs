@@ -3,6 +3,7 @@ mod ensure_ether;
 mod ether_encap;
 mod ether_mirror;
 mod ether_rewrite;
+mod ether_switch;
 mod ether_vlan_encap;
 mod get_ether_address;
 mod host_ether_filter;
@@ -27,6 +28,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ether_encap::EtherEncap>(),
     Class::of::<ether_mirror::EtherMirror>(),
     Class::of::<ether_rewrite::EtherRewrite>(),
+    Class::of::<ether_switch::EtherSwitch>(),
     Class::of::<ether_vlan_encap::EtherVlanEncap>(),
     Class::of::<get_ether_address::GetEtherAddress>(),
     Class::of::<host_ether_filter::HostEtherFilter>(),

@@ -1,7 +1,7 @@
 mod bypass;
 mod choice;
 mod hash_switch;
-mod hub;
+pub(crate) mod hub;
 mod input_switch;
 mod pull_switch;
 mod random_sample;
