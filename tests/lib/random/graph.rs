@@ -45,6 +45,8 @@ struct Way {
     stripped: bool,
     /// Whether they may be fragments.
     pieces: bool,
+    /// Whether they are wrapped in a further IPv4 header: fragments would not end with a whole mark.
+    wrapped: bool,
 }
 
 /// Compounds that graphs use.
@@ -78,6 +80,7 @@ impl RandomGraph {
             ip: false,
             stripped: false,
             pieces: false,
+            wrapped: false,
         };
         graph.grow("source".to_owned(), way);
         graph
@@ -242,7 +245,7 @@ impl RandomGraph {
     }
 
     fn of_ip(&mut self, from: &str, mut way: Way) {
-        match self.rng.below(11) {
+        match self.rng.below(13) {
             0 => self.fork(
                 from,
                 way,
@@ -262,10 +265,11 @@ impl RandomGraph {
                 "StaticIPLookup(198.18.0.0/24 0, 198.18.1.0/24 192.0.2.1 1, 0/0 2)",
                 3,
             ),
-            4 => {
+            4 if !way.wrapped => {
                 // Fragments keep eight bytes for the mark.
                 self.left = self.left.saturating_sub(1);
-                way.pieces = true;
+                // They are new packets, without the frame's header before them.
+                (way.pieces, way.stripped) = (true, false);
                 self.fork(from, way, "IPFragmenter(252, HONOR_DF true)", 2);
             }
             5 => {
@@ -287,7 +291,22 @@ impl RandomGraph {
             9 => {
                 let name = self.element(from, "IPEncap(4, 192.0.2.9, 198.18.1.9)");
                 // Identifications count over all flows.
-                (way.stripped, way.compare.bytes) = (false, false);
+                (way.stripped, way.wrapped, way.compare.bytes) = (false, true, false);
+                self.grow(name, way);
+            }
+            10 => {
+                let name = self.element(from, "IPMirror");
+                self.grow(name, way);
+            }
+            11 => {
+                let classes = [
+                    "SetIPChecksum",
+                    "DropBroadcasts",
+                    "GetIPAddress(12)",
+                    "Align(4, 0)",
+                ];
+                let class = *self.rng.pick(&classes);
+                let name = self.element(from, class);
                 self.grow(name, way);
             }
             _ => {
