@@ -20,7 +20,12 @@ impl Message {
     /// Puts IPv4 and ICMP headers before a packet; false if there is no room.
     #[must_use]
     pub(super) fn put(&self, packet: &mut Packet, idents: &mut Idents) -> bool {
-        let number = idents.next();
+        self.put_as(packet, idents.next())
+    }
+
+    /// As [`put`](Self::put), with this number as identification and as sequence number.
+    #[must_use]
+    pub(super) fn put_as(&self, packet: &mut Packet, number: u16) -> bool {
         let Some(mut ip) = self.header.put(packet, icmp::LEN, number) else {
             return false;
         };

@@ -7,7 +7,8 @@
 //!
 //! A request is made at every interval, or for each packet that is pulled. The sequence number counts
 //! up from 0. Replies with the source's identifier that come in are counted, timed and, with `VERBOSE`,
-//! reported on the standard error stream; every packet that comes in ends here.
+//! reported on the standard error stream. Every packet that comes in is dropped: `answered` if it was such
+//! a reply, else `other`.
 //!
 //! Arguments:
 //!
@@ -26,7 +27,7 @@
 //! - `VERBOSE`: whether replies are reported. Default true.
 
 use super::encap::Message;
-use crate::ip4::encap::{Header, Idents, To};
+use crate::ip4::encap::{Header, To};
 use crate::prelude::*;
 use crate::show;
 use crate::source::left;
@@ -34,6 +35,9 @@ use engine::units::{self, Bytes, FromArg};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::{Icmp, Ipv4, icmp, proto};
+
+const ANSWERED: usize = 0;
+const OTHER: usize = 1;
 
 /// An interval of nothing would leave no time for anything else.
 const SHORTEST: Duration = Duration::from_micros(1);
@@ -78,7 +82,6 @@ pub(super) struct ICMPPingSource {
     name: String,
     config: Arc<Config>,
     message: Message,
-    idents: Idents,
     interval: Duration,
     limit: i64,
     active: bool,
@@ -99,11 +102,13 @@ impl ICMPPingSource {
     /// The next request; `None` if there is no buffer.
     fn request(&mut self, cx: &Cx, data: &[u8]) -> Option<Packet> {
         let mut packet = Packet::from_bytes(data)?;
-        if !self.message.put(&mut packet, &mut self.idents) {
+        // Replies are found by this number, which the count makes, wherever this runs.
+        let number = self.count as u16;
+        if !self.message.put_as(&mut packet, number) {
             return None;
         }
         packet.cold_mut().timestamp = cx.timestamp();
-        if let Some(sent) = self.sent.get_mut((self.count & 0xffff) as usize) {
+        if let Some(sent) = self.sent.get_mut(usize::from(number)) {
             *sent = Some(cx.now());
         }
         self.count += 1;
@@ -178,6 +183,7 @@ impl Element for ICMPPingSource {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["replies?"], &["out"], "h/a");
     const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const DROPS: &'static [&'static str] = &["answered", "other"];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPush;
 
@@ -210,7 +216,6 @@ impl Element for ICMPPingSource {
         ICMPPingSource {
             name: init.name.to_owned(),
             message: config.message,
-            idents: Idents::new(0, init),
             interval: config.interval,
             limit: config.limit,
             active: config.active,
@@ -256,7 +261,12 @@ impl Element for ICMPPingSource {
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         for packet in batch.drain() {
-            if self.reply(&packet, cx).is_none() || !self.config.mirror {
+            if self.reply(&packet, cx).is_none() {
+                cx.drop(packet, OTHER);
+                continue;
+            }
+            if !self.config.mirror {
+                cx.drop(packet, ANSWERED);
                 continue;
             }
             let data = packet.network_offset() + wire::ipv4::MIN_LEN + icmp::LEN;
@@ -264,11 +274,12 @@ impl Element for ICMPPingSource {
             if let Some(request) = self.request(cx, data) {
                 cx.emit(0, request);
             }
+            cx.drop(packet, ANSWERED);
         }
     }
 
     fn take(&mut self, old: ICMPPingSource) {
-        (self.count, self.trips, self.idents) = (old.count, old.trips, old.idents);
+        (self.count, self.trips) = (old.count, old.trips);
         if old.sent.len() == self.sent.len() {
             self.sent = old.sent;
         }
@@ -297,8 +308,11 @@ impl Element for ICMPPingSource {
             e.schedule(cx);
             Ok(())
         }),
-        Handler::set("reset_counts", "counts from zero again", |e, _, _| {
+        Handler::set("reset_counts", "counts from zero again", |e, _, cx| {
             (e.count, e.trips) = (0, Trips::default());
+            e.sent.fill(None);
+            cx.cancel_timer();
+            e.schedule(cx);
             Ok(())
         }),
         Handler::text("src", "see SRC", |e, _| {
@@ -348,6 +362,29 @@ mod tests {
         assert!(!bench.graph().stopped());
         bench.advance(Duration::from_millis(500));
         assert!(bench.graph().stopped());
+    }
+
+    #[test]
+    fn replies_are_timed_and_counts_begin_anew() {
+        let text = "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, VERBOSE false)
+            -> ICMPPingResponder -> SetTimestamp -> Queue -> DelayUnqueue(0.03) -> p;
+            Idle -> c :: CheckIPHeader -> p";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        for round in 1..=2 {
+            bench.advance(Duration::from_secs(3));
+            assert_eq!(
+                bench.read("p.summary"),
+                "2 packets transmitted, 2 received, 0% packet loss\n\
+                 rtt min/avg/max = 30.000/30.000/30.000 ms"
+            );
+            assert_eq!(bench.read("p.rtt_avg"), "0.030000");
+            assert_eq!(bench.drops("p", "answered"), 2 * round);
+            // What was answered is not answered again.
+            let again = testkit::ip4().src("10.0.0.2").icmp_echo_reply(0, 1);
+            bench.push("c", &[again.bytes()]);
+            assert_eq!(bench.drops("p", "other"), round);
+            bench.write("p.reset_counts", "");
+        }
     }
 
     #[test]
