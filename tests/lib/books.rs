@@ -43,6 +43,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("IP6NDAdvertiser", Law::Makes("count")),
     ("IP6RouterAdvertiser", Law::Makes("count")),
     ("ICMP6Redirect", Law::Makes("count")),
+    ("ICMPPingSource", Law::Makes("count")),
     ("KernelTap", Law::Trades),
     ("KernelTun", Law::Trades),
     ("McastSocket", Law::Talks),

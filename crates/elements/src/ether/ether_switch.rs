@@ -3,7 +3,7 @@
 //! ```click
 //! s :: EtherSwitch(TIMEOUT 60);
 //! FromDevice(null:64) -> s -> Queue -> Discard;
-//! FromDevice(null:64) -> [1]s[1] -> Queue -> Discard;
+//! FromDevice(null:65) -> [1]s[1] -> Queue -> Discard;
 //! ```
 //!
 //! Input and output of one number belong to one LAN. A frame's source address is kept with the number of
