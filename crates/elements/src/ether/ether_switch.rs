@@ -2,8 +2,8 @@
 //!
 //! ```click
 //! s :: EtherSwitch(TIMEOUT 60);
-//! FromDevice(null:64) -> s -> Queue -> Discard;
-//! FromDevice(null:65) -> [1]s[1] -> Queue -> Discard;
+//! InfiniteSource(LIMIT 3) -> s -> Discard;
+//! InfiniteSource(LIMIT 3) -> [1]s[1] -> Discard;
 //! ```
 //!
 //! Input and output of one number belong to one LAN. A frame's source address is kept with the number of
@@ -112,7 +112,6 @@ impl Element for EtherSwitch {
     const CLASS: &'static str = "EtherSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["same_port", "alone", "short"];
     const COPIES: Copies = Copies::One;
 
