@@ -1,7 +1,7 @@
 //! Sends packets to a multicast group over UDP, and receives those that others send to it.
 //!
 //! ```click
-//! FromDevice(eth0) -> McastSocket(239.192.7.1, 7701, 127.0.0.1) -> Discard;
+//! FromDevice(eth0, CORES 0) -> McastSocket(239.192.7.1, 7701, 127.0.0.1) -> Discard;
 //! ```
 //!
 //! No packet passes McastSocket: what comes in is sent as the payload of a datagram, and the payload of

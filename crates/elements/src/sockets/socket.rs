@@ -1,7 +1,7 @@
 //! Exchanges packets with another program over a TCP, UDP or Unix socket.
 //!
 //! ```click
-//! FromDevice(eth0) -> s :: Socket(UDP, 127.0.0.1, 7702, 127.0.0.1) -> Discard;
+//! FromDevice(eth0, CORES 0) -> s :: Socket(UDP, 127.0.0.1, 7702, 127.0.0.1) -> Discard;
 //! ```
 //!
 //! No packet passes Socket: what comes in is sent, and what is received goes out. Packets are pushed in
