@@ -195,6 +195,17 @@ impl Cold {
         self.set_word(FIRST_TIMESTAMP, timestamp as u32);
         self.set_word(FIRST_TIMESTAMP + 4, (timestamp >> 32) as u32);
     }
+
+    /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network.
+    pub fn rates(&self) -> [u32; 2] {
+        [self.word(RATES), self.word(RATES + 4)]
+    }
+
+    /// Sets FWD_RATE and REV_RATE.
+    pub fn set_rates(&mut self, [forward, reverse]: [u32; 2]) {
+        self.set_word(RATES, forward);
+        self.set_word(RATES + 4, reverse);
+    }
 }
 
 // Places of the named annotations among the user bytes.
@@ -202,6 +213,7 @@ const AGGREGATE: usize = 20;
 const EXTRA_PACKETS: usize = 24;
 const EXTRA_LENGTH: usize = 28;
 const FIRST_TIMESTAMP: usize = 32;
+const RATES: usize = 40;
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ mod aggregate_paint;
 mod average_counter;
 /// Fragments that wait for the ports of their first one.
 mod fragments;
+mod ip_rate_monitor;
 
 use engine::element::Class;
 
@@ -21,4 +22,5 @@ pub const CLASSES: &[Class] = &[
     Class::of::<aggregate_length::AggregateLength>(),
     Class::of::<aggregate_paint::AggregatePaint>(),
     Class::of::<average_counter::AverageCounter>(),
+    Class::of::<ip_rate_monitor::IPRateMonitor>(),
 ];

@@ -13,7 +13,7 @@ mod paint_switch;
 mod paint_tee;
 mod pull_null;
 mod push_null;
-mod rate;
+pub(crate) mod rate;
 mod resize;
 mod tee;
 mod truncate;

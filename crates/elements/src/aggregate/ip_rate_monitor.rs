@@ -1,0 +1,370 @@
+//! Measures how much comes from and goes to IPv4 addresses, by prefix, closer where there is more.
+//!
+//! ```click
+//! FromDevice(eth0, CORES 0) -> Strip(14) -> CheckIPHeader
+//!     -> rates :: IPRateMonitor(PACKETS, 1, 256, 600) -> Discard;
+//! ```
+//!
+//! Packets that come by input 0 count for their source, those by input 1 for their destination; they leave
+//! by the output of the same number. At first there is a pair of rates for each of the 256 networks of
+//! length 8. A network with more than `THRESH` a second, in either direction, gets a pair for each of its
+//! 256 subnets of length 16, these for 24 and 32, as far as `MEMORY` allows. When it has run out no network
+//! is looked into any further, until `reset`.
+//!
+//! Arguments:
+//!
+//! - `TYPE`: `PACKETS` or `BYTES`, what is counted.
+//! - `RATIO`: share of the packets that are counted, each for as many as it stands for: less work, and less
+//!   exact. From 0 to 1.
+//! - `THRESH`: rate beyond which a network is looked into.
+//! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 0.
+//! - `ANNO`: whether packets carry the rates of the closest network that is measured, as the annotations
+//!   FWD_RATE and REV_RATE. Default true.
+//!
+//! There is one copy, which sees the traffic of all workers.
+
+use crate::basic::rate::Rate;
+use crate::prelude::*;
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::rc::Rc;
+
+const NOT_IP: u8 = 0;
+/// Subnets of a network.
+const FAN: usize = 256;
+/// Networks of length 32 have no subnets.
+const DEEPEST: u32 = 3;
+const KIB: usize = 1024;
+
+pub(super) struct Config {
+    bytes: bool,
+    ratio: f64,
+    thresh: u64,
+    /// Most blocks of subnets.
+    blocks: usize,
+    anno: bool,
+}
+
+/// One network: both rates, and where its subnets are.
+#[derive(Clone, Copy, Default)]
+struct Network {
+    /// To and from the network: input 0 counts sources (forward), input 1 destinations (reverse).
+    rates: [Rate; 2],
+    /// Number of the block of its subnets; 0 = none, since block 0 is the whole address space.
+    subnets: u32,
+}
+
+impl Network {
+    fn per_second(&self, now: Time) -> [u64; 2] {
+        self.rates.map(|rate| rate.per_second(now).round() as u64)
+    }
+
+    fn has_rate(&self, now: Time) -> bool {
+        self.subnets != 0 || self.per_second(now) != [0, 0]
+    }
+}
+
+/// No network below this prefix is measured until the time has come.
+struct Level {
+    prefix: u32,
+    level: u32,
+    until: Time,
+}
+
+/// What has been measured; a handler that wants the time looks at it from outside.
+struct Measured {
+    /// 256 networks each; the first block is the whole address space.
+    blocks: Vec<[Network; FAN]>,
+    levels: Vec<Level>,
+    since: Time,
+}
+
+impl Measured {
+    fn new() -> Measured {
+        Measured {
+            blocks: vec![[Network::default(); FAN]],
+            levels: Vec::new(),
+            since: Time(0),
+        }
+    }
+
+    /// Whether networks of `level` around an address may be looked into.
+    fn may_expand(&mut self, address: u32, level: u32, most: usize, now: Time) -> bool {
+        self.levels.retain(|l| l.until > now);
+        let within =
+            |l: &Level| l.level <= level && (l.prefix ^ address) >> (24 - 8 * l.level) == 0;
+        level < DEEPEST && self.blocks.len() < most && !self.levels.iter().any(within)
+    }
+
+    /// Counts for an address; gives both rates of the closest network.
+    fn count(
+        &mut self,
+        config: &Config,
+        address: u32,
+        (direction, amount): (usize, u64),
+        now: Time,
+    ) -> [u64; 2] {
+        let (mut block, mut level) = (0usize, 0u32);
+        loop {
+            let subnet = (address >> (24 - 8 * level)) as usize % FAN;
+            let network = &mut self.blocks[block][subnet];
+            network.rates[direction].add(amount, now);
+            if network.subnets != 0 {
+                (block, level) = (network.subnets as usize, level + 1);
+                continue;
+            }
+            let rates = network.per_second(now);
+            let busy = rates.iter().any(|&r| r > config.thresh);
+            if busy && self.may_expand(address, level, config.blocks, now) {
+                self.blocks[block][subnet].subnets = self.blocks.len() as u32;
+                self.blocks.push([Network::default(); FAN]);
+            }
+            return rates;
+        }
+    }
+
+    fn reset(&mut self, now: Time) {
+        self.blocks = vec![[Network::default(); FAN]];
+        self.since = now;
+    }
+
+    /// A line for each network that has a rate: prefix, what goes to it, what comes from it.
+    fn look(&self, now: Time) -> String {
+        let hundredths = now.since(self.since).as_millis() / 10;
+        let mut text = format!("{hundredths}\n");
+        self.look_into(0, 0, 0, now, &mut text);
+        text
+    }
+
+    fn look_into(&self, block: usize, prefix: u32, level: u32, now: Time, text: &mut String) {
+        for (i, network) in self.blocks[block].iter().enumerate() {
+            if !network.has_rate(now) {
+                continue;
+            }
+            let here = prefix | (i as u32) << (24 - 8 * level);
+            let octets = here.to_be_bytes().map(|o| o.to_string());
+            let name = octets[..=level as usize].join(".");
+            let [from, to] = network.per_second(now);
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}\t{to}\t{from}");
+            if network.subnets != 0 {
+                self.look_into(network.subnets as usize, here, level + 1, now, text);
+            }
+        }
+    }
+
+    /// `ADDRESS LEVEL SECONDS`
+    fn hold(&mut self, text: &str, now: Time) -> Result<(), String> {
+        let wrong = || "write ADDRESS LEVEL SECONDS, with LEVEL from 0 to 3".to_owned();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let [address, level, seconds] = words[..] else {
+            return Err(wrong());
+        };
+        let address: std::net::Ipv4Addr = address.parse().map_err(|_| wrong())?;
+        let level = level.parse().ok().filter(|l| *l <= DEEPEST);
+        let level = level.ok_or_else(wrong)?;
+        let seconds: u32 = seconds.parse().map_err(|_| wrong())?;
+        self.levels.push(Level {
+            prefix: address.to_bits(),
+            level,
+            until: now + std::time::Duration::from_secs(seconds.into()),
+        });
+        Ok(())
+    }
+}
+
+pub(super) struct IPRateMonitor {
+    config: Arc<Config>,
+    measured: Rc<RefCell<Measured>>,
+}
+
+impl Element for IPRateMonitor {
+    const CLASS: &'static str = "IPRateMonitor";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["from", "to?"], &["from", "to?"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const DROPS: &'static [&'static str] = &["not_ip"];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let kind: String = args.required("TYPE", "PACKETS or BYTES");
+        let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
+        let thresh = args.required("THRESH", "rate beyond which a network is looked into");
+        let memory: u32 = args.optional("MEMORY", 0, "most memory, in KiB; 0 is without limit");
+        let anno = args.optional("ANNO", true, "whether packets carry the rates");
+        if !matches!(kind.as_str(), "PACKETS" | "BYTES" | "") {
+            args.error_in_whole(
+                format!("TYPE must be PACKETS or BYTES, not `{kind}`"),
+                "it says what is counted",
+            );
+        }
+        if !(ratio > 0.0 && ratio <= 1.0) && !kind.is_empty() {
+            args.error_in_whole(
+                format!("RATIO must be above 0 and at most 1, not {ratio}"),
+                "1 counts every packet",
+            );
+        }
+        let most = match memory {
+            0 => u32::MAX as usize,
+            kib => kib.max(100) as usize * KIB / size_of::<[Network; FAN]>(),
+        };
+        Config {
+            bytes: kind == "BYTES",
+            ratio,
+            thresh,
+            blocks: most,
+            anno,
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> IPRateMonitor {
+        IPRateMonitor {
+            config: Arc::clone(config),
+            measured: Rc::new(RefCell::new(Measured::new())),
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.measured.borrow_mut().since = cx.now();
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        let config = &*self.config;
+        let mut measured = self.measured.borrow_mut();
+        batch.split(
+            cx,
+            |packet, cx| {
+                let Ok(ip) = wire::Ipv4::new_checked(packet.network()) else {
+                    return Verdict::drop(NOT_IP);
+                };
+                let address = if input == 0 { ip.src() } else { ip.dst() };
+                let amount = if config.bytes {
+                    ip.total_len() as u64
+                } else {
+                    1
+                };
+                let out = Verdict::out(input as u8); // 0 or 1
+                if config.ratio < 1.0
+                    && f64::from(cx.random()) >= config.ratio * f64::from(u32::MAX)
+                {
+                    return out;
+                }
+                let amount = (amount as f64 / config.ratio).round() as u64;
+                let rates = measured.count(config, address.to_bits(), (input, amount), cx.now());
+                if config.anno {
+                    let rates = rates.map(|r| u32::try_from(r).unwrap_or(u32::MAX));
+                    packet.cold_mut().set_rates(rates);
+                }
+                out
+            },
+            |packet, verdict, cx| cx.send(packet, verdict),
+        );
+    }
+
+    fn take(&mut self, old: IPRateMonitor) {
+        self.measured = old.measured;
+    }
+
+    const HANDLERS: &'static [Handler<IPRateMonitor>] = &[
+        Handler::ask(
+            "look",
+            "1/100 s since the reset; then PREFIX, rate to it, rate from it",
+            |e, _| {
+                let measured = Rc::clone(&e.measured);
+                Box::new(move |outside| Ok(measured.borrow().look(outside.now())))
+            },
+        ),
+        Handler::shared(
+            "thresh",
+            "rate beyond which a network is looked into",
+            |c: &Config, _| Ok(c.thresh.to_string()),
+        ),
+        Handler::set("reset", "forgets all rates", |e, _, cx| {
+            e.measured.borrow_mut().reset(cx.now());
+            Ok(())
+        }),
+        Handler::set(
+            "anno_level",
+            "ADDRESS LEVEL SECONDS: measures nothing below that level around it for so long",
+            |e, text, cx| e.measured.borrow_mut().hold(text, cx.now()),
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::Bench;
+    use testkit::ip4;
+
+    const TEXT: &str = "c :: CheckIPHeader -> m :: IPRateMonitor(PACKETS, 1, 50) -> Discard;
+        d :: CheckIPHeader -> [1] m; m[1] -> Collect";
+
+    /// A hundred packets a second for two seconds, from each address.
+    fn feed(bench: &mut Bench, input: &str, from: &[&str]) {
+        for _ in 0..200 {
+            bench.advance(Duration::from_millis(10));
+            let packets: Vec<_> = from.iter().map(|a| ip4().src(a).dst("192.0.2.1")).collect();
+            let packets: Vec<_> = packets.into_iter().map(|p| p.udp(1, 2).bytes()).collect();
+            bench.push(input, &packets);
+        }
+    }
+
+    #[test]
+    fn busy_networks_are_looked_into_down_to_hosts() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        feed(&mut bench, "c", &["10.1.2.3"]);
+        let look = bench.read("m.look");
+        let names: Vec<_> = look.lines().skip(1).map(|l| l.split('\t').next()).collect();
+        let all = ["10", "10.1", "10.1.2", "10.1.2.3"].map(Some);
+        assert_eq!(names, all, "{look}");
+        let last: Vec<_> = look
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .split('\t')
+            .collect();
+        let rate: u64 = last[2].parse().expect("a rate");
+        assert!((80..=120).contains(&rate), "{look}");
+        assert_eq!(last[1], "0", "nothing went there");
+        bench.write("m.reset", "");
+        assert_eq!(bench.read("m.look").lines().count(), 1);
+    }
+
+    #[test]
+    fn quiet_networks_are_not_looked_into_and_destinations_count_apart() {
+        let mut bench = Bench::new(crate::CLASSES, &TEXT.replace("50", "500"));
+        feed(&mut bench, "d", &["10.1.2.3"]);
+        let look = bench.read("m.look");
+        let line = look.lines().nth(1).unwrap_or_default();
+        assert!(line.starts_with("192\t") && line.ends_with("\t0"), "{look}");
+        assert_eq!(look.lines().count(), 2, "{look}");
+    }
+
+    #[test]
+    fn memory_and_levels_bound_what_is_looked_into() {
+        let text = TEXT.replace("50", "50, 100");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let many: Vec<String> = (1..40).map(|i| format!("{i}.1.1.1")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        feed(&mut bench, "c", &many);
+        // 100 KiB have room for a handful of blocks, so most stay at length 8.
+        let deep = bench
+            .read("m.look")
+            .lines()
+            .filter(|l| l.contains('.'))
+            .count();
+        assert!((1..8).contains(&deep), "{deep}");
+
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        bench.write("m.anno_level", "10.1.0.0 1 100");
+        feed(&mut bench, "c", &["10.1.2.3"]);
+        let look = bench.read("m.look");
+        assert!(
+            look.contains("\n10.1\t") && !look.contains("10.1.2"),
+            "{look}"
+        );
+    }
+}
