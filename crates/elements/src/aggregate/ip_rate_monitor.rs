@@ -200,7 +200,8 @@ impl Element for IPRateMonitor {
                 "it says what is counted",
             );
         }
-        if !(ratio > 0.0 && ratio <= 1.0) && !kind.is_empty() {
+        let sound = ratio > 0.0 && ratio <= 1.0;
+        if !(sound || kind.is_empty()) {
             args.error_in_whole(
                 format!("RATIO must be above 0 and at most 1, not {ratio}"),
                 "1 counts every packet",
