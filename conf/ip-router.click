@@ -42,7 +42,8 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
     // What several paths below lead to.
     out :: ToDevice($device);           // one transmit queue per worker
-    arp :: ARPQuerier($name, $device:eth);              // finds IPv4 neighbours
+    // Finds IPv4 neighbours; so many packets may wait for one of them.
+    arp :: ARPQuerier($name, $device:eth, ENTRY_PACKET_CAPACITY 64);
     nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds IPv6 neighbours
     send6 :: FixIP6Src($ip6 $ll);       // IPv6 packets on the last steps of their way
     own6 :: Paint(0);                   // packets that the router itself makes
