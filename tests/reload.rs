@@ -46,8 +46,8 @@ fn make(text: &str, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
 /// The `round`-th configuration: an element more, none more, another setting, a port more, in turn.
 fn variant(round: usize) -> String {
     let text = CONF.replace(
-        "ARPQuerier($name, $device:eth)",
-        "ARPQuerier($name, $device:eth, ENTRY_CAPACITY 32768)",
+        "ARPQuerier($name,",
+        "ARPQuerier(ENTRY_CAPACITY 32768, $name,",
     );
     assert_ne!(
         text, CONF,
