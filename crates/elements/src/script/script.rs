@@ -51,29 +51,55 @@
 //! is that of all copies of an element, as for `ashlar show` and `ashlar set`. A packet that a script
 //! handles costs allocations: it is not for the fast path.
 
-use super::runner::{Config, Runner, Scripted, handlers};
+use super::runner::{Config, Runner, Scripted, Type, handlers};
 use crate::prelude::*;
+use std::marker::PhantomData;
 
-pub(super) struct Script(Runner);
+/// A class that is a script.
+pub(crate) trait Kind: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Ports of packets that a script handles.
+    const PORTS: Ports;
+    /// Why packets are dropped.
+    const DROPS: &'static [&'static str];
+    /// What starts it if `TYPE` is not given; `None`: that depends on its ports.
+    const TYPE: Option<Type>;
+}
 
-const DROPPED: usize = 0;
+/// Any script.
+pub(super) struct General;
 
-impl Element for Script {
+impl Kind for General {
     const CLASS: &'static str = "Script";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out*"], "a/a");
     const DROPS: &'static [&'static str] = &["dropped"];
+    const TYPE: Option<Type> = None;
+}
+
+pub(super) struct Script<K = General>(Runner, PhantomData<K>);
+
+const DROPPED: usize = 0;
+
+impl<K: Kind> Element for Script<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
+    const PORTS: Ports = K::PORTS;
+    const DROPS: &'static [&'static str] = K::DROPS;
     const COPIES: Copies = Copies::One;
     const LISTENS: bool = true;
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        Config::parse(args, None)
+        Config::parse(args, K::TYPE)
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> Script {
-        Script(Runner::new(config, Self::CLASS, init))
+    fn new(config: &Arc<Config>, init: &Init) -> Script<K> {
+        Script(Runner::new(config, K::CLASS, init), PhantomData)
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
@@ -131,10 +157,10 @@ impl Element for Script {
         self.0.stop_asked(cx);
     }
 
-    const HANDLERS: &'static [Handler<Script>] = &handlers::<Script>();
+    const HANDLERS: &'static [Handler<Script<K>>] = &handlers::<Script<K>>();
 }
 
-impl Scripted for Script {
+impl<K: Kind> Scripted for Script<K> {
     fn runner(&self) -> &Runner {
         &self.0
     }
