@@ -12,38 +12,11 @@
 //!
 //! - `DELAY`: time from the timestamp on.
 
+use super::delay::{Delay, Delays, Next, handlers};
 use crate::prelude::*;
-use crate::show;
-use engine::units;
 use std::time::Duration;
 
-pub(crate) struct DelayShaper {
-    delay: Duration,
-    held: Option<Packet>,
-}
-
-/// Nanoseconds of a delay.
-pub(super) fn nanoseconds(delay: Duration) -> u64 {
-    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX)
-}
-
-/// Times before this, in nanoseconds since the epoch, are those of a dump that counts from zero: Click
-/// takes packets with no whole second in their timestamp for packets without one.
-const FIRST_SECOND: u64 = 1_000_000_000;
-
-/// When a packet has waited long enough: nanoseconds since the epoch. Stamps it if it is not.
-pub(super) fn due(packet: &mut Packet, delay: Duration, cx: &Cx) -> u64 {
-    if packet.cold().timestamp < FIRST_SECOND {
-        packet.cold_mut().timestamp = cx.timestamp();
-    }
-    packet.cold().timestamp.saturating_add(nanoseconds(delay))
-}
-
-/// Sets the timer for a time since the epoch.
-pub(super) fn set_timer_at(at: u64, cx: &mut Cx) {
-    let wait = at.saturating_sub(cx.timestamp());
-    cx.set_timer(cx.now() + Duration::from_nanos(wait));
-}
+pub(crate) struct DelayShaper(Delay);
 
 impl Element for DelayShaper {
     const CLASS: &'static str = "DelayShaper";
@@ -55,14 +28,11 @@ impl Element for DelayShaper {
     type Config = Duration;
 
     fn configure(args: &mut Args) -> Duration {
-        args.required("DELAY", "time from the timestamp on")
+        Delay::parse(args)
     }
 
     fn new(delay: &Arc<Duration>, _: &Init) -> DelayShaper {
-        DelayShaper {
-            delay: **delay,
-            held: None,
-        }
+        DelayShaper(Delay::new(**delay))
     }
 
     fn start(&mut self, cx: &mut Cx) {
@@ -71,26 +41,14 @@ impl Element for DelayShaper {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         for _ in 0..max {
-            if self.held.is_none() {
-                let mut batch = cx.spare();
-                cx.pull(0, 1, &mut batch);
-                self.held = batch.drain().next();
-                cx.keep_spare(batch);
-            }
-            let Some(mut packet) = self.held.take() else {
-                if !cx.input_active(0) {
-                    cx.note_empty();
+            match self.0.next(cx) {
+                Next::Due(mut packet, _) => {
+                    packet.cold_mut().timestamp = cx.timestamp();
+                    into.push(packet);
                 }
-                return;
-            };
-            let due = due(&mut packet, self.delay, cx);
-            if due > cx.timestamp() {
-                self.held = Some(packet);
-                set_timer_at(due, cx);
-                return cx.note_empty();
+                Next::Nothing if cx.input_active(0) => return,
+                Next::Nothing | Next::Early => return cx.note_empty(),
             }
-            packet.cold_mut().timestamp = cx.timestamp();
-            into.push(packet);
         }
     }
 
@@ -99,21 +57,28 @@ impl Element for DelayShaper {
     }
 
     fn held(&self) -> usize {
-        usize::from(self.held.is_some())
+        self.0.held()
     }
 
     fn take(&mut self, old: DelayShaper) {
-        self.held = old.held;
+        self.0.take(old.0);
     }
 
-    const HANDLERS: &'static [Handler<DelayShaper>] = &[
-        Handler::text("delay", "see DELAY", |e, _| Ok(show::interval(e.delay))),
-        Handler::set("delay", "see DELAY", |e, value, cx| {
-            e.delay = units::parse(value)?;
-            cx.wake_pullers();
-            Ok(())
-        }),
-    ];
+    const HANDLERS: &'static [Handler<DelayShaper>] = &handlers::<DelayShaper>();
+}
+
+impl Delays for DelayShaper {
+    fn delay(&self) -> &Delay {
+        &self.0
+    }
+
+    fn delay_mut(&mut self) -> &mut Delay {
+        &mut self.0
+    }
+
+    fn wake(cx: &mut Cx) {
+        cx.wake_pullers();
+    }
 }
 
 #[cfg(test)]

@@ -12,16 +12,11 @@
 //!
 //! - `DELAY`: time from the timestamp on.
 
-use super::delay_shaper::{due, set_timer_at};
+use super::delay::{Delay, Delays, Next, handlers};
 use crate::prelude::*;
-use crate::show;
-use engine::units;
 use std::time::Duration;
 
-pub(crate) struct DelayUnqueue {
-    delay: Duration,
-    held: Option<Packet>,
-}
+pub(crate) struct DelayUnqueue(Delay);
 
 impl Element for DelayUnqueue {
     const CLASS: &'static str = "DelayUnqueue";
@@ -33,48 +28,33 @@ impl Element for DelayUnqueue {
     type Config = Duration;
 
     fn configure(args: &mut Args) -> Duration {
-        args.required("DELAY", "time from the timestamp on")
+        Delay::parse(args)
     }
 
     fn new(delay: &Arc<Duration>, _: &Init) -> DelayUnqueue {
-        DelayUnqueue {
-            delay: **delay,
-            held: None,
-        }
+        DelayUnqueue(Delay::new(**delay))
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         let mut out = cx.spare();
-        let mut did = Did::Work;
-        for _ in 0..cx.burst() {
-            if self.held.is_none() {
-                let mut batch = cx.spare();
-                cx.pull(0, 1, &mut batch);
-                self.held = batch.drain().next();
-                cx.keep_spare(batch);
-            }
-            let Some(mut packet) = self.held.take() else {
-                did = cx.rest(0);
+        let mut last = Next::Nothing;
+        while out.len() < cx.burst() {
+            last = self.0.next(cx);
+            let Next::Due(mut packet, due) = last else {
                 break;
             };
-            let due = due(&mut packet, self.delay, cx);
-            if due > cx.timestamp() {
-                self.held = Some(packet);
-                set_timer_at(due, cx);
-                did = Did::Sleep;
-                break;
-            }
             packet.cold_mut().timestamp = due;
             out.push(packet);
+            last = Next::Nothing;
         }
         let moved = !out.is_empty();
         cx.emit_batch(0, &mut out);
         cx.keep_spare(out);
-        // What came with the last packet needs another look only if it did not set the timer.
-        if moved && did != Did::Sleep {
-            Did::Work
-        } else {
-            did
+        match last {
+            Next::Early => Did::Sleep,
+            // What came with the last packet needs another look: no timer is set for it.
+            _ if moved => Did::Work,
+            _ => cx.rest(0),
         }
     }
 
@@ -83,21 +63,28 @@ impl Element for DelayUnqueue {
     }
 
     fn held(&self) -> usize {
-        usize::from(self.held.is_some())
+        self.0.held()
     }
 
     fn take(&mut self, old: DelayUnqueue) {
-        self.held = old.held;
+        self.0.take(old.0);
     }
 
-    const HANDLERS: &'static [Handler<DelayUnqueue>] = &[
-        Handler::text("delay", "see DELAY", |e, _| Ok(show::interval(e.delay))),
-        Handler::set("delay", "see DELAY", |e, value, cx| {
-            e.delay = units::parse(value)?;
-            cx.wake_self();
-            Ok(())
-        }),
-    ];
+    const HANDLERS: &'static [Handler<DelayUnqueue>] = &handlers::<DelayUnqueue>();
+}
+
+impl Delays for DelayUnqueue {
+    fn delay(&self) -> &Delay {
+        &self.0
+    }
+
+    fn delay_mut(&mut self) -> &mut Delay {
+        &mut self.0
+    }
+
+    fn wake(cx: &mut Cx) {
+        cx.wake_self();
+    }
 }
 
 #[cfg(test)]

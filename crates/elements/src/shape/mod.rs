@@ -5,6 +5,7 @@ mod bandwidth_shaper;
 mod block_thread;
 mod burster;
 mod co_del;
+mod delay;
 mod delay_shaper;
 mod delay_unqueue;
 mod link_unqueue;

@@ -1,4 +1,5 @@
 mod end;
+mod every;
 mod infinite_source;
 mod random_source;
 mod rated_source;

@@ -8,19 +8,14 @@
 //!
 //! - `INTERVAL`: time between packets. Default 500ms.
 
+use super::every::Every;
 use crate::prelude::*;
-use crate::show;
-use engine::units;
 use std::time::Duration;
 
 pub(crate) struct TimedSink {
-    interval: Duration,
+    every: Every,
     count: u64,
-    next: Time,
 }
-
-/// An interval of nothing would leave no time for anything else.
-const SHORTEST: Duration = Duration::from_micros(1);
 
 impl Element for TimedSink {
     const CLASS: &'static str = "TimedSink";
@@ -32,29 +27,25 @@ impl Element for TimedSink {
     type Config = Duration;
 
     fn configure(args: &mut Args) -> Duration {
-        let default = Duration::from_millis(500);
-        args.optional("INTERVAL", default, "time between packets")
+        Every::parse(args)
     }
 
     fn new(interval: &Arc<Duration>, _: &Init) -> TimedSink {
         TimedSink {
-            interval: **interval,
+            every: Every::new(**interval),
             count: 0,
-            next: Time(0),
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        self.next = cx.now() + self.interval.max(SHORTEST);
-        cx.set_timer(self.next);
+        self.every.start(cx);
     }
 
     fn timer(&mut self, cx: &mut Cx) {
         let mut batch = cx.spare();
         self.count += cx.pull(0, 1, &mut batch) as u64;
         cx.keep_spare(batch);
-        self.next = self.next + self.interval.max(SHORTEST);
-        cx.set_timer(self.next);
+        self.every.again(cx);
     }
 
     fn take(&mut self, old: TimedSink) {
@@ -63,14 +54,9 @@ impl Element for TimedSink {
 
     const HANDLERS: &'static [Handler<TimedSink>] = &[
         Handler::sum("count", "packets thrown away", |e| e.count),
-        Handler::text("interval", "see INTERVAL", |e, _| {
-            Ok(show::interval(e.interval))
-        }),
+        Handler::text("interval", "see INTERVAL", |e, _| e.every.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
-            e.interval = units::parse(value)?;
-            cx.cancel_timer();
-            e.start(cx);
-            Ok(())
+            e.every.change(value, cx)
         }),
     ];
 }

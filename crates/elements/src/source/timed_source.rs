@@ -18,10 +18,9 @@
 //! - `END_CALL`: handler that is written then, in place of `STOP`.
 
 use super::end::End;
+use super::every::Every;
 use super::template::{Template, left};
 use crate::prelude::*;
-use crate::show;
-use engine::units;
 use std::time::Duration;
 
 pub(crate) struct Config {
@@ -33,15 +32,10 @@ pub(crate) struct Config {
 
 pub(crate) struct TimedSource {
     config: Arc<Config>,
-    interval: Duration,
+    every: Every,
     template: Template,
     count: u64,
-    /// When the next packet is due.
-    next: Time,
 }
-
-/// An interval of nothing would leave no time for anything else.
-const SHORTEST: Duration = Duration::from_micros(1);
 
 impl Element for TimedSource {
     const CLASS: &'static str = "TimedSource";
@@ -53,8 +47,7 @@ impl Element for TimedSource {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let default = Duration::from_millis(500);
-        let interval = args.optional("INTERVAL", default, "time between packets");
+        let interval = Every::parse(args);
         let data = Template::data(args);
         let limit = args.key("LIMIT", -1, "number of packets; negative = no limit");
         args.key_maybe::<u32>("HEADROOM", "bytes kept free before the packet");
@@ -68,17 +61,15 @@ impl Element for TimedSource {
 
     fn new(config: &Arc<Config>, _: &Init) -> TimedSource {
         TimedSource {
-            interval: config.interval,
+            every: Every::new(config.interval),
             template: config.template.clone(),
             config: Arc::clone(config),
             count: 0,
-            next: Time(0),
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        self.next = cx.now() + self.interval.max(SHORTEST);
-        cx.set_timer(self.next);
+        self.every.start(cx);
     }
 
     fn task(&mut self, _: &mut Cx) -> Did {
@@ -99,8 +90,7 @@ impl Element for TimedSource {
             self.count += 1;
             cx.emit(0, packet);
         }
-        self.next = self.next + self.interval.max(SHORTEST);
-        cx.set_timer(self.next);
+        self.every.again(cx);
     }
 
     fn take(&mut self, old: TimedSource) {
@@ -111,14 +101,9 @@ impl Element for TimedSource {
         Handler::sum("count", "packets made", |e| e.count),
         Handler::text("data", "see DATA", |e, _| Ok(e.template.show_data())),
         Handler::set("data", "see DATA", |e, value, _| e.template.set_data(value)),
-        Handler::text("interval", "see INTERVAL", |e, _| {
-            Ok(show::interval(e.interval))
-        }),
+        Handler::text("interval", "see INTERVAL", |e, _| e.every.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
-            e.interval = units::parse(value)?;
-            cx.cancel_timer();
-            e.start(cx);
-            Ok(())
+            e.every.change(value, cx)
         }),
     ];
 }

@@ -1,0 +1,95 @@
+//! What holds a packet until some time after its timestamp.
+
+use crate::prelude::*;
+use crate::show;
+use engine::units;
+use std::time::Duration;
+
+/// Times before this, in nanoseconds since the epoch, are those of a dump that counts from zero: Click
+/// takes packets with no whole second in their timestamp for packets without one.
+const FIRST_SECOND: u64 = 1_000_000_000;
+
+/// A delay, and the packet that waits for its time.
+pub(super) struct Delay {
+    delay: Duration,
+    held: Option<Packet>,
+}
+
+/// What there is to go on.
+pub(super) enum Next {
+    /// A packet, and the time at which it was due, in nanoseconds since the epoch.
+    Due(Packet, u64),
+    /// A packet whose time has not come; the timer is set for it.
+    Early,
+    /// No packet.
+    Nothing,
+}
+
+impl Delay {
+    pub(super) fn parse(args: &mut Args) -> Duration {
+        args.required("DELAY", "time from the timestamp on")
+    }
+
+    pub(super) fn new(delay: Duration) -> Delay {
+        Delay { delay, held: None }
+    }
+
+    /// The packet held, or else the next one of input 0, if its time has come.
+    pub(super) fn next(&mut self, cx: &mut Cx) -> Next {
+        if self.held.is_none() {
+            let mut batch = cx.spare();
+            cx.pull(0, 1, &mut batch);
+            self.held = batch.drain().next();
+            cx.keep_spare(batch);
+        }
+        let Some(mut packet) = self.held.take() else {
+            return Next::Nothing;
+        };
+        let now = cx.timestamp();
+        if packet.cold().timestamp < FIRST_SECOND {
+            packet.cold_mut().timestamp = now;
+        }
+        let delay = u64::try_from(self.delay.as_nanos()).unwrap_or(u64::MAX);
+        let due = packet.cold().timestamp.saturating_add(delay);
+        if due <= now {
+            return Next::Due(packet, due);
+        }
+        self.held = Some(packet);
+        cx.set_timer(cx.now() + Duration::from_nanos(due - now));
+        Next::Early
+    }
+
+    /// Packets held.
+    pub(super) fn held(&self) -> usize {
+        usize::from(self.held.is_some())
+    }
+
+    /// Takes over the packet that another one held.
+    pub(super) fn take(&mut self, old: Delay) {
+        self.held = old.held;
+    }
+}
+
+/// An element with a delay.
+pub(super) trait Delays: Element {
+    /// Its delay.
+    fn delay(&self) -> &Delay;
+    /// Its delay, to be changed.
+    fn delay_mut(&mut self) -> &mut Delay;
+    /// Has the packet held looked at again.
+    fn wake(cx: &mut Cx);
+}
+
+/// The handlers of every element with a delay.
+pub(super) const fn handlers<E: Delays>() -> [Handler<E>; 2] {
+    [
+        Handler::text("delay", "see DELAY", |e, _| {
+            Ok(show::interval(e.delay().delay))
+        }),
+        Handler::set("delay", "see DELAY", |e, value, cx| {
+            e.delay_mut().delay = units::parse(value)?;
+            E::wake(cx);
+            Ok(())
+        }),
+    ]
+}

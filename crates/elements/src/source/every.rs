@@ -1,0 +1,55 @@
+//! A timer that rings at every interval.
+
+use crate::prelude::*;
+use crate::show;
+use engine::units;
+use std::time::Duration;
+
+/// An interval of nothing would leave no time for anything else.
+const SHORTEST: Duration = Duration::from_micros(1);
+
+/// Rings one interval after its start, and then at every interval, however late it was served.
+pub(super) struct Every {
+    interval: Duration,
+    next: Time,
+}
+
+impl Every {
+    /// As Click's timed classes, half a second if `INTERVAL` is not given.
+    pub(super) fn parse(args: &mut Args) -> Duration {
+        let default = Duration::from_millis(500);
+        args.optional("INTERVAL", default, "time between packets")
+    }
+
+    pub(super) fn new(interval: Duration) -> Every {
+        Every {
+            interval,
+            next: Time(0),
+        }
+    }
+
+    /// Counts from now.
+    pub(super) fn start(&mut self, cx: &mut Cx) {
+        self.next = cx.now();
+        self.again(cx);
+    }
+
+    /// Sets the timer for the next time.
+    pub(super) fn again(&mut self, cx: &mut Cx) {
+        self.next = self.next + self.interval.max(SHORTEST);
+        cx.set_timer(self.next);
+    }
+
+    /// The interval, as Click writes it.
+    pub(super) fn show(&self) -> Result<String, String> {
+        Ok(show::interval(self.interval))
+    }
+
+    /// Takes another interval, which counts from now.
+    pub(super) fn change(&mut self, value: &str, cx: &mut Cx) -> Result<(), String> {
+        self.interval = units::parse(value)?;
+        cx.cancel_timer();
+        self.start(cx);
+        Ok(())
+    }
+}
