@@ -26,8 +26,9 @@ fn handlers(all: &[HandlerInfo]) -> String {
 fn lists() -> String {
     let mut text = String::from(BEGIN);
     text += "\n### Handlers of the router\n\n";
-    for (name, access, doc) in HANDLERS {
-        let _ = writeln!(text, "- `{name}` {access}: {doc}");
+    for handler in HANDLERS {
+        let (name, access, about) = (handler.name, handler.access(), handler.about);
+        let _ = writeln!(text, "- `{name}` {access}: {about}");
     }
     let _ = writeln!(
         text,

@@ -7,44 +7,119 @@ use engine::plan::Plan;
 use engine::root::{self, Root};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Names, whether they may be read and written, and what they are.
-pub(crate) const HANDLERS: &[(&str, &str, &str)] = &[
-    ("version", "r", "version of the program"),
-    (
+/// A handler: what it is, and what reading and writing it does.
+pub(crate) struct Global {
+    pub(crate) name: &'static str,
+    /// For the page that lists them, which a test makes.
+    #[cfg_attr(not(test), expect(dead_code))]
+    pub(crate) about: &'static str,
+    read: Option<Read>,
+    write: Option<Write>,
+}
+
+type Read = fn(&Click, &mut Outside) -> String;
+type Write = fn(&Click, &str, &mut Outside) -> Result<(), String>;
+
+impl Global {
+    /// Its access as Click's `handlers` writes it.
+    pub(crate) fn access(&self) -> &'static str {
+        match (self.read, self.write) {
+            (Some(_), Some(_)) => "rw",
+            (Some(_), None) => "r",
+            _ => "w",
+        }
+    }
+}
+
+const fn read(name: &'static str, about: &'static str, read: Read) -> Global {
+    let (read, write) = (Some(read), None);
+    Global {
+        name,
+        about,
+        read,
+        write,
+    }
+}
+
+const fn write(name: &'static str, about: &'static str, write: Write) -> Global {
+    let (read, write) = (None, Some(write));
+    Global {
+        name,
+        about,
+        read,
+        write,
+    }
+}
+
+/// All of them.
+pub(crate) const HANDLERS: &[Global] = &[
+    read("version", "version of the program", |_, _| {
+        env!("CARGO_PKG_VERSION").to_owned()
+    }),
+    read(
         "list",
-        "r",
         "the elements: their number, then one name a line",
+        |_, o| root::list(o.plan()),
     ),
-    ("classes", "r", "the element classes, one a line"),
-    ("config", "r", "the configuration as it was given"),
-    (
+    read("classes", "the element classes, one a line", |click, _| {
+        let classes = click.compiler.registry.classes();
+        lines(classes.iter().map(|c| c.name.to_owned()))
+    }),
+    read("config", "the configuration as it was given", |click, _| {
+        click.state().text.clone()
+    }),
+    read(
         "flatconfig",
-        "r",
         "the configuration with compound elements opened",
+        |click, _| click.flat(),
     ),
-    (
+    read(
         "requirements",
-        "r",
         "what the configuration requires, one a line",
+        |click, _| click.state().requirements.clone(),
     ),
-    (
+    read(
         "packages",
-        "r",
         "packages that were loaded: none, all classes are built in",
+        |_, _| String::new(),
     ),
-    ("handlers", "r", "these handlers"),
-    ("stop", "w", "asks the router to stop"),
-    (
-        "timewarp",
-        "rw",
-        "seconds of the router's clock in one of the machine's; 0 in simulated time",
-    ),
-    (
-        "hotconfig",
-        "w",
+    read("handlers", "these handlers", |click, _| {
+        let all = HANDLERS.iter().filter(|h| click.offers(h));
+        lines(all.map(|h| format!("{}\t{}", h.name, h.access())))
+    }),
+    write("stop", "asks the router to stop", |_, _, outside| {
+        outside.stop();
+        Ok(())
+    }),
+    Global {
+        name: "timewarp",
+        about: "seconds of the router's clock in one of the machine's; 0 in simulated time",
+        read: Some(|_, outside| outside.clock().speed().to_string()),
+        write: Some(|_, value, outside| match value.trim().parse::<f64>() {
+            Ok(speed) if speed > 0.0 => {
+                outside.clock().set_speed(speed);
+                Ok(())
+            }
+            _ => Err("expected a positive number".to_owned()),
+        }),
+    },
+    write(
+        HOTCONFIG,
         "a new configuration, to be taken up at once (with -R)",
+        |click, value, o| {
+            let running = Arc::clone(o.plan());
+            click.hotconfig(value, &running)?;
+            o.interrupt();
+            Ok(())
+        },
     ),
 ];
+
+const HOTCONFIG: &str = "hotconfig";
+
+fn lines(all: impl Iterator<Item = String>) -> String {
+    all.map(|line| line + "\n").collect()
+}
 
 /// What the handlers know.
 pub(super) struct Click {
@@ -98,6 +173,16 @@ impl Click {
         self.state().flat.clone()
     }
 
+    /// Whether there is such a handler in this run.
+    fn offers(&self, handler: &Global) -> bool {
+        handler.name != HOTCONFIG || self.reconfigure
+    }
+
+    fn find(&self, name: &str) -> Option<&'static Global> {
+        let known = HANDLERS.iter().find(|h| h.name == name);
+        known.filter(|h| self.offers(h))
+    }
+
     fn hotconfig(&self, text: &str, running: &Plan) -> Result<(), String> {
         let source = Text {
             name: "hotconfig",
@@ -114,53 +199,23 @@ impl Click {
 
 impl Root for Click {
     fn has(&self, name: &str, wanted: Use) -> bool {
-        let letter = match wanted {
-            Use::Read => 'r',
-            Use::Write => 'w',
-        };
-        let known = HANDLERS.iter().find(|h| h.0 == name);
-        known.is_some_and(|h| h.1.contains(letter)) && (name != "hotconfig" || self.reconfigure)
-    }
-
-    fn read(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
-        let lines = |names: &mut dyn Iterator<Item = String>| -> String {
-            names.map(|n| n + "\n").collect()
-        };
-        Ok(match name {
-            "version" => env!("CARGO_PKG_VERSION").to_owned(),
-            "list" => root::list(outside.plan()),
-            "classes" => {
-                let classes = self.compiler.registry.classes();
-                lines(&mut classes.iter().map(|c| c.name.to_owned()))
-            }
-            "config" => self.state().text.clone(),
-            "flatconfig" => self.flat(),
-            "requirements" => self.state().requirements.clone(),
-            "packages" => String::new(),
-            "handlers" => {
-                let there = |h: &&(&str, &str, &str)| h.0 != "hotconfig" || self.reconfigure;
-                let all = HANDLERS.iter().filter(there);
-                lines(&mut all.map(|h| format!("{}\t{}", h.0, h.1)))
-            }
-            "timewarp" => outside.clock().speed().to_string(),
-            _ => return Err(format!("no '{name}' handler")),
+        self.find(name).is_some_and(|h| match wanted {
+            Use::Read => h.read.is_some(),
+            Use::Write => h.write.is_some(),
         })
     }
 
-    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String> {
-        match name {
-            "stop" => outside.stop(),
-            "timewarp" => match value.trim().parse::<f64>() {
-                Ok(speed) if speed > 0.0 => outside.clock().set_speed(speed),
-                _ => return Err("expected a positive number".to_owned()),
-            },
-            "hotconfig" => {
-                let running = Arc::clone(outside.plan());
-                self.hotconfig(value, &running)?;
-                outside.interrupt();
-            }
-            _ => return Err(format!("no '{name}' write handler")),
+    fn read(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+        match self.find(name).and_then(|h| h.read) {
+            Some(read) => Ok(read(self, outside)),
+            None => Err(format!("no '{name}' handler")),
         }
-        Ok(String::new())
+    }
+
+    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String> {
+        match self.find(name).and_then(|h| h.write) {
+            Some(write) => write(self, value, outside).map(|()| String::new()),
+            None => Err(format!("no '{name}' write handler")),
+        }
     }
 }
