@@ -34,9 +34,36 @@ pub const NO_NEXT: u8 = 59;
 pub const DEST_OPTS: u8 = 60;
 /// OSPF.
 pub const OSPF: u8 = 89;
+/// PIM (RFC 7761).
+pub const PIM: u8 = 103;
 /// SCTP.
 pub const SCTP: u8 = 132;
 /// Mobility header (RFC 6275).
 pub const MOBILITY: u8 = 135;
 /// UDP-Lite (RFC 3828).
 pub const UDP_LITE: u8 = 136;
+
+/// Names that configurations and dumps may use in place of numbers.
+pub const NAMES: &[(&str, u8)] = &[
+    ("icmp", ICMP),
+    ("igmp", IGMP),
+    ("ipip", IPIP),
+    ("tcp", TCP),
+    ("udp", UDP),
+    ("dccp", DCCP),
+    ("ip6", IPV6),
+    ("ipv6", IPV6),
+    ("gre", GRE),
+    ("esp", ESP),
+    ("ah", AH),
+    ("icmp6", ICMP6),
+    ("ospf", OSPF),
+    ("pim", PIM),
+    ("sctp", SCTP),
+    ("udplite", UDP_LITE),
+];
+
+/// The protocol of a name, in small letters.
+pub fn named(name: &str) -> Option<u8> {
+    NAMES.iter().find(|n| n.0 == name).map(|n| n.1)
+}

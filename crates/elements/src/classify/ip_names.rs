@@ -43,21 +43,6 @@ const PORTS: &[(&str, u16)] = &[
     ("pop3s", 995),
 ];
 
-const PROTOCOLS: &[(&str, u8)] = &[
-    ("icmp", proto::ICMP),
-    ("igmp", 2),
-    ("ipip", 4),
-    ("tcp", proto::TCP),
-    ("udp", proto::UDP),
-    ("ipv6", 41),
-    ("gre", 47),
-    ("esp", 50),
-    ("ah", 51),
-    ("ospf", 89),
-    ("pim", 103),
-    ("sctp", 132),
-];
-
 /// Flags by their bit in byte 13 of the TCP header.
 const TCP_FLAGS: &[(&str, u8)] = &[
     ("fin", 1),
@@ -70,25 +55,6 @@ const TCP_FLAGS: &[(&str, u8)] = &[
     ("cwr", 128),
 ];
 
-/// RFC 792, RFC 950, RFC 1256.
-const ICMP_TYPES: &[(&str, u8)] = &[
-    ("echo-reply", 0),
-    ("unreachable", 3),
-    ("sourcequench", 4),
-    ("redirect", 5),
-    ("echo", 8),
-    ("routeradvert", 9),
-    ("routersolicit", 10),
-    ("timeexceeded", 11),
-    ("parameterproblem", 12),
-    ("timestamp", 13),
-    ("timestamp-reply", 14),
-    ("inforeq", 15),
-    ("inforeq-reply", 16),
-    ("maskreq", 17),
-    ("maskreq-reply", 18),
-];
-
 fn find<T: Copy>(table: &[(&str, T)], name: &str) -> Option<T> {
     table.iter().find(|e| e.0 == name).map(|e| e.1)
 }
@@ -98,7 +64,7 @@ pub(super) fn port(name: &str) -> Option<u16> {
 }
 
 pub(super) fn protocol(name: &str) -> Option<u8> {
-    find(PROTOCOLS, name)
+    proto::named(name)
 }
 
 pub(super) fn tcp_flag(name: &str) -> Option<u8> {
@@ -106,5 +72,5 @@ pub(super) fn tcp_flag(name: &str) -> Option<u8> {
 }
 
 pub(super) fn icmp_type(name: &str) -> Option<u8> {
-    find(ICMP_TYPES, name)
+    crate::icmp::names::type_number(name)
 }

@@ -37,21 +37,11 @@ pub(super) struct IP6ProtocolSwitch {
 }
 
 fn protocol(word: &str) -> Option<u8> {
-    Some(match word {
-        "icmp6" | "icmpv6" => proto::ICMP6,
-        "tcp" => proto::TCP,
-        "udp" => proto::UDP,
-        "udplite" => proto::UDP_LITE,
-        "sctp" => proto::SCTP,
-        "dccp" => proto::DCCP,
-        "ospf" => proto::OSPF,
-        "ipv6" => proto::IPV6,
-        "ipip" => proto::IPIP,
-        "gre" => proto::GRE,
-        "esp" => proto::ESP,
-        "none" => proto::NO_NEXT,
-        number => return number.parse().ok(),
-    })
+    match word {
+        "icmpv6" => Some(proto::ICMP6),
+        "none" => Some(proto::NO_NEXT),
+        _ => proto::named(word).or_else(|| word.parse().ok()),
+    }
 }
 
 fn rule(words: &[String]) -> Result<Rule, String> {

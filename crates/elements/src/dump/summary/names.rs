@@ -6,21 +6,6 @@ use wire::proto;
 const FLAGS: &[u8; 9] = b"FSRPAUECN";
 const ECN: [&str; 4] = ["no", "ect1", "ect2", "ce"];
 
-/// Names of protocols that a dump may use in place of numbers.
-const PROTOCOLS: &[(&str, u8)] = &[
-    ("icmp", proto::ICMP),
-    ("igmp", proto::IGMP),
-    ("ipip", proto::IPIP),
-    ("tcp", proto::TCP),
-    ("udp", proto::UDP),
-    ("dccp", proto::DCCP),
-    ("gre", proto::GRE),
-    ("esp", proto::ESP),
-    ("ah", proto::AH),
-    ("ospf", proto::OSPF),
-    ("sctp", proto::SCTP),
-];
-
 /// A protocol by number, letter or name.
 pub(super) fn protocol(word: &str) -> Option<u8> {
     match word {
@@ -28,7 +13,8 @@ pub(super) fn protocol(word: &str) -> Option<u8> {
         "U" | "u" => Some(proto::UDP),
         "I" | "i" => Some(proto::ICMP),
         _ => {
-            let named = PROTOCOLS.iter().find(|p| p.0.eq_ignore_ascii_case(word));
+            let mut names = proto::NAMES.iter();
+            let named = names.find(|p| p.0.eq_ignore_ascii_case(word));
             named.map(|p| p.1).or_else(|| word.parse().ok())
         }
     }
