@@ -19,26 +19,15 @@
 //! - `OUTFILE`: a file to write to.
 //! - `ACTIVE`: if false, says nothing. Default true.
 
+use super::printer::Style;
 use super::summary::show::push_ether;
-use super::summary::{Stamp, record};
-use super::talk::{Talk, Target};
 use crate::prelude::*;
 use std::io::Write as _;
 use wire::EtherAddr;
 use wire::arp::{Arp, REPLY, REQUEST};
 
-pub(super) struct Config {
-    label: String,
-    timestamp: bool,
-    ether: bool,
-    active: bool,
-    target: Target,
-}
-
 pub(super) struct ArpPrint {
-    config: Arc<Config>,
-    active: bool,
-    talk: Talk,
+    ether: bool,
 }
 
 const ETHER: usize = 14;
@@ -62,16 +51,21 @@ fn arp(packet: &Packet) -> &[u8] {
     }
 }
 
-impl ArpPrint {
-    fn describe(&mut self, packet: &Packet) {
-        self.talk.start(&self.config.label);
-        let out = &mut self.talk.line;
-        if self.config.timestamp {
-            record::push_time(packet.cold().timestamp as i64, Stamp::Micro, out);
-            out.extend(b": ");
+impl Style for ArpPrint {
+    const CLASS: &'static str = "ARPPrint";
+    const MANUAL: &'static str = manual!();
+    const TIMESTAMP: bool = true;
+    const TO_FILE: bool = true;
+
+    fn configure(args: &mut Args) -> ArpPrint {
+        ArpPrint {
+            ether: args.key("ETHER", false, "whether Ethernet addresses are shown"),
         }
+    }
+
+    fn describe(&self, packet: &Packet, out: &mut Vec<u8>) {
         // Writing to a vector cannot fail, here and below.
-        if let Some((src, dst)) = addresses(packet).filter(|_| self.config.ether) {
+        if let Some((src, dst)) = addresses(packet).filter(|_| self.ether) {
             let _ = push_ether(src, out);
             out.extend(b" > ");
             let _ = push_ether(dst, out);
@@ -93,60 +87,6 @@ impl ArpPrint {
             op => write!(out, "arp op {op}"),
         };
     }
-}
-
-impl Element for ArpPrint {
-    const CLASS: &'static str = "ARPPrint";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-
-    type Config = Config;
-
-    fn configure(args: &mut Args) -> Config {
-        Config {
-            label: args.optional("LABEL", String::new(), "what the line starts with"),
-            timestamp: args.key("TIMESTAMP", true, "whether the timestamp is shown"),
-            ether: args.key("ETHER", false, "whether Ethernet addresses are shown"),
-            active: args.key("ACTIVE", true, "if false, says nothing"),
-            target: Target::configure(args),
-        }
-    }
-
-    fn initialize(config: &Config) -> Result<(), String> {
-        config.target.initialize()
-    }
-
-    fn new(config: &Arc<Config>, _: &Init) -> ArpPrint {
-        ArpPrint {
-            active: config.active,
-            talk: config.target.talk(),
-            config: Arc::clone(config),
-        }
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.active {
-            self.describe(packet);
-            self.talk.say();
-        }
-        Verdict::ON
-    }
-
-    fn take(&mut self, old: ArpPrint) {
-        if Arc::ptr_eq(&self.config, &old.config) {
-            self.talk.take(old.talk);
-        }
-    }
-
-    const HANDLERS: &'static [Handler<ArpPrint>] = &[
-        Handler::text("active", "whether it writes", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
-        }),
-    ];
 }
 
 #[cfg(test)]

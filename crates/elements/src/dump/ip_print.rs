@@ -25,8 +25,7 @@
 //! - `ACTIVE`: if false, says nothing. Default true.
 
 use super::contents::{Contents, max_length};
-use super::summary::{Stamp, record};
-use super::talk::{Talk, Target};
+use super::printer::Style;
 use crate::icmp::names as icmp;
 use crate::prelude::*;
 use std::io::Write as _;
@@ -36,8 +35,7 @@ use wire::proto;
 use wire::tcp::Tcp;
 use wire::udp::Udp;
 
-pub(super) struct Config {
-    label: String,
+pub(super) struct IpPrint {
     contents: Contents,
     payload: Contents,
     length_max: usize,
@@ -45,18 +43,9 @@ pub(super) struct Config {
     ttl: bool,
     tos: bool,
     length: bool,
-    timestamp: bool,
     aggregate: bool,
     paint: bool,
     network_order: bool,
-    active: bool,
-    target: Target,
-}
-
-pub(super) struct IpPrint {
-    config: Arc<Config>,
-    active: bool,
-    talk: Talk,
 }
 
 const FIN: u8 = 1;
@@ -68,14 +57,10 @@ const LETTERS: [(u8, u8); 4] = [(SYN, b'S'), (FIN, b'F'), (4, b'R'), (8, b'P')];
 
 type Line = Vec<u8>;
 
-impl Config {
+impl IpPrint {
     fn push_annotations(&self, packet: &Packet, out: &mut Line) {
-        // Writing to a vector cannot fail, here and below.
-        if self.timestamp {
-            record::push_time(packet.cold().timestamp as i64, Stamp::Micro, out);
-            out.extend(b": ");
-        }
         let paint = packet.anno().paint;
+        // Writing to a vector cannot fail, here and below.
         let _ = match (self.aggregate, self.paint) {
             (true, true) => write!(out, "#{}.{paint}: ", packet.cold().aggregate()),
             (true, false) => write!(out, "#{}: ", packet.cold().aggregate()),
@@ -253,29 +238,13 @@ fn push_protocol(protocol: u8, out: &mut Line) {
     };
 }
 
-impl IpPrint {
-    fn describe(&mut self, packet: &Packet) {
-        let config = &self.config;
-        self.talk.start(&config.label);
-        let out = &mut self.talk.line;
-        config.push_annotations(packet, out);
-        let payload = config.push_packet(packet, out);
-        let cut = |bytes: &'_ [u8]| bytes.len().min(config.length_max);
-        let whole = packet.data();
-        config.contents.push_lines(&whole[..cut(whole)], out);
-        config.payload.push_lines(&payload[..cut(payload)], out);
-    }
-}
-
-impl Element for IpPrint {
+impl Style for IpPrint {
     const CLASS: &'static str = "IPPrint";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const TIMESTAMP: bool = true;
+    const TO_FILE: bool = true;
 
-    type Config = Config;
-
-    fn configure(args: &mut Args) -> Config {
-        let label = args.optional("LABEL", String::new(), "what the line starts with");
+    fn configure(args: &mut Args) -> IpPrint {
         let contents = args.key("CONTENTS", Contents::None, "whether bytes follow");
         let payload = args.key("PAYLOAD", Contents::None, "whether the payload follows");
         if contents != Contents::None && payload != Contents::None {
@@ -284,8 +253,7 @@ impl Element for IpPrint {
                 "leave one out",
             );
         }
-        Config {
-            label,
+        IpPrint {
             contents,
             payload,
             length_max: max_length(args, 1500),
@@ -293,50 +261,20 @@ impl Element for IpPrint {
             ttl: args.key("TTL", false, "whether the time to live is shown"),
             tos: args.key("TOS", false, "whether the type of service is shown"),
             length: args.key("LENGTH", false, "whether the length is shown"),
-            timestamp: args.key("TIMESTAMP", true, "whether the timestamp is shown"),
             aggregate: args.key("AGGREGATE", false, "whether the aggregate is shown"),
             paint: args.key("PAINT", false, "whether the paint is shown"),
             network_order: args.key("SWAP", true, "whether ICMP's numbers are in network order"),
-            active: args.key("ACTIVE", true, "if false, says nothing"),
-            target: Target::configure(args),
         }
     }
 
-    fn initialize(config: &Config) -> Result<(), String> {
-        config.target.initialize()
+    fn describe(&self, packet: &Packet, out: &mut Line) {
+        self.push_annotations(packet, out);
+        let payload = self.push_packet(packet, out);
+        let cut = |bytes: &'_ [u8]| bytes.len().min(self.length_max);
+        let whole = packet.data();
+        self.contents.push_lines(&whole[..cut(whole)], out);
+        self.payload.push_lines(&payload[..cut(payload)], out);
     }
-
-    fn new(config: &Arc<Config>, _: &Init) -> IpPrint {
-        IpPrint {
-            active: config.active,
-            talk: config.target.talk(),
-            config: Arc::clone(config),
-        }
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.active {
-            self.describe(packet);
-            self.talk.say();
-        }
-        Verdict::ON
-    }
-
-    fn take(&mut self, old: IpPrint) {
-        if Arc::ptr_eq(&self.config, &old.config) {
-            self.talk.take(old.talk);
-        }
-    }
-
-    const HANDLERS: &'static [Handler<IpPrint>] = &[
-        Handler::text("active", "whether it writes", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
-        }),
-    ];
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod ip_print;
 mod link;
 mod pace;
 mod print;
+mod printer;
 /// The text format of packets.
 mod summary;
 mod talk;
@@ -18,14 +19,15 @@ mod to_ip_summary_dump;
 pub(crate) mod when;
 
 use engine::element::Class;
+use printer::Printer;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
-    Class::of::<arp_print::ArpPrint>(),
+    Class::of::<Printer<arp_print::ArpPrint>>(),
     Class::of::<from_dump::FromDump>(),
     Class::of::<from_ip_summary_dump::FromIpSummaryDump>(),
-    Class::of::<ip_print::IpPrint>(),
-    Class::of::<print::Print>(),
+    Class::of::<Printer<ip_print::IpPrint>>(),
+    Class::of::<Printer<print::Print>>(),
     Class::of::<to_dump::ToDump>(),
     Class::of::<to_ip_summary_dump::ToIpSummaryDump>(),
 ];

@@ -21,20 +21,15 @@
 //! - `ACTIVE`: if false, packets pass without a word. Default true.
 
 use super::contents::Contents;
-use super::summary::{Stamp, record};
+use super::printer::Style;
 use crate::prelude::*;
 use std::io::Write as _;
 
-#[derive(Clone)]
 pub(super) struct Print {
-    label: String,
     length_max: usize,
     contents: Contents,
-    timestamp: bool,
     annotations: bool,
     headroom: bool,
-    active: bool,
-    line: Vec<u8>,
 }
 
 /// Click's user annotations; those that lie elsewhere in a packet are put in their places.
@@ -46,20 +41,24 @@ fn annotations(packet: &Packet) -> [u8; 48] {
     bytes
 }
 
-impl Print {
-    /// Formats the line about a packet.
-    fn describe(&mut self, packet: &Packet) {
-        let out = &mut self.line;
-        out.clear();
-        if !self.label.is_empty() {
-            out.extend(self.label.as_bytes());
-            out.extend(b": ");
+impl Style for Print {
+    const CLASS: &'static str = "Print";
+    const MANUAL: &'static str = manual!();
+    const TIMESTAMP: bool = false;
+    const TO_FILE: bool = false;
+
+    fn configure(args: &mut Args) -> Print {
+        let length: i64 = args.optional("MAXLENGTH", 24, "bytes shown; negative = all");
+        Print {
+            length_max: usize::try_from(length).unwrap_or(usize::MAX),
+            contents: args.key("CONTENTS", Contents::Hex, "how bytes are shown"),
+            annotations: args.key("PRINTANNO", false, "whether annotations are shown"),
+            headroom: args.key("HEADROOM", false, "whether free bytes are shown"),
         }
-        if self.timestamp {
-            record::push_time(packet.cold().timestamp as i64, Stamp::Micro, out);
-            out.extend(b": ");
-        }
-        // Writing to a vector cannot fail, here and below.
+    }
+
+    fn describe(&self, packet: &Packet, out: &mut Vec<u8>) {
+        // Writing to a vector cannot fail.
         if self.headroom {
             let (head, tail) = (packet.headroom(), packet.tailroom());
             let _ = write!(out, "(h{head} t{tail}) ");
@@ -75,106 +74,54 @@ impl Print {
             self.contents
                 .push(shown, self.contents == Contents::Ascii, out);
         }
-        out.push(b'\n');
     }
-}
-
-impl Element for Print {
-    const CLASS: &'static str = "Print";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-
-    type Config = Print;
-
-    fn configure(args: &mut Args) -> Print {
-        let label = args.optional("LABEL", String::new(), "what the line starts with");
-        let length: i64 = args.optional("MAXLENGTH", 24, "bytes shown; negative = all");
-        Print {
-            label,
-            length_max: usize::try_from(length).unwrap_or(usize::MAX),
-            contents: args.key("CONTENTS", Contents::Hex, "how bytes are shown"),
-            timestamp: args.key("TIMESTAMP", false, "whether the timestamp is shown"),
-            annotations: args.key("PRINTANNO", false, "whether annotations are shown"),
-            headroom: args.key("HEADROOM", false, "whether free bytes are shown"),
-            active: args.key("ACTIVE", true, "if false, says nothing"),
-            line: Vec::new(),
-        }
-    }
-
-    fn new(config: &Arc<Print>, _: &Init) -> Print {
-        Print::clone(config)
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.active {
-            self.describe(packet);
-            // Nobody may be listening any more; the packet passes all the same.
-            let _ = std::io::stderr().write_all(&self.line);
-        }
-        Verdict::ON
-    }
-
-    const HANDLERS: &'static [Handler<Print>] = &[
-        Handler::text("active", "whether it writes", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
-        }),
-    ];
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn print(label: &str, length_max: usize, contents: Contents) -> Print {
+    fn print(length_max: usize, contents: Contents) -> Print {
         Print {
-            label: label.to_owned(),
             length_max,
             contents,
-            timestamp: false,
             annotations: false,
             headroom: false,
-            active: true,
-            line: b"old".to_vec(),
         }
     }
 
-    fn line(mut print: Print, bytes: &[u8]) -> String {
+    fn line(print: &Print, bytes: &[u8]) -> String {
         let mut packet = Packet::from_bytes(bytes).expect("it fits");
-        packet.cold_mut().timestamp = 1_500_000_000;
         packet.anno_mut().paint = 7;
-        print.describe(&packet);
-        String::from_utf8(print.line).expect("the line is ASCII")
+        let mut line = Vec::new();
+        print.describe(&packet, &mut line);
+        String::from_utf8(line).expect("the line is ASCII")
     }
 
     #[test]
     fn the_line_is_as_click_writes_it() {
         let bytes = b"\x02abcdef";
         assert_eq!(
-            line(print("ok", 6, Contents::Hex), bytes),
-            "ok:    7 | 02616263 6465\n"
+            line(&print(6, Contents::Hex), bytes),
+            "   7 | 02616263 6465"
         );
         assert_eq!(
-            line(print("", 99, Contents::Ascii), b".a. is a .at,"),
-            "  13 |  .a. is a  .at,\n"
+            line(&print(99, Contents::Ascii), b".a. is a .at,"),
+            "  13 |  .a. is a  .at,"
         );
-        assert_eq!(line(print("", 99, Contents::None), bytes), "   7\n");
-        assert_eq!(line(print("", 99, Contents::Hex), b""), "   0\n");
+        assert_eq!(line(&print(99, Contents::None), bytes), "   7");
+        assert_eq!(line(&print(99, Contents::Hex), b""), "   0");
     }
 
     #[test]
     fn more_is_shown_on_demand() {
         let all = Print {
-            timestamp: true,
             annotations: true,
             headroom: true,
-            ..print("x", 0, Contents::Hex)
+            ..print(0, Contents::Hex)
         };
-        let line = line(all, b"ab");
-        assert!(line.starts_with("x: 1.500000: (h128 t"), "{line}");
+        let line = line(&all, b"ab");
+        assert!(line.starts_with("(h128 t"), "{line}");
         assert!(line.contains(")    2 | 00000000 "), "{line}");
         assert!(line.contains(" 07000000 "), "{line}");
     }

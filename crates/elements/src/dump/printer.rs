@@ -1,0 +1,98 @@
+//! What the classes that write lines about packets have in common: one element over a family of classes.
+
+use super::summary::{Stamp, record};
+use super::talk::{Talk, Target};
+use crate::prelude::*;
+
+/// A class of the family, and what its configuration says about its lines.
+pub(super) trait Style: Sized + Send + Sync + 'static {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    /// Whether timestamps are shown where nothing is said of them.
+    const TIMESTAMP: bool;
+    /// Whether it takes `OUTFILE`.
+    const TO_FILE: bool;
+
+    /// Reads the arguments behind the label, and the keywords that only this class has.
+    fn configure(args: &mut Args) -> Self;
+
+    /// Writes about a packet, behind label and timestamp.
+    fn describe(&self, packet: &Packet, line: &mut Vec<u8>);
+}
+
+pub(super) struct Config<S> {
+    label: String,
+    timestamp: bool,
+    active: bool,
+    target: Target,
+    style: S,
+}
+
+/// An element that writes a line about each packet.
+pub(super) struct Printer<S> {
+    config: Arc<Config<S>>,
+    active: bool,
+    talk: Talk,
+}
+
+impl<S: Style> Element for Printer<S> {
+    const CLASS: &'static str = S::CLASS;
+    const MANUAL: &'static str = S::MANUAL;
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = Config<S>;
+
+    fn configure(args: &mut Args) -> Config<S> {
+        Config {
+            label: args.optional("LABEL", String::new(), "what the line starts with"),
+            style: S::configure(args),
+            timestamp: args.key("TIMESTAMP", S::TIMESTAMP, "whether the timestamp is shown"),
+            active: args.key("ACTIVE", true, "if false, says nothing"),
+            target: match S::TO_FILE {
+                true => Target::configure(args),
+                false => Target::default(),
+            },
+        }
+    }
+
+    fn initialize(config: &Config<S>) -> Result<(), String> {
+        config.target.initialize()
+    }
+
+    fn new(config: &Arc<Config<S>>, _: &Init) -> Printer<S> {
+        Printer {
+            active: config.active,
+            talk: config.target.talk(),
+            config: Arc::clone(config),
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if self.active {
+            self.talk.start(&self.config.label);
+            if self.config.timestamp {
+                let timestamp = packet.cold().timestamp as i64;
+                record::push_time(timestamp, Stamp::Micro, &mut self.talk.line);
+                self.talk.line.extend(b": ");
+            }
+            self.config.style.describe(packet, &mut self.talk.line);
+            self.talk.say();
+        }
+        Verdict::ON
+    }
+
+    fn take(&mut self, old: Printer<S>) {
+        if Arc::ptr_eq(&self.config, &old.config) {
+            self.talk.take(old.talk);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<Printer<S>>] = &[
+        Handler::text("active", "whether it writes", |e, _| {
+            Ok(e.active.to_string())
+        }),
+        Handler::set("active", "see ACTIVE", |e, value, _| {
+            assign(&mut e.active, value)
+        }),
+    ];
+}
