@@ -9,74 +9,35 @@
 //!
 //! Keyword arguments:
 //!
-//! - `VERBOSE`, `DETAILS`: taken for the sake of Click's files. Every fault is counted by name anyway.
+//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//!   driver then reports the first.
+//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
 
-use crate::ip4;
-use crate::prelude::*;
-use wire::{Icmp, icmp, proto};
+use crate::ip4::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
+use crate::ip4::faults::Wording;
+use engine::manual;
+use wire::{Icmp, Ipv4, icmp, proto};
 
-const NOT_ICMP: u8 = 0;
-const TOO_SHORT: u8 = 1;
-const BAD_CHECKSUM: u8 = 2;
+pub(crate) struct CheckICMPHeader;
 
-pub(super) struct CheckICMPHeader {
-    drops: [u64; 3],
-}
-
-impl Element for CheckICMPHeader {
+impl Upper for CheckICMPHeader {
     const CLASS: &'static str = "CheckICMPHeader";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const PROTOCOL: u8 = proto::ICMP;
     const DROPS: &'static [&'static str] = &["not_icmp", "too_short", "bad_checksum"];
-
-    type Config = ();
-
-    fn configure(args: &mut Args) {
-        args.key("VERBOSE", false, "taken, and without effect");
-        args.key("DETAILS", false, "taken, and without effect");
-    }
-
-    fn new(_: &Arc<()>, _: &Init) -> CheckICMPHeader {
-        CheckICMPHeader { drops: [0; 3] }
-    }
+    const WORDING: &'static Wording<3> = &Wording {
+        header: "ICMP",
+        faults: ["not ICMP", "bad packet length", "bad ICMP checksum"],
+        lines: &["not ICMP", "bad packet length", "bad ICMP checksum"],
+    };
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match fault(packet) {
-            None => Verdict::ON,
-            Some(fault) => {
-                self.drops[usize::from(fault)] += 1;
-                Verdict::reject(fault, 1)
-            }
+    fn fault(_: &Ipv4<&[u8]>, payload: &[u8], _: usize) -> Option<u8> {
+        if payload.len() < icmp::LEN {
+            Some(BAD_LENGTH)
+        } else {
+            (!Icmp::new_unchecked(payload).verify_checksum()).then_some(BAD_CHECKSUM)
         }
-    }
-
-    fn take(&mut self, old: CheckICMPHeader) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<CheckICMPHeader>] = &[
-        Handler::sum("drops", "bad packets", |e| e.drops.iter().sum()),
-        Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            let lines = e.drops.iter().zip(Self::DROPS);
-            Ok(lines.map(|(n, name)| format!("{n}\t{name}\n")).collect())
-        }),
-    ];
-}
-
-fn fault(packet: &Packet) -> Option<u8> {
-    let header_len = match ip4::header(packet) {
-        Some(ip) if ip.protocol() == proto::ICMP => ip.header_len(),
-        _ => return Some(NOT_ICMP),
-    };
-    let message = ip4::datagram(packet).get(header_len..).unwrap_or(&[]);
-    if message.len() < icmp::LEN {
-        Some(TOO_SHORT)
-    } else if !Icmp::new_unchecked(message).verify_checksum() {
-        Some(BAD_CHECKSUM)
-    } else {
-        None
     }
 }
 

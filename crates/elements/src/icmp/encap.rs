@@ -1,8 +1,11 @@
 //! What encapsulators of ICMP messages share.
 
-use crate::ip4::encap::{Header, Idents};
+use crate::ip4::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
-use wire::{Icmp, icmp};
+use std::marker::PhantomData;
+use wire::{Icmp, icmp, proto};
+
+const NO_ROOM: u8 = 0;
 
 /// Types whose header has an identifier and a sequence number (RFC 792, RFC 950).
 const NUMBERED: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
@@ -17,15 +20,10 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Puts IPv4 and ICMP headers before a packet; false if there is no room.
+    /// Puts IPv4 and ICMP headers before a packet, with this number as identification and as sequence
+    /// number; false if there is no room.
     #[must_use]
-    pub(super) fn put(&self, packet: &mut Packet, idents: &mut Idents) -> bool {
-        self.put_as(packet, idents.next())
-    }
-
-    /// As [`put`](Self::put), with this number as identification and as sequence number.
-    #[must_use]
-    pub(super) fn put_as(&self, packet: &mut Packet, number: u16) -> bool {
+    pub(super) fn put(&self, packet: &mut Packet, number: u16) -> bool {
         let Some(mut ip) = self.header.put(packet, icmp::LEN, number) else {
             return false;
         };
@@ -39,5 +37,74 @@ impl Message {
         }
         message.fill_checksum();
         true
+    }
+}
+
+/// A class that puts ICMP headers before packets.
+pub(super) trait Family: Sized + 'static {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+
+    /// The type and code of its messages; a mistake is recorded.
+    fn kind_and_code(args: &mut Args) -> (u8, u8);
+}
+
+/// An element that puts ICMP headers before packets.
+pub(super) struct Encap<F> {
+    message: Message,
+    idents: Idents,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Element for Encap<F> {
+    const CLASS: &'static str = F::CLASS;
+    const MANUAL: &'static str = F::MANUAL;
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
+    const DROPS: &'static [&'static str] = &["no_room"];
+
+    type Config = Message;
+
+    fn configure(args: &mut Args) -> Message {
+        let src = args.required("SRC", "the source address");
+        let dst = args.required("DST", "the destination address");
+        let (kind, code) = F::kind_and_code(args);
+        Message {
+            header: Header::new(src, dst, proto::ICMP),
+            kind,
+            code,
+            identifier: args.key("IDENTIFIER", 0, "the identifier, where the type has one"),
+        }
+    }
+
+    fn new(message: &Arc<Message>, init: &Init) -> Encap<F> {
+        Encap {
+            message: **message,
+            idents: Idents::new(1, init),
+            family: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if self.message.put(packet, self.idents.next()) {
+            Verdict::ON
+        } else {
+            Verdict::drop(NO_ROOM)
+        }
+    }
+
+    const HANDLERS: &'static [Handler<Encap<F>>] =
+        &[read_src(), write_src(), read_dst(), write_dst()];
+}
+
+impl<F: Family> Headed for Encap<F> {
+    fn header(&self) -> &Header {
+        &self.message.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.message.header
     }
 }

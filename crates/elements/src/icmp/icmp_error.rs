@@ -127,9 +127,7 @@ impl Element for ICMPError {
         );
         let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
-        let kind: String = args.required("TYPE", "type of message, by name or number");
-        let code: Option<String> = args.maybe("CODE", "code of message, by name or number");
-        let (kind, code) = names::parse(args, &kind, code.as_deref());
+        let (kind, code) = names::kind_and_code(args, false);
         if mtu < 2 * ipv4::MAX_LEN + icmp::LEN {
             args.error_in_whole(
                 format!("MTU {mtu} is too small"),

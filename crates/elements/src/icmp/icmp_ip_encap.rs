@@ -18,96 +18,19 @@
 //!
 //! - `IDENTIFIER`: the identifier, where the type has one. Default 0.
 
-use super::encap::Message;
+use super::encap::Family;
 use super::names;
-use crate::ip4::encap::{Header, Idents, To};
 use crate::prelude::*;
-use engine::units::FromArg;
-use wire::proto;
 
-const NO_ROOM: u8 = 0;
+pub(super) struct ICMPIPEncap;
 
-pub(super) struct ICMPIPEncap {
-    message: Message,
-    idents: Idents,
-}
-
-/// Type and code by number or name; a mistake is recorded.
-fn kind_and_code(args: &mut Args) -> (u8, u8) {
-    let kind: String = args.required("TYPE", "the message's type, a number or a name");
-    let code: Option<String> = args.maybe("CODE", "its code, a number or a name");
-    let number = names::type_number(&kind).or_else(|| kind.parse().ok());
-    if number.is_none() && !kind.is_empty() {
-        args.error_in_whole(
-            format!("TYPE must be a number or a name, not `{kind}`"),
-            "write 8, or echo",
-        );
-    }
-    let number = number.unwrap_or(0);
-    let code_number = match &code {
-        Some(code) => names::code_number(number, code).or_else(|| code.parse().ok()),
-        None => Some(0),
-    };
-    if code_number.is_none() {
-        let code = code.unwrap_or_default();
-        args.error_in_whole(
-            format!("CODE must be a number or a name, not `{code}`"),
-            "write 0",
-        );
-    }
-    (number, code_number.unwrap_or(0))
-}
-
-impl Element for ICMPIPEncap {
+impl Family for ICMPIPEncap {
     const CLASS: &'static str = "ICMPIPEncap";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &["no_room"];
 
-    type Config = Message;
-
-    fn configure(args: &mut Args) -> Message {
-        let src = args.required("SRC", "the source address");
-        let dst = args.required("DST", "the destination address");
-        let (kind, code) = kind_and_code(args);
-        Message {
-            header: Header::new(src, dst, proto::ICMP),
-            kind,
-            code,
-            identifier: args.key("IDENTIFIER", 0, "the identifier"),
-        }
+    fn kind_and_code(args: &mut Args) -> (u8, u8) {
+        names::kind_and_code(args, true)
     }
-
-    fn new(message: &Arc<Message>, init: &Init) -> ICMPIPEncap {
-        ICMPIPEncap {
-            message: **message,
-            idents: Idents::new(1, init),
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.message.put(packet, &mut self.idents) {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_ROOM)
-        }
-    }
-
-    const HANDLERS: &'static [Handler<ICMPIPEncap>] = &[
-        Handler::text("src", "see SRC", |e, _| {
-            Ok(e.message.header.src.to_string())
-        }),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.message.header.src, value)
-        }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.message.header.dst.show())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign::<To>(&mut e.message.header.dst, value)
-        }),
-    ];
 }
 
 #[cfg(test)]

@@ -16,68 +16,19 @@
 //!
 //! - `IDENTIFIER`: the identifier of the requests. Default 0.
 
-use super::encap::Message;
-use crate::ip4::encap::{Header, Idents, To};
+use super::encap::Family;
 use crate::prelude::*;
-use engine::units::FromArg;
-use wire::{icmp, proto};
+use wire::icmp;
 
-const NO_ROOM: u8 = 0;
+pub(super) struct ICMPPingEncap;
 
-pub(super) struct ICMPPingEncap {
-    message: Message,
-    idents: Idents,
-}
-
-impl Element for ICMPPingEncap {
+impl Family for ICMPPingEncap {
     const CLASS: &'static str = "ICMPPingEncap";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &["no_room"];
 
-    type Config = Message;
-
-    fn configure(args: &mut Args) -> Message {
-        let src = args.required("SRC", "the source address");
-        let dst = args.required("DST", "the destination address");
-        Message {
-            header: Header::new(src, dst, proto::ICMP),
-            kind: icmp::ECHO,
-            code: 0,
-            identifier: args.key("IDENTIFIER", 0, "the identifier of the requests"),
-        }
+    fn kind_and_code(_: &mut Args) -> (u8, u8) {
+        (icmp::ECHO, 0)
     }
-
-    fn new(message: &Arc<Message>, init: &Init) -> ICMPPingEncap {
-        ICMPPingEncap {
-            message: **message,
-            idents: Idents::new(1, init),
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.message.put(packet, &mut self.idents) {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_ROOM)
-        }
-    }
-
-    const HANDLERS: &'static [Handler<ICMPPingEncap>] = &[
-        Handler::text("src", "see SRC", |e, _| {
-            Ok(e.message.header.src.to_string())
-        }),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.message.header.src, value)
-        }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.message.header.dst.show())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign::<To>(&mut e.message.header.dst, value)
-        }),
-    ];
 }
 
 #[cfg(test)]

@@ -27,11 +27,11 @@
 //! - `VERBOSE`: whether replies are reported. Default true.
 
 use super::encap::Message;
-use crate::ip4::encap::{Header, To};
+use crate::ip4::encap::{Headed, Header, To, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
 use crate::show;
 use crate::source::left;
-use engine::units::{self, Bytes, FromArg};
+use engine::units::{self, Bytes};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::{Icmp, Ipv4, icmp, proto};
@@ -104,7 +104,7 @@ impl ICMPPingSource {
         let mut packet = Packet::from_bytes(data)?;
         // Replies are found by this number, which the count makes, wherever this runs.
         let number = self.count as u16;
-        if !self.message.put_as(&mut packet, number) {
+        if !self.message.put(&mut packet, number) {
             return None;
         }
         packet.cold_mut().timestamp = cx.timestamp();
@@ -315,16 +315,10 @@ impl Element for ICMPPingSource {
             e.schedule(cx);
             Ok(())
         }),
-        Handler::text("src", "see SRC", |e, _| {
-            Ok(e.message.header.src.to_string())
-        }),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.message.header.src, value)
-        }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.message.header.dst.show())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign::<To>(&mut e.message.header.dst, value)
-        }),
+        read_src(),
+        write_src(),
+        read_dst(),
+        write_dst(),
         Handler::text(
             "summary",
             "requests, replies, losses, round trips",
@@ -340,6 +334,16 @@ impl Element for ICMPPingSource {
             Ok(seconds(e.trips.most))
         }),
     ];
+}
+
+impl Headed for ICMPPingSource {
+    fn header(&self) -> &Header {
+        &self.message.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.message.header
+    }
 }
 
 #[cfg(test)]

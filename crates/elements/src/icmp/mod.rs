@@ -7,14 +7,16 @@ mod icmp_ping_responder;
 mod icmp_ping_source;
 pub(crate) mod names;
 
+use crate::ip4::check_upper::Checker;
+use encap::Encap;
 use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
-    Class::of::<check_icmp_header::CheckICMPHeader>(),
+    Class::of::<Checker<check_icmp_header::CheckICMPHeader>>(),
     Class::of::<icmp_error::ICMPError>(),
-    Class::of::<icmp_ip_encap::ICMPIPEncap>(),
-    Class::of::<icmp_ping_encap::ICMPPingEncap>(),
+    Class::of::<Encap<icmp_ip_encap::ICMPIPEncap>>(),
+    Class::of::<Encap<icmp_ping_encap::ICMPPingEncap>>(),
     Class::of::<icmp_ping_responder::ICMPPingResponder>(),
     Class::of::<icmp_ping_source::ICMPPingSource>(),
 ];

@@ -83,40 +83,38 @@ const CODES: &[(u8, &str, u8)] = &[
     (PARAMETER_PROBLEM, "length", 2),
 ];
 
-/// Type and code of an error message; mistakes are recorded.
-pub(super) fn parse(args: &mut Args, kind: &str, code: Option<&str>) -> (u8, u8) {
-    let named = TYPES.iter().find(|t| t.0 == kind);
-    let kind = match named.map(|t| t.1).or_else(|| kind.parse().ok()) {
-        Some(kind) => kind,
-        None => {
-            let names: Vec<&str> = TYPES.iter().map(|t| t.0).collect();
-            if !kind.is_empty() {
-                args.error_in_whole(
-                    format!("TYPE must be a number or a name, not `{kind}`"),
-                    format!("names are {}", names.join(", ")),
-                );
-            }
-            return (UNREACHABLE, 0);
+/// Reads the arguments `TYPE` and `CODE`; mistakes are recorded. Types go by number, or by name: one of
+/// an error, or also of a query.
+pub(super) fn kind_and_code(args: &mut Args, queries: bool) -> (u8, u8) {
+    let kind: String = args.required("TYPE", "the message's type, a number or a name");
+    let code: Option<String> = args.maybe("CODE", "its code, a number or a name. Default 0");
+    let known = || types().take(if queries { usize::MAX } else { TYPES.len() });
+    let named = known().find(|t| t.0 == kind).map(|t| t.1);
+    let Some(number) = named.or_else(|| kind.parse().ok()) else {
+        if !kind.is_empty() {
+            let names: Vec<&str> = known().map(|t| t.0).collect();
+            args.error_in_whole(
+                format!("TYPE must be a number or a name, not `{kind}`"),
+                format!("names are {}", names.join(", ")),
+            );
         }
+        return (UNREACHABLE, 0);
     };
     let Some(code) = code else {
-        return (kind, 0);
+        return (number, 0);
     };
-    let own = || CODES.iter().filter(|c| c.0 == kind);
-    let named = own().find(|c| c.1 == code).map(|c| c.2);
-    match named.or_else(|| code.parse().ok()) {
-        Some(code) => (kind, code),
-        None => {
-            let names: Vec<&str> = own().map(|c| c.1).collect();
-            let help = match names.as_slice() {
-                [] => "this type's codes have no names".to_owned(),
-                names => format!("names for this type are {}", names.join(", ")),
-            };
-            args.error_in_whole(
-                format!("CODE must be a number or a name, not `{code}`"),
-                help,
-            );
-            (kind, 0)
-        }
+    let code_known = code_number(number, &code).or_else(|| code.parse().ok());
+    if code_known.is_none() {
+        let own = CODES.iter().filter(|c| c.0 == number);
+        let names: Vec<&str> = own.map(|c| c.1).collect();
+        let help = match names.as_slice() {
+            [] => "this type's codes have no names".to_owned(),
+            names => format!("names for this type are {}", names.join(", ")),
+        };
+        args.error_in_whole(
+            format!("CODE must be a number or a name, not `{code}`"),
+            help,
+        );
     }
+    (number, code_known.unwrap_or(0))
 }

@@ -30,8 +30,11 @@
 //! - `BADSRC`: further bad sources.
 //! - `GOODDST`: destinations for which the list of bad sources does not count.
 //! - `CHECKSUM`: whether to verify checksums. Default true.
-//! - `VERBOSE`, `DETAILS`: taken for the sake of Click's files. Every fault is counted by name anyway.
+//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//!   driver then reports the first.
+//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
 
+use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
 use crate::prelude::*;
 use engine::args::Names;
@@ -54,12 +57,36 @@ pub(super) struct Config {
     addresses: bool,
     bad_sources: Vec<Ipv4Addr>,
     good_destinations: Vec<Ipv4Addr>,
+    verbose: bool,
 }
 
 pub(super) struct CheckIPHeader {
     config: Arc<Config>,
-    drops: [u64; 8],
+    pub(super) faults: Faults<8>,
 }
+
+/// The first six are `BadHeader`'s, in its order, as in [`CheckIPHeader::DROPS`].
+const WORDING: &Wording<8> = &Wording {
+    header: "IP",
+    faults: [
+        "tiny packet",
+        "bad IP version",
+        "bad IP header length",
+        "bad IP checksum",
+        "bad IP length",
+        "bad IP length",
+        "bad source address",
+        "bad destination address",
+    ],
+    lines: &[
+        "tiny packet",
+        "bad IP version",
+        "bad IP header length",
+        "bad IP length",
+        "bad IP checksum",
+        "bad source address",
+    ],
+};
 
 /// The first argument: where the header begins, or, in Click's old way, a list of bad sources.
 enum First {
@@ -115,8 +142,7 @@ impl Config {
             "destinations for which the list of bad sources does not count",
         );
         let checksum = args.key("CHECKSUM", checksum, "whether to verify checksums");
-        args.key("VERBOSE", false, "taken, and without effect");
-        args.key("DETAILS", false, "taken, and without effect");
+        let verbose = faults::verbose(args);
         let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
         let mut bad_sources = bad.unwrap_or_default().0;
         let mut good_destinations = good.unwrap_or_default().0;
@@ -131,6 +157,7 @@ impl Config {
             addresses,
             bad_sources,
             good_destinations,
+            verbose,
         }
     }
 
@@ -178,10 +205,10 @@ impl Element for CheckIPHeader {
         Config::behind_offset(args, true)
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> CheckIPHeader {
+    fn new(config: &Arc<Config>, init: &Init) -> CheckIPHeader {
         CheckIPHeader {
             config: Arc::clone(config),
-            drops: [0; 8],
+            faults: Faults::new(config.verbose, WORDING, init),
         }
     }
 
@@ -196,21 +223,21 @@ impl Element for CheckIPHeader {
         let (total_len, short) = match checked {
             Ok(checked) => (checked.total_len, false),
             Err(BadHeader::Truncated) if cx.connected(2) => (bytes.len(), true),
-            Err(fault) => return self.reject(fault.index() as u8),
+            Err(fault) => return self.faults.reject(fault.index() as u8),
         };
         let ip = Ipv4::new_unchecked(bytes);
         let (src, dst) = (ip.src(), ip.dst());
         if config.addresses
             && let Some(fault) = config.judge(src, dst)
         {
-            return self.reject(fault);
+            return self.faults.reject(fault);
         }
         let offset = config.offset;
         packet.truncate(offset + total_len);
         packet.set_network_offset(offset);
         packet.anno_mut().set_dst4(dst.octets());
         if short {
-            self.drops[BadHeader::Truncated.index()] += 1;
+            self.faults.note(BadHeader::Truncated.index() as u8);
             packet.cold_mut().user[PARAMETER] = TOTAL_LENGTH;
             return Verdict::out(2);
         }
@@ -218,34 +245,15 @@ impl Element for CheckIPHeader {
     }
 
     fn take(&mut self, old: CheckIPHeader) {
-        self.drops = old.drops;
+        self.faults.take(old.faults);
     }
 
     const HANDLERS: &'static [Handler<CheckIPHeader>] = &[
-        Handler::sum("drops", "bad packets", CheckIPHeader::drops),
+        Handler::sum("drops", "bad packets", |e| e.faults.total()),
         Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            Ok(e.details())
+            Ok(e.faults.details())
         }),
     ];
-}
-
-impl CheckIPHeader {
-    /// Bad packets.
-    pub(super) fn drops(&self) -> u64 {
-        self.drops.iter().sum()
-    }
-
-    /// A line per fault: how often, and its name.
-    pub(super) fn details(&self) -> String {
-        let lines = self.drops.iter().zip(Self::DROPS);
-        lines.map(|(n, name)| format!("{n}\t{name}\n")).collect()
-    }
-
-    #[cold]
-    pub(super) fn reject(&mut self, fault: u8) -> Verdict {
-        self.drops[usize::from(fault)] += 1;
-        Verdict::reject(fault, 1)
-    }
 }
 
 #[cfg(test)]

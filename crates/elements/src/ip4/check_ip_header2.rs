@@ -40,9 +40,9 @@ impl Element for CheckIPHeader2 {
     }
 
     const HANDLERS: &'static [Handler<CheckIPHeader2>] = &[
-        Handler::sum("drops", "bad packets", |e| e.0.drops()),
+        Handler::sum("drops", "bad packets", |e| e.0.faults.total()),
         Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            Ok(e.0.details())
+            Ok(e.0.faults.details())
         }),
     ];
 }

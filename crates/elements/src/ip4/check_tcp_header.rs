@@ -9,74 +9,36 @@
 //!
 //! Keyword arguments:
 //!
-//! - `VERBOSE`, `DETAILS`: taken for the sake of Click's files. Every fault is counted by name anyway.
+//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//!   driver then reports the first.
+//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
 
-use crate::ip4;
-use crate::prelude::*;
-use wire::{Tcp, proto};
+use super::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
+use super::faults::Wording;
+use engine::manual;
+use wire::{Ipv4, Tcp, proto};
 
-const NOT_TCP: u8 = 0;
-const BAD_LENGTH: u8 = 1;
-const BAD_CHECKSUM: u8 = 2;
+pub(crate) struct CheckTCPHeader;
 
-pub(super) struct CheckTCPHeader {
-    drops: [u64; 3],
-}
-
-impl Element for CheckTCPHeader {
+impl Upper for CheckTCPHeader {
     const CLASS: &'static str = "CheckTCPHeader";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const PROTOCOL: u8 = proto::TCP;
     const DROPS: &'static [&'static str] = &["not_tcp", "bad_length", "bad_checksum"];
-
-    type Config = ();
-
-    fn configure(args: &mut Args) {
-        args.key("VERBOSE", false, "taken, and without effect");
-        args.key("DETAILS", false, "taken, and without effect");
-    }
-
-    fn new(_: &Arc<()>, _: &Init) -> CheckTCPHeader {
-        CheckTCPHeader { drops: [0; 3] }
-    }
+    const WORDING: &'static Wording<3> = &Wording {
+        header: "TCP",
+        faults: ["not TCP", "bad packet length", "bad TCP checksum"],
+        lines: &["not TCP", "bad packet length", "bad TCP checksum"],
+    };
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match fault(packet) {
-            None => Verdict::ON,
-            Some(fault) => {
-                self.drops[usize::from(fault)] += 1;
-                Verdict::reject(fault, 1)
+    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], length: usize) -> Option<u8> {
+        match Tcp::new_checked(payload) {
+            Ok(tcp) if payload.len() == length => {
+                (!tcp.verify_checksum(ip.pseudo(length))).then_some(BAD_CHECKSUM)
             }
+            _ => Some(BAD_LENGTH),
         }
-    }
-
-    fn take(&mut self, old: CheckTCPHeader) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<CheckTCPHeader>] = &[
-        Handler::sum("drops", "bad packets", |e| e.drops.iter().sum()),
-        Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            let names = ["not TCP", "bad packet length", "bad TCP checksum"];
-            let lines = e.drops.iter().zip(names);
-            Ok(lines.map(|(n, name)| format!("{n}\t{name}\n")).collect())
-        }),
-    ];
-}
-
-fn fault(packet: &Packet) -> Option<u8> {
-    let Some(ip) = ip4::header(packet).filter(|ip| ip.protocol() == proto::TCP) else {
-        return Some(NOT_TCP);
-    };
-    let (segment, length) = super::segment(packet, &ip);
-    match Tcp::new_checked(segment) {
-        Ok(tcp) if segment.len() == length => {
-            let right = tcp.verify_checksum(ip.pseudo(length));
-            (!right).then_some(BAD_CHECKSUM)
-        }
-        _ => Some(BAD_LENGTH),
     }
 }
 

@@ -9,74 +9,37 @@
 //!
 //! Keyword arguments:
 //!
-//! - `VERBOSE`, `DETAILS`: taken for the sake of Click's files. Every fault is counted by name anyway.
+//! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
+//!   driver then reports the first.
+//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
 
-use crate::ip4;
-use crate::prelude::*;
-use wire::{Udp, proto};
+use super::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
+use super::faults::Wording;
+use engine::manual;
+use wire::{Ipv4, Udp, proto};
 
-const NOT_UDP: u8 = 0;
-const BAD_LENGTH: u8 = 1;
-const BAD_CHECKSUM: u8 = 2;
+pub(crate) struct CheckUDPHeader;
 
-pub(super) struct CheckUDPHeader {
-    drops: [u64; 3],
-}
-
-impl Element for CheckUDPHeader {
+impl Upper for CheckUDPHeader {
     const CLASS: &'static str = "CheckUDPHeader";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const PROTOCOL: u8 = proto::UDP;
     const DROPS: &'static [&'static str] = &["not_udp", "bad_length", "bad_checksum"];
-
-    type Config = ();
-
-    fn configure(args: &mut Args) {
-        args.key("VERBOSE", false, "taken, and without effect");
-        args.key("DETAILS", false, "taken, and without effect");
-    }
-
-    fn new(_: &Arc<()>, _: &Init) -> CheckUDPHeader {
-        CheckUDPHeader { drops: [0; 3] }
-    }
+    const WORDING: &'static Wording<3> = &Wording {
+        header: "UDP",
+        faults: ["not UDP", "bad packet length", "bad UDP checksum"],
+        lines: &["not UDP", "bad packet length", "bad UDP checksum"],
+    };
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match fault(packet) {
-            None => Verdict::ON,
-            Some(fault) => {
-                self.drops[usize::from(fault)] += 1;
-                Verdict::reject(fault, 1)
+    fn fault(ip: &Ipv4<&[u8]>, payload: &[u8], _: usize) -> Option<u8> {
+        match Udp::new_checked(payload) {
+            Ok(udp) => {
+                let right = udp.checksum() == 0 || udp.verify_checksum(ip.pseudo(udp.len()));
+                (!right).then_some(BAD_CHECKSUM)
             }
+            _ => Some(BAD_LENGTH),
         }
-    }
-
-    fn take(&mut self, old: CheckUDPHeader) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<CheckUDPHeader>] = &[
-        Handler::sum("drops", "bad packets", |e| e.drops.iter().sum()),
-        Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            let names = ["not UDP", "bad packet length", "bad UDP checksum"];
-            let lines = e.drops.iter().zip(names);
-            Ok(lines.map(|(n, name)| format!("{n}\t{name}\n")).collect())
-        }),
-    ];
-}
-
-fn fault(packet: &Packet) -> Option<u8> {
-    let Some(ip) = ip4::header(packet).filter(|ip| ip.protocol() == proto::UDP) else {
-        return Some(NOT_UDP);
-    };
-    let (datagram, _) = super::segment(packet, &ip);
-    match Udp::new_checked(datagram) {
-        Ok(udp) => {
-            let right = udp.checksum() == 0 || udp.verify_checksum(ip.pseudo(udp.len()));
-            (!right).then_some(BAD_CHECKSUM)
-        }
-        _ => Some(BAD_LENGTH),
     }
 }
 

@@ -115,3 +115,36 @@ impl Idents {
         ident
     }
 }
+
+/// An element that puts [`Header`]s before packets.
+pub(crate) trait Headed: Element {
+    /// The header it puts.
+    fn header(&self) -> &Header;
+
+    /// As [`header`](Self::header), to change.
+    fn header_mut(&mut self) -> &mut Header;
+}
+
+/// Handler `src`, to read.
+pub(crate) const fn read_src<E: Headed>() -> Handler<E> {
+    Handler::text("src", "see SRC", |e, _| Ok(e.header().src.to_string()))
+}
+
+/// Handler `src`, to write.
+pub(crate) const fn write_src<E: Headed>() -> Handler<E> {
+    Handler::set("src", "changes SRC", |e, value, _| {
+        assign(&mut e.header_mut().src, value)
+    })
+}
+
+/// Handler `dst`, to read.
+pub(crate) const fn read_dst<E: Headed>() -> Handler<E> {
+    Handler::text("dst", "see DST", |e, _| Ok(e.header().dst.show()))
+}
+
+/// Handler `dst`, to write.
+pub(crate) const fn write_dst<E: Headed>() -> Handler<E> {
+    Handler::set("dst", "changes DST", |e, value, _| {
+        assign(&mut e.header_mut().dst, value)
+    })
+}

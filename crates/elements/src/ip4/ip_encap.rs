@@ -24,7 +24,7 @@
 //! - `TOS`: the whole type of service byte, in place of the three before.
 //! - `DF`: whether routers must not fragment. Default false.
 
-use super::encap::{Header, Idents, To};
+use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use super::protocol::Protocol;
 use crate::prelude::*;
 use engine::args::Names;
@@ -123,16 +123,18 @@ impl Element for IPEncap {
         }
     }
 
-    const HANDLERS: &'static [Handler<IPEncap>] = &[
-        Handler::text("src", "see SRC", |e, _| Ok(e.header.src.to_string())),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.header.src, value)
-        }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.header.dst.show())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign::<To>(&mut e.header.dst, value)
-        }),
-    ];
+    const HANDLERS: &'static [Handler<IPEncap>] =
+        &[read_src(), write_src(), read_dst(), write_dst()];
+}
+
+impl Headed for IPEncap {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.header
+    }
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ impl Element for IPInputCombo {
         if packet.pull(ether::LEN) {
             self.check.step(packet, cx)
         } else {
-            self.check.reject(TOO_SHORT)
+            self.check.faults.reject(TOO_SHORT)
         }
     }
 
@@ -77,9 +77,9 @@ impl Element for IPInputCombo {
     }
 
     const HANDLERS: &'static [Handler<IPInputCombo>] = &[
-        Handler::sum("drops", "bad packets", |e| e.check.drops()),
+        Handler::sum("drops", "bad packets", |e| e.check.faults.total()),
         Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            Ok(e.check.details())
+            Ok(e.check.faults.details())
         }),
     ];
 }

@@ -3,10 +3,12 @@ mod check_ip_header;
 mod check_ip_header2;
 mod check_tcp_header;
 mod check_udp_header;
+pub(crate) mod check_upper;
 mod dec_ip_ttl;
 mod drop_directed_broadcasts;
 mod ecn;
 pub(crate) mod encap;
+pub(crate) mod faults;
 mod fix_ip_src;
 mod get_ip_address;
 mod ip_encap;
@@ -33,6 +35,7 @@ mod strip_ip_header;
 mod udp_ip_encap;
 mod unstrip_ip_header;
 
+use check_upper::Checker;
 use engine::element::Class;
 use engine::packet::Packet;
 use std::net::Ipv4Addr;
@@ -45,8 +48,8 @@ pub(crate) use options::{Reversed, SOURCE_ROUTED, day_ms, record};
 pub const CLASSES: &[Class] = &[
     Class::of::<check_ip_header2::CheckIPHeader2>(),
     Class::of::<check_ip_header::CheckIPHeader>(),
-    Class::of::<check_tcp_header::CheckTCPHeader>(),
-    Class::of::<check_udp_header::CheckUDPHeader>(),
+    Class::of::<Checker<check_tcp_header::CheckTCPHeader>>(),
+    Class::of::<Checker<check_udp_header::CheckUDPHeader>>(),
     Class::of::<dec_ip_ttl::DecIPTTL>(),
     Class::of::<drop_directed_broadcasts::DropDirectedBroadcasts>(),
     Class::of::<fix_ip_src::FixIPSrc>(),

@@ -14,9 +14,8 @@
 //!   annotation.
 //! - `CHECKSUM`: whether to compute the UDP checksum. Default true.
 
-use super::encap::{Header, Idents, To};
+use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
-use engine::units::FromArg;
 use wire::{Udp, proto, udp};
 
 const NO_ROOM: u8 = 0;
@@ -89,20 +88,16 @@ impl Element for UDPIPEncap {
     }
 
     const HANDLERS: &'static [Handler<UDPIPEncap>] = &[
-        Handler::text("src", "see SRC", |e, _| Ok(e.config.header.src.to_string())),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.config.header.src, value)
-        }),
+        read_src(),
+        write_src(),
         Handler::text("sport", "see SPORT", |e, _| {
             Ok(e.config.src_port.to_string())
         }),
         Handler::set("sport", "changes SPORT", |e, value, _| {
             assign(&mut e.config.src_port, value)
         }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.config.header.dst.show())),
-        Handler::set("dst", "changes DST", |e, value, _| {
-            assign::<To>(&mut e.config.header.dst, value)
-        }),
+        read_dst(),
+        write_dst(),
         Handler::text("dport", "see DPORT", |e, _| {
             Ok(e.config.dst_port.to_string())
         }),
@@ -110,6 +105,16 @@ impl Element for UDPIPEncap {
             assign(&mut e.config.dst_port, value)
         }),
     ];
+}
+
+impl Headed for UDPIPEncap {
+    fn header(&self) -> &Header {
+        &self.config.header
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        &mut self.config.header
+    }
 }
 
 #[cfg(test)]
