@@ -5,6 +5,8 @@
 
 /// Classes that give packets to aggregates and count these.
 pub mod aggregate;
+/// Bytes of annotations as arguments.
+mod anno;
 /// Classes that find and name neighbours by ARP.
 pub mod arp;
 /// Classes that move, count and copy packets.

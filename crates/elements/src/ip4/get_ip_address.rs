@@ -10,11 +10,14 @@
 //!
 //! - `OFFSET`: where the four bytes of the address begin; 16 for the destination of a packet that begins
 //!   with its IP header.
+//! - `ANNO`: where to put the address instead: the number of the first of four annotation bytes. Default
+//!   `DST_IP`.
 //!
 //! Keyword arguments:
 //!
 //! - `IP`: `src` or `dst`, in place of `OFFSET`: that address of the marked IP header.
 
+use crate::anno::Anno;
 use crate::prelude::*;
 
 const TOO_SHORT: u8 = 0;
@@ -25,8 +28,10 @@ pub(super) enum Place {
     Header(usize),
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct GetIPAddress {
     place: Place,
+    anno: Anno<4>,
 }
 
 impl Element for GetIPAddress {
@@ -37,12 +42,13 @@ impl Element for GetIPAddress {
     const SPOILS: Facts = Facts::DST6;
     const DROPS: &'static [&'static str] = &["too_short"];
 
-    type Config = Place;
+    type Config = GetIPAddress;
 
-    fn configure(args: &mut Args) -> Place {
+    fn configure(args: &mut Args) -> GetIPAddress {
         let field: Option<String> = args.key_maybe("IP", "`src` or `dst`, in place of OFFSET");
         let offset: Option<usize> = args.maybe("OFFSET", "where the address begins");
-        match (offset, field.as_deref()) {
+        let anno = args.optional("ANNO", Anno::DST_IP, "the annotation");
+        let place = match (offset, field.as_deref()) {
             (Some(offset), None) => Place::Data(offset),
             (None, Some("src")) => Place::Header(12),
             (None, Some("dst")) => Place::Header(16),
@@ -53,11 +59,12 @@ impl Element for GetIPAddress {
                 );
                 Place::Data(0)
             }
-        }
+        };
+        GetIPAddress { place, anno }
     }
 
-    fn new(place: &Arc<Place>, _: &Init) -> GetIPAddress {
-        GetIPAddress { place: **place }
+    fn new(config: &Arc<GetIPAddress>, _: &Init) -> GetIPAddress {
+        **config
     }
 
     #[inline]
@@ -69,7 +76,7 @@ impl Element for GetIPAddress {
         let Some(&address) = found.and_then(|bytes| bytes.first_chunk::<4>()) else {
             return Verdict::drop(TOO_SHORT);
         };
-        packet.anno_mut().set_dst4(address);
+        self.anno.set(packet, address);
         Verdict::ON
     }
 }
@@ -95,6 +102,23 @@ mod tests {
         assert_eq!(annotation("17"), [5, 6, 7, 8]);
         assert_eq!(annotation("IP src"), [1, 2, 3, 4]);
         assert_eq!(annotation("IP dst"), [5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn another_annotation_may_be_set() {
+        let packet = ip([1, 2, 3, 4], [5, 6, 7, 8], b"");
+        for (configuration, found) in [
+            ("0, 24", &packet[..4]),
+            ("IP src, ANNO EXTRA_PACKETS", &[1, 2, 3, 4]),
+        ] {
+            let text =
+                format!("m :: MarkIPHeader -> GetIPAddress({configuration}) -> out :: Collect");
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push("m", &[&packet]);
+            let out = &bench.take_packets("out")[0];
+            assert_eq!(out.anno.dst4(), [0; 4]);
+            assert_eq!(out.cold.user[24..28], *found);
+        }
     }
 
     #[test]

@@ -7,12 +7,16 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
+//! - `ANNO`: where to put it instead: the number of the first of four annotation bytes. Default `DST_IP`.
 
+use crate::anno::Anno;
 use crate::prelude::*;
 use std::net::Ipv4Addr;
 
+#[derive(Clone, Copy)]
 pub(super) struct SetIPAddress {
     address: Ipv4Addr,
+    anno: Anno<4>,
 }
 
 impl Element for SetIPAddress {
@@ -22,27 +26,29 @@ impl Element for SetIPAddress {
     const GIVES: &'static [Facts] = &[Facts::DST4];
     const SPOILS: Facts = Facts::DST6;
 
-    type Config = Ipv4Addr;
+    type Config = SetIPAddress;
 
-    fn configure(args: &mut Args) -> Ipv4Addr {
-        args.required("ADDR", "the address")
+    fn configure(args: &mut Args) -> SetIPAddress {
+        SetIPAddress {
+            address: args.required("ADDR", "the address"),
+            anno: args.optional("ANNO", Anno::DST_IP, "the annotation"),
+        }
     }
 
-    fn new(address: &Arc<Ipv4Addr>, _: &Init) -> SetIPAddress {
-        SetIPAddress { address: **address }
+    fn new(config: &Arc<SetIPAddress>, _: &Init) -> SetIPAddress {
+        **config
     }
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        packet.anno_mut().set_dst4(self.address.octets());
+        self.anno.set(packet, self.address.octets());
         Verdict::ON
     }
 
     const HANDLERS: &'static [Handler<SetIPAddress>] = &[
         Handler::text("addr", "the address", |e, _| Ok(e.address.to_string())),
         Handler::set("addr", "changes the address", |e, value, _| {
-            e.address = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.address, value)
         }),
     ];
 }
@@ -63,5 +69,18 @@ mod tests {
         assert_eq!(bench.read("s.addr"), "5.6.7.8");
         bench.push("s", &[b"x"]);
         assert_eq!(bench.take_packets("out")[0].anno.dst4(), [5, 6, 7, 8]);
+    }
+
+    #[test]
+    fn another_annotation_may_be_set() {
+        let text = "s :: SetIPAddress(1.2.3.4, 20) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("s", &[b"x"]);
+        let out = &bench.take_packets("out")[0];
+        assert_eq!(out.anno.dst4(), [0; 4]);
+        assert_eq!(out.cold.user[20..24], [1, 2, 3, 4]);
+        let text = "Idle -> SetIPAddress(1.2.3.4, 45) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("ANNO"), "{errors}");
     }
 }

@@ -26,10 +26,10 @@
 //! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. Like
 //! the rewriters there is one copy, on the worker on which they are.
 
-use super::anno::Anno;
 use super::key::{self, Key, Kind};
 use super::rewriter::{self, dst_key};
 use super::set::FlowSet;
+use crate::anno::Anno;
 use crate::prelude::*;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -53,7 +53,7 @@ pub(super) struct Map {
 pub(super) struct Config {
     maps: Vec<Map>,
     dst_anno: bool,
-    reply_anno: Option<Anno>,
+    reply_anno: Option<Anno<1>>,
 }
 
 pub(super) struct ICMPRewriter {
@@ -138,7 +138,7 @@ impl Element for ICMPRewriter {
             if let Some(anno) = self.config.reply_anno
                 && end.side == 1
             {
-                anno.set(packet, set.get(end.flow).reply_anno);
+                anno.set(packet, [set.get(end.flow).reply_anno]);
             }
             return Verdict::ON;
         }
@@ -203,7 +203,7 @@ fn rewrite(datagram: &mut [u8], at: usize, length: usize, change: impl FnOnce(&m
 
 #[cfg(test)]
 mod tests {
-    use crate::rewrite::tests::{packet, show};
+    use crate::rewrite::testing::{packet, show};
     use testkit::Bench;
     use wire::Ipv4;
 

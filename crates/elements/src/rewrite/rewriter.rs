@@ -4,6 +4,7 @@ use super::key::{self, Key, Kind};
 use super::set::FlowSet;
 use super::spec::{self, Input, Made, Spec};
 use super::tcp::{self, class};
+use crate::anno::Anno;
 use crate::prelude::*;
 use engine::shared::Shared;
 use std::cell::RefCell;
@@ -72,7 +73,7 @@ pub(super) struct Config {
     /// The rewriter whose flow set it uses, by name.
     pub(super) owner: String,
     dst_anno: bool,
-    reply_anno: Option<super::anno::Anno>,
+    reply_anno: Option<Anno<1>>,
 }
 
 const MINUTE: u64 = 60;
@@ -409,9 +410,9 @@ impl<F: Family> Rewriter<F> {
         };
         if let Some(anno) = self.config.reply_anno {
             if new {
-                set.get(end.flow).reply_anno = anno.get(packet);
+                [set.get(end.flow).reply_anno] = anno.get(packet);
             } else if end.side == 1 {
-                anno.set(packet, set.get(end.flow).reply_anno);
+                anno.set(packet, [set.get(end.flow).reply_anno]);
             }
         }
         let from = if F::KIND == Kind::Address && end.side == 1 {

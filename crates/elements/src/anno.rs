@@ -1,0 +1,118 @@
+//! Bytes of a packet's annotations as arguments, by name or by the number of the first.
+
+use engine::args::Names;
+use engine::packet::Packet;
+use engine::units::FromArg;
+
+/// `N` bytes among the 48 of Click's annotations, from this one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Anno<const N: usize>(u8);
+
+const BYTES: usize = 48;
+/// The destination annotation comes first.
+const DST: usize = 16;
+const PAINT: usize = 16;
+
+/// Name, first byte and number of bytes.
+const NAMES: &[(&str, u8, usize)] = &[
+    ("DST_IP", 0, 4),
+    ("DST_IP6", 0, 16),
+    ("PAINT", PAINT as u8, 1),
+    ("ICMP_PARAMPROB", 17, 1),
+    ("AGGREGATE", 20, 4),
+    ("EXTRA_PACKETS", 24, 4),
+    ("EXTRA_LENGTH", 28, 4),
+    ("FIRST_TIMESTAMP", 32, 8),
+    ("FWD_RATE", 40, 4),
+    ("REV_RATE", 44, 4),
+];
+
+impl<const N: usize> FromArg for Anno<N> {
+    const KIND: &'static str =
+        "an annotation: a name such as PAINT, or the number of its first byte";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Anno<N>, String> {
+        let named = NAMES.iter().find(|n| n.0 == raw && n.2 == N).map(|n| n.1);
+        let place = named.or_else(|| u8::from_arg(raw, names).ok());
+        match place.filter(|&at| usize::from(at) + N <= BYTES) {
+            Some(at) => Ok(Anno(at)),
+            None => Err(format!(
+                "must be {}, {N} bytes before the end at {BYTES}, not `{raw}`",
+                Self::KIND
+            )),
+        }
+    }
+
+    fn stand_in() -> Anno<N> {
+        Anno(0)
+    }
+
+    fn show(&self) -> String {
+        let named = NAMES.iter().find(|n| n.1 == self.0 && n.2 == N);
+        named.map_or_else(|| self.0.to_string(), |n| n.0.to_owned())
+    }
+}
+
+impl Anno<4> {
+    /// The destination annotation of IPv4.
+    pub(crate) const DST_IP: Anno<4> = Anno(0);
+}
+
+impl<const N: usize> Anno<N> {
+    /// The bytes.
+    #[inline]
+    pub(crate) fn get(self, packet: &Packet) -> [u8; N] {
+        let byte = |at: usize| match at {
+            0..DST => packet.anno().dst6()[at],
+            PAINT => packet.anno().paint,
+            _ => packet.cold().user[at],
+        };
+        std::array::from_fn(|i| byte(usize::from(self.0) + i))
+    }
+
+    /// Sets them.
+    #[inline]
+    pub(crate) fn set(self, packet: &mut Packet, bytes: [u8; N]) {
+        for (at, byte) in (usize::from(self.0)..).zip(bytes) {
+            match at {
+                0..DST => {
+                    let mut dst = packet.anno().dst6();
+                    dst[at] = byte;
+                    packet.anno_mut().set_dst6(dst);
+                }
+                PAINT => packet.anno_mut().paint = byte,
+                _ => packet.cold_mut().user[at] = byte,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::units::parse;
+
+    #[test]
+    fn annotations_have_names_and_numbers() {
+        assert_eq!(parse("PAINT"), Ok(Anno::<1>(16)));
+        assert_eq!(parse("AGGREGATE"), Ok(Anno::<4>(20)));
+        assert_eq!(parse("46"), Ok(Anno::<2>(46)));
+        assert!(parse::<Anno<2>>("47").is_err());
+        assert!(parse::<Anno<2>>("PAINT").is_err() && parse::<Anno<1>>("colour").is_err());
+        assert_eq!(Anno::<4>(0).show(), "DST_IP");
+        assert_eq!(Anno::<4>(1).show(), "1");
+    }
+
+    #[test]
+    fn they_lie_where_packets_keep_them() {
+        let mut packet = Packet::from_bytes(b"x").expect("it fits");
+        Anno::DST_IP.set(&mut packet, [1, 2, 3, 4]);
+        Anno::<4>(14).set(&mut packet, [5, 6, 7, 8]);
+        assert_eq!(packet.anno().dst4(), [1, 2, 3, 4]);
+        assert_eq!((packet.anno().paint, packet.cold().user[17]), (7, 8));
+        assert_eq!(Anno::<4>(14).get(&packet), [5, 6, 7, 8]);
+        packet.cold_mut().set_aggregate(0x0102_0304);
+        let aggregate = Anno::<4>(20).get(&packet);
+        assert_eq!(u32::from_ne_bytes(aggregate), 0x0102_0304);
+    }
+}
