@@ -241,7 +241,7 @@ fn finish(packet: &mut Packet, at: usize) {
 
 #[cfg(test)]
 mod tests {
-    use crate::rewrite::tests::show;
+    use crate::rewrite::testing::show;
     use testkit::{Bench, ip4};
     use wire::{Ipv4, Tcp};
 

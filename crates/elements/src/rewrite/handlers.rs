@@ -38,6 +38,20 @@ macro_rules! handlers {
 }
 pub(super) use handlers;
 
+/// A handler that gives the mappings of one protocol, or all of them for 0.
+pub(super) const fn table<F: Family, const PROTO: u8>(name: &'static str) -> Handler<Rewriter<F>> {
+    Handler::text(name, "mappings, both directions", |e, _| Ok(e.table(PROTO)))
+}
+
+/// A handler that says what a flow of one protocol becomes, or of any for 0.
+pub(super) const fn lookup<F: Family, const PROTO: u8>(name: &'static str) -> Handler<Rewriter<F>> {
+    Handler::text(
+        name,
+        "what a flow SADDR SPORT DADDR DPORT becomes",
+        |e, flow| e.lookup(flow, PROTO),
+    )
+}
+
 impl<F: Family> Rewriter<F> {
     fn counts<T: std::iter::Sum>(&self, get: impl Fn(&super::set::Counts) -> T) -> T {
         let set = self.joined.set.borrow();

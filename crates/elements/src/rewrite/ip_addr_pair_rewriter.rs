@@ -18,7 +18,7 @@
 //! - `TIMEOUT`: how long an unused mapping lasts. Default 5min.
 //! - `GUARANTEE`, `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for IPRewriter.
 
-use super::handlers::handlers;
+use super::handlers::{handlers, table};
 use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
@@ -30,8 +30,6 @@ impl Family for IPAddrPairRewriter {
     const MANUAL: &'static str = manual!();
     const KIND: Kind = Kind::Pair;
 
-    const HANDLERS: &'static [Handler<Rewriter<IPAddrPairRewriter>>] = handlers![
-        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
-        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
-    ];
+    const HANDLERS: &'static [Handler<Rewriter<IPAddrPairRewriter>>] =
+        handlers![table::<_, 0>("table"), table::<_, 0>("mappings"),];
 }

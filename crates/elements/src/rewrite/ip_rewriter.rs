@@ -45,7 +45,7 @@
 //! Where several workers reach it, or elements that share its flows, the packets cross over to one worker
 //! through queues that the plan puts before the inputs; order within flows is kept.
 
-use super::handlers::handlers;
+use super::handlers::{handlers, lookup, table};
 use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
@@ -59,27 +59,11 @@ impl Family for IPRewriter {
     const KIND: Kind = Kind::Ip;
 
     const HANDLERS: &'static [Handler<Rewriter<IPRewriter>>] = handlers![
-        Handler::text("tcp_table", "TCP mappings, both directions", |e, _| Ok(
-            e.table(proto::TCP)
-        )),
-        Handler::text("udp_table", "UDP mappings, both directions", |e, _| Ok(
-            e.table(proto::UDP)
-        )),
-        Handler::text("tcp_mappings", "the same as tcp_table", |e, _| Ok(
-            e.table(proto::TCP)
-        )),
-        Handler::text("udp_mappings", "the same as udp_table", |e, _| Ok(
-            e.table(proto::UDP)
-        )),
-        Handler::text(
-            "tcp_lookup",
-            "what a TCP flow SADDR SPORT DADDR DPORT becomes",
-            |e, flow| { e.lookup(flow, proto::TCP) }
-        ),
-        Handler::text(
-            "udp_lookup",
-            "what a UDP flow SADDR SPORT DADDR DPORT becomes",
-            |e, flow| { e.lookup(flow, proto::UDP) }
-        ),
+        table::<_, { proto::TCP }>("tcp_table"),
+        table::<_, { proto::UDP }>("udp_table"),
+        table::<_, { proto::TCP }>("tcp_mappings"),
+        table::<_, { proto::UDP }>("udp_mappings"),
+        lookup::<_, { proto::TCP }>("tcp_lookup"),
+        lookup::<_, { proto::UDP }>("udp_lookup"),
     ];
 }

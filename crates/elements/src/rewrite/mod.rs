@@ -1,6 +1,5 @@
 //! Network address translation, as Click's family of rewriters does it.
 
-mod anno;
 mod handlers;
 mod key;
 mod pattern;
@@ -39,5 +38,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Rewriter<udp_rewriter::UDPRewriter>>(),
 ];
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -25,12 +25,8 @@ impl Element for RoundRobinIPMapper {
     type Config = ();
 
     fn configure(args: &mut Args) {
-        if let Err((place, wrong)) = spec::choices(args) {
-            match place {
-                Some(arg) => args.error(&arg, wrong),
-                None if args.element().is_empty() => {}
-                None => args.error_in_whole(wrong, "see the manual page"),
-            }
+        if let Err(wrong) = spec::choices(args) {
+            spec::report(args, wrong);
         }
     }
 

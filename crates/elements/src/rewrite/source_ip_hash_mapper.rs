@@ -27,12 +27,8 @@ impl Element for SourceIPHashMapper {
     type Config = ();
 
     fn configure(args: &mut Args) {
-        if let Err((place, wrong)) = spec::hash_choices(args) {
-            match place {
-                Some(arg) => args.error(&arg, wrong),
-                None if args.element().is_empty() => {}
-                None => args.error_in_whole(wrong, "see the manual page"),
-            }
+        if let Err(wrong) = spec::hash_choices(args) {
+            spec::report(args, wrong);
         }
     }
 

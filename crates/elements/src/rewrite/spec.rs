@@ -133,6 +133,15 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
 
 type Wrong = (Option<Arg>, String);
 
+/// Records what is wrong with the patterns of a mapper element.
+pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
+    match place {
+        Some(arg) => args.error(&arg, wrong),
+        None if args.element().is_empty() => {}
+        None => args.error_in_whole(wrong, "see the manual page"),
+    }
+}
+
 /// The patterns of a mapper element.
 pub(super) fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
     let patterns = args.rest(

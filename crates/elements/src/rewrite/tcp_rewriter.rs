@@ -16,7 +16,7 @@
 //! Keyword arguments, as for IPRewriter: `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`,
 //! `TCP_GUARANTEE` (or `GUARANTEE`), `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`.
 
-use super::handlers::handlers;
+use super::handlers::{handlers, lookup, table};
 use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
@@ -29,12 +29,8 @@ impl Family for TCPRewriter {
     const KIND: Kind = Kind::Tcp;
 
     const HANDLERS: &'static [Handler<Rewriter<TCPRewriter>>] = handlers![
-        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
-        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
-        Handler::text(
-            "lookup",
-            "what a flow SADDR SPORT DADDR DPORT becomes",
-            |e, flow| { e.lookup(flow, 0) }
-        ),
+        table::<_, 0>("table"),
+        table::<_, 0>("mappings"),
+        lookup::<_, 0>("lookup"),
     ];
 }

@@ -19,7 +19,7 @@
 //! - `GUARANTEE` (or `UDP_GUARANTEE`), `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for
 //!   IPRewriter.
 
-use super::handlers::handlers;
+use super::handlers::{handlers, lookup, table};
 use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
@@ -32,12 +32,8 @@ impl Family for UDPRewriter {
     const KIND: Kind = Kind::Udp;
 
     const HANDLERS: &'static [Handler<Rewriter<UDPRewriter>>] = handlers![
-        Handler::text("table", "mappings, both directions", |e, _| Ok(e.table(0))),
-        Handler::text("mappings", "the same as table", |e, _| Ok(e.table(0))),
-        Handler::text(
-            "lookup",
-            "what a flow SADDR SPORT DADDR DPORT becomes",
-            |e, flow| { e.lookup(flow, 0) }
-        ),
+        table::<_, 0>("table"),
+        table::<_, 0>("mappings"),
+        lookup::<_, 0>("lookup"),
     ];
 }

@@ -1,0 +1,6 @@
+//! The rewriting classes on packets.
+
+mod classes;
+mod flows;
+mod lifetimes;
+mod specifications;

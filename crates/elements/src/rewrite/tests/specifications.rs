@@ -1,0 +1,102 @@
+//! Input specifications: patterns, mappers, and what has no mapping.
+
+use crate::rewrite::testing::{bench, config, packet, send};
+use testkit::ip4;
+
+#[test]
+fn patterns_are_shown_as_they_are_understood() {
+    let rw = "rw :: IPAddrRewriter(pattern 1.0.0.1 - 0 1, pattern 1.0.0.1-1.0.255.255 - 0 1,
+        pattern 1.0.0.1/24 - 0 1, pattern 1.0.0.1/8 - 0 1, drop, pass 1, keep 0 1)";
+    let mut b = bench(rw, 7, 2);
+    assert_eq!(
+        b.read("rw.patterns"),
+        "1.0.0.1 -\n1.0.0.1-1.0.255.255 -\n1.0.0.1-1.0.0.254 -\n1.0.0.1-1.255.255.254 -\n\
+         <drop>\n<nochange>\n<keep>\n"
+    );
+    let rw = "IPRewriterPatterns(p 1.0.0.1 1-65535# - -);
+        rw :: UDPRewriter(pattern 1.0.0.1 1 - - 0 1, pattern p 0 1, pattern 1.0.0.1 - - - 0 1)";
+    let mut b = bench(rw, 3, 2);
+    assert_eq!(
+        b.read("rw.patterns"),
+        "1.0.0.1 1 - -\n1.0.0.1 1-65535# - -\n1.0.0.1 - - -\n"
+    );
+}
+
+#[test]
+fn wrong_specifications_are_refused() {
+    for (spec, wrong) in [
+        ("pattern 1.0.0.x - 0 1", "bad source address"),
+        ("pattern 1.255.0.0-1.0.255.255 - 0 1", "bad source address"),
+        ("pattern 1.0.0.1 1x - - 0 1", "bad source port"),
+        ("pattern 1.0.0.0 456-19 - - 0 1", "bad source port"),
+        ("pattern 1.0.0.0 456-65536 - - 0 1", "bad source port"),
+        ("pattern 1.0.0.0 1 x - 0 1", "bad destination address"),
+        ("pattern 1.0.0.0 1 - x 0 1", "bad destination port"),
+        ("pattern nobody 0 1", "no pattern is named 'nobody'"),
+        ("pattern 1.0.0.0 1 - - 0 7", "output port out of range"),
+        ("pass 9", "output port out of range"),
+        ("keep 0", "bad forward port"),
+        ("frobnicate", "unknown specification"),
+        ("in0", "element is not an IPMapper"),
+    ] {
+        let text = config(&format!("rw :: UDPRewriter({spec})"), 1, 2);
+        let text = text.replace("in0 ::", "FromDevice(null:64) -> Strip(14) -> in0 ::");
+        let text = text
+            .replace("out0 :: Collect", "Discard")
+            .replace("out1 :: Collect", "Discard");
+        let errors = testkit::errors(crate::CLASSES, &text);
+        assert!(
+            errors.contains(&format!("input spec 0: {wrong}")),
+            "{spec}: {errors}"
+        );
+    }
+}
+
+#[test]
+fn what_is_not_rewritten_passes_only_where_it_may() {
+    let mut b = bench("rw :: IPRewriter(drop, pass 1)", 2, 2);
+    let fragment = ip4()
+        .src("1.1.1.1")
+        .dst("2.2.2.2")
+        .udp(1, 2)
+        .payload_len(64)
+        .fragment(8, false);
+    let others = [
+        packet("I 1.1.1.1 2.2.2.2 3"),
+        fragment.bytes(),
+        packet("U 1.1.1.1 1 2.2.2.2 2"),
+    ];
+    b.push("in0", &others);
+    assert!(b.take("out1").is_empty());
+    b.push("in1", &others);
+    assert_eq!(b.take("out1"), others);
+    assert_eq!(b.drops("rw", "not_rewritable"), 2);
+    assert_eq!(b.drops("rw", "discarded"), 1);
+}
+
+#[test]
+fn mappers_choose_in_turn_or_by_source() {
+    let turn =
+        "m :: RoundRobinIPMapper(- - 10.0.0.2 - 0 1, - - 10.0.0.3 - 0 1); rw :: IPRewriter(m)";
+    let mut b = bench(turn, 1, 2);
+    let mut to = Vec::new();
+    for port in 1..=4 {
+        to.push(send(&mut b, 0, &format!("T 1.0.0.1 {port} 9.9.9.9 80")));
+    }
+    let expected = ["10.0.0.2", "10.0.0.3", "10.0.0.2", "10.0.0.3"];
+    for (i, dst) in expected.iter().enumerate() {
+        assert_eq!(to[i], format!("out0 1.0.0.1 {} {dst} 80", i + 1));
+    }
+    let hash = "m :: SourceIPHashMapper(5 0xbad, - - 10.0.0.2 - 0 1, - - 10.0.0.3 - 0 1); rw :: IPRewriter(m)";
+    let mut b = bench(hash, 1, 2);
+    let mut seen = std::collections::BTreeSet::new();
+    for host in 1..=20 {
+        let mut server = |port| {
+            let out = send(&mut b, 0, &format!("T 1.0.0.{host} {port} 9.9.9.9 80"));
+            out.split(' ').nth(3).unwrap().to_owned()
+        };
+        assert_eq!(server(1), server(2));
+        seen.insert(server(3));
+    }
+    assert_eq!(seen.len(), 2);
+}
