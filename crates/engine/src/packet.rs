@@ -577,6 +577,22 @@ impl Batch {
             n
         }
     }
+
+    /// Sends the first `n` packets as a driver would, to the caller.
+    #[cfg(test)]
+    fn send_first(&mut self, n: usize) -> Vec<Packet> {
+        let mut taken = Vec::new();
+        // SAFETY: each mbuf is a packet of this batch, taken over once and counted.
+        let sent = unsafe {
+            self.send_raw(|base, len| {
+                let first = (0..n.min(len)).filter_map(|i| NonNull::new(*base.add(i)));
+                taken.extend(first.map(|mbuf| Packet::from_raw(mbuf)));
+                taken.len()
+            })
+        };
+        assert_eq!(sent, taken.len());
+        taken
+    }
 }
 
 #[cfg(test)]

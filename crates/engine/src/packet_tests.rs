@@ -123,19 +123,7 @@ fn a_panic_in_a_step_frees_no_packet_twice() {
 #[test]
 fn raw_sending_takes_the_first_ones_only() {
     let mut batch: Batch = (0..5u8).map(|i| packet(&[i])).collect();
-    let mut taken = Vec::new();
-    // SAFETY: two mbufs are taken over, as counted.
-    let n = unsafe {
-        batch.send_raw(|base, _| {
-            for i in 0..2 {
-                taken.push(Packet::from_raw(
-                    NonNull::new(*base.add(i)).expect("a packet is never null"),
-                ));
-            }
-            2
-        })
-    };
-    assert_eq!(n, 2);
+    let taken = batch.send_first(2);
     assert_eq!(
         batch.iter().map(|p| p.data()[0]).collect::<Vec<_>>(),
         [2, 3, 4]
