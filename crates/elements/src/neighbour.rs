@@ -457,8 +457,17 @@ impl<K: Key + Hash> Resolver<K> {
         let timing = &self.link.bounds.timing;
         // Should another worker have given up meanwhile and somebody asked anew, it is enough too.
         let patience = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
-        let since = self.waiting.since(key).unwrap_or(now);
-        let answer = self.ask(key, now, out);
+        let (since, asked) = self.waiting.times(key).unwrap_or((now, now));
+        // The table counts questions while it has the neighbour. Under a flood another may have taken its
+        // place, but who was asked a moment ago is not asked anew for that.
+        let counted = self.link.table().address(key).is_some();
+        let answer = match counted || now.since(asked).as_nanos() >= u128::from(timing.retry) {
+            true => self.ask(key, now, out),
+            false => Ok(Ask::Nothing),
+        };
+        if matches!(answer, Ok(Ask::All | Ask::One(_))) {
+            self.waiting.asked(key, now);
+        }
         if answer == Ok(Ask::Unreachable) || now.since(since).as_nanos() > u128::from(patience) {
             self.give_up(key, out);
         } else {
@@ -496,6 +505,7 @@ struct Waiting<K> {
 struct Line {
     packets: VecDeque<Packet>,
     since: Time,
+    asked: Time,
     serial: u64,
 }
 
@@ -514,8 +524,15 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         }
     }
 
-    fn since(&self, key: K) -> Option<Time> {
-        self.queues.get(&key).map(|line| line.since)
+    /// When packets began to wait for a neighbour, and when it was asked for them last.
+    fn times(&self, key: K) -> Option<(Time, Time)> {
+        self.queues.get(&key).map(|line| (line.since, line.asked))
+    }
+
+    fn asked(&mut self, key: K, now: Time) {
+        if let Some(line) = self.queues.get_mut(&key) {
+            line.asked = now;
+        }
     }
 
     fn push(&mut self, key: K, packet: Packet, now: Time, mut full: impl FnMut(Packet)) {
@@ -525,6 +542,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
             Line {
                 packets: self.spare.pop().unwrap_or_default(),
                 since: now,
+                asked: now,
                 serial: self.serial,
             }
         });
