@@ -14,7 +14,7 @@ import pytest
 from net import Lab
 from taps import Frame, Tap
 from topology import CLIENT, CONFIGURATION, SERVER, Network
-from traffic import port, tcp_send, tcp_transfer, udp, udp_echo
+from traffic import ping, port, tcp_send, tcp_transfer, udp, udp_echo
 
 both_versions = pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
 both_ways = pytest.mark.parametrize("from_client", [True, False], ids=["from_client", "from_server"])
@@ -22,14 +22,6 @@ SIZES = [0, 1, 56, 1452, 1453, 1472, 1473, 4000, 8000, 65507]
 ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 # Linux numbers that Python's socket module does not name.
 UDP_SEGMENT, IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 103, 10, 0
-
-
-def ping(network: Network, version: int, target: str, size: int, *words: str, count: int = 3) -> None:
-    """Pings from the client; fails unless every request is answered with what it held."""
-    done = network.client.run("ping", f"-{version}", f"-c{count}", "-i0.005", "-W3", f"-s{size}", *words, target,
-                              ok=None)
-    assert f"{count} packets transmitted, {count} received" in done.out, str(done)
-    assert "wrong data" not in done.out, str(done)
 
 
 @both_versions

@@ -21,6 +21,19 @@ def ends(network: Network, version: int, from_client: bool) -> tuple[Namespace, 
     return network.server, network.client, CLIENT.host[version]
 
 
+def ping(network: Network, version: int, target: str, size: int, *, count: int = 3) -> str:
+    """Pings from the client; fails unless every request is answered with what it held. What ping said.
+
+    All requests leave at once: from the first answer on, ping waits for the rest no longer than its
+    interval or two round trips, which is too short on a busy machine.
+    """
+    done = network.client.run("ping", f"-{version}", f"-c{count}", f"-l{count}", "-i3", "-W3", f"-s{size}", target,
+                              ok=None)
+    assert f"{count} packets transmitted, {count} received" in done.out, str(done)
+    assert "wrong data" not in done.out, str(done)
+    return done.out
+
+
 def listen(space: Namespace, version: int) -> socket.socket:
     """A listening TCP socket on a port that the kernel picks."""
     made = space.socket(FAMILY[version], socket.SOCK_STREAM)
@@ -62,18 +75,18 @@ def _drain(stream: socket.socket, into: Sum) -> None:
 def tcp_transfer(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
     """Sends `size` random bytes each way over one connection, which the sender opens, both ways at
     the same time, and fails unless both arrive as they were."""
-    sender, receiver, address = ends(network, version, from_client)
-    listener = listen(receiver, version)
-    near = sender.socket(FAMILY[version], socket.SOCK_STREAM)
-    near.settimeout(TIMEOUT)
-    near.connect((address, port(listener)))
-    far, _ = listener.accept()
-    far.settimeout(TIMEOUT)
+    near, far = _connected(network, version, from_client)
     _exchange({near: size, far: size})
 
 
 def tcp_send(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
     """Sends `size` random bytes one way, and fails unless they arrive as they were."""
+    near, far = _connected(network, version, from_client)
+    _exchange({near: size, far: 0})
+
+
+def _connected(network: Network, version: int, from_client: bool) -> tuple[socket.socket, socket.socket]:
+    """The ends of a connection, the sender's first."""
     sender, receiver, address = ends(network, version, from_client)
     listener = listen(receiver, version)
     near = sender.socket(FAMILY[version], socket.SOCK_STREAM)
@@ -81,7 +94,7 @@ def tcp_send(network: Network, version: int, size: int, *, from_client: bool = T
     near.connect((address, port(listener)))
     far, _ = listener.accept()
     far.settimeout(TIMEOUT)
-    _exchange({near: size, far: 0})
+    return near, far
 
 
 def _exchange(sizes: dict[socket.socket, int]) -> None:
