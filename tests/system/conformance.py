@@ -272,6 +272,20 @@ class Probe:
             wrong(f"quotation, wanted {data[:length].hex()}")
         return ip
 
+    def only_so_many_wait(self, packets: list[bytes], stranger, kind: int = 0x800) -> None:
+        """Floods the router with packets to a stranger on a link, who then answers for its address: some have
+        waited, in order, the latest among them."""
+        self.flood(packets, kind=kind)
+        stranger.asked()
+        stranger.answers()
+        self.wire.flush()
+        got = [l3(frame) for frame in stranger.end.seen if frame.dst == stranger.mac]
+        stranger.end.seen.clear()
+        assert 1 <= len(got) < len(packets) and got[-1] == one_hop(packets[-1])
+        sent = {one_hop(packet): n for n, packet in enumerate(packets)}
+        order = [sent[packet] for packet in got]
+        assert order == sorted(set(order)), "in order, and none twice"
+
     @staticmethod
     def _wrong(got: Packet, what: str) -> None:
         raise Failed(f"wrong {what} in {got.show(dump=True)}\n{got.original.hex()}")

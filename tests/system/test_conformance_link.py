@@ -1,7 +1,7 @@
 """What RFC 1812, 3.3.2, with RFC 826 and RFC 1122, 2.3.2, demands of ARP (docs/conformance.md)."""
 
 import pytest
-from conformance import Probe, Station, l3, linux_differs, one_hop, probe, running  # noqa: F401
+from conformance import Probe, Station, linux_differs, one_hop, probe, running  # noqa: F401
 from scapy.compat import raw
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
@@ -102,16 +102,7 @@ def test_packets_wait_until_the_address_is_known(stranger: Stranger, probe: Prob
 
 def test_only_so_many_packets_wait_and_the_latest_is_among_them(stranger: Stranger, probe: Probe):
     packets = [raw(probe.udp4(dst=stranger.ip4)) for _ in range(1000)]
-    probe.flood(packets)
-    stranger.asked()
-    stranger.answers()
-    probe.wire.flush()
-    got = [l3(frame) for frame in stranger.end.seen if frame.dst == stranger.mac]
-    stranger.end.seen.clear()
-    assert 1 <= len(got) < len(packets) and got[-1] == one_hop(packets[-1])
-    sent = {one_hop(packet): n for n, packet in enumerate(packets)}
-    order = [sent[packet] for packet in got]
-    assert order == sorted(set(order)), "in order, and none twice"
+    probe.only_so_many_wait(packets, stranger)
 
 
 def test_a_flood_of_packets_makes_no_flood_of_questions(stranger: Stranger, probe: Probe):
