@@ -3,12 +3,12 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::Walker;
-use engine::plan::{self, Options, Plan};
+use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::{Router, single};
 use ports::Directory;
 use ports::pcap::format::Writer;
-use router_tests::{Books, conf, registry};
+use router_tests::{Books, conf};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -27,23 +27,16 @@ fn text() -> String {
 }
 
 fn plan(text: &str, folder: &Path, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
-    let mut map = lang::SourceMap::new();
-    let file = map.add("pcap-router.click", text);
     let path = |name: &str| folder.join(name).display().to_string();
-    let definitions = [("IN", "in"), ("OUT0", "low"), ("OUT1", "high")];
-    let definitions = definitions.map(|(name, file)| (name.to_owned(), path(file)));
-    let (router, mut mistakes) = lang::parse(&mut map, file, &definitions);
-    let options = Options {
-        workers,
-        ports,
-        devices_must_exist: true,
-        open_inputs: false,
-        as_click: false,
-        previous: None,
-    };
-    let (plan, more) = plan::make(&router, registry(), &options);
-    mistakes.extend(more);
-    plan.unwrap_or_else(|| panic!("{}", lang::render_all(&mistakes, &map)))
+    let definitions = [
+        ("IN", path("in")),
+        ("OUT0", path("low")),
+        ("OUT1", path("high")),
+    ];
+    let definitions = definitions
+        .each_ref()
+        .map(|(name, file)| (*name, file.as_str()));
+    router_tests::plan(text, &definitions, workers, ports, None)
 }
 
 /// A folder that goes when it is dropped, with the frames as file `in`.

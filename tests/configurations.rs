@@ -1,12 +1,11 @@
 //! The ready configurations of `conf/`, each run on packets.
 
 use engine::graph::Walker;
-use engine::plan::{self, Options};
 use engine::port::PortDirectory;
 use engine::router::Router;
 use ports::Directory;
 use ports::pcap::format::{Reader, Writer};
-use router_tests::{Books, Whole, conf, registry};
+use router_tests::{Books, Whole, conf};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -42,24 +41,7 @@ fn start(
     workers: usize,
     ports: Arc<dyn PortDirectory>,
 ) -> Router {
-    let mut map = lang::SourceMap::new();
-    let file = map.add(name, text(name));
-    let definitions: Vec<(String, String)> = definitions
-        .iter()
-        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let (router, mut mistakes) = lang::parse(&mut map, file, &definitions);
-    let options = Options {
-        workers,
-        ports: &*ports,
-        devices_must_exist: true,
-        open_inputs: false,
-        as_click: false,
-        previous: None,
-    };
-    let (plan, more) = plan::make(&router, registry(), &options);
-    mistakes.extend(more);
-    let plan = plan.unwrap_or_else(|| panic!("{}", lang::render_all(&mistakes, &map)));
+    let plan = router_tests::plan(&text(name), definitions, workers, &*ports, None);
     let router = Router::start(&plan, ports, &ports::waiter::of_worker, 1);
     router.unwrap_or_else(|e| panic!("{e}"))
 }

@@ -1,7 +1,6 @@
 //! The IPv6 half of `conf/ip-router.click`: what RFC 8200, 4443, 4861 and 4291 ask of a router.
 
-use engine::graph::Walker;
-use router_tests::{Links, Seen, strip};
+use router_tests::{Links, Seen, dropped, on_both, strip};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use testkit::{Build, ip6, nd_solicit};
@@ -10,15 +9,6 @@ use wire::{EtherAddr, Icmp6, Ipv6, Nd, addr, checksum, icmp6, nd, proto};
 const HOST: &str = "fd00:1::2";
 const FAR: &str = "fd00:2::2";
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
-
-/// Runs a test on both walkers and closes the books.
-fn on_both(definitions: &[(&str, &str)], test: impl Fn(&mut Links)) {
-    for walker in [Walker::Sweep, Walker::Strict] {
-        let mut links = Links::new(walker, definitions);
-        test(&mut links);
-        links.router.books().check();
-    }
-}
 
 /// A UDP packet from the host on port 0 to the one on port 1.
 fn across() -> Build {
@@ -78,13 +68,6 @@ fn error(seen: &[Seen], about: &[u8]) -> (u8, u8, u32) {
     let len = answer.quoted.len();
     assert_eq!(answer.quoted[8..], about[8..len], "it quotes the packet");
     (answer.kind, answer.code, answer.rest)
-}
-
-/// Packets dropped by an element of an interface under a name.
-fn dropped(links: &Links, name: &str) -> u64 {
-    let drops = links.drops().into_iter();
-    let of_it = drops.filter(|(path, _)| path.ends_with(name));
-    of_it.map(|d| d.1).sum()
 }
 
 #[test]

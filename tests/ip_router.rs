@@ -1,21 +1,12 @@
 //! `conf/ip-router.click` as a whole: packets in, packets out, nothing lost without a name.
 
 use engine::graph::Walker;
-use router_tests::{Links, Seen};
+use router_tests::{Links, Seen, dropped, on_both};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::{Build, ip4, ip6};
 use wire::ipv4_options::{LSRR, RR, SSRR, TS};
 use wire::{EtherAddr, Icmp, Icmp6, Ipv4, Ipv6, icmp6};
-
-/// Runs a test on both walkers and closes the books.
-fn on_both(definitions: &[(&str, &str)], test: impl Fn(&mut Links)) {
-    for walker in [Walker::Sweep, Walker::Strict] {
-        let mut links = Links::new(walker, definitions);
-        test(&mut links);
-        links.router.books().check();
-    }
-}
 
 /// A UDP packet from the host on port 0 to the one on port 1.
 fn across() -> Build {
@@ -59,13 +50,6 @@ fn error6(seen: &[Seen]) -> (u8, u8, u32, String) {
     let message = &seen[0].packet[40..];
     let icmp = Icmp6::new_checked(message).expect("a sound message");
     (icmp.kind(), icmp.code(), icmp.rest(), ip.src().to_string())
-}
-
-/// Packets dropped for a reason, anywhere.
-fn dropped(links: &Links, reason: &str) -> u64 {
-    let drops = links.drops().into_iter();
-    let of_it = drops.filter(|(name, _)| name.ends_with(&format!(" {reason}")));
-    of_it.map(|d| d.1).sum()
 }
 
 #[test]

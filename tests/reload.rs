@@ -1,7 +1,7 @@
 //! A hundred reloads of the whole router under traffic, each changing something else, with a full
 //! set of routes and neighbours that must stay.
 
-use engine::plan::{self, Options, Plan};
+use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::Router;
 use ports::Directory;
@@ -20,27 +20,13 @@ const RELOADS: usize = 100;
 const LONG: Duration = Duration::from_secs(60);
 
 fn make(text: &str, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
-    let mut map = lang::SourceMap::new();
-    let file = map.add("ip-router.click", text);
     let settings = [
         ("DEV0", "mem:a"),
         ("DEV1", "mem:b"),
         ("IP1", "10.2.0.1"),
         ("LEN1", "16"),
     ];
-    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let (router, mut errors) = lang::parse(&mut map, file, &settings);
-    let options = Options {
-        workers: WORKERS,
-        ports,
-        devices_must_exist: true,
-        open_inputs: false,
-        as_click: false,
-        previous,
-    };
-    let (plan, more) = plan::make(&router, &elements::registry(), &options);
-    errors.extend(more);
-    plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
+    router_tests::plan(text, &settings, WORKERS, ports, previous)
 }
 
 /// The `round`-th configuration: an element more, none more, another setting, a port more, in turn.

@@ -14,5 +14,5 @@ mod whole;
 
 pub use books::{Account, Books, Law, law};
 pub use feeder::{Feeder, every_length};
-pub use links::{Links, Seen, strip};
-pub use whole::{InMemory, Whole, conf, registry, router_text};
+pub use links::{Links, Seen, dropped, on_both, strip};
+pub use whole::{InMemory, Whole, conf, plan, registry, router_text};

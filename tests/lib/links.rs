@@ -178,6 +178,22 @@ impl Links {
     }
 }
 
+/// Runs a test on both walkers and closes the books.
+pub fn on_both(definitions: &[(&str, &str)], test: impl Fn(&mut Links)) {
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let mut links = Links::new(walker, definitions);
+        test(&mut links);
+        links.router.books().check();
+    }
+}
+
+/// Packets dropped for a reason, anywhere.
+pub fn dropped(links: &Links, reason: &str) -> u64 {
+    let drops = links.drops().into_iter();
+    let of_it = drops.filter(|(path, _)| path.ends_with(&format!(" {reason}")));
+    of_it.map(|d| d.1).sum()
+}
+
 /// A packet in an Ethernet frame.
 fn frame(to: EtherAddr, from: EtherAddr, packet: &[u8]) -> Vec<u8> {
     let kind = match packet.first().map(|b| b >> 4) {

@@ -1,10 +1,11 @@
 //! A whole router on in-memory ports and virtual time, on the caller's thread.
 
 use crate::books::{Account, Books, Law};
+use control::{Compiled, Source};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::handler::Use;
-use engine::plan::{self, Options, Plan, Registry};
+use engine::plan::{Options, Plan, Registry};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
 use engine::router::single;
 use ports::Directory;
@@ -69,45 +70,44 @@ impl PortDirectory for InMemory {
     }
 }
 
-/// What reading a configuration gave.
-pub(crate) struct Planned {
-    pub(crate) map: lang::SourceMap,
-    pub(crate) plan: Option<Arc<Plan>>,
-    pub(crate) mistakes: Vec<lang::Diagnostic>,
-}
-
 /// Reads and plans a text, with definitions as on the command line.
 pub(crate) fn read(
     text: &str,
     definitions: &[(&str, &str)],
     workers: usize,
-    open_inputs: bool,
     ports: &dyn PortDirectory,
-) -> Planned {
-    let mut map = lang::SourceMap::new();
-    let file = map.add("test.click", text);
-    let definitions: Vec<(String, String)> = definitions
-        .iter()
-        .map(|&(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-    let (router, mut mistakes) = lang::parse(&mut map, file, &definitions);
+    open_inputs: bool,
+    previous: Option<&Plan>,
+) -> Compiled {
+    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    let source = Source {
+        name: "test.click".to_owned(),
+        text: text.to_owned(),
+        definitions: definitions.iter().map(own).collect(),
+        ..Source::default()
+    };
     let options = Options {
         workers,
         ports,
         devices_must_exist: true,
         open_inputs,
         as_click: false,
-        previous: None,
+        previous,
     };
-    let (plan, more) = plan::make(&router, registry(), &options);
-    mistakes.extend(more);
-    lang::sort(&mut mistakes);
-    let refused = mistakes.iter().any(lang::Diagnostic::is_error);
-    Planned {
-        map,
-        plan: plan.filter(|_| !refused),
-        mistakes,
-    }
+    control::compile(&source, registry(), &options)
+}
+
+/// A text's plan, with definitions as on the command line. Panics with the mistakes if it is refused.
+pub fn plan(
+    text: &str,
+    definitions: &[(&str, &str)],
+    workers: usize,
+    ports: &dyn PortDirectory,
+    previous: Option<&Plan>,
+) -> Arc<Plan> {
+    let read = read(text, definitions, workers, ports, false, previous);
+    let text = read.text();
+    read.plan.unwrap_or_else(|| panic!("{text}"))
 }
 
 /// The configuration of the project's router.
@@ -146,10 +146,9 @@ impl Whole {
     /// text is refused.
     pub fn new(text: &str, definitions: &[(&str, &str)], walker: Walker) -> Whole {
         let ports = Arc::new(InMemory::default());
-        let read = read(text, definitions, 1, true, &*ports);
-        let Some(plan) = read.plan else {
-            panic!("{}", lang::render_all(&read.mistakes, &read.map));
-        };
+        let read = read(text, definitions, 1, &*ports, true, None);
+        let mistakes = read.text();
+        let plan = read.plan.unwrap_or_else(|| panic!("{mistakes}"));
         let mut devices: Vec<_> = plan.devices.iter().collect();
         devices.sort_by_key(|d| &d.name);
         let far = devices.iter().map(|d| ports.far(&d.name)).collect();

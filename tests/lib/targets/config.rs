@@ -32,14 +32,14 @@ pub fn run(data: &[u8]) {
 /// Plans a text and builds the plan's graphs.
 pub fn plan(text: &str) {
     let ports = Arc::new(InMemory::default());
-    let read = read(text, &[], WORKERS, true, &*ports);
-    for mistake in &read.mistakes {
+    let read = read(text, &[], WORKERS, &*ports, true, None);
+    for mistake in &read.diagnostics {
         if let Some(span) = mistake.span {
             let place = read.map.text(span.file).get(span.range());
             assert!(place.is_some(), "{span:?} is not in its text");
         }
     }
-    let _ = lang::render_all(&read.mistakes, &read.map);
+    let _ = read.text();
     let Some(plan) = read.plan else {
         return;
     };
