@@ -39,6 +39,15 @@ fn escape(value: &str) -> String {
     out
 }
 
+/// The labels of a copy of an element.
+fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a str); 3] {
+    [
+        ("element", &element.name),
+        ("class", &element.class),
+        ("worker", worker),
+    ]
+}
+
 struct Text(String);
 
 impl Text {
@@ -122,14 +131,7 @@ fn elements(text: &mut Text, stats: &Stats) {
     for (name, help, get) in counters {
         let mut family = text.counter(name, help);
         for (e, c, worker) in copies(stats) {
-            family.sample(
-                &[
-                    ("element", &e.name),
-                    ("class", &e.class),
-                    ("worker", &worker),
-                ],
-                get(c),
-            );
+            family.sample(&labels(e, &worker), get(c));
         }
     }
     let mut family = text.gauge(
@@ -137,14 +139,7 @@ fn elements(text: &mut Text, stats: &Stats) {
         "Packets that the element holds.",
     );
     for (e, c, worker) in copies(stats) {
-        family.sample(
-            &[
-                ("element", &e.name),
-                ("class", &e.class),
-                ("worker", &worker),
-            ],
-            c.held,
-        );
+        family.sample(&labels(e, &worker), c.held);
     }
     let mut family = text.counter(
         "ashlar_element_sent_packets_total",
@@ -153,13 +148,8 @@ fn elements(text: &mut Text, stats: &Stats) {
     for (e, c, worker) in copies(stats) {
         for (output, sent) in c.sent.iter().enumerate() {
             let output = output.to_string();
-            let labels = [
-                ("element", e.name.as_str()),
-                ("class", &e.class),
-                ("worker", &worker),
-                ("output", &output),
-            ];
-            family.sample(&labels, sent);
+            let [element, class, worker] = labels(e, &worker);
+            family.sample(&[element, class, worker, ("output", &output)], sent);
         }
     }
     let mut family = text.counter("ashlar_element_drops_total", "Packets dropped, by name.");
@@ -170,13 +160,8 @@ fn elements(text: &mut Text, stats: &Stats) {
             *drops.entry(reason).or_default() += count;
         }
         for (reason, drops) in drops {
-            let labels = [
-                ("element", e.name.as_str()),
-                ("class", &e.class),
-                ("worker", &worker),
-                ("reason", reason),
-            ];
-            family.sample(&labels, drops);
+            let [element, class, worker] = labels(e, &worker);
+            family.sample(&[element, class, worker, ("reason", reason)], drops);
         }
     }
 }
@@ -206,12 +191,7 @@ fn tasks(text: &mut Text, stats: &Stats) {
         let mut family = text.counter(name, help);
         for (e, c, worker) in copies(stats) {
             if let Some(task) = &c.task {
-                let labels = [
-                    ("element", e.name.as_str()),
-                    ("class", &e.class),
-                    ("worker", &worker),
-                ];
-                family.sample(&labels, get(task));
+                family.sample(&labels(e, &worker), get(task));
             }
         }
     }
