@@ -243,12 +243,8 @@ pub(crate) struct Doc {
 pub(crate) struct Show {
     /// ELEMENT.HANDLER, or ELEMENT for all its handlers; without it, all elements
     pub(crate) what: Option<String>,
-    /// What the handler is asked, such as an address for `lookup`
-    #[arg(
-        value_name = "ARG",
-        allow_hyphen_values = true,
-        trailing_var_arg = true
-    )]
+    /// What the handler is asked, such as an address for `lookup`; after `--` it may begin with a hyphen
+    #[arg(value_name = "ARG", allow_negative_numbers = true)]
     pub(crate) argument: Vec<String>,
     /// Print JSON
     #[arg(long)]
@@ -261,8 +257,8 @@ pub(crate) struct Show {
 pub(crate) struct Set {
     /// ELEMENT.HANDLER
     pub(crate) handler: String,
-    /// The value; `-` reads it from standard input
-    #[arg(allow_hyphen_values = true)]
+    /// The value; `-` reads it from standard input; after `--` it may begin with a hyphen
+    #[arg(allow_negative_numbers = true)]
     pub(crate) value: Vec<String>,
     #[command(flatten)]
     pub(crate) target: Target,
@@ -357,6 +353,49 @@ mod tests {
     #[test]
     fn the_command_line_makes_sense() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_may_follow_the_value_that_is_written_and_the_question_that_is_asked() {
+        for words in [
+            "set q.capacity - --socket p",
+            "set --socket p q.capacity -",
+            "set q.capacity -s p -",
+        ] {
+            let words = std::iter::once("ashlar").chain(words.split(' '));
+            let Command::Set(set) = Cli::parse_from(words).command else {
+                panic!("no other command");
+            };
+            assert_eq!(set.target.socket.as_deref(), Some("p"));
+            assert_eq!(
+                (&*set.handler, set.value),
+                ("q.capacity", vec!["-".to_owned()])
+            );
+        }
+        let words = [
+            "ashlar", "set", "x.low", "-5", "-0.5", "--socket", "p", "--", "-a", "-s",
+        ];
+        let Command::Set(set) = Cli::parse_from(words).command else {
+            panic!("no other command");
+        };
+        assert_eq!(set.value, ["-5", "-0.5", "-a", "-s"]);
+        let words = [
+            "ashlar",
+            "show",
+            "rt.lookup",
+            "10.0.0.1",
+            "--json",
+            "-s",
+            "p",
+        ];
+        let Command::Show(show) = Cli::parse_from(words).command else {
+            panic!("no other command");
+        };
+        assert_eq!(
+            (show.argument, show.json),
+            (vec!["10.0.0.1".to_owned()], true)
+        );
+        assert!(Cli::try_parse_from(["ashlar", "set", "x.text", "-abc"]).is_err());
     }
 
     #[test]
