@@ -83,6 +83,8 @@ pub(crate) struct ToDevice<S = Click> {
     timeout: Duration,
     room: usize,
     waiting: Batch,
+    /// One burst of those, where more than one wait.
+    part: Batch,
     count: u64,
     bytes: u64,
     busy: u64,
@@ -110,11 +112,27 @@ impl<S> ToDevice<S> {
             return false;
         };
         let bytes = self.waiting.bytes();
-        self.count += queue.transmit(&mut self.waiting) as u64;
+        self.count += if self.waiting.len() <= self.burst {
+            queue.transmit(&mut self.waiting) as u64
+        } else {
+            in_bursts(&mut **queue, &mut self.waiting, &mut self.part, self.burst)
+        };
         self.bytes += bytes - self.waiting.bytes();
         self.busy += u64::from(!self.waiting.is_empty());
         self.waiting.is_empty()
     }
+}
+
+/// Hands packets to the port, `burst` at a time, until it does not take them; how many it took.
+fn in_bursts(queue: &mut dyn TxQueue, waiting: &mut Batch, part: &mut Batch, burst: usize) -> u64 {
+    let mut sent = 0;
+    while part.is_empty() && !waiting.is_empty() {
+        part.extend(waiting.drain_front(burst));
+        sent += queue.transmit(part) as u64;
+    }
+    part.append(waiting);
+    std::mem::swap(part, waiting);
+    sent
 }
 
 impl<S: Style> Element for ToDevice<S> {
@@ -141,6 +159,7 @@ impl<S: Style> Element for ToDevice<S> {
             timeout: config.timeout,
             room: config.room,
             waiting: Batch::new(),
+            part: Batch::new(),
             count: 0,
             bytes: 0,
             busy: 0,
@@ -234,4 +253,46 @@ impl<S: Style> Element for ToDevice<S> {
             Ok(())
         }),
     ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a number of packets each time and remembers how many it was shown.
+    struct Takes(Vec<usize>, Vec<usize>);
+
+    impl TxQueue for Takes {
+        fn transmit(&mut self, batch: &mut Batch) -> usize {
+            self.1.push(batch.len());
+            let n = self.0.remove(0).min(batch.len());
+            batch.drain_front(n);
+            n
+        }
+    }
+
+    fn lengths(n: u8) -> Batch {
+        let packet = |len| Packet::from_bytes(&vec![0; usize::from(len)]).expect("memory");
+        (1..=n).map(packet).collect()
+    }
+
+    #[test]
+    fn a_port_is_handed_a_burst_at_a_time() {
+        let (mut waiting, mut part) = (lengths(5), Batch::new());
+        let mut port = Takes(vec![2, 2, 1], Vec::new());
+        assert_eq!(in_bursts(&mut port, &mut waiting, &mut part, 2), 5);
+        assert_eq!(port.1, [2, 2, 1]);
+        assert!(waiting.is_empty() && part.is_empty());
+    }
+
+    #[test]
+    fn what_a_busy_port_leaves_waits_in_order() {
+        let (mut waiting, mut part) = (lengths(5), Batch::new());
+        let mut port = Takes(vec![2, 1], Vec::new());
+        assert_eq!(in_bursts(&mut port, &mut waiting, &mut part, 2), 3);
+        assert_eq!(port.1, [2, 2]);
+        let left: Vec<usize> = waiting.iter().map(Packet::len).collect();
+        assert_eq!(left, [4, 5]);
+        assert!(part.is_empty());
+    }
 }
