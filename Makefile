@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run build test check unit loom system bench soak miri stress fuzz deps deps-test deps-bench clean
+.PHONY: run build test check unit loom system bench soak miri stress fuzz eval deps deps-test deps-bench deps-eval clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -34,6 +34,10 @@ system: build
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 
+# The papers' figures and tables again, within half an hour; needs root, two cores and 1.5 GiB for hugepages.
+eval: deps deps-eval build
+	$(PYTHON) eval/run
+
 # The long ones.
 soak: deps deps-test build miri stress fuzz
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
@@ -55,6 +59,9 @@ deps-test:
 
 deps-bench:
 	@scripts/deps bench
+
+deps-eval:
+	@scripts/deps eval
 
 clean:
 	$(CARGO) clean

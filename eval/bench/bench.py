@@ -9,17 +9,17 @@ all of them; a ratio is formed within a round. The last lines are for programs t
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import platform
 import statistics
 import subprocess
 import sys
 
-import peers
-import traffic
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import peers  # noqa: E402
+import traffic  # noqa: E402
+from lib import machine  # noqa: E402
 
 RATIOS = [
     ("forward", "testpmd-io"),
@@ -28,34 +28,7 @@ RATIOS = [
     ("router", "l3fwd-lpm"),
     ("route6", "route"),
 ]
-FOLDER = peers.ROOT / "target" / "bench"
-
-
-def tsc_hz():
-    """Cycles of the time-stamp counter per second."""
-    text = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
-    for line in reversed(text.splitlines()):
-        if "tsc:" in line and "MHz" in line:
-            return float(line.split("MHz")[0].split()[-1]) * 1e6
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("cpu MHz"):
-            return float(line.split(":")[1]) * 1e6
-    sys.exit("error: this machine does not say how fast its clock is")
-
-
-def host(hz):
-    """What a reader must know of the machine."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=peers.ROOT, capture_output=True, text=True)
-    model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
-    return {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip(),
-        "cpu": f"{model[0]}, {os.cpu_count()} processors, time-stamp counter {hz / 1e6:.0f} MHz",
-        "kernel": platform.release(),
-        "dpdk": subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True).stdout.strip(),
-        "hugepages": pathlib.Path("/proc/sys/vm/nr_hugepages").read_text().strip() + " of 2 MiB",
-        "load before": pathlib.Path("/proc/loadavg").read_text().split()[0],
-    }
+FOLDER = machine.WORK
 
 
 def prepare():
@@ -65,25 +38,6 @@ def prepare():
         subprocess.run([peers.HERE / "l3fwd", FOLDER], check=True)
     if not (FOLDER / "in4.pcap").exists():
         traffic.write_all(FOLDER)
-
-
-class Hugepages:
-    """1 GiB of hugepages for as long as it lasts."""
-
-    PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
-
-    def __enter__(self):
-        self.before = int(self.PATH.read_text())
-        self.PATH.write_text(str(max(self.before, 768)))
-        self.mounted = not os.path.ismount("/dev/hugepages")
-        if self.mounted:
-            os.makedirs("/dev/hugepages", exist_ok=True)
-            subprocess.run(["mount", "-t", "hugetlbfs", "nodev", "/dev/hugepages"], check=True)
-
-    def __exit__(self, *_):
-        if self.mounted:
-            subprocess.run(["umount", "/dev/hugepages"], check=True)
-        self.PATH.write_text(str(self.before))
 
 
 def spread(values):
@@ -101,11 +55,12 @@ def main():
     args.peer = args.peer or list(peers.PEERS)
     if unknown := [name for name in args.peer if name not in peers.PEERS]:
         parser.error(f"there is no peer {', '.join(unknown)}; there are {', '.join(peers.PEERS)}")
+    machine.end_in_order()
     prepare()
-    hz = tsc_hz()
+    hz = machine.tsc_hz()
     rates = {name: [] for name in args.peer}
-    with Hugepages():
-        notes = host(hz)
+    with machine.Hugepages():
+        notes = machine.notes()
         for key, value in notes.items():
             print(f"{key}: {value}")
         for round in range(args.rounds):
@@ -135,5 +90,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except peers.Failed as failed:
-        sys.exit(f"error: a peer did not run:\n{failed}")
+    except machine.Failed as failed:
+        sys.exit(f"error: {failed}")

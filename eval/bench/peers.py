@@ -9,13 +9,10 @@ import subprocess
 import tempfile
 import time
 
+from lib.machine import ROOT, Failed
+
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 STARTUP = 120  # seconds until the first packet must have been sent
-
-
-class Failed(Exception):
-    """A peer did not start; the text is for people."""
 
 
 class Peer:
@@ -25,7 +22,7 @@ class Peer:
         self.command = [str(c) for c in command]
         self.log = open(log, "w+")
         self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
+            ["setpriv", "--pdeathsig", "KILL", *self.command], stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
         )
 
     def sent(self):
@@ -41,7 +38,7 @@ class Peer:
                 return
             time.sleep(0.1)
         self.log.seek(0)
-        raise Failed(f"{' '.join(self.command)}\n{self.log.read()[-2000:]}")
+        raise Failed(f"a peer did not run: {' '.join(self.command)}\n{self.log.read()[-2000:]}")
 
     def rate(self, seconds):
         """Packets per second over a while."""

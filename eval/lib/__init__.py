@@ -1,0 +1,1 @@
+"""What the folders of eval/ share: running programs, reading them, and making pages of the results."""

@@ -1,0 +1,71 @@
+"""Instructions and memory accesses per packet, by valgrind's callgrind, limited to the running packet loop.
+
+This machine gives its guests no performance counters, so both are counted by simulation: instructions exactly,
+misses by a model of two caches (a first level as the processor's, and its last level). Valgrind 3.19 knows no
+AVX-512, so code that chooses its vectors at run time runs with AVX2.
+"""
+
+import pathlib
+import re
+import subprocess
+import time
+
+from .lab import MEASURED, Router
+from .machine import Failed
+
+CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"]
+
+
+class Valgrind(Router):
+    """`ashlar run` under callgrind: it counts between two calls of `dump`."""
+
+    def __init__(self, lab, conf, values, vdevs, buffers):
+        self.out = lab.folder / f"{lab.number()}.callgrind"
+        options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", *CACHES]
+        # Valgrind cannot reserve the addresses that DPDK wants for hugepages, so this one process sees none.
+        hide = "mount -t tmpfs none /sys/kernel/mm/hugepages && exec \"$@\""
+        before = ["unshare", "--mount", "sh", "-c", hide, "sh", "valgrind", *options]
+        super().__init__(lab, conf, values, vdevs, (MEASURED,), buffers, before=before)
+
+    def control(self, *words):
+        """Speaks to callgrind; returns when it has done what it is told."""
+        done = subprocess.run(["vgdb", f"--pid={self.pid()}", *words], capture_output=True, text=True, timeout=60)
+        if done.returncode != 0:
+            raise Failed(f"callgrind does not answer\n{self.command}\n{done.stderr[-1000:]}")
+
+    def pid(self):
+        return self.process.pid  # each of the programs before it replaces itself by the next
+
+    def count(self, seconds):
+        """Events by name, and packets, of some seconds."""
+        self.control("instrumentation", "on")
+        time.sleep(seconds / 4)  # the simulated caches fill
+        self.control("dump")
+        before = self.stats()
+        time.sleep(seconds)
+        self.control("dump")
+        passed = self.difference(before, self.stats())
+        return events(pathlib.Path(f"{self.out}.2")), passed
+
+
+def events(path):
+    """Sums of a callgrind file."""
+    text = path.read_text(errors="replace")
+    names = re.search(r"^events: (.*)$", text, re.MULTILINE)
+    sums = re.search(r"^(?:totals|summary): (.*)$", text, re.MULTILINE)
+    if not names or not sums:
+        raise Failed(f"{path} holds no sums of callgrind")
+    return dict(zip(names[1].split(), map(int, sums[1].split())))
+
+
+def per_packet(lab, conf, frames, values=(), seconds=6):
+    """Instructions, accesses and misses per packet of `conf` from IN, an endless capture, to OUT, nowhere."""
+    router = lab.keep(Valgrind(
+        lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values],
+        [f"net_pcap0,rx_pcap={frames},infinite_rx=1", "net_null1,no-rx=1"], 262_143))
+    router.wait_sending()
+    sums, passed = router.count(seconds)
+    packets = passed["sent"]
+    if packets < 1000:
+        raise Failed(f"only {packets} packets passed under callgrind\n{router.command}")
+    return {name: value / packets for name, value in sums.items()} | {"packets": packets}

@@ -1,0 +1,137 @@
+"""A folder of eval/: what it measures in which steps, and how its page is made of the results.
+
+A folder has a `measure.py` (this class, filled in), the configurations it runs, `page.md` (the text with
+places for figures), and what `make eval` writes: `raw.json`, `plot.svg` and `README.md`. Pages hold no figure
+that is not computed from `raw.json`.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import sys
+
+from . import machine, plot
+from .lab import Lab
+from .progress import Bar
+
+
+class Figure:
+    """`steps(quick)` yields pairs of a label and a function of the lab; the same label once per round gives
+    the list of its results. `values(raw)` gives the figures for the page, `draw(axes, raw)` fills the plot."""
+
+    def __init__(self, file, steps, values, draw, rounds=3, size=(7, 4), panels=1):
+        self.folder = pathlib.Path(file).resolve().parent
+        self.steps, self.values, self.draw = steps, values, draw
+        self.rounds, self.size, self.panels = rounds, size, panels
+
+    @property
+    def name(self):
+        return self.folder.name
+
+    def count(self):
+        """Steps in all."""
+        return self.rounds * len(list(self.steps()))
+
+    def measure(self, lab, bar):
+        """Runs everything and writes raw.json."""
+        notes = machine.notes()
+        results = {}
+        for round in range(self.rounds):
+            for label, run in self.steps():
+                bar.show(f"{self.name}: {label}")
+                try:
+                    results.setdefault(label, []).append(run(lab))
+                except machine.Failed as failed:
+                    raise machine.Failed(f"{self.name}, {label}: {failed}") from failed
+                finally:
+                    lab.end_all()
+                bar.step()
+        raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "results": results}
+        (self.folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
+
+    def write_page(self):
+        """Makes plot and page of raw.json."""
+        path = self.folder / "raw.json"
+        if not path.exists():
+            raise machine.Failed(f"{path} is missing: measure first, with eval/{self.name}/measure.py")
+        raw = json.loads(path.read_text())
+        plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
+        values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
+        text = fill((self.folder / "page.md").read_text(), values)
+        (self.folder / "README.md").write_text(text)
+
+    def other(self, name):
+        """The raw results of another folder, which is measured before this one."""
+        path = self.folder.parent / name / "raw.json"
+        if not path.exists():
+            raise machine.Failed(f"{path} is missing: measure it first, with eval/{name}/measure.py")
+        return json.loads(path.read_text())
+
+    def main(self):
+        """The command line of one folder."""
+        parser = argparse.ArgumentParser(description=f"Measures eval/{self.name} and writes its page.")
+        parser.add_argument("--page", action="store_true", help="only make plot and page again, of raw.json")
+        parser.add_argument("--rounds", type=int, default=self.rounds, help="default %(default)s")
+        words = parser.parse_args()
+        self.rounds = words.rounds
+        guarded(lambda: run_all([self], words.page))
+
+
+def run_all(figures, page_only=False):
+    """Measures figures one after the other; each page is written when its figure is done."""
+    if page_only:
+        for figure in figures:
+            figure.write_page()
+        return
+    with Lab() as lab, Bar(sum(f.count() for f in figures)) as bar:
+        for figure in figures:
+            figure.measure(lab, bar)
+            figure.write_page()
+
+
+def guarded(work):
+    """Turns what went wrong into a sentence and an exit status."""
+    try:
+        work()
+    except machine.Failed as failed:
+        sys.exit(f"error: {failed}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; nothing is left running")
+
+
+def fill(template, values):
+    """Puts figures into their places; a place without a figure is a mistake."""
+
+    def one(place):
+        if place[1] not in values:
+            raise machine.Failed(f"the page asks for {{{{{place[1]}}}}}, which is not measured")
+        return str(values[place[1]])
+
+    return re.sub(r"\{\{([^}]+)\}\}", one, template)
+
+
+def host_table(raw):
+    rows = [f"| {name} | {value} |" for name, value in raw["host"].items()]
+    return "\n".join(["| host | |", "|---|---|", *rows])
+
+
+def column(results, label, field="rate", scale=1.0):
+    """A field of a label's results, a value for each round."""
+    return [one[field] / scale for one in results[label]]
+
+
+def median(results, label, field="rate", scale=1.0):
+    return statistics.median(column(results, label, field, scale))
+
+
+def spread(values, digits=2):
+    """Median, least and most."""
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
+
+
+def table(head, rows):
+    """A table of a page."""
+    lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
+    return "\n".join(lines)

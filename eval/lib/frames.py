@@ -1,0 +1,59 @@
+"""Frames and routes of the figures, made once and kept in target/bench: random, by seed."""
+
+import random
+
+from .machine import WORK
+from . import lab  # noqa: F401  finds eval/bench
+import traffic
+
+COUNT = 65_536
+
+# Lengths of IP packets and their shares: like those of a research backbone (Abilene) of 2002 to 2005.
+# RouteBricks' own trace (Abilene-I) is not published. About 40 % of packets of 40 bytes and about 20 % of
+# 1500 bytes, some at 1300, are published for a connection to Abilene (Sinha et al., ISI-TR-2007-643); the mean
+# of 657 bytes lies between CAIDA's OC48 traces of 2002 (510 and 763) and Abilene-III of 2004 (826).
+ABILENE_LIKE = {40: 36, 52: 8, 100: 4, 200: 3, 300: 3, 576: 5, 1000: 3, 1300: 3, 1420: 4, 1500: 31}
+
+
+def routes():
+    """256K IPv4 prefixes, all to port 1."""
+    return _made("routes4", lambda path: path.write_text(_routes_text()))
+
+
+def _routes_text():
+    import ipaddress
+
+    return "".join(f"{ipaddress.IPv4Address(a)}/{n} 1\n" for a, n in traffic.routes4())
+
+
+def _made(name, make):
+    path = WORK / name
+    if not path.exists():
+        WORK.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        make(part)
+        part.rename(path)
+    return path
+
+
+def fixed(size, count=COUNT):
+    """A capture of frames of `size` bytes, frame check sequence counted, below random routes."""
+    return _made(f"eval-{size}-{count}.pcap", lambda path: _write(path, lambda rng: size - 4, count))
+
+
+def mix(count=COUNT):
+    """A capture of frames of the mix, in random order."""
+    sizes, weights = zip(*ABILENE_LIKE.items())
+    return _made(f"eval-mix-{count}.pcap", lambda path: _write(
+        path, lambda rng: max(rng.choices(sizes, weights)[0] + 14, 60), count))
+
+
+def _write(path, length, count):
+    rng = random.Random(5)
+    to = traffic.destinations(traffic.routes4(), 32, count, 3)
+    traffic.write_pcap(path, (traffic.frame4(address, length(rng)) for address in to))
+
+
+def mean_size(path):
+    """Mean length of a capture's frames, frame check sequence counted."""
+    return (path.stat().st_size - 24) / COUNT - 16 + 4

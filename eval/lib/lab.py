@@ -1,0 +1,247 @@
+"""Programs under measurement: started, asked, and ended, whatever happens.
+
+A `Lab` owns hugepages, a folder, and every process that is started in it. Processes die with this one,
+even if it is killed.
+"""
+
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from . import machine
+from .machine import ROOT, WORK, Failed
+
+ASHLAR = ROOT / "target" / "release" / "ashlar"
+STARTUP = 120  # seconds until a program must have done what it is started for
+MEASURED, OTHER = os.cpu_count() - 1, 0  # processors: of what is measured, and of what feeds it
+
+sys.path.insert(0, str(ROOT / "eval" / "bench"))
+
+
+def until(ask, process, what):
+    """Asks until the answer is true, and returns it."""
+    end = time.monotonic() + STARTUP
+    while time.monotonic() < end and process.poll() is None:
+        if answer := ask():
+            return answer
+        time.sleep(0.05)
+    raise Failed(f"waited in vain for {what}\n{process.command}\n{process.output()[-2000:]}")
+
+
+class Process:
+    """A program in a session of its own, its output in a file."""
+
+    def __init__(self, command, log, stdout=None):
+        self.command = " ".join(map(str, command))
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", *map(str, command)], start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=stdout or self.log, stderr=self.log)
+
+    def poll(self):
+        return self.process.poll()
+
+    def output(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def close(self):
+        if self.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self.log.close()
+
+
+class Unix(http.client.HTTPConnection):
+    """HTTP over a UNIX socket."""
+
+    def __init__(self, path):
+        super().__init__("localhost")
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(self.path)
+
+
+class Router(Process):
+    """`ashlar run`, asked over its socket."""
+
+    def __init__(self, lab, conf, values=(), vdevs=(), cores=(MEASURED,), buffers=65_535, options=(), before=()):
+        if not ASHLAR.exists():
+            raise Failed(f"{ASHLAR} is missing: run `make build`")
+        self.socket = str(lab.folder / f"{lab.number()}.socket")
+        devices = [word for device in vdevs for word in ("--vdev", device)]
+        command = [
+            *before, ASHLAR, "run", conf, *values, *devices, "--cores", ",".join(map(str, cores)), "--workers", len(cores),
+            "--socket", self.socket, "--buffers", buffers, "--log-level", "warn", *options]
+        super().__init__(command, lab.folder / f"{lab.number()}.log")
+
+    def ask(self, method, path, body=None):
+        """The answer; None if there is none, or a refusal."""
+        link = Unix(self.socket)
+        try:
+            link.request(method, path, body)
+            reply = link.getresponse()
+            text = reply.read().decode()
+            return text if reply.status < 300 else None
+        except OSError:
+            return None
+        finally:
+            link.close()
+
+    def stats(self):
+        text = self.ask("GET", "/v1/stats")
+        return json.loads(text) if text else None
+
+    def write(self, handler, value):
+        until(lambda: self.ask("PUT", f"/v1/handlers/{handler}", value) is not None, self, handler)
+
+    def wait_running(self):
+        """Waits until it answers."""
+        until(self.stats, self, "the router's answer")
+
+    def wait_sending(self):
+        """Waits until packets leave."""
+        until(lambda: (s := self.stats()) and totals(s)["sent"] > 0, self, "the first packet")
+
+    def measure(self, seconds):
+        """What happened within some seconds."""
+        before = self.stats()
+        time.sleep(seconds)
+        after = self.stats()
+        return self.difference(before, after)
+
+    def difference(self, before, after):
+        if not before or not after:
+            raise Failed(f"the router has gone\n{self.command}\n{self.output()[-2000:]}")
+        return difference(before, after)
+
+
+def totals(stats):
+    """Counts of a router that figures use, over all workers."""
+    sums = dict.fromkeys(
+        ["received", "sent", "sent bytes", "polls", "empty polls", "cycles", "empty cycles", "turns", "asleep ns"], 0)
+    for element in stats["elements"]:
+        for copy in element["copies"]:
+            if device := copy.get("device"):
+                sums["received" if device["receives"] else "sent"] += device["packets"]
+                sums["sent bytes"] += 0 if device["receives"] else device["bytes"]
+            if task := copy.get("task"):
+                sums["polls"] += task["runs"]
+                sums["empty polls"] += task["empty"]
+                sums["cycles"] += task["cycles"]
+                sums["empty cycles"] += task["empty_cycles"]
+    for worker in stats["workers"]:
+        sums["turns"] += worker["turns"]
+        sums["asleep ns"] += worker["asleep_ns"]
+    return sums
+
+
+def difference(before, after):
+    """What happened between two looks, and what follows from it per packet."""
+    first, last = totals(before), totals(after)
+    passed = {name: last[name] - first[name] for name in last}
+    seconds = (after["time_ns"] - before["time_ns"]) / 1e9
+    full = passed["polls"] - passed["empty polls"]
+    return passed | {
+        "seconds": seconds,
+        "rate": passed["sent"] / seconds,
+        "bits": 8 * passed["sent bytes"] / seconds,
+        "cycles per packet": passed["cycles"] / max(passed["received"], 1),
+        "packets per poll": passed["received"] / max(full, 1),
+        "cycles per empty poll": passed["empty cycles"] / max(passed["empty polls"], 1),
+        "asleep": passed["asleep ns"] / 1e9 / seconds / len(after["workers"]),
+    }
+
+
+class Source(Process):
+    """Frames at a steady rate into a memif, and perhaps back: see source.c."""
+
+    def __init__(self, lab, frames, rate, burst=32, seconds=2.0, back=False):
+        self.memif = lab.folder / f"{lab.number()}.memif"
+        ring = f"net_memif0,role=server,id=0,socket={self.memif},socket-abstract=no"
+        command = [
+            lab.source(), "-l", OTHER, "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", f"eval{os.getpid()}",
+            "--log-level", "*:error", "--vdev", ring, "--", frames, int(rate), burst, seconds, "back" if back else "gone"]
+        super().__init__(command, lab.folder / f"{lab.number()}.log")
+        until(lambda: "waiting" in self.output(), self, "the source of packets")
+
+    def vdev(self):
+        """The other end, for a router."""
+        return f"net_memif0,role=client,id=0,socket={self.memif},socket-abstract=no"
+
+    def wait_measuring(self):
+        until(lambda: "measuring" in self.output(), self, "packets through the memif")
+
+    def result(self):
+        """What the source counted, when its time is over."""
+        self.process.wait(STARTUP)
+        lines = [line for line in self.output().splitlines() if line.startswith("{")]
+        if not lines:
+            raise Failed(f"the source of packets broke\n{self.command}\n{self.output()[-2000:]}")
+        return json.loads(lines[-1])
+
+
+class Lab:
+    """Everything that measuring needs, given back at the end."""
+
+    def __enter__(self):
+        machine.end_in_order()
+        if os.cpu_count() < 2:
+            raise Failed("two processors are needed: one for what is measured, one for what feeds it")
+        self.huge = machine.Hugepages()
+        self.huge.__enter__()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="ashlar-eval-"))
+        self.running, self.numbers = [], 0
+        WORK.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_):
+        self.end_all()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.huge.__exit__()
+
+    def number(self):
+        self.numbers += 1
+        return self.numbers
+
+    def end_all(self):
+        """Ends what still runs."""
+        for process in reversed(self.running):
+            process.close()
+        self.running.clear()
+
+    def router(self, *args, **keys):
+        return self.keep(Router(self, *args, **keys))
+
+    def feed(self, *args, **keys):
+        return self.keep(Source(self, *args, **keys))
+
+    def keep(self, process):
+        self.running.append(process)
+        return process
+
+    def source(self):
+        """The program of source.c, built when it is older than its text."""
+        program, text = WORK / "source", ROOT / "eval" / "lib" / "source.c"
+        if not program.exists() or program.stat().st_mtime < text.stat().st_mtime:
+            flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
+            build = ["cc", "-O3", "-march=native", "-o", program, text, *flags.stdout.split()]
+            done = subprocess.run(build, capture_output=True, text=True)
+            if done.returncode != 0:
+                raise Failed(f"the source of packets does not build\n{done.stderr[-2000:]}")
+        return program

@@ -1,0 +1,79 @@
+"""The machine that is measured on: what a reader must know of it, and its hugepages."""
+
+import datetime
+import os
+import pathlib
+import platform
+import signal
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORK = ROOT / "target" / "bench"
+
+
+class Failed(Exception):
+    """What was to be measured did not run; the text is for people."""
+
+
+def tsc_hz():
+    """Cycles of the time-stamp counter per second."""
+    text = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
+    for line in reversed(text.splitlines()):
+        if "tsc:" in line and "MHz" in line:
+            return float(line.split("MHz")[0].split()[-1]) * 1e6
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("cpu MHz"):
+            return float(line.split(":")[1]) * 1e6
+    raise Failed("this machine does not say how fast its clock is")
+
+
+def notes():
+    """What a reader must know of the machine, by name."""
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
+    dpdk = subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True)
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit.stdout.strip() or "not in a git checkout",
+        "cpu": f"{model[0]}, {os.cpu_count()} processors, time-stamp counter {tsc_hz() / 1e6:.0f} MHz",
+        "kernel": platform.release(),
+        "dpdk": dpdk.stdout.strip(),
+        "hugepages": pathlib.Path("/proc/sys/vm/nr_hugepages").read_text().strip() + " of 2 MiB",
+        "load before": pathlib.Path("/proc/loadavg").read_text().split()[0],
+    }
+
+
+def end_in_order():
+    """Has the signals that end programs raise SystemExit, so that what was started is taken away."""
+    for name in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(name, lambda number, _: sys.exit(128 + number))
+
+
+class Hugepages:
+    """1.5 GiB of hugepages for as long as it lasts."""
+
+    PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
+    WANTED = 768
+
+    def __enter__(self):
+        if os.geteuid() != 0:
+            raise Failed("hugepages and pinned cores need root: run it as root")
+        self.before = int(self.PATH.read_text())
+        self.mounted = False
+        try:
+            self.PATH.write_text(str(max(self.before, self.WANTED)))
+            if int(self.PATH.read_text()) < self.WANTED:
+                raise Failed(f"the kernel finds no {self.WANTED * 2} MiB for hugepages: free memory, or restart")
+            if not os.path.ismount("/dev/hugepages"):
+                os.makedirs("/dev/hugepages", exist_ok=True)
+                subprocess.run(["mount", "-t", "hugetlbfs", "nodev", "/dev/hugepages"], check=True)
+                self.mounted = True
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_):
+        if self.mounted:
+            subprocess.run(["umount", "/dev/hugepages"], check=True)
+        self.PATH.write_text(str(self.before))

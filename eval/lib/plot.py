@@ -1,0 +1,31 @@
+"""Plots in one hand, as SVG that changes only when its figures do."""
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402  the backend is chosen first
+
+OURS, PAPER, OTHER = "#1f6f8b", "#c9a227", "#8a5a83"
+COLORS = [OURS, "#b5452c", "#5c8a3a", OTHER, PAPER, "#555555"]
+
+
+def write(path, draw, size, panels):
+    """`draw` gets the axes, a list if there are several panels."""
+    matplotlib.rcParams.update({
+        "svg.hashsalt": "ashlar", "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+        "axes.grid": True, "grid.alpha": 0.3, "axes.prop_cycle": matplotlib.cycler(color=COLORS)})
+    figure, axes = plt.subplots(1, panels, figsize=size, layout="constrained")
+    draw(axes)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def bars(axes, names, values, color=OURS, unit="Mpps"):
+    """Bars with their values above, least and most as whiskers; `values` are lists."""
+    import statistics
+
+    middle = [statistics.median(v) for v in values]
+    around = [[m - min(v) for m, v in zip(middle, values)], [max(v) - m for m, v in zip(middle, values)]]
+    drawn = axes.bar(names, middle, color=color, yerr=around, capsize=3, width=0.6)
+    axes.bar_label(drawn, fmt="%.2f", padding=4)
+    axes.set_ylabel(unit)

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+"""RouteBricks, Figure 7: what multiple queues and batches give together, each switched off in turn."""
+
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import lab, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Name: configuration, kp, kn, options of `ashlar run`.
+DESIGNS = {
+    "neither": ("one-queue.click", 1, 1, []),
+    "batches only": ("one-queue.click", 32, 16, []),
+    "queues only": ("multi-queue.click", 1, 1, []),
+    "both": ("multi-queue.click", 32, 16, []),
+}
+PAPER = {"neither": "1 (6.7 times less than both)", "both": "6.7"}
+
+
+def can_skip_optimizer():
+    """Whether this build has the optimiser as a step that can be switched off."""
+    text = subprocess.run([lab.ASHLAR, "run", "--help"], capture_output=True, text=True).stdout
+    return "--no-optimize" in text
+
+
+def designs():
+    found = dict(DESIGNS)
+    if can_skip_optimizer():
+        found["both, not optimised"] = ("multi-queue.click", 32, 16, ["--no-optimize"])
+    return found
+
+
+def steps():
+    for name, (conf, kp, kn, options) in designs().items():
+        def run(here, conf=conf, kp=kp, kn=kn, options=options):
+            ports = ["net_null0,size=64,copy=1", "net_null1,size=64,copy=1"]
+            router = here.router(
+                HERE / conf, ["A=net_null0", "B=net_null1", f"KP={kp}", f"KN={kn}"], ports,
+                (lab.OTHER, lab.MEASURED), options=options)
+            router.wait_sending()
+            return router.measure(runs.SECONDS)
+
+        yield name, run
+
+
+def values(raw):
+    results = raw["results"]
+    base = median(results, "neither")
+    rows = [[name, PAPER.get(name, "not given in words"), spread(column(results, name, scale=1e6)),
+             f"{median(results, name) / base:.1f}"] for name in results]
+    return {"table": table(["multiple queues and batches", "paper, gain", "here: Mpps, two cores", "gain"], rows),
+            "gain": f"{median(results, 'both') / base:.1f}",
+            "queues": f"{median(results, 'both') / median(results, 'batches only'):.1f}",
+            "batches": f"{median(results, 'both') / median(results, 'queues only'):.1f}"}
+
+
+def draw(axes, raw):
+    names = list(raw["results"])
+    plot.bars(axes, [n.replace(", ", ",\n") for n in names], [column(raw["results"], n, scale=1e6) for n in names])
+    axes.set_title("64 B, two ports, any to any, two cores")
+
+
+figure = Figure(__file__, steps, values, draw, size=(6, 3.4))
+
+if __name__ == "__main__":
+    figure.main()

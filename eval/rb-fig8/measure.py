@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""RouteBricks, Figure 8: forwarding rate against frame size and application."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+CONF = pathlib.Path(__file__).resolve().parents[1] / "bench" / "conf"
+SIZES = [64, 128, 256, 512, 1024, 1518, "mix"]
+APPS = {"forward": "forward.click", "route": "route.click"}
+# Gbps of eight cores; the paper gives no other points in words. 24.6 is all that its network cards carry.
+PAPER = {("forward", 64): 9.7, ("forward", "mix"): 24.6, ("route", 64): 6.35, ("route", "mix"): 24.6}
+
+
+def capture(size):
+    return frames.mix() if size == "mix" else frames.fixed(size)
+
+
+def bits(size):
+    """Bits of a mean frame, frame check sequence counted as the paper does."""
+    return 8 * (frames.mean_size(frames.mix()) if size == "mix" else size)
+
+
+def steps():
+    for app, conf in APPS.items():
+        for size in SIZES:
+            def run(lab, app=app, conf=conf, size=size):
+                values = [f"ROUTES={frames.routes()}"] if app == "route" else []
+                result = runs.endless(CONF / conf, capture(size), values)(lab)
+                return result | {"line bits": result["rate"] * bits(size)}
+
+            yield f"{app} {size}", run
+
+
+def values(raw):
+    results, rows = raw["results"], []
+    for size in SIZES:
+        row = [size if size != "mix" else "Abilene-like mix"]
+        for app in APPS:
+            label = f"{app} {size}"
+            paper = PAPER.get((app, size))
+            row += [f"{paper}" if paper else "", spread(column(results, label, scale=1e6)),
+                    spread(column(results, label, "line bits", 1e9), 1)]
+        rows.append(row)
+    head = ["bytes", "forwarding: paper, Gbps", "Mpps", "Gbps", "routing: paper, Gbps", "Mpps", "Gbps"]
+    share = {size: median(results, f"route {size}") / median(results, f"forward {size}") for size in SIZES}
+    return {
+        "table": table(head, rows), "share 64": f"{share[64]:.2f}", "share mix": f"{share['mix']:.2f}",
+        "paper share": f"{6.35 / 9.7:.2f}",
+        "falls": f"{median(results, 'forward 64') / median(results, 'forward 1518'):.1f}",
+        "mix": ", ".join(f"{size} B {share} %" for size, share in frames.ABILENE_LIKE.items())}
+
+
+def draw(axes, raw):
+    names = [str(size) for size in SIZES]
+    for axis, field, scale, unit in zip(axes, ("rate", "line bits"), (1e6, 1e9), ("Mpps", "Gbps")):
+        for app in APPS:
+            axis.plot(names, [median(raw["results"], f"{app} {s}", field, scale) for s in SIZES], "o-", label=app)
+        axis.set_ylabel(f"{unit}, one core")
+        axis.set_xlabel("bytes of a frame")
+        axis.set_ylim(0)
+        axis.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

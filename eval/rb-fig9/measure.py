@@ -1,0 +1,74 @@
+#!/usr/bin/python3
+"""RouteBricks, Figure 9: cycles per packet against the input rate, empty polls factored out."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, machine, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+CONF = pathlib.Path(__file__).resolve().parents[1] / "bench" / "conf"
+APPS = {"forward": "forward.click", "route": "route.click"}
+RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
+PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23}  # Table 3: instructions times cycles for each
+
+
+def steps():
+    for app, conf in APPS.items():
+        for rate in RATES:
+            def run(lab, app=app, conf=conf, rate=rate):
+                values = [f"ROUTES={frames.routes()}"] if app == "route" else []
+                result = runs.fed(CONF / conf, frames.fixed(64), rate * 1e6, 8, values)(lab)
+                return result | {"hz": machine.tsc_hz()}
+
+            yield f"{app} {rate or 'most'}", run
+
+
+def labels(app):
+    return [f"{app} {rate or 'most'}" for rate in RATES]
+
+
+def lossless(results, app):
+    """Rates that the router took without loss, for which cycles per packet mean the same."""
+    return [l for l in labels(app) if all(one["source"]["refused"] <= 0.001 * one["source"]["sent"] for one in results[l])]
+
+
+def values(raw):
+    results, rows, found = raw["results"], [], {}
+    for app in APPS:
+        for label in labels(app):
+            cycles = median(results, label, "cycles per packet")
+            rows.append([
+                app, label.split()[1], spread(column(results, label, scale=1e6)), f"{cycles:.0f}",
+                f"{median(results, label, 'packets per poll'):.1f}",
+                f"{median(results, label, 'empty polls') / median(results, label, 'seconds') / 1e6:.2f}",
+                f"{median(results, label, 'cycles per empty poll'):.0f}",
+                f"{100 * median(results, label, 'asleep'):.0f} %",
+                f"{median(results, label, 'hz') / median(results, label):.0f}"])
+        slow, full = labels(app)[0], labels(app)[-1]
+        found[f"{app} slow"] = f"{median(results, slow, 'cycles per packet'):.0f}"
+        found[f"{app} full"] = f"{median(results, full, 'cycles per packet'):.0f}"
+        found[f"{app} paper"] = f"{PAPER[app]:.0f}"
+    head = ["application", "offered, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
+            "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
+    return found | {"table": table(head, rows)}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    for app in APPS:
+        points = sorted((median(results, l, scale=1e6), median(results, l, "cycles per packet")) for l in labels(app))
+        axes.plot(*zip(*points), "o-", label=app)
+    top = max(median(results, l, scale=1e6) for app in APPS for l in labels(app))
+    hz = median(results, labels("forward")[0], "hz")
+    rates = [top * n / 60 for n in range(3, 62)]
+    axes.plot(rates, [hz / (rate * 1e6) for rate in rates], "--", color="#555555", label="cycles available, one core")
+    axes.set(xlabel="packets per second, millions", ylabel="cycles per packet", xlim=(0, top * 1.05), ylim=(0, 1200))
+    axes.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=2)
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""RouteBricks, Table 1: forwarding rate against the batch sizes kp (poll) and kn (port)."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+CONF = pathlib.Path(__file__).with_name("batches.click")
+PAPER = {(1, 1): 1.46, (32, 1): 4.97, (32, 16): 9.77, (32, 32): None}  # Gbps, eight cores
+SETTINGS = list(PAPER)
+
+
+def steps():
+    for kp, kn in SETTINGS:
+        values = [f"KP={kp}", f"KN={kn}", "TIMEOUT=0"]
+        yield f"alone {kp},{kn}", lambda lab, v=values: runs.endless(CONF, frames.fixed(64), v)(lab)
+        yield f"memif {kp},{kn}", lambda lab, v=values, n=kn: runs.fed(
+            CONF, frames.fixed(64), 0, n, v, back=True)(lab)
+
+
+def values(raw):
+    results = raw["results"]
+    rows = []
+    for kp, kn in SETTINGS:
+        paper = PAPER[kp, kn]
+        row = [kp, kn, f"{paper} ({paper / PAPER[1, 1]:.1f})" if paper else "not tried"]
+        for way in ("alone", "memif"):
+            rates = column(results, f"{way} {kp},{kn}", scale=1e6)
+            gain = median(results, f"{way} {kp},{kn}") / median(results, f"{way} 1,1")
+            row += [spread(rates), f"{gain:.1f}"]
+        row.append(f"{median(results, f'memif {kp},{kn}', 'cycles per packet'):.0f}")
+        rows.append(row)
+    head = ["kp", "kn", "paper: Gbps (gain)", "capture to nowhere: Mpps", "gain", "memif and back: Mpps", "gain",
+            "cycles per packet there"]
+    return {"table": table(head, rows)}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    names = [f"kp={kp}\nkn={kn}" for kp, kn in SETTINGS]
+    for axis, way, title in zip(axes, ("alone", "memif"), ("capture to nowhere", "memif and back")):
+        plot.bars(axis, names, [column(results, f"{way} {kp},{kn}", scale=1e6) for kp, kn in SETTINGS])
+        axis.set_title(f"{title}, one core, 64 B")
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,87 @@
+#!/usr/bin/python3
+"""RouteBricks, Table 2: upper bounds of the parts of this machine."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, machine, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+CONF = HERE.parent / "bench" / "conf" / "forward.click"
+CORES = [1, 2]
+
+
+def program():
+    """bounds.rs, built when it is older than its text."""
+    built, text = machine.WORK / "bounds", HERE / "bounds.rs"
+    if not built.exists() or built.stat().st_mtime < text.stat().st_mtime:
+        build = ["rustc", "--edition", "2024", "-O", "-C", "target-cpu=native", "-o", built, text]
+        done = subprocess.run(build, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise machine.Failed(f"bounds.rs does not build\n{done.stderr[-2000:]}")
+    return built
+
+
+def bounds(threads):
+    def run(here):
+        process = here.keep(lab.Process([program(), threads], here.folder / f"bounds{here.number()}"))
+        if process.process.wait(lab.STARTUP) != 0:
+            raise machine.Failed(f"{process.command}\n{process.output()}")
+        return json.loads(process.output()) | {"hz": machine.tsc_hz()}
+
+    return run
+
+
+def steps():
+    for threads in CORES:
+        yield f"{threads} threads", bounds(threads)
+    for size in (64, 1024):
+        yield f"memif {size}", lambda here, s=size: runs.fed(CONF, frames.fixed(s), 0, back=True)(here)
+
+
+def values(raw):
+    results = raw["results"]
+
+    def both(field, scale=1e9, digits=2):
+        return [spread(column(results, f"{n} threads", field, scale), digits) for n in CORES]
+
+    hz = median(results, "1 threads", "hz")
+    gbps = [2 * 8 * size * median(results, f"memif {size}") / 1e9 for size in (64, 1024)]
+    rows = [
+        ["cores", "8 x 2.8 GHz", "none", f"{hz / 1e9:.2f} GHz", f"{len(CORES) * hz / 1e9:.2f} GHz"],
+        ["memory, random writes, GB/s of lines", "51.3 (410 Gbps)", "32.8 (262 Gbps)", *both("random write bytes")],
+        ["memory, reading in order, GB/s", "", "", *both("read bytes")],
+        ["memory, copying, GB/s read and written", "", "", *both("copy bytes")],
+        ["memory, loads that wait for each other, ns", "", "", *both("load ns", 1, 0)],
+        ["between cores: a line there and back, ns", "200 Gbps between sockets", "144 Gbps", "",
+         spread(column(results, "2 threads", "bounce ns"), 0)],
+        ["memif, 1024 B frames both ways, Gbps", "2 x 200 Gbps (I/O), 64 Gbps (PCIe)", "117 (I/O), 50.8 (PCIe)",
+         f"{gbps[1]:.1f}", ""],
+        ["memif, 64 B frames both ways, Gbps", "", "", f"{gbps[0]:.1f}", ""],
+    ]
+    load = median(results, "1 threads", "load ns")
+    write = median(results, "2 threads", "random write bytes") / 64
+    return {
+        "table": table(["part", "paper: nominal", "paper: by benchmark", "here: one core", "two cores"], rows),
+        "load": f"{load:.0f}", "writes": f"{write / 1e6:.0f}", "at 10": f"{write / 1e7:.1f}"}
+
+
+def draw(axes, raw):
+    kinds = [("random write bytes", "random writes"), ("read bytes", "reads in order"), ("copy bytes", "copies")]
+    for n, (threads, color) in enumerate(zip(CORES, plot.COLORS)):
+        places = [k + 0.36 * n for k in range(len(kinds))]
+        heights = [median(raw["results"], f"{threads} threads", field, 1e9) for field, _ in kinds]
+        axes.bar_label(axes.bar(places, heights, 0.34, color=color, label=f"{threads} core"), fmt="%.1f")
+    axes.set_xticks([k + 0.18 for k in range(len(kinds))], [name for _, name in kinds])
+    axes.set_ylabel("GB/s")
+    axes.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=2, size=(6, 3.4))
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""RouteBricks, Table 3 and Figure 10: instructions and memory accesses of a packet."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import callgrind, frames, machine, runs  # noqa: E402
+from lib.figure import Figure, median, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+APPS = ["forward", "route"]
+BURSTS = [1, 8, 32]
+PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23)}
+LINE = 64  # bytes that a miss moves
+
+
+def settings(app, burst):
+    return [f"BURST={burst}", *([f"ROUTES={frames.routes()}"] if app == "route" else [])]
+
+
+def step(app, size, burst):
+    def run(lab):
+        conf, capture, values = HERE / f"{app}.click", frames.fixed(size), settings(app, burst)
+        native = runs.endless(conf, capture, values)(lab)
+        lab.end_all()
+        counted = callgrind.per_packet(lab, conf, capture, values)
+        return counted | {"native rate": native["rate"], "cycles": machine.tsc_hz() / native["rate"]}
+
+    return run
+
+
+def steps():
+    for app in APPS:
+        for burst in BURSTS:
+            yield f"{app} 64 {burst}", step(app, 64, burst)
+        yield f"{app} 1024 32", step(app, 1024, 32)
+
+
+def accesses(results, label):
+    """Loads and stores of a packet."""
+    return median(results, label, "Dr") + median(results, label, "Dw")
+
+
+def lines(results, label):
+    """Lines of a packet that the last-level cache did not hold."""
+    return median(results, label, "DLmr") + median(results, label, "DLmw")
+
+
+def values(raw):
+    results = raw["results"]
+    main, load = [], []
+    for app in APPS:
+        label = f"{app} 64 32"
+        instructions, cycles = median(results, label, "Ir"), median(results, label, "cycles")
+        paper, cpi = PAPER[app]
+        main.append([app, paper, f"{instructions:.0f}", cpi, f"{cycles / instructions:.2f}", f"{paper * cpi:.0f}",
+                     f"{cycles:.0f}"])
+        for label in [f"{app} 64 {burst}" for burst in BURSTS] + [f"{app} 1024 32"]:
+            _, size, burst = label.split()
+            first = median(results, label, "D1mr") + median(results, label, "D1mw")
+            load.append([
+                app, size, burst, f"{median(results, label, 'Ir'):.0f}", f"{median(results, label, 'cycles'):.0f}",
+                f"{accesses(results, label):.0f}", f"{first:.1f}", f"{lines(results, label):.2f}",
+                f"{LINE * lines(results, label):.0f}"])
+    small, large = "forward 64 32", "forward 1024 32"
+    return {
+        "table 3": table(["application", "instructions: paper", "here", "cycles per instruction: paper", "here",
+                          "cycles: paper", "here"], main),
+        "figure 10": table(["application", "bytes", "packets per poll", "instructions", "cycles", "loads and stores",
+                            "misses of the first level", "lines from memory", "bytes from memory"], load),
+        "cpu ratio": f"{median(results, large, 'cycles') / median(results, small, 'cycles'):.1f}",
+        "memory ratio": f"{lines(results, large) / lines(results, small):.1f}",
+        "io ratio": f"{(1020 + 16) / (60 + 16):.1f}"}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    left, right = axes
+    names = [str(burst) for burst in BURSTS]
+    for app in APPS:
+        left.plot(names, [median(results, f"{app} 64 {b}", "Ir") for b in BURSTS], "o-", label=f"{app}, instructions")
+        left.plot(names, [median(results, f"{app} 64 {b}", "cycles") for b in BURSTS], "s--", label=f"{app}, cycles")
+        right.plot(names, [LINE * lines(results, f"{app} 64 {b}") for b in BURSTS], "o-", label=app)
+    left.set(xlabel="packets per poll", ylabel="per 64-byte packet", ylim=(0, None))
+    right.set(xlabel="packets per poll", ylabel="bytes from memory per 64-byte packet", ylim=(0, None))
+    left.legend()
+    right.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,70 @@
+#!/usr/bin/python3
+"""RouteBricks, 6.2: latency through one server, here in percentiles against load and batch settings."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, runs  # noqa: E402
+from lib.figure import Figure, median, table  # noqa: E402
+
+CONF = pathlib.Path(__file__).with_name("forward.click")
+RATES = [0.05, 0.2, 0.5, 1, 2, 3]  # Mpps
+# Name: kp, kn, TIMEOUT of ToDevice.
+SETTINGS = {
+    "kp=1 kn=1": (1, 1, "0"),
+    "kp=32 kn=32": (32, 32, "0"),
+    "kp=32 kn=16, 10 us": (32, 16, "10us"),
+    "kp=32 kn=16, 100 us": (32, 16, "100us"),
+}
+FIELDS = ["p50_us", "p90_us", "p99_us", "p999_us"]
+
+
+def steps():
+    for rate in RATES:
+        for name, (kp, kn, timeout) in SETTINGS.items():
+            values = [f"KP={kp}", f"KN={kn}", f"TIMEOUT={timeout}"]
+            yield f"{name} at {rate}", lambda lab, r=rate, v=values: runs.fed(
+                CONF, frames.fixed(64), r * 1e6, 1, v, back=True)(lab)
+
+
+def source(raw, label, field):
+    """A field of what the source saw, the median of the rounds."""
+    return median({label: [one["source"] for one in raw["results"][label]]}, label, field)
+
+
+def lost(raw, label):
+    sent = source(raw, label, "sent") + source(raw, label, "refused")
+    return max(0.0, 1 - source(raw, label, "received") / sent)
+
+
+def values(raw):
+    rows = []
+    for name in SETTINGS:
+        for rate in RATES:
+            label = f"{name} at {rate}"
+            shown = lost(raw, label)
+            rows.append([name, rate, *(f"{source(raw, label, f):.1f}" for f in FIELDS),
+                         "0" if shown < 0.0005 else f"{100 * shown:.1f} %",
+                         f"{100 * median(raw['results'], label, 'asleep'):.0f} %"])
+    one = f"kp=32 kn=32 at {RATES[-3]}"
+    return {"table": table(["setting", "Mpps", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], rows),
+            "typical": f"{source(raw, one, 'p50_us'):.1f}", "typical rate": RATES[-3],
+            "sum": f"{4 * 2.56 + 12.8 + 0.8:.1f}"}
+
+
+def draw(axes, raw):
+    for axis, field, title in zip(axes, ("p50_us", "p99_us"), ("median", "99 % below")):
+        for name in SETTINGS:
+            points = [(r, source(raw, f"{name} at {r}", field)) for r in RATES if lost(raw, f"{name} at {r}") < 0.01]
+            if points:
+                axis.plot(*zip(*points), "o-", label=name)
+        axis.axhline(24, ls=":", color="#c9a227", label="paper's estimate, 24 us")
+        axis.set(xlabel="packets per second, millions", ylabel="us", title=title, yscale="log")
+    axes[0].legend(fontsize=7)
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.6), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,77 @@
+#!/usr/bin/python3
+"""Virtual Routers, sections 3 and 4: one core, all cores, and what memory has to do with it."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, machine, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+BENCH = HERE.parent / "bench" / "conf"
+APPS, SIZES = ["forward", "route"], [64, 1024]
+FRAMES = 32_768  # two captures of these fit the buffers
+
+
+def values_of(app):
+    return [f"ROUTES={frames.routes()}"] if app == "route" else []
+
+
+def two(app, size):
+    def run(here):
+        capture = frames.fixed(size, FRAMES)
+        names = ["IN0=net_pcap0", "OUT0=net_null1", "IN1=net_pcap2", "OUT1=net_null3"]
+        vdevs = [f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null1,no-rx=1",
+                 f"net_pcap2,rx_pcap={capture},infinite_rx=1", "net_null3,no-rx=1"]
+        router = here.router(HERE / f"two-{app}.click", [*names, *values_of(app)], vdevs, (lab.OTHER, lab.MEASURED),
+                             buffers=262_143)
+        router.wait_sending()
+        return router.measure(runs.SECONDS) | {"hz": machine.tsc_hz()}
+
+    return run
+
+
+def steps():
+    for size in SIZES:
+        for app in APPS:
+            yield f"{app} {size} 1", lambda here, a=app, s=size: runs.endless(
+                BENCH / f"{a}.click", frames.fixed(s, FRAMES), values_of(a))(here)
+            yield f"{app} {size} 2", two(app, size)
+
+
+def values(raw):
+    results, rows = raw["results"], []
+    for size in SIZES:
+        for cores in (1, 2):
+            rates = {app: median(results, f"{app} {size} {cores}") for app in APPS}
+            rows.append([size, cores, *(spread(column(results, f"{a} {size} {cores}", scale=1e6)) for a in APPS),
+                         f"{100 * (1 - rates['route'] / rates['forward']):.0f} %"])
+    counted = figure.other("rb-table3-fig10")["results"]
+    bounds = figure.other("rb-table2")["results"]
+    found = {"table": table(["bytes", "cores", "forwarding, Mpps", "routing, Mpps", "routing costs"], rows)}
+    for app in APPS:
+        lines = sum(median(counted, f"{app} 64 32", event) for event in ("DLmr", "DLmw"))
+        first = sum(median(counted, f"{app} 64 32", event) for event in ("D1mr", "D1mw"))
+        scale = median(results, f"{app} 64 2") / median(results, f"{app} 64 1")
+        found |= {f"{app} lines": f"{lines:.1f}", f"{app} first": f"{first:.1f}", f"{app} scale": f"{scale:.2f}",
+                  f"{app} ns": f"{1e9 / median(results, f'{app} 64 1'):.0f}"}
+    return found | {"frames": FRAMES, "load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
+                    "times": f"{median(results, 'forward 64 1') / 2.5e6:.1f}"}
+
+
+def draw(axes, raw):
+    for axis, size in zip(axes, SIZES):
+        for n, app in enumerate(APPS):
+            places = [k + 0.36 * n for k in (0, 1)]
+            heights = [median(raw["results"], f"{app} {size} {cores}", scale=1e6) for cores in (1, 2)]
+            axis.bar_label(axis.bar(places, heights, 0.34, label=app), fmt="%.1f")
+        axis.set_xticks([0.18, 1.18], ["one core", "two cores"])
+        axis.set(ylabel="Mpps", title=f"{size} B")
+        axis.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()
