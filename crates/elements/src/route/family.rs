@@ -5,7 +5,7 @@ use engine::element::Facts;
 use engine::packet::Packet;
 use engine::units::FromArg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tables::fib::{Fib, Prefix};
+use tables::fib::{Fib, Prefix, Structure};
 use wire::{FlowKey, Prefix4, Prefix6};
 
 /// An IP version whose addresses have `N` bytes.
@@ -115,7 +115,7 @@ impl Family<16> for V6 {
 
     fn lookup(fib: &Fib<16>, address: &str) -> Result<u16, String> {
         let address: Ipv6Addr = engine::units::parse(address)?;
-        Ok(fib.lookup(&address.octets()))
+        Ok(fib.lookup(address.octets()))
     }
 
     fn prefix(text: &str, names: &Names) -> Result<Prefix<16>, String> {

@@ -125,8 +125,10 @@ impl<const N: usize> Table<N> {
         let mut writer = self.lock();
         writer.settle();
         let all: Vec<Prefix<N>> = writer.rib.iter().map(|(p, _)| p).collect();
-        let ids = all.into_iter().filter_map(|p| writer.rib.remove(p));
+        let ids = all.into_iter().filter_map(|p| writer.rib.stage_remove(p));
         let ids = ids.collect();
+        // An empty table needs no room.
+        let _ = writer.rib.publish();
         writer.retire(ids);
     }
 
@@ -287,18 +289,32 @@ impl<const N: usize> Writer<N> {
         show: impl Fn(Prefix<N>) -> String,
     ) -> Result<(), Refused> {
         let mut before: Vec<(Prefix<N>, Option<GroupId>)> = Vec::with_capacity(commands.len());
+        let mut wrong = None;
         for (i, (command, id)) in commands.iter().zip(ids).enumerate() {
             match self.change_one(command, *id, &show) {
                 Ok(change) => before.push(change),
-                Err(wrong) => {
-                    self.undo(before);
-                    self.retire(ids.iter().copied().flatten().collect());
-                    return Err((i, wrong));
+                Err(why) => {
+                    wrong = Some((i, why));
+                    break;
                 }
             }
         }
-        self.retire(before.into_iter().filter_map(|(_, id)| id).collect());
-        Ok(())
+        if wrong.is_none()
+            && let Err(full) = self.rib.publish()
+        {
+            wrong = Some((commands.len() - 1, full.to_string())); // without commands none is staged
+        }
+        match wrong {
+            Some(wrong) => {
+                self.undo(before);
+                self.retire(ids.iter().copied().flatten().collect());
+                Err(wrong)
+            }
+            None => {
+                self.retire(before.into_iter().filter_map(|(_, id)| id).collect());
+                Ok(())
+            }
+        }
     }
 
     /// Carries a command out; returns the prefix and the id that it had before.
@@ -316,7 +332,7 @@ impl<const N: usize> Writer<N> {
                     wanted.is_none_or(|hops| hops == self.hops(id))
                 };
                 match id.filter(|id| same(*id)) {
-                    Some(_) => Ok((*prefix, self.rib.remove(*prefix))),
+                    Some(_) => Ok((*prefix, self.rib.stage_remove(*prefix))),
                     None => Err(format!("there is no such route to {}", show(*prefix))),
                 }
             }
@@ -326,31 +342,24 @@ impl<const N: usize> Writer<N> {
                     show(*prefix),
                     show_hops(&self.hops(old))
                 )),
-                None => self.insert(*prefix, id),
+                None => Ok((*prefix, self.rib.stage_insert(*prefix, id))),
             },
-            (Command::Set(prefix, _), Some(id)) => self.insert(*prefix, id),
+            (Command::Set(prefix, _), Some(id)) => {
+                Ok((*prefix, self.rib.stage_insert(*prefix, id)))
+            }
             (Command::Add(..) | Command::Set(..), None) => Err("it has no next hop".to_owned()),
         }
     }
 
-    fn insert(
-        &mut self,
-        prefix: Prefix<N>,
-        id: GroupId,
-    ) -> Result<(Prefix<N>, Option<GroupId>), String> {
-        let old = self.rib.insert(prefix, id);
-        old.map(|old| (prefix, old))
-            .map_err(|full| full.to_string())
-    }
-
     fn undo(&mut self, before: Vec<(Prefix<N>, Option<GroupId>)>) {
         for (prefix, id) in before.into_iter().rev() {
-            // Only at the very end of the table's memory is there no room for what was there before.
-            let _ = match id {
-                Some(id) => self.rib.insert(prefix, id),
-                None => Ok(self.rib.remove(prefix)),
+            match id {
+                Some(id) => self.rib.stage_insert(prefix, id),
+                None => self.rib.stage_remove(prefix),
             };
         }
+        // If even this finds no room while memory waits in limbo, it is done with the next change.
+        let _ = self.rib.publish();
     }
 }
 

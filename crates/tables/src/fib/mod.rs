@@ -5,7 +5,7 @@
 //! next-hop group (see [`crate::groups`]); id 0 is no route.
 //!
 //! ```
-//! use tables::fib::{Prefix, Rib4};
+//! use tables::fib::{Prefix, Rib4, Structure};
 //! let mut rib = Rib4::new();
 //! let id = |n| std::num::NonZeroU16::new(n).unwrap();
 //! rib.insert("10.0.0.0/8".parse::<wire::Prefix4>().unwrap(), id(1)).unwrap();
@@ -16,19 +16,49 @@
 //! assert_eq!(fib.lookup(u32::from_be_bytes([11, 1, 4, 9])), 0);
 //! ```
 
+mod default;
+mod poptrie;
 mod prefix;
 mod rib;
-mod trie;
+mod routes;
+mod sys;
 
 #[cfg(test)]
 mod model;
 #[cfg(test)]
 mod tests;
 
-pub use prefix::Prefix;
-pub use rib::{Full, Limbo, Rib};
-pub use trie::Fib;
+pub use poptrie::{Poptrie, PoptrieWriter};
+pub use prefix::{Address, Prefix};
+pub use rib::{Full, Limbo, Rib, Writer};
+pub use routes::{Route, Routes};
 
+/// A structure that addresses of `N` bytes are looked up in, as readers see it.
+pub trait Structure<const N: usize>: Send + Sync + Sized {
+    /// What the literature calls it.
+    const NAME: &'static str;
+    /// What keeps it in step with the routes.
+    type Writer: Writer<N, Self>;
+
+    /// The group id of the longest prefix that contains `address`, or 0.
+    fn lookup(&self, address: impl Address<N>) -> u16;
+
+    /// Looks up `addresses` into `ids`, as many as both hold; faster than one by one.
+    fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
+        for (address, id) in addresses.iter().zip(ids) {
+            *id = self.lookup(*address);
+        }
+    }
+
+    /// Whether there is nothing in it but perhaps a default route, as in a new one.
+    fn is_bare(&self) -> bool;
+
+    /// Bytes that it takes, with what waits for readers to leave it; without the routes themselves.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// What the router's elements look up in.
+pub type Fib<const N: usize> = Poptrie<N>;
 /// Routes of IPv4, for the writer.
 pub type Rib4 = Rib<4>;
 /// Routes of IPv6, for the writer.

@@ -50,6 +50,19 @@ impl<const N: usize> Prefix<N> {
         self.length <= other.length && self.contains(other.address)
     }
 
+    /// The last of all prefixes that it covers: its last address alone.
+    pub fn last(&self) -> Self {
+        let mut address = self.address;
+        for (i, byte) in address.iter_mut().enumerate() {
+            let kept = usize::from(self.length).saturating_sub(8 * i).min(8) as u32;
+            *byte |= 0xffu8.checked_shr(kept).unwrap_or(0);
+        }
+        Prefix {
+            address,
+            length: Self::BITS,
+        }
+    }
+
     /// The longest prefix that covers both.
     pub fn common(&self, other: &Self) -> Self {
         let bytes = self
@@ -61,6 +74,42 @@ impl<const N: usize> Prefix<N> {
             8 * i as u8 + (self.address[i] ^ other.address[i]).leading_zeros() as u8
         });
         Self::new(self.address, bits.min(self.length).min(other.length))
+    }
+}
+
+/// An address of `N` bytes, in any form that lookups take.
+pub trait Address<const N: usize>: Copy {
+    /// In network order.
+    fn octets(self) -> [u8; N];
+}
+
+impl<const N: usize> Address<N> for [u8; N] {
+    #[inline]
+    fn octets(self) -> [u8; N] {
+        self
+    }
+}
+
+/// In host order.
+impl Address<4> for u32 {
+    #[inline]
+    fn octets(self) -> [u8; 4] {
+        self.to_be_bytes()
+    }
+}
+
+/// `count` bits of `address` (1 to 32) from bit `at` on, which lies in it; zeros follow its last bit.
+#[inline(always)]
+pub(super) fn bits<const N: usize>(address: &[u8; N], at: u32, count: u32) -> usize {
+    if N == 4 {
+        let mut word = [0; 4];
+        word.copy_from_slice(address);
+        let word = u64::from(u32::from_be_bytes(word)) << 32;
+        (word << at >> (64 - count)) as usize
+    } else {
+        let mut word = [0; 16];
+        word[..N].copy_from_slice(address);
+        (u128::from_be_bytes(word) << at >> (128 - count)) as usize
     }
 }
 
@@ -108,6 +157,27 @@ mod tests {
         let prefix = Prefix::new([0xff; 16], 61);
         assert_eq!(prefix.address()[6..9], [0xff, 0xf8, 0]);
         assert_eq!(Prefix::<16>::from(wire::Prefix6::from(prefix)), prefix);
+    }
+
+    #[test]
+    fn bits_of_an_address_are_followed_by_zeros() {
+        let address = [0x12, 0x34, 0x56, 0x78];
+        assert_eq!(bits(&address, 0, 18), 0x12345678 >> 14);
+        assert_eq!(bits(&address, 24, 6), 0x78 >> 2);
+        assert_eq!(bits(&address, 30, 6), 0);
+        assert_eq!(bits(&[0xff; 4], 30, 6), 0b11_0000);
+        let mut address = [0; 16];
+        (address[7], address[8], address[15]) = (0x03, 0xc0, 0x01);
+        assert_eq!(bits(&address, 60, 6), 0b00_1111);
+        assert_eq!(bits(&address, 126, 6), 0b01_0000);
+    }
+
+    #[test]
+    fn the_last_prefix_covered_is_the_last_address() {
+        let p = |t: &str| Prefix::<4>::from(t.parse::<wire::Prefix4>().unwrap());
+        assert_eq!(p("10.0.0.0/9").last(), p("10.127.255.255/32"));
+        assert_eq!(p("10.1.2.3/32").last(), p("10.1.2.3/32"));
+        assert_eq!(Prefix::<4>::ALL.last(), p("255.255.255.255/32"));
     }
 
     #[test]

@@ -1,21 +1,19 @@
-//! The writer's half: every route in order, and what it changes in the readers' arrays.
+//! The writer's half: every route, and the lookup structure that follows them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::trie::{Entry, GROUPS_MAX, root_index};
-use super::{Fib, Prefix};
+use super::routes::{Route, Routes};
+use super::{Poptrie, Prefix, Structure};
 
-/// The table's memory for long prefixes (1 GiB) is used up, or waits in limbo to be released.
+/// The structure's memory is used up, or waits in limbo to be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the routing table has no room for more long prefixes")
+        f.write_str("the routing table has no room for more routes")
     }
 }
 
@@ -25,7 +23,7 @@ impl std::error::Error for Full {}
 /// reader has passed a quiescent point since it was taken.
 #[derive(Debug, Default)]
 #[must_use = "memory that is not released is lost to the table"]
-pub struct Limbo(Vec<u32>);
+pub struct Limbo(pub(super) Vec<u32>);
 
 impl Limbo {
     /// Whether there is nothing to wait for.
@@ -34,40 +32,64 @@ impl Limbo {
     }
 }
 
-/// All routes for addresses of `N` bytes, and the one right to change them.
+/// All routes for addresses of `N` bytes, and the one right to change them in the structure `S`.
 ///
-/// Routes are kept sorted in a B-tree (about 12 bytes each for IPv4). The route that takes over when one
-/// is removed is found there in a few steps; see [`Rib::covering`].
-pub struct Rib<const N: usize> {
-    routes: BTreeMap<Prefix<N>, NonZeroU16>,
-    fib: Arc<Fib<N>>,
-    /// Per group: prefixes that end in it and groups below it. At 0 it is no longer needed.
-    uses: Vec<u16>,
-    free: Vec<u32>,
-    limbo: Limbo,
+/// [`Rib::insert`] and [`Rib::remove`] take effect at once. Many changes are cheaper staged, then
+/// published together.
+pub struct Rib<const N: usize, S: Structure<N> = Poptrie<N>> {
+    routes: Routes<N>,
+    staged: Vec<Prefix<N>>,
+    writer: S::Writer,
 }
 
-impl<const N: usize> Default for Rib<N> {
-    fn default() -> Self {
-        Rib::new()
+/// What keeps a structure in step with the routes; see [`Structure::Writer`].
+pub trait Writer<const N: usize, F>: Default {
+    /// What readers look up in.
+    fn fib(&self) -> &Arc<F>;
+
+    /// Makes the structure agree with `routes`, of which the one of `prefix` has changed.
+    fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full>;
+
+    /// As [`Writer::follow`], where any number of routes have changed.
+    fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
+        changed
+            .iter()
+            .try_for_each(|prefix| self.follow(routes, prefix))
+    }
+
+    /// Memory taken out of the structure since the last call.
+    fn take_limbo(&mut self) -> Limbo {
+        Limbo::default()
+    }
+
+    /// Memory that no reader can be looking at.
+    fn release(&mut self, _: Limbo) {}
+
+    /// Bytes beside those of the structure and the routes.
+    fn memory_bytes(&self) -> usize {
+        0
     }
 }
 
-impl<const N: usize> Rib<N> {
+impl<const N: usize, S: Structure<N>> Default for Rib<N, S> {
+    fn default() -> Self {
+        Rib {
+            routes: Routes::default(),
+            staged: Vec::new(),
+            writer: S::Writer::default(),
+        }
+    }
+}
+
+impl<const N: usize, S: Structure<N>> Rib<N, S> {
     /// An empty table.
     pub fn new() -> Self {
-        Rib {
-            routes: BTreeMap::new(),
-            fib: Arc::new(Fib::new()),
-            uses: Vec::new(),
-            free: Vec::new(),
-            limbo: Limbo::default(),
-        }
+        Self::default()
     }
 
     /// What workers look up in. It follows every change.
-    pub fn fib(&self) -> &Arc<Fib<N>> {
-        &self.fib
+    pub fn fib(&self) -> &Arc<S> {
+        self.writer.fib()
     }
 
     /// Adds a route or changes the one of this prefix; returns the id that it had.
@@ -77,67 +99,82 @@ impl<const N: usize> Rib<N> {
         id: NonZeroU16,
     ) -> Result<Option<NonZeroU16>, Full> {
         let prefix = prefix.into();
-        let old = self.routes.get(&prefix).copied();
-        if old.is_none() && self.groups_missing(&prefix) > self.groups_left() {
-            return Err(Full);
-        }
-        self.routes.insert(prefix, id);
-        match prefix.length() {
-            0 => self.fib.set_default(id.get()),
-            length => {
-                let path = self.descend(&prefix);
-                if let (Some(home), None) = (path.home(), old) {
-                    self.uses[home as usize] += 1;
-                }
-                self.paint(&prefix, &path, Entry::route(id.get(), length));
-            }
+        let old = self.stage_insert(prefix, id);
+        if old != Some(id) {
+            self.publish_or_undo(prefix, old)?;
         }
         Ok(old)
     }
 
-    /// Removes the route of this very prefix; returns the id that it had.
-    pub fn remove(&mut self, prefix: impl Into<Prefix<N>>) -> Option<NonZeroU16> {
+    /// Removes the route of this very prefix; returns the id that it had. Only while memory waits in
+    /// limbo can there be too little of it to say so to readers.
+    pub fn remove(&mut self, prefix: impl Into<Prefix<N>>) -> Result<Option<NonZeroU16>, Full> {
         let prefix = prefix.into();
-        let old = self.routes.remove(&prefix)?;
-        if prefix.length() == 0 {
-            self.fib.set_default(0);
-            return Some(old);
+        let old = self.stage_remove(prefix);
+        if old.is_some() {
+            self.publish_or_undo(prefix, old)?;
         }
-        let heir = match self.covering(&prefix) {
-            Some((heir, id)) if heir.length() > 0 => Entry::route(id.get(), heir.length()),
-            _ => Entry::NONE, // the default route is kept apart
-        };
-        let path = self.descend(&prefix);
-        self.paint(&prefix, &path, heir);
-        self.ascend(&prefix, &path);
-        Some(old)
+        Ok(old)
+    }
+
+    fn publish_or_undo(&mut self, prefix: Prefix<N>, old: Option<NonZeroU16>) -> Result<(), Full> {
+        self.publish().inspect_err(|_| {
+            match old {
+                Some(id) => self.routes.insert(prefix, id),
+                None => self.routes.remove(&prefix),
+            };
+            if let [_] = self.staged[..] {
+                self.staged.clear(); // readers have seen nothing of it
+            }
+        })
+    }
+
+    /// As [`Rib::insert`], seen by readers after [`Rib::publish`].
+    pub fn stage_insert(&mut self, prefix: Prefix<N>, id: NonZeroU16) -> Option<NonZeroU16> {
+        let old = self.routes.insert(prefix, id);
+        if old != Some(id) {
+            self.staged.push(prefix);
+        }
+        old
+    }
+
+    /// As [`Rib::remove`], seen by readers after [`Rib::publish`].
+    pub fn stage_remove(&mut self, prefix: Prefix<N>) -> Option<NonZeroU16> {
+        let old = self.routes.remove(&prefix);
+        if old.is_some() {
+            self.staged.push(prefix);
+        }
+        old
+    }
+
+    /// Brings what was staged to the readers: each address goes from its old route to its new one. If
+    /// there is no room, what was staged stays so, and readers may see a part of it.
+    pub fn publish(&mut self) -> Result<(), Full> {
+        match &self.staged[..] {
+            [] => {}
+            [one] => self.writer.follow(&self.routes, one)?,
+            all => self.writer.follow_all(&self.routes, all)?,
+        }
+        match self.staged.capacity() {
+            0..1024 => self.staged.clear(),
+            _ => self.staged = Vec::new(),
+        }
+        Ok(())
     }
 
     /// The longest route that covers `prefix` and is shorter.
-    ///
-    /// The route that sorts just before a prefix either covers it or parts from it at some bit; then no
-    /// route between that bit and the prefix's end can cover it, and the search goes on from there.
-    pub fn covering(&self, prefix: &Prefix<N>) -> Option<(Prefix<N>, NonZeroU16)> {
-        let (mut before, &id) = self.routes.range(..prefix).next_back()?;
-        let mut id = id;
-        while !before.covers(prefix) {
-            (before, id) = self
-                .routes
-                .range(..=before.common(prefix))
-                .next_back()
-                .map(|(p, &id)| (p, id))?;
-        }
-        Some((*before, id))
+    pub fn covering(&self, prefix: &Prefix<N>) -> Option<Route<N>> {
+        self.routes.covering(prefix)
     }
 
     /// The id of the route of this very prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
-        self.routes.get(prefix).copied()
+        self.routes.get(prefix)
     }
 
     /// All routes, by address and then by length.
-    pub fn iter(&self) -> impl Iterator<Item = (Prefix<N>, NonZeroU16)> {
-        self.routes.iter().map(|(p, id)| (*p, *id))
+    pub fn iter(&self) -> impl Iterator<Item = Route<N>> {
+        self.routes.iter()
     }
 
     /// How many routes there are.
@@ -150,151 +187,24 @@ impl<const N: usize> Rib<N> {
         self.routes.is_empty()
     }
 
-    /// Memory of both halves, in bytes: address space for the readers', an estimate for the writer's.
+    /// Memory of both halves, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let route = size_of::<(Prefix<N>, NonZeroU16)>();
-        let own = self.uses.capacity() * 2 + (self.free.capacity() + self.limbo.0.capacity()) * 4;
-        self.fib.memory_bytes() + own + self.routes.len() * route * 3 / 2
+        self.fib().memory_bytes() + self.writer.memory_bytes() + self.routes.memory_bytes()
     }
 
     /// Takes what must wait until readers have passed a quiescent point from now on.
     pub fn take_limbo(&mut self) -> Limbo {
-        std::mem::take(&mut self.limbo)
+        self.writer.take_limbo()
     }
 
     /// Gives back what no reader can be looking at any more.
     pub fn release(&mut self, limbo: Limbo) {
-        self.free.extend(limbo.0);
-    }
-
-    /// How many groups a prefix would have to make.
-    fn groups_missing(&self, prefix: &Prefix<N>) -> usize {
-        let levels = level(prefix);
-        let mut slots = self.fib.root_slots();
-        let mut index = root_index(&prefix.address());
-        for depth in 0..levels {
-            match load(&slots[index]).group() {
-                Some(group) => slots = self.fib.group_slots(group),
-                None => return levels - depth,
-            }
-            index = usize::from(prefix.address()[3 + depth]);
-        }
-        0
-    }
-
-    fn groups_left(&self) -> usize {
-        self.free.len() + (GROUPS_MAX as usize - self.uses.len())
-    }
-
-    /// The groups from the root to the array in which the prefix ends; makes those that are missing.
-    fn descend(&mut self, prefix: &Prefix<N>) -> Path {
-        let mut path = Path::default();
-        for depth in 0..level(prefix) {
-            let slot = self.slot_above(prefix, &path);
-            let entry = load(slot);
-            let group = match entry.group() {
-                Some(group) => group,
-                None => {
-                    let group = self.free.pop().unwrap_or_else(|| {
-                        self.uses.push(0);
-                        self.uses.len() as u32 - 1
-                    });
-                    for slot in self.fib.group_slots(group) {
-                        slot.store(entry.0, Ordering::Relaxed);
-                    }
-                    let slot = self.slot_above(prefix, &path);
-                    slot.store(Entry::to_group(group).0, Ordering::Release);
-                    if let Some(parent) = path.home() {
-                        self.uses[parent as usize] += 1;
-                    }
-                    group
-                }
-            };
-            path.groups[depth] = group;
-            path.len = depth + 1;
-        }
-        path
-    }
-
-    /// The slot, in the last array of the path, through which the prefix goes.
-    fn slot_above(&self, prefix: &Prefix<N>, path: &Path) -> &AtomicU32 {
-        let address = prefix.address();
-        match path.home() {
-            None => &self.fib.root_slots()[root_index(&address)],
-            Some(group) => &self.fib.group_slots(group)[usize::from(address[2 + path.len])],
-        }
-    }
-
-    /// Stores `entry` wherever the prefix is the longest.
-    fn paint(&self, prefix: &Prefix<N>, path: &Path, entry: Entry) {
-        let address = prefix.address();
-        let (slots, first, bits) = match path.home() {
-            None => (self.fib.root_slots(), root_index(&address), 24),
-            Some(group) => {
-                let first = usize::from(address[2 + path.len]);
-                (self.fib.group_slots(group), first, 24 + 8 * path.len)
-            }
-        };
-        let count = 1 << (bits - usize::from(prefix.length()));
-        self.paint_slots(&slots[first..first + count], prefix.length(), entry);
-    }
-
-    fn paint_slots(&self, slots: &[AtomicU32], length: u8, entry: Entry) {
-        for slot in slots {
-            let old = load(slot);
-            if let Some(group) = old.group() {
-                self.paint_slots(self.fib.group_slots(group), length, entry);
-            } else if old.length() <= length {
-                slot.store(entry.0, Ordering::Release);
-            }
-        }
-    }
-
-    /// Counts a removed prefix out of its group, and takes away groups that are no longer needed.
-    fn ascend(&mut self, prefix: &Prefix<N>, path: &Path) {
-        let mut path = path.clone();
-        while let Some(group) = path.home() {
-            let uses = &mut self.uses[group as usize];
-            *uses -= 1;
-            if *uses > 0 {
-                return;
-            }
-            // No prefix ends in it: all its entries are the one that covers it.
-            let entry = load(&self.fib.group_slots(group)[0]);
-            path.len -= 1;
-            self.slot_above(prefix, &path)
-                .store(entry.0, Ordering::Release);
-            self.limbo.0.push(group);
-        }
+        self.writer.release(limbo);
     }
 }
 
-impl<const N: usize> fmt::Debug for Rib<N> {
+impl<const N: usize, S: Structure<N>> fmt::Debug for Rib<N, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
-}
-
-/// Groups on the way to a prefix: at most one for each byte after the third.
-#[derive(Clone, Default)]
-struct Path {
-    groups: [u32; 13],
-    len: usize,
-}
-
-impl Path {
-    /// The group in which the path ends; none in the root.
-    fn home(&self) -> Option<u32> {
-        self.groups[..self.len].last().copied()
-    }
-}
-
-/// Groups between the root and the array in which a prefix ends.
-fn level<const N: usize>(prefix: &Prefix<N>) -> usize {
-    usize::from(prefix.length()).saturating_sub(24).div_ceil(8)
-}
-
-/// The writer's own words: nobody else stores.
-fn load(slot: &AtomicU32) -> Entry {
-    Entry(slot.load(Ordering::Relaxed))
 }

@@ -1,0 +1,96 @@
+//! The default route, kept apart: else each change of it would have to reach all of a structure.
+
+use std::num::NonZeroU16;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What addresses get that no other route contains.
+///
+/// A reader loads it before and after it looks at the structure. The word counts its changes, so if it is
+/// the same both times, it was the default route all the while, and so also at the moment when the address
+/// had no other.
+#[derive(Debug, Default)]
+pub(super) struct DefaultRoute(
+    /// The id in the lower 16 bits; above them the count.
+    AtomicU64,
+);
+
+impl DefaultRoute {
+    /// For the one writer.
+    pub(super) fn set(&self, id: Option<NonZeroU16>) {
+        let id = id.map_or(0, NonZeroU16::get);
+        let old = self.0.load(Ordering::Relaxed);
+        if old as u16 != id {
+            let changes = (old >> 16) + 1;
+            self.0
+                .store(changes << 16 | u64::from(id), Ordering::Release);
+        }
+    }
+
+    /// The id that `find` finds, or else the default. What it loads must be loaded with acquire.
+    #[inline(always)]
+    pub(super) fn or(&self, mut find: impl FnMut() -> u16) -> u16 {
+        let mut before = self.0.load(Ordering::Acquire);
+        loop {
+            match find() {
+                0 => {}
+                id => return id,
+            }
+            match self.0.load(Ordering::Acquire) {
+                same if same == before => return before as u16,
+                other => before = other,
+            }
+        }
+    }
+
+    /// The same for many: `find` sets the ids and says whether any is 0.
+    #[inline(always)]
+    pub(super) fn or_all(&self, ids: &mut [u16], mut find: impl FnMut(&mut [u16]) -> bool) {
+        let mut before = self.0.load(Ordering::Acquire);
+        while find(ids) {
+            match self.0.load(Ordering::Acquire) {
+                same if same == before => {
+                    for id in ids.iter_mut() {
+                        *id = if *id == 0 { before as u16 } else { *id };
+                    }
+                    return;
+                }
+                other => before = other,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_was_held_up_does_not_mix_two_tables() {
+        let default = DefaultRoute::default();
+        default.set(NonZeroU16::new(1));
+        let mut looks = 0;
+        let mut find = || {
+            looks += 1;
+            if looks == 1 {
+                // It finds nothing; meanwhile the address gets a route, and the default changes there
+                // and back.
+                default.set(NonZeroU16::new(3));
+                default.set(NonZeroU16::new(1));
+                return 0;
+            }
+            2
+        };
+        assert_eq!(default.or(&mut find), 2, "1 was replaced in between");
+        looks = 0;
+        let mut ids = [9; 2];
+        default.or_all(&mut ids, |ids| {
+            looks += 1;
+            ids.copy_from_slice(&[0, 5]);
+            if looks == 1 {
+                default.set(NonZeroU16::new(7));
+            }
+            true
+        });
+        assert_eq!((looks, ids), (2, [7, 5]));
+    }
+}

@@ -1,0 +1,72 @@
+//! Where nodes get their words.
+
+use std::sync::atomic::AtomicU64;
+
+/// Words for nodes that a table can have: 256 MiB of address space.
+pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 25 };
+pub(super) type Words = [AtomicU64; WORDS_MAX];
+/// Words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
+pub(super) const NODE_MAX: usize = 34;
+/// Nodes take pairs of words, which lie in one cache line.
+const STEP: usize = 2;
+
+/// Gives out pieces of `0..WORDS_MAX`. A piece that came back serves the next node of its length, or
+/// two shorter ones.
+#[derive(Debug)]
+pub(super) struct Arena {
+    /// By length, in steps.
+    free: [Vec<u32>; NODE_MAX / STEP + 1],
+    /// From here on nothing was ever given out.
+    used: usize,
+}
+
+impl Default for Arena {
+    fn default() -> Self {
+        Arena {
+            free: Default::default(),
+            used: STEP, // the node without routes
+        }
+    }
+}
+
+impl Arena {
+    /// The first of `words` words, of which `reserve` are to be left; none if there are not so many.
+    pub(super) fn take(&mut self, words: usize, reserve: usize) -> Option<usize> {
+        let steps = words.div_ceil(STEP);
+        if let Some(at) = self.free[steps].pop() {
+            return Some(at as usize);
+        }
+        // First pieces whose rest is as good as another node; at the end any.
+        if let Some(at) = self.split(steps, 2 * steps) {
+            return Some(at);
+        }
+        if self.used + steps * STEP + reserve > WORDS_MAX {
+            return self.split(steps, steps + 1);
+        }
+        let at = self.used;
+        self.used += steps * STEP;
+        Some(at)
+    }
+
+    /// The first part of a piece of at least `from` steps.
+    fn split(&mut self, steps: usize, from: usize) -> Option<usize> {
+        let longer = (from..self.free.len()).find(|&longer| !self.free[longer].is_empty())?;
+        let at = self.free[longer].pop()?;
+        self.free[longer - steps].push(at + (steps * STEP) as u32);
+        Some(at as usize)
+    }
+
+    pub(super) fn give_back(&mut self, at: usize, words: usize) {
+        self.free[words.div_ceil(STEP)].push(at as u32);
+    }
+
+    /// Words that there are or were nodes in.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Bytes of the lists.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.free.iter().map(|list| list.capacity() * 4).sum()
+    }
+}

@@ -1,0 +1,209 @@
+//! Poptrie: a trie of 64-way nodes whose equal neighbours are stored once, found by counting bits.
+//! Made compact for caches; the default for IPv4 and IPv6.
+//!
+//! Source: H. Asai and Y. Ohara, *Poptrie: A Compressed Trie with Population Count for Fast and Scalable
+//! Software IP Routing Table Lookup*, SIGCOMM 2015 (direct pointing, k = 6, compressed leaves).
+//!
+//! # Shape
+//!
+//! The first [`TOP_BITS`] bits of an address index `top`. A word there is a route's id, or names a node
+//! for the next 6 bits: a bitmap with a bit for each of the 64 slots that differs from the one before, and
+//! behind it what the slots hold, once for each run of equal ones: 16-bit ids in a *narrow* node, where
+//! nothing goes on below; else, in a *wide* one, 32-bit words like those of `top`. With 18 bits on top,
+//! the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap,
+//! id, the last two mostly from one cache line.
+//!
+//! Other than the paper's, a node lies in one piece and is never changed: a change writes new nodes
+//! from the changed prefix up, then one word of `top`. So each address goes from its old route to its
+//! new one at one moment, readers need no lock and never repeat, and the cost of concurrent
+//! readers is a few nodes that wait for the next quiescent point, not a second table.
+//!
+//! # Memory
+//!
+//! 4 x 2^18 bytes + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes. Address
+//! space for 256 MiB of nodes is set aside; pages of it that were never used cost nothing.
+
+mod arena;
+mod writer;
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use self::arena::{WORDS_MAX, Words};
+use super::default::DefaultRoute;
+use super::prefix::{Address, bits};
+use super::{Structure, sys};
+
+pub use writer::PoptrieWriter;
+
+/// Bits of an address that index `top`.
+const TOP_BITS: u32 = 18;
+/// Bits of an address that index a node.
+const NODE_BITS: u32 = 6;
+/// Slots of a node.
+const SLOTS: usize = 1 << NODE_BITS;
+const TOP: usize = 1 << TOP_BITS;
+/// Addresses that are looked up between two looks at the default route.
+const BURST: usize = 64;
+
+/// What a word says: a route's id (0: none but the default), or a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Slot(u32);
+
+impl Slot {
+    const NODE: u32 = 1 << 31;
+    const WIDE: u32 = 1 << 30;
+    const NONE: Slot = Slot(0);
+
+    #[inline(always)]
+    fn is_node(self) -> bool {
+        self.0 & Self::NODE != 0
+    }
+
+    #[inline(always)]
+    fn is_wide(self) -> bool {
+        self.0 & (Self::NODE | Self::WIDE) == Self::NODE | Self::WIDE
+    }
+
+    /// Of a node: where its bitmap is.
+    #[inline(always)]
+    fn word(self) -> usize {
+        (self.0 & !(Self::NODE | Self::WIDE)) as usize
+    }
+
+    /// Of a route: its id.
+    #[inline(always)]
+    fn id(self) -> u16 {
+        self.0 as u16
+    }
+}
+
+/// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the
+/// [`super::Rib`] changes it.
+pub struct Poptrie<const N: usize> {
+    top: Box<[AtomicU32; TOP]>,
+    /// Nodes. The first two words are a node without routes, where lookups that need none read.
+    words: Box<Words>,
+    default: DefaultRoute,
+    /// Words in which there are or were nodes.
+    used: AtomicUsize,
+}
+
+impl<const N: usize> Poptrie<N> {
+    fn new() -> Self {
+        const { assert!(N * 8 > TOP_BITS as usize && N <= 16) };
+        Poptrie {
+            top: bytemuck::zeroed_box(),
+            words: bytemuck::zeroed_box(),
+            default: DefaultRoute::default(),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn word(&self, at: usize) -> u64 {
+        self.words[at % WORDS_MAX].load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn top(&self, address: &[u8; N]) -> Slot {
+        Slot(self.top[bits(address, 0, TOP_BITS) % TOP].load(Ordering::Acquire))
+    }
+
+    /// The run of slot `index` in the node at `word`.
+    #[inline(always)]
+    fn run(&self, word: usize, index: usize) -> usize {
+        let up_to = (2u64 << (index as u32 % 64)).wrapping_sub(1);
+        (self.word(word) & up_to).count_ones() as usize
+    }
+
+    #[inline(always)]
+    fn narrow(&self, word: usize, run: usize) -> u16 {
+        (self.word(word + 1 + run / 4) >> (run % 4 * 16)) as u16
+    }
+
+    #[inline(always)]
+    fn wide(&self, word: usize, run: usize) -> Slot {
+        Slot((self.word(word + 1 + run / 2) >> (run % 2 * 32)) as u32)
+    }
+
+    /// The id of the longest prefix other than the default route's, or 0, from `slot` of `top` on.
+    #[inline(always)]
+    fn descend(&self, address: &[u8; N], mut slot: Slot) -> u16 {
+        let mut at = TOP_BITS;
+        while slot.is_node() && at < N as u32 * 8 {
+            let (word, index) = (slot.word(), bits(address, at, NODE_BITS));
+            let run = self.run(word, index);
+            if !slot.is_wide() {
+                return self.narrow(word, run);
+            }
+            slot = self.wide(word, run);
+            at += NODE_BITS;
+        }
+        slot.id()
+    }
+
+    /// As [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
+    #[inline(always)]
+    fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
+        let mut slots = [Slot::NONE; BURST];
+        self.default.or_all(ids, |ids| {
+            // The first loads of all before the next of any: none waits for another.
+            for (slot, address) in slots.iter_mut().zip(addresses) {
+                *slot = self.top(&address.octets());
+                sys::prefetch(&self.words[..], slot.word());
+            }
+            let mut any_none = false;
+            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids) {
+                *id = self.leaf(&address.octets(), *slot);
+                any_none |= *id == 0;
+            }
+            any_none
+        });
+    }
+
+    /// As [`Poptrie::descend`], without a branch where there is one node or none.
+    #[inline(always)]
+    fn leaf(&self, address: &[u8; N], slot: Slot) -> u16 {
+        if slot.is_wide() {
+            return self.descend(address, slot);
+        }
+        // All ones for a node; else the node without routes is read.
+        let node = ((slot.0 as i32) >> 31) as u32;
+        let word = slot.word() & node as usize;
+        let run = self.run(word, bits(address, TOP_BITS, NODE_BITS));
+        self.narrow(word, run) | (slot.0 & !node) as u16
+    }
+}
+
+impl<const N: usize> Structure<N> for Poptrie<N> {
+    const NAME: &'static str = "Poptrie";
+    type Writer = PoptrieWriter<N>;
+
+    #[inline]
+    fn lookup(&self, address: impl Address<N>) -> u16 {
+        let address = address.octets();
+        self.default
+            .or(|| self.descend(&address, self.top(&address)))
+    }
+
+    fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
+        let bursts = addresses.chunks(BURST).zip(ids.chunks_mut(BURST));
+        for (addresses, ids) in bursts {
+            let n = addresses.len().min(ids.len());
+            let (addresses, ids) = (&addresses[..n], &mut ids[..n]);
+            // Made twice: for processors that count bits in one instruction, and for all.
+            sys::with_popcnt(
+                #[inline(always)]
+                || self.burst(addresses, ids),
+            );
+        }
+    }
+
+    fn is_bare(&self) -> bool {
+        self.top.iter().all(|s| s.load(Ordering::Relaxed) == 0)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        TOP * size_of::<AtomicU32>() + self.used.load(Ordering::Relaxed) * size_of::<AtomicU64>()
+    }
+}

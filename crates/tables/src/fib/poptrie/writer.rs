@@ -1,0 +1,265 @@
+//! Nodes made from routes.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::super::prefix::{Prefix, bits};
+use super::super::rib::{Full, Limbo, Writer};
+use super::super::routes::{Route, Routes};
+use super::arena::{Arena, WORDS_MAX};
+use super::{NODE_BITS, Poptrie, SLOTS, Slot, TOP_BITS};
+
+/// Words that only the removal of routes may use: it must not fail for lack of them.
+const RESERVE: usize = WORDS_MAX / 32;
+/// More changes than one for so many routes are not followed one by one: to make all nodes anew takes
+/// less time then, and leaves less memory in limbo.
+const FEW: usize = 16;
+
+/// Keeps a [`Poptrie`] in step with the routes.
+pub struct PoptrieWriter<const N: usize> {
+    fib: Arc<Poptrie<N>>,
+    arena: Arena,
+    limbo: Limbo,
+    /// Nodes of the change at work.
+    made: Vec<u32>,
+    /// Whether there was no room for another.
+    full: bool,
+    /// Words that it has to leave.
+    reserve: usize,
+}
+
+impl<const N: usize> Default for PoptrieWriter<N> {
+    fn default() -> Self {
+        PoptrieWriter {
+            fib: Arc::new(Poptrie::new()),
+            arena: Arena::default(),
+            limbo: Limbo::default(),
+            made: Vec::new(),
+            full: false,
+            reserve: 0,
+        }
+    }
+}
+
+impl<const N: usize> PoptrieWriter<N> {
+    /// Makes nodes anew for all of `prefix`, which has `id`, and publishes them.
+    fn follow_with(
+        &mut self,
+        routes: &Routes<N>,
+        prefix: &Prefix<N>,
+        id: Slot,
+        reserve: usize,
+    ) -> Result<(), Full> {
+        (self.reserve, self.full) = (reserve, false);
+        let waiting = self.limbo.0.len();
+        let first = bits(&prefix.address(), 0, TOP_BITS);
+        let slots = match TOP_BITS.checked_sub(u32::from(prefix.length())) {
+            Some(bits) => self.region(first, 1 << bits, routes, prefix, id),
+            None => vec![self.change(self.load_top(first), TOP_BITS, routes, prefix, id)],
+        };
+        let made = std::mem::take(&mut self.made);
+        if self.full {
+            self.limbo.0.truncate(waiting);
+            self.release(Limbo(made));
+            return Err(Full);
+        }
+        for (i, new) in slots.into_iter().enumerate() {
+            self.fib.top[first + i].store(new.0, Ordering::Release);
+        }
+        self.made = made; // its memory
+        self.made.clear();
+        Ok(())
+    }
+
+    /// What takes the place of `count` slots of `top`, all those of `prefix`.
+    fn region(
+        &mut self,
+        first: usize,
+        count: usize,
+        routes: &Routes<N>,
+        prefix: &Prefix<N>,
+        id: Slot,
+    ) -> Vec<Slot> {
+        for i in 0..count {
+            self.retire(self.load_top(first + i));
+        }
+        let mut slots = vec![id; count];
+        let mut below = routes.below(prefix).peekable();
+        self.fill(&mut slots, first, 0, TOP_BITS, prefix, &mut below);
+        slots
+    }
+
+    /// What takes the place of `slot`, which stands for the first `at` bits of `prefix`.
+    fn change(
+        &mut self,
+        slot: Slot,
+        at: u32,
+        routes: &Routes<N>,
+        prefix: &Prefix<N>,
+        id: Slot,
+    ) -> Slot {
+        let mut slots = self.slots(slot);
+        let (index, end) = (bits(&prefix.address(), at, NODE_BITS), at + NODE_BITS);
+        if u32::from(prefix.length()) > end {
+            slots[index] = self.change(slots[index], end, routes, prefix, id);
+        } else {
+            let count = 1 << (end - u32::from(prefix.length()));
+            let slots = &mut slots[index..index + count];
+            slots.iter().for_each(|slot| self.retire(*slot));
+            slots.fill(id);
+            let mut below = routes.below(prefix).peekable();
+            self.fill(slots, index, at, NODE_BITS, prefix, &mut below);
+        }
+        if slot.is_node() {
+            self.limbo.0.push(slot.0);
+        }
+        self.node(&slots)
+    }
+
+    /// Paints the routes below `within` over `slots`, the first of which has the index `first` in the
+    /// `width` bits of addresses from bit `at` on.
+    fn fill(
+        &mut self,
+        slots: &mut [Slot],
+        first: usize,
+        at: u32,
+        width: u32,
+        within: &Prefix<N>,
+        routes: &mut Peekable<impl Iterator<Item = Route<N>>>,
+    ) {
+        let end = at + width;
+        while let Some(&(prefix, id)) = routes.peek()
+            && within.covers(&prefix)
+        {
+            let index = bits(&prefix.address(), at, width) - first;
+            let length = u32::from(prefix.length());
+            if length <= end {
+                slots[index..index + (1 << (end - length))].fill(Slot(u32::from(id.get())));
+                routes.next();
+            } else {
+                let child = Prefix::new(prefix.address(), end as u8); // shorter than a route
+                let mut below = [slots[index]; SLOTS];
+                self.fill(&mut below, 0, end, NODE_BITS, &child, routes);
+                slots[index] = self.node(&below);
+            }
+        }
+    }
+
+    /// The node of these slots; none where all are the same.
+    fn node(&mut self, slots: &[Slot; SLOTS]) -> Slot {
+        let mut bitmap = 0u64;
+        let mut runs = [slots[0].0; SLOTS];
+        let mut last = 0;
+        let mut any_node = slots[0].is_node();
+        for (i, pair) in slots.windows(2).enumerate() {
+            if pair[0] != pair[1] {
+                bitmap |= 2 << i;
+                last += 1;
+                runs[last] = pair[1].0;
+                any_node |= pair[1].is_node();
+            }
+        }
+        if last == 0 {
+            return slots[0];
+        }
+        let (each, bits, tag) = match any_node {
+            true => (2, 32, Slot::NODE | Slot::WIDE),
+            false => (4, 16, Slot::NODE),
+        };
+        let words = 1 + (last + 1).div_ceil(each);
+        let Some(at) = self.arena.take(words, self.reserve) else {
+            self.full = true;
+            return Slot::NONE;
+        };
+        self.fib.used.store(self.arena.used(), Ordering::Relaxed);
+        self.fib.words[at].store(bitmap, Ordering::Relaxed);
+        for (i, some) in runs[..=last].chunks(each).enumerate() {
+            let word = some
+                .iter()
+                .rev()
+                .fold(0, |word, run| word << bits | u64::from(*run));
+            self.fib.words[at + 1 + i].store(word, Ordering::Relaxed);
+        }
+        self.made.push(tag | at as u32);
+        Slot(tag | at as u32)
+    }
+
+    /// What the 64 slots below hold.
+    fn slots(&self, slot: Slot) -> [Slot; SLOTS] {
+        if !slot.is_node() {
+            return [slot; SLOTS];
+        }
+        let (word, bitmap) = (slot.word(), self.fib.word(slot.word()));
+        let mut run = 0;
+        std::array::from_fn(|i| {
+            run += (bitmap >> i & 1) as usize;
+            match slot.is_wide() {
+                true => self.fib.wide(word, run),
+                false => Slot(u32::from(self.fib.narrow(word, run))),
+            }
+        })
+    }
+
+    /// Takes a node and all below it away.
+    fn retire(&mut self, slot: Slot) {
+        if !slot.is_node() {
+            return;
+        }
+        if slot.is_wide() {
+            let runs = self.fib.run(slot.word(), SLOTS - 1);
+            for run in 0..=runs {
+                self.retire(self.fib.wide(slot.word(), run));
+            }
+        }
+        self.limbo.0.push(slot.0);
+    }
+
+    fn load_top(&self, index: usize) -> Slot {
+        Slot(self.fib.top[index].load(Ordering::Relaxed))
+    }
+}
+
+impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
+    fn fib(&self) -> &Arc<Poptrie<N>> {
+        &self.fib
+    }
+
+    fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
+        let own = routes.get(prefix);
+        if prefix.length() == 0 {
+            self.fib.default.set(own);
+            return Ok(());
+        }
+        let id = routes.specific(prefix).map_or(0, |(_, id)| id.get());
+        let reserve = if own.is_some() { RESERVE } else { 0 };
+        self.follow_with(routes, prefix, Slot(u32::from(id)), reserve)
+    }
+
+    fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
+        if changed.len() < 128 + routes.len() / FEW {
+            return changed
+                .iter()
+                .try_for_each(|prefix| self.follow(routes, prefix));
+        }
+        self.follow_with(routes, &Prefix::ALL, Slot::NONE, RESERVE)?;
+        self.fib.default.set(routes.get(&Prefix::ALL));
+        Ok(())
+    }
+
+    fn take_limbo(&mut self) -> Limbo {
+        std::mem::take(&mut self.limbo)
+    }
+
+    fn release(&mut self, limbo: Limbo) {
+        for slot in limbo.0.into_iter().map(Slot) {
+            let runs = self.fib.run(slot.word(), SLOTS - 1) + 1;
+            let each = if slot.is_wide() { 2 } else { 4 };
+            self.arena.give_back(slot.word(), 1 + runs.div_ceil(each));
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.arena.memory_bytes() + (self.limbo.0.capacity() + self.made.capacity()) * 4
+    }
+}

@@ -1,0 +1,56 @@
+//! What the processor can do and the language cannot say: fetching ahead, and counting bits in one
+//! instruction where the processor turns out to have it.
+#![allow(unsafe_code)]
+
+/// Asks for the cache line of `slice[index]`, if there is such an element; changes nothing else.
+#[inline(always)]
+pub(super) fn prefetch<T>(slice: &[T], index: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if let Some(element) = slice.get(index) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: the address is that of an element that is borrowed here; a prefetch reads nothing that
+        // the program could see, and every x86-64 processor has it.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>((&raw const *element).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (slice, index);
+}
+
+/// Does `work`, compiled for processors with instructions that count and extract bits if this one has them.
+#[inline(always)]
+pub(super) fn with_popcnt<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        #[target_feature(enable = "popcnt,bmi1,bmi2")]
+        fn compiled<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: the three features that the function is compiled for have just been found.
+            return unsafe { compiled(work) };
+        }
+    }
+    work()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_gives_the_same_with_and_without_the_instructions() {
+        let words = [0u64, 1, u64::MAX, 0x8000_0000_0000_0001, 0xf0f0];
+        let count = || words.map(u64::count_ones);
+        assert_eq!(with_popcnt(count), count());
+    }
+
+    #[test]
+    fn fetching_beyond_the_end_is_nothing() {
+        prefetch(&[1u8, 2], 1);
+        prefetch(&[1u8, 2], 2);
+        prefetch::<u8>(&[], usize::MAX);
+    }
+}
