@@ -22,23 +22,52 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::end::End;
-use super::template::{Template, left};
+use super::supply::{self, Source, Supply};
+use super::template::Template;
 use crate::prelude::*;
-use engine::units::{self, Cores};
+use engine::units::Cores;
 use std::marker::PhantomData;
 
 /// The most packets of one run.
 const BURST_MAX: usize = 4096;
 
 /// A class that makes packets whenever it may.
-pub(crate) trait Kind: 'static {
+pub(crate) trait Kind: Sized + 'static {
     /// The class name.
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// Whether every packet has other, random bytes.
-    const RANDOM: bool;
+    /// The handlers.
+    const HANDLERS: &'static [Handler<InfiniteSource<Self>>];
+
+    /// Reads the first argument, and what else says how packets look.
+    fn template(args: &mut Args) -> Given;
+
+    /// Writes the bytes of a packet, if they are other ones each time.
+    fn fill(_: &mut Packet, _: &mut Cx) {}
+}
+
+/// What the arguments say.
+pub(crate) struct Given {
+    pub(super) template: Template,
+    pub(super) limit: i64,
+    pub(super) burst: usize,
+    pub(super) active: bool,
+}
+
+impl Given {
+    /// The arguments behind the first one.
+    pub(super) fn rest(args: &mut Args, template: impl FnOnce(&mut Args) -> Template) -> Given {
+        let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
+        let burst = args.optional("BURST", 1, "packets made at a time");
+        let active = args.optional("ACTIVE", true, "if false, makes none");
+        Given {
+            template: template(args),
+            limit,
+            burst,
+            active,
+        }
+    }
 }
 
 /// The same packet again and again.
@@ -47,74 +76,76 @@ pub(crate) struct Same;
 impl Kind for Same {
     const CLASS: &'static str = "InfiniteSource";
     const MANUAL: &'static str = manual!();
-    const RANDOM: bool = false;
-}
+    const HANDLERS: &'static [Handler<InfiniteSource>] = &[
+        supply::count(),
+        supply::reset(),
+        supply::data(),
+        supply::set_data(),
+        supply::length(),
+        supply::set_length(),
+        supply::limit(),
+        supply::set_limit(),
+        burst(),
+        set_burst(),
+        supply::active(),
+        supply::set_active(),
+    ];
 
-#[derive(Clone)]
-pub(crate) struct Settings {
-    template: Template,
-    limit: i64,
-    burst: usize,
-    active: bool,
+    fn template(args: &mut Args) -> Given {
+        let data = Template::data(args);
+        Given::rest(args, |args| Template::parse(args, data))
+    }
 }
 
 pub(crate) struct Config {
-    settings: Settings,
-    end: End,
+    supply: Supply,
+    burst: usize,
     timestamp: bool,
     cores: Option<Cores>,
 }
 
 pub(crate) struct InfiniteSource<K = Same> {
     kind: PhantomData<K>,
-    config: Arc<Config>,
-    settings: Settings,
-    count: u64,
-    /// Whether the end of the packets has been told; those who pull may come again.
-    ended: bool,
+    supply: Supply,
+    burst: usize,
+    timestamp: bool,
 }
 
 impl<K: Kind> InfiniteSource<K> {
-    /// Makes up to `n` packets; returns how many.
     fn make(&mut self, n: usize, into: &mut Batch, cx: &mut Cx) -> usize {
-        for made in 0..n {
-            let Some(mut packet) = self.settings.template.packet() else {
-                return made;
-            };
-            if K::RANDOM {
-                for chunk in packet.data_mut().chunks_mut(4) {
-                    chunk.copy_from_slice(&cx.random().to_ne_bytes()[..chunk.len()]);
-                }
-            }
-            if self.config.timestamp {
-                packet.cold_mut().timestamp = cx.timestamp();
-            }
-            self.count += 1;
-            into.push(packet);
-        }
-        n
+        let stamp = if self.timestamp { cx.timestamp() } else { 0 };
+        self.supply
+            .make(n, stamp, into, |packet| K::fill(packet, cx))
+    }
+}
+
+impl<K: Kind> Source for InfiniteSource<K> {
+    fn supply(&self) -> &Supply {
+        &self.supply
     }
 
-    fn left(&self) -> usize {
-        left(self.settings.limit, self.count)
+    fn supply_mut(&mut self) -> &mut Supply {
+        &mut self.supply
     }
 
-    /// What happens when the limit is reached.
-    fn over(&mut self, cx: &mut Cx) {
-        if !self.ended {
-            self.ended = true;
-            self.config.end.reached(cx);
-        }
-    }
-
-    /// A setting has changed: there may be packets to make.
     fn changed(&mut self, cx: &mut Cx) {
-        self.ended = false;
         cx.wake_self();
-        if self.settings.active && self.left() > 0 {
+        if self.supply.active && self.supply.left() > 0 {
             cx.wake_pullers();
         }
     }
+}
+
+/// How many packets are made at a time.
+pub(super) const fn burst<K: Kind>() -> Handler<InfiniteSource<K>> {
+    Handler::text("burst", "see BURST", |e, _| Ok(e.burst.to_string()))
+}
+
+/// Changes that.
+pub(super) const fn set_burst<K: Kind>() -> Handler<InfiniteSource<K>> {
+    Handler::set("burst", "see BURST", |e, value, cx| {
+        supply::set(e, value, cx, |e, burst| e.burst = burst)
+    })
 }
 
 impl<K: Kind> Element for InfiniteSource<K> {
@@ -127,31 +158,10 @@ impl<K: Kind> Element for InfiniteSource<K> {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let data = if K::RANDOM {
-            vec![
-                0;
-                args.required::<u16>("LENGTH", "length of each packet")
-                    .into()
-            ]
-        } else {
-            Template::data(args)
-        };
-        let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
-        let burst = args.optional("BURST", 1, "packets made at a time");
-        let active = args.optional("ACTIVE", true, "if false, makes none");
-        let template = if K::RANDOM {
-            Template::whole(args, data)
-        } else {
-            Template::parse(args, data)
-        };
+        let given = K::template(args);
         Config {
-            settings: Settings {
-                template,
-                limit,
-                burst,
-                active,
-            },
-            end: End::parse(args),
+            supply: Supply::new(args, given.template, given.limit, given.active),
+            burst: given.burst,
             timestamp: args.key("TIMESTAMP", true, "whether packets get a timestamp"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
@@ -160,28 +170,26 @@ impl<K: Kind> Element for InfiniteSource<K> {
     fn new(config: &Arc<Config>, _: &Init) -> InfiniteSource<K> {
         InfiniteSource {
             kind: PhantomData,
-            settings: config.settings.clone(),
-            config: Arc::clone(config),
-            count: 0,
-            ended: false,
+            supply: config.supply.clone(),
+            burst: config.burst,
+            timestamp: config.timestamp,
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        if self.settings.active && self.left() > 0 {
+        if self.supply.active && self.supply.left() > 0 {
             cx.wake_pullers();
         }
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.settings.active || !cx.has_room(0) {
+        if !self.supply.active || !cx.has_room(0) {
             return Did::Sleep;
         }
-        let n = self.settings.burst.clamp(1, BURST_MAX).min(self.left());
-        if n == 0 {
-            self.over(cx);
+        if self.supply.over(cx) {
             return Did::End;
         }
+        let n = self.burst.clamp(1, BURST_MAX).min(self.supply.left());
         let mut batch = cx.spare();
         let made = self.make(n, &mut batch, cx);
         cx.emit_batch(0, &mut batch);
@@ -190,19 +198,15 @@ impl<K: Kind> Element for InfiniteSource<K> {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        if !self.settings.active || self.left() == 0 {
-            cx.note_empty();
-            if self.settings.active {
-                self.over(cx);
-            }
-            return;
+        if !self.supply.active || self.supply.over(cx) {
+            return cx.note_empty();
         }
-        let n = max.min(self.left());
+        let n = max.min(self.supply.left());
         self.make(n, into, cx);
     }
 
     fn take(&mut self, old: InfiniteSource<K>) {
-        self.count = old.count;
+        self.supply.count = old.supply.count;
     }
 
     fn placement(config: &Config) -> Placement {
@@ -212,54 +216,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
         }
     }
 
-    const HANDLERS: &'static [Handler<InfiniteSource<K>>] = &[
-        Handler::sum("count", "packets made", |e| e.count),
-        Handler::set(
-            "reset",
-            "counts from zero again, up to LIMIT",
-            |e, _, cx| {
-                e.count = 0;
-                e.changed(cx);
-                Ok(())
-            },
-        ),
-        Handler::text("data", "see DATA", |e, _| {
-            Ok(e.settings.template.show_data())
-        }),
-        Handler::set("data", "see DATA", |e, value, _| {
-            e.settings.template.set_data(value)
-        }),
-        Handler::text("length", "see LENGTH", |e, _| {
-            Ok(e.settings.template.show_length())
-        }),
-        Handler::set("length", "see LENGTH", |e, value, _| {
-            e.settings.template.set_length(value)
-        }),
-        Handler::text("limit", "see LIMIT", |e, _| {
-            Ok(e.settings.limit.to_string())
-        }),
-        Handler::set("limit", "see LIMIT", |e, value, cx| {
-            e.settings.limit = units::parse(value)?;
-            e.changed(cx);
-            Ok(())
-        }),
-        Handler::text("burst", "see BURST", |e, _| {
-            Ok(e.settings.burst.to_string())
-        }),
-        Handler::set("burst", "see BURST", |e, value, cx| {
-            e.settings.burst = units::parse(value)?;
-            e.changed(cx);
-            Ok(())
-        }),
-        Handler::text("active", "see ACTIVE", |e, _| {
-            Ok(e.settings.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.settings.active = units::parse(value)?;
-            e.changed(cx);
-            Ok(())
-        }),
-    ];
+    const HANDLERS: &'static [Handler<InfiniteSource<K>>] = K::HANDLERS;
 }
 
 #[cfg(test)]
@@ -365,5 +322,10 @@ mod tests {
         let packets = bench.take("out");
         assert!(packets.len() == 2 && packets[0] != packets[1]);
         assert!(packets.iter().all(|p| p.len() == 10));
+        assert_eq!(bench.read("s.length"), "10");
+        bench.write("s.length", "7");
+        bench.write("s.reset", "");
+        bench.run();
+        assert!(bench.take("out").iter().all(|p| p.len() == 7));
     }
 }

@@ -3,11 +3,12 @@ mod every;
 mod infinite_source;
 mod random_source;
 mod rated_source;
+mod supply;
 mod template;
 mod timed_sink;
 mod timed_source;
 
-pub(crate) use template::left;
+pub(crate) use supply::left;
 
 use engine::element::Class;
 

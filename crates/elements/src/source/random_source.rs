@@ -20,8 +20,10 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::infinite_source::{InfiniteSource, Kind};
-use engine::manual;
+use super::infinite_source::{Given, InfiniteSource, Kind, burst, set_burst};
+use super::supply;
+use super::template::Template;
+use crate::prelude::*;
 
 /// Random bytes.
 pub(crate) struct Random;
@@ -31,5 +33,27 @@ pub(crate) type RandomSource = InfiniteSource<Random>;
 impl Kind for Random {
     const CLASS: &'static str = "RandomSource";
     const MANUAL: &'static str = manual!();
-    const RANDOM: bool = true;
+    const HANDLERS: &'static [Handler<RandomSource>] = &[
+        supply::count(),
+        supply::reset(),
+        supply::length(),
+        supply::set_length(),
+        supply::limit(),
+        supply::set_limit(),
+        burst(),
+        set_burst(),
+        supply::active(),
+        supply::set_active(),
+    ];
+
+    fn template(args: &mut Args) -> Given {
+        let length: u16 = args.required("LENGTH", "length of each packet");
+        Given::rest(args, |args| Template::blank(args, length.into()))
+    }
+
+    fn fill(packet: &mut Packet, cx: &mut Cx) {
+        for chunk in packet.data_mut().chunks_mut(4) {
+            chunk.copy_from_slice(&cx.random().to_ne_bytes()[..chunk.len()]);
+        }
+    }
 }

@@ -22,34 +22,23 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::end::End;
-use super::template::{Template, left};
+use super::supply::{self, Source, Supply};
+use super::template::Template;
 use crate::prelude::*;
-use engine::units::{self, Bandwidth, Cores};
+use engine::units::{Bandwidth, Cores};
 use std::time::Duration;
 use tables::tokens::Tokens;
 
-#[derive(Clone)]
-pub(crate) struct Settings {
-    template: Template,
-    rate: u32,
-    limit: i64,
-    active: bool,
-}
-
 pub(crate) struct Config {
-    settings: Settings,
-    end: End,
+    supply: Supply,
+    rate: u32,
     cores: Option<Cores>,
 }
 
 pub(crate) struct RatedSource {
-    config: Arc<Config>,
-    settings: Settings,
+    supply: Supply,
+    rate: u32,
     tokens: Tokens,
-    count: u64,
-    /// Whether the end of the packets has been told.
-    ended: bool,
 }
 
 /// A bucket as deep as ten milliseconds at full rate, two packets at least.
@@ -62,35 +51,27 @@ impl RatedSource {
     fn make(&mut self, max: usize, into: &mut Batch, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
         let due = usize::try_from(self.tokens.level()).unwrap_or(usize::MAX);
-        let n = due.min(max).min(left(self.settings.limit, self.count));
-        for _ in 0..n {
-            let Some(mut packet) = self.settings.template.packet() else {
-                break;
-            };
-            packet.cold_mut().timestamp = cx.timestamp();
-            into.push(packet);
-            self.count += 1;
-            self.tokens.remove(1);
-        }
+        let n = due.min(max).min(self.supply.left());
+        let made = self.supply.make(n, cx.timestamp(), into, |_| {});
+        self.tokens.remove(made as u64);
         if n == 0
             && let Some(wait) = self.tokens.wait(1)
         {
             cx.set_timer(cx.now() + Duration::from_nanos(wait));
         }
     }
+}
 
-    /// Whether the limit is reached; tells it once.
-    fn over(&mut self, cx: &mut Cx) -> bool {
-        let over = left(self.settings.limit, self.count) == 0;
-        if over && !self.ended {
-            self.ended = true;
-            self.config.end.reached(cx);
-        }
-        over
+impl Source for RatedSource {
+    fn supply(&self) -> &Supply {
+        &self.supply
+    }
+
+    fn supply_mut(&mut self) -> &mut Supply {
+        &mut self.supply
     }
 
     fn changed(&mut self, cx: &mut Cx) {
-        self.ended = false;
         cx.cancel_timer();
         cx.wake_self();
         cx.wake_pullers();
@@ -119,25 +100,17 @@ impl Element for RatedSource {
             u32::try_from(rate).unwrap_or(u32::MAX)
         });
         Config {
-            settings: Settings {
-                template,
-                rate: from_bandwidth.unwrap_or(rate),
-                limit,
-                active,
-            },
-            end: End::parse(args),
+            supply: Supply::new(args, template, limit, active),
+            rate: from_bandwidth.unwrap_or(rate),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> RatedSource {
-        let rate = config.settings.rate;
         RatedSource {
-            settings: config.settings.clone(),
-            config: Arc::clone(config),
-            tokens: Tokens::new(rate.into(), depth(rate)),
-            count: 0,
-            ended: false,
+            supply: config.supply.clone(),
+            rate: config.rate,
+            tokens: Tokens::new(config.rate.into(), depth(config.rate)),
         }
     }
 
@@ -148,10 +121,10 @@ impl Element for RatedSource {
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.settings.active {
+        if !self.supply.active {
             return Did::Sleep;
         }
-        if self.over(cx) {
+        if self.supply.over(cx) {
             return Did::End;
         }
         let mut batch = cx.spare();
@@ -164,7 +137,7 @@ impl Element for RatedSource {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let had = into.len();
-        if self.settings.active && !self.over(cx) {
+        if self.supply.active && !self.supply.over(cx) {
             self.make(max, into, cx);
         }
         if into.len() == had {
@@ -178,7 +151,7 @@ impl Element for RatedSource {
     }
 
     fn take(&mut self, old: RatedSource) {
-        self.count = old.count;
+        self.supply.count = old.supply.count;
     }
 
     fn placement(config: &Config) -> Placement {
@@ -189,54 +162,30 @@ impl Element for RatedSource {
     }
 
     const HANDLERS: &'static [Handler<RatedSource>] = &[
-        Handler::sum("count", "packets made", |e| e.count),
-        Handler::set(
-            "reset",
-            "counts from zero again, up to LIMIT",
-            |e, _, cx| {
-                e.count = 0;
-                e.changed(cx);
-                Ok(())
-            },
-        ),
-        Handler::text("data", "see DATA", |e, _| {
-            Ok(e.settings.template.show_data())
-        }),
-        Handler::set("data", "see DATA", |e, value, _| {
-            e.settings.template.set_data(value)
-        }),
-        Handler::text("length", "see LENGTH", |e, _| {
-            Ok(e.settings.template.show_length())
-        }),
-        Handler::set("length", "see LENGTH", |e, value, _| {
-            e.settings.template.set_length(value)
-        }),
-        Handler::text("rate", "see RATE", |e, _| Ok(e.settings.rate.to_string())),
+        supply::count(),
+        supply::reset(),
+        supply::data(),
+        supply::set_data(),
+        supply::length(),
+        supply::set_length(),
+        Handler::text("rate", "see RATE", |e, _| Ok(e.rate.to_string())),
         Handler::set("rate", "see RATE", |e, value, cx| {
-            e.settings.rate = units::parse(value)?;
-            e.tokens
-                .set_rate(e.settings.rate.into(), depth(e.settings.rate));
-            e.changed(cx);
-            Ok(())
+            supply::set(e, value, cx, |e, rate: u32| {
+                e.rate = rate;
+                e.tokens.set_rate(rate.into(), depth(rate));
+            })
         }),
-        Handler::text("limit", "see LIMIT", |e, _| {
-            Ok(e.settings.limit.to_string())
-        }),
-        Handler::set("limit", "see LIMIT", |e, value, cx| {
-            e.settings.limit = units::parse(value)?;
-            e.changed(cx);
-            Ok(())
-        }),
-        Handler::text("active", "see ACTIVE", |e, _| {
-            Ok(e.settings.active.to_string())
-        }),
+        supply::limit(),
+        supply::set_limit(),
+        supply::active(),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.settings.active = units::parse(value)?;
-            // What came up while it rested does not count.
-            e.tokens.refill(cx.now().0);
-            e.tokens.set(1);
-            e.changed(cx);
-            Ok(())
+            let now = cx.now().0;
+            supply::set(e, value, cx, |e, active| {
+                e.supply.active = active;
+                // What came up while it rested does not count.
+                e.tokens.refill(now);
+                e.tokens.set(1);
+            })
         }),
     ];
 }

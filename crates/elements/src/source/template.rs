@@ -35,6 +35,11 @@ impl Template {
         Template::checked(args, data, None)
     }
 
+    /// Packets of so many bytes, whatever they are.
+    pub(super) fn blank(args: &mut Args, length: usize) -> Template {
+        Template::checked(args, Vec::new(), Some(length))
+    }
+
     fn checked(args: &mut Args, data: Vec<u8>, length: Option<usize>) -> Template {
         Template::new(data, length).unwrap_or_else(|wrong| {
             args.error_in_whole(wrong, "make packets shorter");
@@ -91,11 +96,4 @@ impl Template {
     pub(super) fn packet(&self) -> Option<Packet> {
         Packet::from_bytes(&self.bytes)
     }
-}
-
-/// Packets that may still be made before `limit`; negative = no limit.
-pub(crate) fn left(limit: i64, count: u64) -> usize {
-    u64::try_from(limit).map_or(usize::MAX, |limit| {
-        usize::try_from(limit.saturating_sub(count)).unwrap_or(usize::MAX)
-    })
 }

@@ -17,24 +17,32 @@
 //!   false.
 //! - `END_CALL`: handler that is written then, in place of `STOP`.
 
-use super::end::End;
 use super::every::Every;
-use super::template::{Template, left};
+use super::supply::{self, Source, Supply};
+use super::template::Template;
 use crate::prelude::*;
 use std::time::Duration;
 
 pub(crate) struct Config {
     interval: Duration,
-    template: Template,
-    limit: i64,
-    end: End,
+    supply: Supply,
 }
 
 pub(crate) struct TimedSource {
-    config: Arc<Config>,
     every: Every,
-    template: Template,
-    count: u64,
+    supply: Supply,
+}
+
+impl Source for TimedSource {
+    fn supply(&self) -> &Supply {
+        &self.supply
+    }
+
+    fn supply_mut(&mut self) -> &mut Supply {
+        &mut self.supply
+    }
+
+    fn changed(&mut self, _: &mut Cx) {}
 }
 
 impl Element for TimedSource {
@@ -51,20 +59,17 @@ impl Element for TimedSource {
         let data = Template::data(args);
         let limit = args.key("LIMIT", -1, "number of packets; negative = no limit");
         args.key_maybe::<u32>("HEADROOM", "bytes kept free before the packet");
+        let template = Template::whole(args, data);
         Config {
             interval,
-            template: Template::whole(args, data),
-            limit,
-            end: End::parse(args),
+            supply: Supply::new(args, template, limit, true),
         }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> TimedSource {
         TimedSource {
             every: Every::new(config.interval),
-            template: config.template.clone(),
-            config: Arc::clone(config),
-            count: 0,
+            supply: config.supply.clone(),
         }
     }
 
@@ -73,7 +78,7 @@ impl Element for TimedSource {
     }
 
     fn task(&mut self, _: &mut Cx) -> Did {
-        if left(self.config.limit, self.count) == 0 {
+        if self.supply.left() == 0 {
             Did::End
         } else {
             Did::Sleep
@@ -81,26 +86,24 @@ impl Element for TimedSource {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        if left(self.config.limit, self.count) == 0 {
-            self.config.end.reached(cx);
+        if self.supply.over(cx) {
             return cx.wake_self();
         }
-        if let Some(mut packet) = self.template.packet() {
-            packet.cold_mut().timestamp = cx.timestamp();
-            self.count += 1;
-            cx.emit(0, packet);
-        }
+        let mut batch = cx.spare();
+        self.supply.make(1, cx.timestamp(), &mut batch, |_| {});
+        cx.emit_batch(0, &mut batch);
+        cx.keep_spare(batch);
         self.every.again(cx);
     }
 
     fn take(&mut self, old: TimedSource) {
-        self.count = old.count;
+        self.supply.count = old.supply.count;
     }
 
     const HANDLERS: &'static [Handler<TimedSource>] = &[
-        Handler::sum("count", "packets made", |e| e.count),
-        Handler::text("data", "see DATA", |e, _| Ok(e.template.show_data())),
-        Handler::set("data", "see DATA", |e, value, _| e.template.set_data(value)),
+        supply::count(),
+        supply::data(),
+        supply::set_data(),
         Handler::text("interval", "see INTERVAL", |e, _| e.every.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
             e.every.change(value, cx)
