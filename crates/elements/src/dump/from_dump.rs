@@ -29,7 +29,7 @@
 
 use super::file::{Input, complain};
 use super::link::Encap;
-use super::pace::{Pace, Sample};
+use super::playback::{self, Manner, Next, Playback, Plays};
 use super::when::{self, Place, Span, Window};
 use crate::prelude::*;
 use captures::{ETHERNET, Reader};
@@ -42,12 +42,10 @@ type File = Reader<Box<dyn BufRead + Send>>;
 pub(super) struct Config {
     filename: String,
     stop: bool,
-    timing: bool,
-    sample: Sample,
+    manner: Manner,
     force_ip: bool,
     window: Window,
     end_call: Option<HandlerCall>,
-    active: bool,
     filepos: Option<u64>,
     opened: Slot<Dump>,
 }
@@ -61,28 +59,15 @@ struct Dump {
 
 pub(super) struct FromDump {
     config: Arc<Config>,
-    active: bool,
+    playback: Playback,
     /// `None` when it has ended.
     dump: Option<Dump>,
-    size: Option<u64>,
     encap: Encap,
     window: Window,
     frame: Vec<u8>,
-    /// A packet that is not yet due, or not yet in the window.
-    waiting: Option<Packet>,
-    pace: Pace,
-    output_pull: bool,
     count: u64,
     /// Where the record of the last packet starts.
     packet_at: u64,
-    position: u64,
-}
-
-enum Next {
-    Packet(Packet),
-    Later,
-    NoBuffer,
-    End,
 }
 
 const NOT_IP: usize = 0;
@@ -127,9 +112,10 @@ impl FromDump {
                     return None;
                 }
             };
-            (self.packet_at, self.position) = (starts, dump.file.position());
+            self.packet_at = starts;
+            self.playback.position = dump.file.position();
             self.encap = Encap::of(record.link);
-            if !self.config.sample.takes(cx) {
+            if !self.playback.manner.sample.takes(cx) {
                 continue;
             }
             let mut packet = Packet::new()?;
@@ -168,10 +154,20 @@ impl FromDump {
         packet.anno_mut().set_dst4(dst);
         Some(packet)
     }
+}
+
+impl Plays for FromDump {
+    fn playback(&self) -> &Playback {
+        &self.playback
+    }
+
+    fn playback_mut(&mut self) -> &mut Playback {
+        &mut self.playback
+    }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
         loop {
-            let packet = match self.waiting.take() {
+            let packet = match self.playback.waiting.take() {
                 Some(packet) => packet,
                 None => match self.read(cx) {
                     Some(Some(packet)) => packet,
@@ -183,41 +179,29 @@ impl FromDump {
             match self.window.place(packet.cold().timestamp as i64) {
                 Place::Before => continue,
                 Place::Behind => {
-                    self.waiting = Some(packet);
+                    self.playback.waiting = Some(packet);
                     return Next::End;
                 }
                 Place::Inside => {}
             }
-            if self.config.timing
-                && let Some(due) = self.pace.wait(&packet, cx.now())
-            {
-                self.waiting = Some(packet);
-                cx.set_timer(due);
-                return Next::Later;
-            }
-            self.count += 1;
-            return Next::Packet(packet);
+            let next = self.playback.hold(packet, cx);
+            self.count += u64::from(matches!(next, Next::Packet(_)));
+            return next;
         }
     }
 
-    /// The file or window has ended.
     fn end(&mut self, cx: &mut Cx) -> Did {
         match &self.config.end_call {
             _ if self.config.stop => cx.stop(),
             Some(call) => cx.defer_write(call),
             None => {}
         }
-        self.active = false;
-        if self.dump.is_none() && self.waiting.is_none() {
-            Did::End
-        } else {
-            Did::Sleep
-        }
+        self.playback.active = false;
+        if self.is_over() { Did::End } else { Did::Sleep }
     }
 
-    fn wake(&mut self, cx: &mut Cx) {
-        cx.wake_self();
-        cx.wake_pullers();
+    fn is_over(&self) -> bool {
+        self.dump.is_none() && self.playback.waiting.is_none()
     }
 }
 
@@ -244,11 +228,9 @@ impl Element for FromDump {
             filename,
             stop,
             end_call,
-            timing: args.key("TIMING", false, "whether packets keep their delays"),
-            sample: Sample::new(args.key("SAMPLE", 1.0, "probability to take a packet")),
+            manner: Manner::parse(args),
             force_ip: args.key("FORCE_IP", false, "whether only IPv4 packets are wanted"),
             window: Window::configure(args, false),
-            active: args.key("ACTIVE", true, "if false, emits nothing"),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),
         }
@@ -265,17 +247,15 @@ impl Element for FromDump {
     fn new(config: &Arc<Config>, init: &Init) -> FromDump {
         let dump = config.opened.take();
         let link = dump.as_ref().and_then(|d| d.file.link());
+        let size = dump.as_ref().and_then(|d| d.size);
+        let mut playback = Playback::new(config.manner, size, init);
+        playback.position = dump.as_ref().map_or(0, |d| d.file.position());
         FromDump {
-            active: config.active,
-            size: dump.as_ref().and_then(|d| d.size),
+            playback,
             encap: link.map_or(Encap::ETHER, Encap::of),
-            position: dump.as_ref().map_or(0, |d| d.file.position()),
             dump,
             window: config.window,
             frame: Vec::new(),
-            waiting: None,
-            pace: Pace::default(),
-            output_pull: init.output_pull,
             count: 0,
             packet_at: 0,
             config: Arc::clone(config),
@@ -283,55 +263,25 @@ impl Element for FromDump {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        if self.active {
-            cx.wake_pullers();
-        }
+        playback::start(self, cx);
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        if !self.active {
-            return cx.note_empty();
-        }
-        for _ in 0..max {
-            match self.next(cx) {
-                Next::Packet(packet) => into.push(packet),
-                Next::End => {
-                    self.end(cx);
-                    cx.note_empty();
-                    return cx.wake_self();
-                }
-                Next::Later => return cx.note_empty(),
-                Next::NoBuffer => return,
-            }
-        }
+        playback::pull(self, max, into, cx);
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if self.output_pull || !self.active {
-            let over = self.dump.is_none() && self.waiting.is_none();
-            return if over { Did::End } else { Did::Sleep };
-        }
-        match self.next(cx) {
-            Next::Packet(packet) => {
-                cx.emit(0, packet);
-                Did::Work
-            }
-            Next::Later => Did::Sleep,
-            Next::NoBuffer => Did::Nothing,
-            Next::End => self.end(cx),
-        }
+        playback::task(self, cx)
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        self.wake(cx);
+        playback::wake(cx);
     }
 
-    /// The file is read on where the same configuration was read before; a new one starts anew.
+    /// A new configuration starts anew.
     fn take(&mut self, old: FromDump) {
         if Arc::ptr_eq(&self.config, &old.config) {
-            let output_pull = self.output_pull;
-            *self = old;
-            self.output_pull = output_pull;
+            playback::take(self, old);
         }
     }
 
@@ -341,39 +291,25 @@ impl Element for FromDump {
             e.count = 0;
             Ok(())
         }),
-        Handler::text("sampling_prob", "probability to take a packet", |e, _| {
-            Ok(e.config.sample.show())
-        }),
-        Handler::text("active", "whether it emits packets", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.active = engine::units::parse(value)?;
-            e.wake(cx);
-            Ok(())
-        }),
+        playback::sampling_prob(),
+        playback::active(),
+        playback::set_active(),
         Handler::text(
             "encap",
             "what packets start with, as ToDump names it",
             |e, _| Ok(e.encap.name()),
         ),
         Handler::text("filename", "the file", |e, _| Ok(e.config.filename.clone())),
-        Handler::text("filesize", "length of the file in bytes", |e, _| {
-            Ok(e.size.map_or("-".into(), |size| size.to_string()))
-        }),
-        Handler::text(
-            "filepos",
-            "where the next record starts, in bytes",
-            |e, _| Ok(e.position.to_string()),
-        ),
+        playback::filesize(),
+        playback::filepos(),
         Handler::set(
             "filepos",
             "reads on at a byte of the file",
             |e, value, cx| {
                 let at = engine::units::parse(value)?;
                 e.dump = Some(Dump::open_at(&e.config.filename, at)?);
-                (e.waiting, e.position) = (None, at);
-                e.wake(cx);
+                (e.playback.waiting, e.playback.position) = (None, at);
+                playback::wake(cx);
                 Ok(())
             },
         ),
@@ -387,8 +323,8 @@ impl Element for FromDump {
             "moves the end by a time",
             |e, value, cx| {
                 e.window.extend(when::parse::<Span>(value)?.0);
-                e.active = true;
-                e.wake(cx);
+                e.playback.active = true;
+                playback::wake(cx);
                 Ok(())
             },
         ),
@@ -396,19 +332,11 @@ impl Element for FromDump {
             "reset_timing",
             "the next packet leaves at once",
             |e, _, _| {
-                e.pace.reset();
+                e.playback.pace.reset();
                 Ok(())
             },
         ),
-        Handler::set(
-            "stop",
-            "emits no more packets and stops the router",
-            |e, _, cx| {
-                e.active = false;
-                cx.stop();
-                Ok(())
-            },
-        ),
+        playback::stop(),
     ];
 }
 

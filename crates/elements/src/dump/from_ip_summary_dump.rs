@@ -23,22 +23,24 @@
 //! - `ACTIVE`: if false, makes no packets until the handler is written. Default true.
 //! - `ZERO`: accepted for Click's sake; what is not set is always zero.
 //! - `CHECKSUM`: whether packets have right checksums and all their bytes. Default false.
-//! - `PROTO`: protocol of packets where the dump does not say. Default 6, TCP.
+//! - `PROTO`: protocol of packets where the dump does not say, by number or name. Default 6, TCP.
 //! - `MULTIPACKET`: whether a line that counts several packets gives that many. Default false.
 //! - `SAMPLE`: probability with which a packet is taken. Default 1.
-//! - `FIELDS`: columns of the dump, until a `!data` line names others; see ToIPSummaryDump.
-//! - `FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
+//! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: columns of the dump, until a `!data` line
+//!   names others; see ToIPSummaryDump.
+//! - `FLOWID`, `DEFAULT_FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
 //! - `ALLOW_NONEXISTENT`: whether a file that is missing or empty is a dump without packets.
 //! - `DATA`: the dump itself, in place of a file.
 //!
 //! The handlers `filesize` and `filepos` count bytes of the dump.
 
 use super::file::{Input, complain};
-use super::pace::{Pace, Sample};
+use super::playback::{self, Manner, Next, Playback, Plays};
 use super::summary::Field;
 use super::summary::build::{self, Fault, Flow};
 use super::summary::reader::{Found, Reader, columns};
 use super::summary::record::Record;
+use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
 use engine::port::Slot;
 use engine::units::Bytes;
@@ -49,12 +51,10 @@ pub(super) struct Config {
     data: Option<Vec<u8>>,
     allow_nonexistent: bool,
     stop: bool,
-    timing: bool,
-    active: bool,
+    manner: Manner,
     checksum: bool,
     protocol: u8,
     multipacket: bool,
-    sample: Sample,
     fields: Vec<Field>,
     flow: Option<(Flow, Option<u8>)>,
     opened: Slot<Input>,
@@ -69,7 +69,7 @@ struct Dump {
 
 pub(super) struct FromIpSummaryDump {
     config: Arc<Config>,
-    active: bool,
+    playback: Playback,
     /// `None` when it has ended.
     dump: Option<Dump>,
     record: Record,
@@ -77,22 +77,12 @@ pub(super) struct FromIpSummaryDump {
     left: u32,
     /// The number of the next one of these.
     next: u32,
-    /// A packet that is not yet due.
-    waiting: Option<Packet>,
-    pace: Pace,
-    output_pull: bool,
-    position: u64,
-    size: Option<u64>,
 }
 
-/// What there is to send.
-enum Next {
-    Packet(Packet),
-    /// A packet, later: the timer is set.
-    Later,
-    /// No buffer for a packet now.
-    NoBuffer,
-    End,
+/// A keyword with older names.
+fn older<const N: usize>(args: &mut Args, names: [&'static str; N], doc: &'static str) -> String {
+    let given = names.map(|name| args.key_maybe(name, doc));
+    given.into_iter().flatten().next().unwrap_or_default()
 }
 
 fn list(args: &mut Args, text: &str) -> Vec<Field> {
@@ -135,7 +125,7 @@ impl FromIpSummaryDump {
                 let mut told =
                     |line: u64, wrong: &str| complain(&format!("{name}:{line}: {wrong}"));
                 let found = dump.reader.next(&mut self.record, &mut told);
-                self.position = dump.reader.position();
+                self.playback.position = dump.reader.position();
                 if found == Found::End {
                     self.dump = None;
                     return None;
@@ -148,7 +138,7 @@ impl FromIpSummaryDump {
                     continue;
                 }
             }
-            if !self.config.sample.takes(cx) {
+            if !self.playback.manner.sample.takes(cx) {
                 self.left -= 1;
                 self.next += 1;
                 continue;
@@ -183,9 +173,19 @@ impl FromIpSummaryDump {
             cold.timestamp = first.wrapping_add(passed as i64) as u64;
         }
     }
+}
+
+impl Plays for FromIpSummaryDump {
+    fn playback(&self) -> &Playback {
+        &self.playback
+    }
+
+    fn playback_mut(&mut self) -> &mut Playback {
+        &mut self.playback
+    }
 
     fn next(&mut self, cx: &mut Cx) -> Next {
-        let packet = match self.waiting.take() {
+        let packet = match self.playback.waiting.take() {
             Some(packet) => packet,
             None => match self.read(cx) {
                 Some(Ok(packet)) => packet,
@@ -193,14 +193,7 @@ impl FromIpSummaryDump {
                 None => return Next::End,
             },
         };
-        if self.config.timing
-            && let Some(due) = self.pace.wait(&packet, cx.now())
-        {
-            self.waiting = Some(packet);
-            cx.set_timer(due);
-            return Next::Later;
-        }
-        Next::Packet(packet)
+        self.playback.hold(packet, cx)
     }
 
     fn end(&mut self, cx: &mut Cx) -> Did {
@@ -208,6 +201,10 @@ impl FromIpSummaryDump {
             cx.stop();
         }
         Did::End
+    }
+
+    fn is_over(&self) -> bool {
+        self.dump.is_none() && self.playback.waiting.is_none()
     }
 }
 
@@ -230,15 +227,23 @@ impl Element for FromIpSummaryDump {
             args.required("FILENAME", "the dump; - is the standard input")
         };
         let stop = args.key("STOP", false, "whether to stop the router at the end");
-        let timing = args.key("TIMING", false, "whether packets keep their delays");
-        let active = args.key("ACTIVE", true, "if false, makes no packets");
+        let manner = Manner::parse(args);
         let _: bool = args.key("ZERO", true, "what is not set is always zero");
         let checksum = args.key("CHECKSUM", false, "whether checksums are right");
-        let protocol = args.key("PROTO", wire::proto::TCP, "default protocol");
+        let protocol = args
+            .key("PROTO", Protocol(wire::proto::TCP), "default protocol")
+            .0;
         let multipacket = args.key("MULTIPACKET", false, "whether a line gives its count");
-        let sample = args.key("SAMPLE", 1.0, "probability with which a packet is taken");
-        let fields = args.key("FIELDS", String::new(), "columns of the dump");
-        let flow = args.key("FLOWID", String::new(), "default addresses and ports");
+        let fields = older(
+            args,
+            ["FIELDS", "CONTENTS", "DEFAULT_FIELDS", "DEFAULT_CONTENTS"],
+            "columns of the dump",
+        );
+        let flow = older(
+            args,
+            ["FLOWID", "DEFAULT_FLOWID"],
+            "default addresses and ports",
+        );
         let words: Vec<&str> = flow.split_whitespace().collect();
         let parsed = Flow::parse(&words);
         if parsed.is_none() && !words.is_empty() {
@@ -256,12 +261,10 @@ impl Element for FromIpSummaryDump {
                 "whether a missing file is an empty one",
             ),
             stop,
-            timing,
-            active,
+            manner,
             checksum,
             protocol,
             multipacket,
-            sample: Sample::new(sample),
             fields: list(args, &fields),
             flow: parsed,
             opened: Slot::default(),
@@ -287,114 +290,55 @@ impl Element for FromIpSummaryDump {
 
     fn new(config: &Arc<Config>, init: &Init) -> FromIpSummaryDump {
         let dump = config.opened.take().map(|input| Dump::new(input, config));
+        let size = dump.as_ref().and_then(|d| d.size);
         FromIpSummaryDump {
-            active: config.active,
-            size: dump.as_ref().and_then(|d| d.size),
+            playback: Playback::new(config.manner, size, init),
             dump,
             record: Record::default(),
             left: 0,
             next: 0,
-            waiting: None,
-            pace: Pace::default(),
-            output_pull: init.output_pull,
-            position: 0,
             config: Arc::clone(config),
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        if self.active {
-            cx.wake_pullers();
-        }
+        playback::start(self, cx);
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        if !self.active {
-            return cx.note_empty();
-        }
-        for _ in 0..max {
-            match self.next(cx) {
-                Next::Packet(packet) => into.push(packet),
-                Next::End => {
-                    let _ = self.end(cx);
-                    cx.note_empty();
-                    return cx.wake_self();
-                }
-                Next::Later => return cx.note_empty(),
-                Next::NoBuffer => return,
-            }
-        }
+        playback::pull(self, max, into, cx);
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if self.dump.is_none() && self.waiting.is_none() {
-            return self.end(cx);
-        }
-        if !self.active || self.output_pull {
-            return Did::Sleep;
-        }
-        match self.next(cx) {
-            Next::Packet(packet) => {
-                cx.emit(0, packet);
-                Did::Work
-            }
-            Next::Later => Did::Sleep,
-            Next::NoBuffer => Did::Nothing,
-            Next::End => self.end(cx),
-        }
+        playback::task(self, cx)
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        cx.wake_self();
-        cx.wake_pullers();
+        playback::wake(cx);
     }
 
     fn held(&self) -> usize {
-        usize::from(self.waiting.is_some() || self.output_pull && self.dump.is_some())
+        let waits = self.playback.waiting.is_some();
+        usize::from(waits || self.playback.is_pulled() && self.dump.is_some())
     }
 
-    /// The dump is read on where the same configuration was read before; a new one starts anew.
+    /// A new configuration starts anew.
     fn take(&mut self, old: FromIpSummaryDump) {
         if Arc::ptr_eq(&self.config, &old.config) {
-            let output_pull = self.output_pull;
-            *self = old;
-            self.output_pull = output_pull;
+            playback::take(self, old);
         }
     }
 
     const HANDLERS: &'static [Handler<FromIpSummaryDump>] = &[
-        Handler::text(
-            "sampling_prob",
-            "probability with which a packet is taken",
-            |e, _| Ok(e.config.sample.show()),
-        ),
-        Handler::text("active", "whether it makes packets", |e, _| {
-            Ok(e.active.to_string())
-        }),
-        Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.active = engine::units::parse(value)?;
-            cx.wake_self();
-            cx.wake_pullers();
-            Ok(())
-        }),
+        playback::sampling_prob(),
+        playback::active(),
+        playback::set_active(),
         Handler::text("encap", "what packets start with: IP", |_, _| {
             Ok("IP".into())
         }),
-        Handler::text("filesize", "length of the dump in bytes", |e, _| {
-            Ok(e.size.map_or("-".into(), |size| size.to_string()))
-        }),
-        Handler::text("filepos", "bytes of the dump that were read", |e, _| {
-            Ok(e.position.to_string())
-        }),
-        Handler::set(
-            "stop",
-            "makes no more packets and stops the router",
-            |e, _, cx| {
-                e.active = false;
-                cx.stop();
-                Ok(())
-            },
-        ),
+        playback::filesize(),
+        playback::filepos(),
+        playback::stop(),
     ];
 }
 

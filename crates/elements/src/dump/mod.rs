@@ -2,14 +2,17 @@
 
 mod arp_print;
 mod contents;
+mod date;
 pub(crate) mod file;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_print;
 mod link;
 mod pace;
+mod playback;
 mod print;
 mod printer;
+mod sink;
 /// The text format of packets.
 mod summary;
 mod talk;

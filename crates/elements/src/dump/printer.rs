@@ -72,7 +72,7 @@ impl<S: Style> Element for Printer<S> {
             self.talk.start(&self.config.label);
             if self.config.timestamp {
                 let timestamp = packet.cold().timestamp as i64;
-                record::push_time(timestamp, Stamp::Micro, &mut self.talk.line);
+                record::push_time(timestamp, Stamp::Exact, &mut self.talk.line);
                 self.talk.line.extend(b": ");
             }
             self.config.style.describe(packet, &mut self.talk.line);

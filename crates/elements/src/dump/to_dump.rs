@@ -21,8 +21,9 @@
 //! - `UNBUFFERED`: whether each batch is handed to the system at once. Default false.
 //! - `NANO`: whether times have nanoseconds. Default false.
 
-use super::file::{Output, complain, reason};
+use super::file::Output;
 use super::link::Encap;
+use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
 use captures::{Head, Writer};
 use engine::call::Outside;
@@ -41,21 +42,13 @@ pub(super) struct Config {
 
 pub(super) struct ToDump {
     config: Arc<Config>,
-    /// `None` after the first error, which is told.
-    output: Option<Output>,
+    sink: Sink,
     /// Writes to memory, from where bytes go to the file.
     writer: Option<Writer<Vec<u8>>>,
-    pulls: bool,
-    passes: bool,
     count: u64,
 }
 
 impl ToDump {
-    fn fail(&mut self, e: &std::io::Error) {
-        complain(&format!("{}: {}", self.config.filename, reason(e)));
-        self.output = None;
-    }
-
     /// Writes the file's header, if it is not there yet.
     fn begin(&mut self, encap: Encap) {
         let head = Head {
@@ -72,7 +65,7 @@ impl ToDump {
         }
     }
 
-    fn write(&mut self, packet: &Packet, now: u64) {
+    fn describe(&mut self, packet: &Packet, now: u64) {
         let data = packet.data();
         let kept = &data[..data.len().min(self.config.snap)];
         let extra = packet.cold().extra_length() as usize;
@@ -90,22 +83,24 @@ impl ToDump {
 
     /// Hands what was formatted to the file.
     fn hand_over(&mut self) {
-        let Some(writer) = &mut self.writer else {
-            return;
-        };
-        let bytes = writer.get_mut();
-        if let Some(output) = &mut self.output {
-            let mut written = output.write(bytes);
-            if self.config.unbuffered {
-                written = written.and_then(|()| output.flush());
-            }
-            bytes.clear();
-            if let Err(e) = written {
-                self.fail(&e);
-            }
-        } else {
-            bytes.clear();
+        if let Some(writer) = &mut self.writer {
+            self.sink.write(writer.get_mut(), self.config.unbuffered);
         }
+    }
+}
+
+impl Writes for ToDump {
+    fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
+    }
+
+    fn write(&mut self, batch: &Batch, cx: &mut Cx) {
+        self.begin(self.config.encap);
+        let now = cx.timestamp();
+        for packet in batch.iter() {
+            self.describe(packet, now);
+        }
+        self.hand_over();
     }
 }
 
@@ -173,14 +168,12 @@ impl Element for ToDump {
 
     fn new(config: &Arc<Config>, init: &Init) -> ToDump {
         let mut dump = ToDump {
-            output: config.opened.take(),
+            sink: Sink::new(&config.filename, &config.opened, init),
             writer: None,
-            pulls: init.input_pull && !init.output_used,
-            passes: init.output_used,
             count: 0,
             config: Arc::clone(config),
         };
-        if config.encap_from.is_empty() && dump.output.is_some() {
+        if config.encap_from.is_empty() && dump.sink.is_open() {
             dump.begin(config.encap);
             dump.hand_over();
         }
@@ -209,32 +202,18 @@ impl Element for ToDump {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.begin(self.config.encap);
-        let now = cx.timestamp();
-        for packet in batch.iter() {
-            self.write(packet, now);
-        }
-        self.hand_over();
-        if !self.passes {
-            batch.clear();
-        }
+        sink::process(self, batch, cx);
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.pulls {
-            return Did::Sleep;
-        }
-        let mut batch = cx.spare();
-        let n = cx.pull(0, cx.burst(), &mut batch);
-        self.process(0, &mut batch, cx);
-        cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { cx.rest(0) }
+        sink::task(self, cx)
     }
 
     /// The file is written on where the same configuration wrote before.
     fn take(&mut self, old: ToDump) {
         if Arc::ptr_eq(&self.config, &old.config) {
-            (self.output, self.writer, self.count) = (old.output, old.writer, old.count);
+            self.sink.take(old.sink);
+            (self.writer, self.count) = (old.writer, old.count);
         }
     }
 
@@ -255,11 +234,6 @@ impl Element for ToDump {
                 Ok(())
             },
         ),
-        Handler::set("flush", "writes what is buffered", |e, _, _| {
-            match e.output.as_mut().map(Output::flush) {
-                Some(Err(e)) => Err(reason(&e)),
-                _ => Ok(()),
-            }
-        }),
+        sink::flush(),
     ];
 }

@@ -9,7 +9,7 @@
 //! is written as `-`. With an output, packets pass; without, they end here. FromIPSummaryDump reads what
 //! this class writes.
 //!
-//! Fields: `timestamp`, `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`; `ip_src`,
+//! Fields: `timestamp`, `utimestamp`, `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`; `ip_src`,
 //! `ip_dst`, `ip_frag` (`F` first fragment, `f` later one, `!` do not fragment, `.` other), `ip_fragoff`
 //! (in bytes, then `+` for more, `!` for do not fragment), `ip_len`, `ip_proto` (`T`, `U`, `I` or a
 //! number), `ip_hl`, `ip_id`, `ip_tos`, `ip_dscp`, `ip_ecn` (`no`, `ect1`, `ect2`, `ce`), `ip_ttl`, `ip_sum`,
@@ -26,7 +26,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `FIELDS`: names of fields, separated by spaces. Default `ip_src ip_dst`.
+//! - `FIELDS`, `CONTENTS`: names of fields, separated by spaces. Default `ip_src ip_dst`.
 //! - `HEADER`: whether lines that start with `!` tell about the dump. Default true.
 //! - `VERBOSE`: whether these tell the host and the time. Default false.
 //! - `BANNER`: text for a `!creator` line.
@@ -36,7 +36,9 @@
 //! - `CAREFUL_TRUNC`: whether a `!bad` line tells about packets that lack bytes. Default true.
 //! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts. Default true.
 
-use super::file::{Output, complain, reason};
+use super::date;
+use super::file::{Output, reason};
+use super::sink::{self, Sink, Writes};
 use super::summary::reader::columns;
 use super::summary::show::{View, push_quoted};
 use super::summary::{Field, Size, binary, record};
@@ -60,12 +62,9 @@ pub(super) struct Config {
 
 pub(super) struct ToIpSummaryDump {
     config: Arc<Config>,
-    /// `None` after the first error, which is told.
-    output: Option<Output>,
+    sink: Sink,
     /// What was formatted and is not written yet.
     buffer: Vec<u8>,
-    pulls: bool,
-    passes: bool,
 }
 
 impl Config {
@@ -105,7 +104,9 @@ impl Config {
         let nanos = now.map_or(0, |d| d.as_nanos() as i64);
         out.extend(b"!runtime ");
         record::push_time(nanos, super::summary::Stamp::Micro, out);
-        out.push(b'\n');
+        out.extend(b" (");
+        date::push((nanos / 1_000_000_000) as u64, out);
+        out.extend(b")\n");
     }
 }
 
@@ -138,16 +139,18 @@ impl ToIpSummaryDump {
             out.push(b'\n');
         }
     }
+}
 
-    /// Writes what was formatted.
-    fn write(&mut self) {
-        if let Some(output) = &mut self.output
-            && let Err(e) = output.write(&self.buffer)
-        {
-            complain(&format!("{}: {}", self.config.filename, reason(&e)));
-            self.output = None;
+impl Writes for ToIpSummaryDump {
+    fn sink(&mut self) -> &mut Sink {
+        &mut self.sink
+    }
+
+    fn write(&mut self, batch: &Batch, _: &mut Cx) {
+        for packet in batch.iter() {
+            self.describe(packet);
         }
-        self.buffer.clear();
+        self.sink.write(&mut self.buffer, false);
     }
 }
 
@@ -171,11 +174,10 @@ impl Element for ToIpSummaryDump {
 
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard output");
-        let fields = args.key(
-            "FIELDS",
-            "ip_src ip_dst".to_owned(),
-            "names of fields, separated by spaces",
-        );
+        let doc = "names of fields, separated by spaces";
+        let fields: Option<String> = args.key_maybe("FIELDS", doc);
+        let contents = args.key_maybe("CONTENTS", "the older name of FIELDS");
+        let fields = fields.or(contents).unwrap_or("ip_src ip_dst".to_owned());
         let binary = args.key("BINARY", false, "whether packets are binary records");
         let mut found = Vec::new();
         for name in columns(&fields) {
@@ -224,48 +226,26 @@ impl Element for ToIpSummaryDump {
 
     fn new(config: &Arc<Config>, init: &Init) -> ToIpSummaryDump {
         ToIpSummaryDump {
-            output: config.opened.take(),
+            sink: Sink::new(&config.filename, &config.opened, init),
             buffer: Vec::new(),
-            pulls: init.input_pull && !init.output_used,
-            passes: init.output_used,
             config: Arc::clone(config),
         }
     }
 
-    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
-        for packet in batch.iter() {
-            self.describe(packet);
-        }
-        self.write();
-        if !self.passes {
-            batch.clear();
-        }
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        sink::process(self, batch, cx);
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if !self.pulls {
-            return Did::Sleep;
-        }
-        let mut batch = cx.spare();
-        let n = cx.pull(0, 1, &mut batch);
-        self.process(0, &mut batch, cx);
-        cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { cx.rest(0) }
+        sink::task(self, cx)
     }
 
     /// The file is written on where the same configuration wrote before.
     fn take(&mut self, old: ToIpSummaryDump) {
         if Arc::ptr_eq(&self.config, &old.config) {
-            self.output = old.output;
+            self.sink.take(old.sink);
         }
     }
 
-    const HANDLERS: &'static [Handler<ToIpSummaryDump>] = &[Handler::set(
-        "flush",
-        "writes what is buffered",
-        |e, _, _| match e.output.as_mut().map(Output::flush) {
-            Some(Err(e)) => Err(reason(&e)),
-            _ => Ok(()),
-        },
-    )];
+    const HANDLERS: &'static [Handler<ToIpSummaryDump>] = &[sink::flush()];
 }

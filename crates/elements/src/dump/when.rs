@@ -13,10 +13,10 @@ pub(crate) struct Moment(pub(crate) i64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(pub(crate) i64);
 
-/// A time as text, with six digits behind the point.
+/// A time as text, with six digits behind the point, or nine where these are needed.
 pub(crate) fn show(nanos: i64) -> String {
     let mut out = Vec::new();
-    record::push_time(nanos, Stamp::Micro, &mut out);
+    record::push_time(nanos, Stamp::Exact, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 

@@ -57,7 +57,7 @@ fn stamp(view: &View<'_>, field: Field) -> Option<[u32; 2]> {
         Field::FirstTimestamp(stamp) => (first, stamp),
         _ => return None,
     };
-    let unit = if stamp == Stamp::Micro { 1000 } else { 1 };
+    let unit = if stamp == Stamp::Nano { 1 } else { 1000 };
     Some([
         (nanos / 1_000_000_000) as u32,
         (nanos % 1_000_000_000 / unit) as u32,

@@ -75,6 +75,8 @@ pub(super) enum Field {
 /// Precision of a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stamp {
+    /// Microseconds, or as text nanoseconds where microseconds are not exact.
+    Exact,
     Micro,
     Nano,
 }
@@ -96,9 +98,11 @@ use Size::{Bytes, Counted};
 /// Every field: its name, the names of older dumps and short ones, its binary form.
 #[rustfmt::skip]
 const FIELDS: &[(Field, &str, &[&str], Size)] = &[
-    (F::Timestamp(Stamp::Micro), "timestamp", &["ts", "utimestamp"], Bytes(8)),
+    (F::Timestamp(Stamp::Exact), "timestamp", &["ts"], Bytes(8)),
+    (F::Timestamp(Stamp::Micro), "utimestamp", &[], Bytes(8)),
     (F::Timestamp(Stamp::Nano), "ntimestamp", &[], Bytes(8)),
-    (F::FirstTimestamp(Stamp::Micro), "first_timestamp", &["first_utimestamp"], Bytes(8)),
+    (F::FirstTimestamp(Stamp::Exact), "first_timestamp", &[], Bytes(8)),
+    (F::FirstTimestamp(Stamp::Micro), "first_utimestamp", &[], Bytes(8)),
     (F::FirstTimestamp(Stamp::Nano), "first_ntimestamp", &[], Bytes(8)),
     (F::TsSec, "ts_sec", &["sec"], Bytes(4)),
     (F::TsUsec, "ts_usec", &["usec"], Bytes(4)),

@@ -217,6 +217,8 @@ pub(in crate::dump) fn time(word: &str) -> Option<i64> {
 }
 
 /// A timestamp as text, with six or nine digits behind the point.
+///
+/// Click gives nine digits to times that are no whole microseconds, and six to all others.
 pub(in crate::dump) fn push_time(nanos: i64, stamp: Stamp, out: &mut Vec<u8>) {
     use std::io::Write as _;
     if nanos < 0 {
@@ -228,7 +230,8 @@ pub(in crate::dump) fn push_time(nanos: i64, stamp: Stamp, out: &mut Vec<u8>) {
     );
     // Writing to a vector cannot fail.
     let _ = match stamp {
-        Stamp::Micro => write!(out, "{seconds}.{:06}", rest / 1000),
+        Stamp::Exact if rest % 1000 != 0 => write!(out, "{seconds}.{rest:09}"),
+        Stamp::Exact | Stamp::Micro => write!(out, "{seconds}.{:06}", rest / 1000),
         Stamp::Nano => write!(out, "{seconds}.{rest:09}"),
     };
 }
@@ -308,7 +311,7 @@ impl Record {
             .fold(0u64, |n, b| n << 8 | u64::from(*b));
         let halves =
             |unit: i64| (number >> 32) as i64 * SECOND + (number & 0xffff_ffff) as i64 * unit;
-        let unit = |stamp| if stamp == Stamp::Micro { 1000 } else { 1 };
+        let unit = |stamp| if stamp == Stamp::Nano { 1 } else { 1000 };
         match field {
             Field::Timestamp(stamp) => self.timestamp = Some(halves(unit(stamp))),
             Field::FirstTimestamp(stamp) => self.first_timestamp = Some(halves(unit(stamp))),

@@ -29,9 +29,16 @@ fn times_are_exact() {
     for wrong in ["", ".", "1.x", "+1", "99999999999999999999"] {
         assert_eq!(record::time(wrong), None, "{wrong}");
     }
-    let mut out = Vec::new();
-    record::push_time(-1_500_000_000, Stamp::Micro, &mut out);
-    assert_eq!(out, b"-1.500000");
+    for (nanos, stamp, text) in [
+        (-1_500_000_000, Stamp::Exact, "-1.500000"),
+        (1_000_000_001, Stamp::Exact, "1.000000001"),
+        (1_000_000_001, Stamp::Micro, "1.000000"),
+        (1_500_000_000, Stamp::Nano, "1.500000000"),
+    ] {
+        let mut out = Vec::new();
+        record::push_time(nanos, stamp, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out), text);
+    }
 }
 
 #[test]

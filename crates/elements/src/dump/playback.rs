@@ -1,0 +1,194 @@
+//! What the elements do alike that give the packets of a file, one after the other: pushed by a task or
+//! asked for, now or when they are due, while they are active.
+
+use super::pace::{Pace, Sample};
+use crate::prelude::*;
+
+/// What there is to send.
+pub(super) enum Next {
+    Packet(Packet),
+    /// A packet, later: the timer is set.
+    Later,
+    /// No buffer for a packet now.
+    NoBuffer,
+    End,
+}
+
+/// The arguments `TIMING`, `SAMPLE` and `ACTIVE`.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    timing: bool,
+    pub(super) sample: Sample,
+    active: bool,
+}
+
+impl Manner {
+    /// Reads them.
+    pub(super) fn parse(args: &mut Args) -> Manner {
+        Manner {
+            timing: args.key("TIMING", false, "whether packets keep their delays"),
+            sample: Sample::new(args.key("SAMPLE", 1.0, "probability to take a packet")),
+            active: args.key("ACTIVE", true, "if false, emits nothing"),
+        }
+    }
+}
+
+/// How far the packets of a file have got.
+pub(super) struct Playback {
+    pub(super) manner: Manner,
+    pub(super) active: bool,
+    /// A packet that was read and has not left: it is not yet due, or not wanted yet.
+    pub(super) waiting: Option<Packet>,
+    pub(super) pace: Pace,
+    output_pull: bool,
+    /// Length of the file in bytes, if it is known.
+    size: Option<u64>,
+    /// Bytes read of it.
+    pub(super) position: u64,
+}
+
+impl Playback {
+    pub(super) fn new(manner: Manner, size: Option<u64>, init: &Init) -> Playback {
+        Playback {
+            manner,
+            active: manner.active,
+            waiting: None,
+            pace: Pace::default(),
+            output_pull: init.output_pull,
+            size,
+            position: 0,
+        }
+    }
+
+    /// With `TIMING`, a packet that is not due yet waits, and the timer is set.
+    pub(super) fn hold(&mut self, packet: Packet, cx: &mut Cx) -> Next {
+        if self.manner.timing
+            && let Some(due) = self.pace.wait(&packet, cx.now())
+        {
+            self.waiting = Some(packet);
+            cx.set_timer(due);
+            return Next::Later;
+        }
+        Next::Packet(packet)
+    }
+
+    /// Whether packets are asked for.
+    pub(super) fn is_pulled(&self) -> bool {
+        self.output_pull
+    }
+}
+
+/// A class that plays a file back.
+pub(super) trait Plays: Element {
+    fn playback(&self) -> &Playback;
+
+    fn playback_mut(&mut self) -> &mut Playback;
+
+    /// Brings the next packet.
+    fn next(&mut self, cx: &mut Cx) -> Next;
+
+    /// There are no more packets, for now or for good.
+    fn end(&mut self, cx: &mut Cx) -> Did;
+
+    /// Whether all packets of the file have left.
+    fn is_over(&self) -> bool;
+}
+
+/// The element can work again.
+pub(super) fn wake(cx: &mut Cx) {
+    cx.wake_self();
+    cx.wake_pullers();
+}
+
+/// At the start.
+pub(super) fn start(e: &impl Plays, cx: &mut Cx) {
+    if e.playback().active {
+        cx.wake_pullers();
+    }
+}
+
+/// Gives up to `max` packets.
+pub(super) fn pull(e: &mut impl Plays, max: usize, into: &mut Batch, cx: &mut Cx) {
+    if !e.playback().active {
+        return cx.note_empty();
+    }
+    for _ in 0..max {
+        match e.next(cx) {
+            Next::Packet(packet) => into.push(packet),
+            Next::End => {
+                e.end(cx);
+                cx.note_empty();
+                return cx.wake_self();
+            }
+            Next::Later => return cx.note_empty(),
+            Next::NoBuffer => return,
+        }
+    }
+}
+
+/// Pushes a packet.
+pub(super) fn task(e: &mut impl Plays, cx: &mut Cx) -> Did {
+    let playback = e.playback();
+    if playback.output_pull || !playback.active {
+        return if e.is_over() { Did::End } else { Did::Sleep };
+    }
+    match e.next(cx) {
+        Next::Packet(packet) => {
+            cx.emit(0, packet);
+            Did::Work
+        }
+        Next::Later => Did::Sleep,
+        Next::NoBuffer => Did::Nothing,
+        Next::End => e.end(cx),
+    }
+}
+
+/// Hot swap between elements of the same configuration: the file is read on where it was read before.
+pub(super) fn take<E: Plays>(e: &mut E, old: E) {
+    let output_pull = e.playback().output_pull;
+    *e = old;
+    e.playback_mut().output_pull = output_pull;
+}
+
+pub(super) const fn sampling_prob<E: Plays>() -> Handler<E> {
+    let doc = "probability with which a packet is taken";
+    Handler::text("sampling_prob", doc, |e, _| {
+        Ok(e.playback().manner.sample.show())
+    })
+}
+
+pub(super) const fn active<E: Plays>() -> Handler<E> {
+    Handler::text("active", "whether it makes packets", |e, _| {
+        Ok(e.playback().active.to_string())
+    })
+}
+
+pub(super) const fn set_active<E: Plays>() -> Handler<E> {
+    Handler::set("active", "see ACTIVE", |e, value, cx| {
+        e.playback_mut().active = engine::units::parse(value)?;
+        wake(cx);
+        Ok(())
+    })
+}
+
+pub(super) const fn filesize<E: Plays>() -> Handler<E> {
+    Handler::text("filesize", "length of the file in bytes", |e, _| {
+        let size = e.playback().size;
+        Ok(size.map_or("-".into(), |size| size.to_string()))
+    })
+}
+
+pub(super) const fn filepos<E: Plays>() -> Handler<E> {
+    Handler::text("filepos", "bytes of the file that were read", |e, _| {
+        Ok(e.playback().position.to_string())
+    })
+}
+
+pub(super) const fn stop<E: Plays>() -> Handler<E> {
+    let doc = "makes no more packets and stops the router";
+    Handler::set("stop", doc, |e, _, cx| {
+        e.playback_mut().active = false;
+        cx.stop();
+        Ok(())
+    })
+}
