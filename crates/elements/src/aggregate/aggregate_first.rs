@@ -8,16 +8,26 @@
 //!
 //! Keyword arguments:
 //!
-//! - `NOTIFIER`: accepted for Click's sake; nothing is forgotten.
+//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. Aggregates
+//!   that have ended are forgotten.
 
+use super::notice::{self, Listener};
 use crate::prelude::*;
 use std::collections::HashSet;
 
 const LATER: u8 = 0;
 
-#[derive(Default)]
 pub(super) struct AggregateFirst {
     seen: HashSet<u32>,
+    listener: Listener,
+}
+
+impl AggregateFirst {
+    fn forget(&mut self) {
+        for aggregate in self.listener.hear() {
+            self.seen.remove(&aggregate);
+        }
+    }
 }
 
 impl Element for AggregateFirst {
@@ -27,18 +37,25 @@ impl Element for AggregateFirst {
     const DROPS: &'static [&'static str] = &["later"];
     const COPIES: Copies = Copies::One;
 
-    type Config = ();
+    /// The notifier.
+    type Config = Option<String>;
 
-    fn configure(args: &mut Args) {
-        let _: Option<String> = args.key_maybe("NOTIFIER", "accepted for Click's sake");
+    fn configure(args: &mut Args) -> Option<String> {
+        notice::argument(args)
     }
 
-    fn new(_: &Arc<()>, _: &Init) -> AggregateFirst {
-        AggregateFirst::default()
+    fn new(notifier: &Arc<Option<String>>, init: &Init) -> AggregateFirst {
+        AggregateFirst {
+            seen: HashSet::new(),
+            listener: Listener::new(notifier.as_deref(), init),
+        }
     }
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !self.listener.is_empty() {
+            self.forget();
+        }
         if self.seen.insert(packet.cold().aggregate()) {
             Verdict::ON
         } else {
@@ -49,6 +66,15 @@ impl Element for AggregateFirst {
     fn take(&mut self, old: AggregateFirst) {
         self.seen = old.seen;
     }
+
+    const HANDLERS: &'static [Handler<AggregateFirst>] = &[Handler::set(
+        "ended",
+        "forgets aggregates that have ended",
+        |e, _, _| {
+            e.forget();
+            Ok(())
+        },
+    )];
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@
 //! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
 
 use super::fragments::{Fragments, Ready};
+use super::notice::Notifier;
 use crate::dump::file::{Output, complain, reason};
 use crate::dump::when::{Span, show};
 use crate::prelude::*;
@@ -71,6 +72,7 @@ pub(super) struct AggregateIpFlows {
     reap_at: Option<i64>,
     trace: Option<Output>,
     ready: Vec<Ready>,
+    notifier: Notifier,
 }
 
 const NO_FLOW: u8 = 0;
@@ -270,8 +272,9 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Writes what was seen of a flow.
+    /// Tells of a flow that has ended, and writes what was seen of it.
     fn tell(&mut self, key: &Key, flow: &Flow) {
+        self.notifier.ended(flow.aggregate);
         let Some(trace) = &mut self.trace else {
             return;
         };
@@ -314,6 +317,7 @@ impl AggregateIpFlows {
         for (key, flow) in flows {
             self.tell(&key, &flow);
         }
+        self.notifier.urge(cx);
     }
 }
 
@@ -375,6 +379,7 @@ impl Element for AggregateIpFlows {
             reap_at: None,
             trace: config.opened.take(),
             ready: Vec::new(),
+            notifier: Notifier::new(init),
             config: Arc::clone(config),
         }
     }

@@ -3,13 +3,21 @@
 mod aggregate_counter;
 mod aggregate_filter;
 mod aggregate_first;
+mod aggregate_ip;
+mod aggregate_ip_addr_pair;
 mod aggregate_ip_flows;
+mod aggregate_last;
 mod aggregate_length;
+mod aggregate_packet_counter;
 mod aggregate_paint;
 mod average_counter;
+/// Fields of packets.
+mod field;
 /// Fragments that wait for the ports of their first one.
 mod fragments;
 mod ip_rate_monitor;
+/// News of aggregates that have ended.
+mod notice;
 
 use engine::element::Class;
 
@@ -18,8 +26,12 @@ pub const CLASSES: &[Class] = &[
     Class::of::<aggregate_counter::AggregateCounter>(),
     Class::of::<aggregate_filter::AggregateFilter>(),
     Class::of::<aggregate_first::AggregateFirst>(),
+    Class::of::<aggregate_ip::AggregateIp>(),
+    Class::of::<aggregate_ip_addr_pair::AggregateIpAddrPair>(),
     Class::of::<aggregate_ip_flows::AggregateIpFlows>(),
+    Class::of::<aggregate_last::AggregateLast>(),
     Class::of::<aggregate_length::AggregateLength>(),
+    Class::of::<aggregate_packet_counter::AggregatePacketCounter>(),
     Class::of::<aggregate_paint::AggregatePaint>(),
     Class::of::<average_counter::AverageCounter>(),
     Class::of::<ip_rate_monitor::IPRateMonitor>(),

@@ -1,0 +1,187 @@
+//! Numbers pairs of IPv4 addresses: sets the AGGREGATE annotation to the number, and paint to the direction.
+//!
+//! ```click
+//! FromDump(trace.pcap, STOP true, FORCE_IP true) -> AggregateIPAddrPair
+//!     -> ac :: AggregateCounter -> Discard;
+//! DriverManager(pause, write ac.write_text_file -);
+//! ```
+//!
+//! Pairs are numbered from 1 on as they come. Packets from the side that was seen first get paint 0, those
+//! of the other side paint 1. Packets without an IPv4 header leave by output 1, or are dropped (`not_ip`).
+//!
+//! Keyword arguments:
+//!
+//! - `TIMEOUT`: when a pair is forgotten of which no packet has come, by the timestamps of packets; it has
+//!   a new number then. Default is never.
+//! - `REAP`: how often such pairs are looked for. Default 20 minutes.
+
+use super::notice::Notifier;
+use crate::dump::when::Span;
+use crate::prelude::*;
+use std::collections::HashMap;
+use wire::ipv4::{Ipv4, MIN_LEN};
+
+const NOT_IP: u8 = 0;
+
+#[derive(Clone, Copy)]
+pub(super) struct Config {
+    /// Nanoseconds.
+    timeout: Option<i64>,
+    reap: i64,
+}
+
+struct Pair {
+    aggregate: u32,
+    /// Whether the lower address was the source of the first packet.
+    low_first: bool,
+    last: i64,
+}
+
+pub(super) struct AggregateIpAddrPair {
+    config: Config,
+    /// By address, the lower one first.
+    pairs: HashMap<[u32; 2], Pair>,
+    next: u32,
+    reap_at: Option<i64>,
+    notifier: Notifier,
+}
+
+impl AggregateIpAddrPair {
+    fn is_over(&self, pair: &Pair, now: i64) -> bool {
+        let timeout = self.config.timeout;
+        timeout.is_some_and(|timeout| now.saturating_sub(pair.last) > timeout)
+    }
+
+    /// Now and then, forgets pairs of which nothing came for long.
+    fn reap(&mut self, now: i64) {
+        let next = now.saturating_add(self.config.reap);
+        if self.config.timeout.is_none() || now < *self.reap_at.get_or_insert(next) {
+            return;
+        }
+        self.reap_at = Some(next);
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.retain(|_, pair| {
+            let over = self.is_over(pair, now);
+            if over {
+                self.notifier.ended(pair.aggregate);
+            }
+            !over
+        });
+        self.pairs = pairs;
+    }
+}
+
+impl Element for AggregateIpAddrPair {
+    const CLASS: &'static str = "AggregateIPAddrPair";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
+    const DROPS: &'static [&'static str] = &["not_ip"];
+    const COPIES: Copies = Copies::One;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let timeout: Option<Span> = args.key_maybe("TIMEOUT", "when a pair is forgotten");
+        let reap = Span(1200 * 1_000_000_000);
+        Config {
+            timeout: timeout.map(|t| t.0).filter(|t| *t > 0),
+            reap: args
+                .key("REAP", reap, "how often such pairs are looked for")
+                .0,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> AggregateIpAddrPair {
+        AggregateIpAddrPair {
+            config: **config,
+            pairs: HashMap::new(),
+            next: 0,
+            reap_at: None,
+            notifier: Notifier::new(init),
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let bytes = packet.network();
+        if packet.anno().network == 0 || bytes.len() < MIN_LEN || bytes[0] >> 4 != 4 {
+            return Verdict::reject(NOT_IP, 1);
+        }
+        let ip = Ipv4::new_unchecked(bytes);
+        let (src, dst) = (ip.src().to_bits(), ip.dst().to_bits());
+        let now = packet.cold().timestamp as i64;
+        self.reap(now);
+        let key = [src.min(dst), src.max(dst)];
+        if self.pairs.get(&key).is_some_and(|p| self.is_over(p, now))
+            && let Some(pair) = self.pairs.remove(&key)
+        {
+            self.notifier.ended(pair.aggregate);
+        }
+        let next = &mut self.next;
+        let pair = self.pairs.entry(key).or_insert_with(|| {
+            *next += 1;
+            Pair {
+                aggregate: *next,
+                low_first: src == key[0],
+                last: now,
+            }
+        });
+        pair.last = now;
+        // An address that writes to itself has one direction.
+        let forth = src == dst || pair.low_first == (src == key[0]);
+        let aggregate = pair.aggregate;
+        packet.anno_mut().paint = u8::from(!forth);
+        packet.cold_mut().set_aggregate(aggregate);
+        Verdict::ON
+    }
+
+    fn take(&mut self, old: AggregateIpAddrPair) {
+        (self.pairs, self.next) = (old.pairs, old.next);
+        self.reap_at = old.reap_at;
+    }
+
+    const HANDLERS: &'static [Handler<AggregateIpAddrPair>] =
+        &[Handler::set("clear", "forgets all pairs", |e, _, cx| {
+            let mut ended: Vec<u32> = e.pairs.drain().map(|(_, pair)| pair.aggregate).collect();
+            ended.sort_unstable();
+            ended.into_iter().for_each(|n| e.notifier.ended(n));
+            e.notifier.urge(cx);
+            Ok(())
+        })];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    /// `aggregate` and `paint` of what comes out.
+    fn pairs(options: &str, lines: &str) -> Vec<(u32, u8)> {
+        let text = format!(
+            "FromIPSummaryDump(DATA \"!data timestamp src dst\n{lines}\")
+                -> n :: AggregateIPAddrPair({options}) -> out :: Collect"
+        );
+        let mut bench = Bench::strict(crate::CLASSES, &text);
+        bench.run();
+        let out = bench.take_packets("out");
+        out.iter()
+            .map(|p| (p.cold.aggregate(), p.anno.paint))
+            .collect()
+    }
+
+    #[test]
+    fn pairs_are_numbered_and_directions_painted() {
+        let lines = "1 1.0.0.2 1.0.0.1\n2 1.0.0.1 1.0.0.2\n3 1.0.0.1 1.0.0.3\n4 9.0.0.1 9.0.0.1\n\
+                     99 1.0.0.2 1.0.0.1\n";
+        let seen = pairs("", lines);
+        assert_eq!(seen, [(1, 0), (1, 1), (2, 0), (3, 0), (1, 0)]);
+        let seen = pairs("TIMEOUT 10", lines);
+        assert_eq!(seen, [(1, 0), (1, 1), (2, 0), (3, 0), (4, 0)]);
+    }
+
+    #[test]
+    fn other_packets_have_no_pair() {
+        let text = "n :: AggregateIPAddrPair -> out :: Collect; n[1] -> other :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("n", &[b"abc"]);
+        assert_eq!(bench.take("other").len(), 1);
+    }
+}

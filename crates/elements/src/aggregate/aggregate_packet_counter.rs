@@ -1,0 +1,213 @@
+//! Counts packets for each value of the AGGREGATE annotation and each packet number.
+//!
+//! ```click
+//! FromIPSummaryDump(sent.txt, STOP true) -> c :: AggregatePacketCounter(ANNO NONE) -> Discard;
+//! FromIPSummaryDump(received.txt, STOP true) -> [1] c [1] -> Discard;
+//! DriverManager(pause, pause, print c.count);
+//! ```
+//!
+//! What comes in by an input leaves by the output of the same number, and is counted apart.
+//!
+//! Keyword arguments:
+//!
+//! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the first byte of
+//!   another one, or `NONE`: all packets have number 0. Default PACKET_NUMBER.
+
+use crate::prelude::*;
+use engine::args::Names;
+use engine::units::FromArg;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The first byte of an annotation of four bytes; `None`: no annotation.
+#[derive(Clone, Copy)]
+pub(super) struct Anno(Option<u8>);
+
+/// Where Click keeps both numbers.
+const NUMBER: u8 = 40;
+
+impl FromArg for Anno {
+    const KIND: &'static str = "PACKET_NUMBER, SEQUENCE_NUMBER, NONE or a number from 0 to 44";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Anno, String> {
+        match raw {
+            "NONE" => Ok(Anno(None)),
+            "PACKET_NUMBER" | "SEQUENCE_NUMBER" => Ok(Anno(Some(NUMBER))),
+            _ => match u8::from_arg(raw, names) {
+                Ok(byte @ 0..=44) => Ok(Anno(Some(byte))),
+                _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+            },
+        }
+    }
+
+    fn stand_in() -> Anno {
+        Anno(None)
+    }
+
+    fn show(&self) -> String {
+        match self.0 {
+            None => "NONE".to_owned(),
+            Some(NUMBER) => "PACKET_NUMBER".to_owned(),
+            Some(byte) => byte.to_string(),
+        }
+    }
+}
+
+impl Anno {
+    fn get(self, packet: &Packet) -> u32 {
+        let user = &packet.cold().user;
+        self.0.map_or(0, |at| {
+            let at = usize::from(at);
+            u32::from_ne_bytes([user[at], user[at + 1], user[at + 2], user[at + 3]])
+        })
+    }
+}
+
+/// Packets by aggregate and number.
+type Counts = BTreeMap<(u32, u32), u64>;
+
+pub(super) struct AggregatePacketCounter {
+    anno: Anno,
+    /// By input.
+    counts: Vec<Counts>,
+    total: u64,
+}
+
+impl AggregatePacketCounter {
+    fn count(&mut self, input: usize, batch: &Batch) {
+        self.total += batch.len() as u64;
+        for packet in batch.iter() {
+            let key = (packet.cold().aggregate(), self.anno.get(packet));
+            *self.counts[input].entry(key).or_insert(0) += 1;
+        }
+    }
+
+    /// The numbers of an aggregate that have come by an input.
+    fn numbers(&self, input: usize, aggregate: u32) -> BTreeSet<u32> {
+        let all = (aggregate, 0)..=(aggregate, u32::MAX);
+        let counts = self.counts.get(input);
+        counts
+            .into_iter()
+            .flat_map(|c| c.range(all.clone()).map(|(key, _)| key.1))
+            .collect()
+    }
+}
+
+/// One number a line.
+fn lines(numbers: impl IntoIterator<Item = u32>) -> String {
+    numbers.into_iter().map(|n| format!("{n}\n")).collect()
+}
+
+impl Element for AggregatePacketCounter {
+    const CLASS: &'static str = "AggregatePacketCounter";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
+    const COPIES: Copies = Copies::One;
+
+    type Config = Anno;
+
+    fn configure(args: &mut Args) -> Anno {
+        if args.inputs() != args.outputs() {
+            args.error_in_whole(
+                format!("{} inputs and {} outputs", args.inputs(), args.outputs()),
+                "connect as many outputs as inputs",
+            );
+        }
+        args.key(
+            "ANNO",
+            Anno(Some(NUMBER)),
+            "annotation that holds the packet number",
+        )
+    }
+
+    fn new(anno: &Arc<Anno>, init: &Init) -> AggregatePacketCounter {
+        AggregatePacketCounter {
+            anno: **anno,
+            counts: vec![Counts::new(); init.inputs],
+            total: 0,
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.count(input, batch);
+        if input > 0 {
+            cx.emit_batch(input, batch);
+        }
+    }
+
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let mut batch = cx.spare();
+        cx.pull(output, max, &mut batch);
+        self.count(output, &batch);
+        into.append(&mut batch);
+        cx.keep_spare(batch);
+    }
+
+    fn take(&mut self, old: AggregatePacketCounter) {
+        if self.counts.len() == old.counts.len() {
+            (self.counts, self.total) = (old.counts, old.total);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<AggregatePacketCounter>] = &[
+        Handler::sum("count", "packets that came", |e| e.total),
+        Handler::text(
+            "received",
+            "numbers of an aggregate's packets that came",
+            |e, value| {
+                let aggregate = engine::units::parse(value)?;
+                let inputs = 0..e.counts.len();
+                let all: BTreeSet<u32> = inputs.flat_map(|i| e.numbers(i, aggregate)).collect();
+                Ok(lines(all))
+            },
+        ),
+        Handler::text(
+            "undelivered",
+            "numbers of those that came by input 0 and not by input 1",
+            |e, value| {
+                if e.counts.len() < 2 {
+                    return Err("there is only one input".into());
+                }
+                let aggregate = engine::units::parse(value)?;
+                let (sent, arrived) = (e.numbers(0, aggregate), e.numbers(1, aggregate));
+                Ok(lines(sent.difference(&arrived).copied()))
+            },
+        ),
+        Handler::set("clear", "counts from zero again", |e, _, _| {
+            e.counts.iter_mut().for_each(Counts::clear);
+            e.total = 0;
+            Ok(())
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::packet::{Batch, Packet};
+    use testkit::Bench;
+
+    fn packets(numbers: &[u32]) -> Batch {
+        let made = numbers.iter().map(|number| {
+            let mut packet = Packet::from_bytes(b"four").expect("it fits");
+            packet.cold_mut().set_aggregate(7);
+            packet.cold_mut().user[40..44].copy_from_slice(&number.to_ne_bytes());
+            packet
+        });
+        made.collect()
+    }
+
+    #[test]
+    fn what_was_not_delivered_is_known() {
+        let text = "c :: AggregatePacketCounter -> a :: Collect; Idle -> [1] c [1] -> b :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push_packets("c", 0, packets(&[1, 2, 3, 3]));
+        bench.push_packets("c", 1, packets(&[2, 9]));
+        assert_eq!((bench.take("a").len(), bench.take("b").len()), (4, 2));
+        assert_eq!(bench.read("c.count"), "6");
+        let mut read = |handler: &str, value: &str| bench.try_read(&format!("c.{handler}"), value);
+        assert_eq!(read("received", "7"), Ok("1\n2\n3\n9\n".into()));
+        assert_eq!(read("undelivered", "7"), Ok("1\n3\n".into()));
+        assert_eq!(read("undelivered", "8"), Ok(String::new()));
+        bench.write("c.clear", "");
+        assert_eq!(bench.read("c.count"), "0");
+    }
+}

@@ -1,0 +1,94 @@
+//! Aggregates that have ended: those who number them (AggregateIPFlows) tell those who keep something of
+//! each (AggregateLast).
+//!
+//! Both must run on one worker, as they do where packets go from one to the other without a queue.
+
+use crate::prelude::*;
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+/// Classes that number aggregates.
+const NOTIFIERS: [&str; 2] = ["AggregateIPFlows", "AggregateIPAddrPair"];
+
+type List = RefCell<Vec<u32>>;
+
+/// A notifier's listeners: the name of each, and the aggregates that it has not heard of.
+#[derive(Default)]
+struct Listeners(RefCell<Vec<(String, Weak<List>)>>);
+
+/// The side that tells.
+pub(super) struct Notifier(Rc<Listeners>);
+
+impl Notifier {
+    pub(super) fn new(init: &Init) -> Notifier {
+        Notifier(init.shared.get(init.name, Listeners::default))
+    }
+
+    /// An aggregate has ended.
+    pub(super) fn ended(&self, aggregate: u32) {
+        for (_, list) in self.0.0.borrow().iter() {
+            if let Some(list) = list.upgrade() {
+                list.borrow_mut().push(aggregate);
+            }
+        }
+    }
+
+    /// Has all listeners act now, and not only with their next packet.
+    pub(super) fn urge(&self, cx: &mut Cx) {
+        for (name, _) in self.0.0.borrow().iter() {
+            let handler = format!("{name}.ended");
+            cx.defer(move |outside| {
+                // A listener that has gone has nothing to do.
+                let _ = outside.write(&handler, "");
+            });
+        }
+    }
+}
+
+/// The keyword `NOTIFIER`: the full name of an element that numbers aggregates.
+pub(super) fn argument(args: &mut Args) -> Option<String> {
+    let doc = "element that numbers aggregates and knows when one has ended";
+    let name: String = args.key_maybe("NOTIFIER", doc)?;
+    let peer = args.peer(&name).filter(|p| NOTIFIERS.contains(&p.class()));
+    if peer.is_none() {
+        args.error_in_whole(
+            format!("NOTIFIER must be an AggregateNotifier element, not `{name}`"),
+            "name an AggregateIPFlows or AggregateIPAddrPair",
+        );
+    }
+    peer.map(|peer| peer.name().to_owned())
+}
+
+/// The side that hears.
+pub(super) struct Listener {
+    list: Rc<List>,
+    /// Kept as long as somebody listens, so that both sides find the same one.
+    _notifier: Option<Rc<Listeners>>,
+}
+
+impl Listener {
+    /// Listens to a notifier, if there is one.
+    pub(super) fn new(notifier: Option<&str>, init: &Init) -> Listener {
+        let list = Rc::<List>::default();
+        let shared = notifier.map(|name| init.shared.get(name, Listeners::default));
+        if let Some(notifier) = &shared {
+            let mut all = notifier.0.borrow_mut();
+            all.retain(|(name, list)| name != init.name && list.strong_count() > 0);
+            all.push((init.name.to_owned(), Rc::downgrade(&list)));
+        }
+        Listener {
+            list,
+            _notifier: shared,
+        }
+    }
+
+    /// What has ended since the last call.
+    pub(super) fn hear(&self) -> Vec<u32> {
+        std::mem::take(&mut self.list.borrow_mut())
+    }
+
+    /// Whether nothing has ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
+    }
+}
