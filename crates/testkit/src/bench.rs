@@ -179,6 +179,7 @@ pub struct Bench {
     lists: Vec<&'static [Class]>,
     ports: Arc<dyn PortDirectory>,
     recorder: Arc<Recorder>,
+    as_click: bool,
 }
 
 impl Bench {
@@ -192,6 +193,11 @@ impl Bench {
         Bench::with(lists, text, Walker::Strict, Arc::new(NoPorts))
     }
 
+    /// Builds a router as Click's user-level driver would: one packet at a time, and elements know of it.
+    pub fn click(lists: &[&'static [Class]], text: &str) -> Bench {
+        Bench::build(lists, text, Walker::Strict, Arc::new(NoPorts), true)
+    }
+
     /// Builds a router with a walker and ports.
     pub fn with(
         lists: &[&'static [Class]],
@@ -199,7 +205,18 @@ impl Bench {
         walker: Walker,
         ports: Arc<dyn PortDirectory>,
     ) -> Bench {
-        let plan = Bench::plan(lists, text, &*ports, None).unwrap_or_else(|e| panic!("{e}"));
+        Bench::build(lists, text, walker, ports, false)
+    }
+
+    fn build(
+        lists: &[&'static [Class]],
+        text: &str,
+        walker: Walker,
+        ports: Arc<dyn PortDirectory>,
+        as_click: bool,
+    ) -> Bench {
+        let plan =
+            Bench::plan(lists, text, (&*ports, as_click), None).unwrap_or_else(|e| panic!("{e}"));
         let graph = single(
             &plan,
             Arc::clone(&ports),
@@ -216,6 +233,7 @@ impl Bench {
             lists: lists.to_vec(),
             ports,
             recorder,
+            as_click,
         }
     }
 
@@ -223,7 +241,7 @@ impl Bench {
     fn plan(
         lists: &[&'static [Class]],
         text: &str,
-        ports: &dyn PortDirectory,
+        (ports, as_click): (&dyn PortDirectory, bool),
         previous: Option<&Plan>,
     ) -> Result<Arc<Plan>, String> {
         make(
@@ -234,7 +252,7 @@ impl Bench {
                 ports,
                 devices_must_exist: true,
                 open_inputs: true,
-                as_click: false,
+                as_click,
                 previous,
             },
         )
@@ -391,7 +409,12 @@ impl Bench {
     /// Hot swap to another configuration; the error is what `ashlar reload` would print, and then
     /// nothing has changed.
     pub fn reload(&mut self, text: &str) -> Result<(), String> {
-        let next = Bench::plan(&self.lists, text, &*self.ports, Some(self.running().plan()))?;
+        let next = Bench::plan(
+            &self.lists,
+            text,
+            (&*self.ports, self.as_click),
+            Some(self.running().plan()),
+        )?;
         let site = self.running().site(Arc::clone(&self.ports));
         self.graph = self.graph.take().map(|graph| graph.swap(&next, &site));
         Ok(())

@@ -8,10 +8,12 @@
 //! Addresses are exchanged, the time to live starts anew, and the checksum is updated incrementally.
 //! Type of service and data come back as they came (RFC 1812, 4.3.2.5 and 4.3.3.6). Record route and
 //! timestamp options are taken up and kept, source routes are reversed (RFC 1122, 3.2.2.6). The
-//! destination address annotation is set, so that the reply can be routed.
+//! destination address annotation is set, so that the reply can be routed; the timestamp is that of the
+//! reply.
 //!
 //! Requests that came to a group, at the link or at the IP layer, are not answered, nor are those from
-//! an address that is not one of a host. What is no echo request leaves by output 1, or is dropped.
+//! an address that is not one of a host. (Click's driver does not look at the link layer: its files have
+//! stations with group addresses.) What is no echo request leaves by output 1, or is dropped.
 //!
 //! Keyword arguments:
 //!
@@ -31,6 +33,8 @@ const BAD_OPTION: u8 = 3;
 
 pub(super) struct ICMPPingResponder {
     ttl: u8,
+    /// Whether requests are answered whatever link-layer address they came to.
+    any_link: bool,
 }
 
 impl Element for ICMPPingResponder {
@@ -47,15 +51,18 @@ impl Element for ICMPPingResponder {
         args.key("TTL", 64, "time to live of replies")
     }
 
-    fn new(ttl: &Arc<u8>, _: &Init) -> ICMPPingResponder {
-        ICMPPingResponder { ttl: **ttl }
+    fn new(ttl: &Arc<u8>, init: &Init) -> ICMPPingResponder {
+        ICMPPingResponder {
+            ttl: **ttl,
+            any_link: init.as_click(),
+        }
     }
 
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let Some((src, dst)) = request(packet) else {
             return Verdict::reject(NOT_ECHO, 1);
         };
-        let to_host = packet.anno().packet_type == PacketType::Host;
+        let to_host = self.any_link || packet.anno().packet_type == PacketType::Host;
         if !to_host || addr::is_multicast4(dst) || addr::is_class_e(dst) {
             return Verdict::drop(GROUP);
         }
@@ -67,6 +74,7 @@ impl Element for ICMPPingResponder {
             Ok(first) => first,
             Err(reason) => return Verdict::drop(reason),
         };
+        packet.cold_mut().timestamp = cx.timestamp();
         let anno = packet.anno_mut();
         anno.set_dst4(first.octets());
         (anno.paint, anno.group) = (0, 0);
@@ -229,6 +237,15 @@ mod tests {
         }
         assert_eq!(bench.drops("p", "bad_source"), 3);
         assert!(bench.take("out").is_empty());
+    }
+
+    #[test]
+    fn clicks_driver_answers_what_came_to_a_link_layer_group() {
+        let mut bench = Bench::click(crate::CLASSES, TEXT);
+        let mut packet = Packet::from_bytes(&ping(HOST, ROUTER, &[], b"")).unwrap();
+        packet.anno_mut().packet_type = PacketType::Multicast;
+        bench.push_packets("c", 0, Batch::from_iter([packet]));
+        assert_eq!(bench.take("out").len(), 1);
     }
 
     #[test]
