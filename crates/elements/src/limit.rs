@@ -69,6 +69,12 @@ impl Limit {
         }
     }
 
+    /// Whether this limit holds where the router runs as `as_click` says: Click's driver limits nothing
+    /// that its file does not.
+    pub(crate) fn holds(&self, as_click: bool) -> bool {
+        self.own.is_some() || !as_click
+    }
+
     /// Whether one more may be sent.
     #[inline]
     pub(crate) fn take(&self, cx: &Cx) -> bool {

@@ -42,7 +42,8 @@
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
 //! - `RATE`, `BURST`: a limit of this element alone, over all workers: messages per second (0 = none) and
 //!   at once. Without them it shares that of the router, as all ICMPError and ICMP6Error do (RFC 1812,
-//!   4.3.2.8): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise.
+//!   4.3.2.8): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise. In
+//!   Click's driver there is no limit without them.
 //! - `TTL`: time to live of messages. Default 64.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
 
@@ -88,6 +89,7 @@ pub(super) struct Config {
 
 pub(super) struct ICMPError {
     config: Arc<Config>,
+    limited: bool,
 }
 
 impl Element for ICMPError {
@@ -148,8 +150,9 @@ impl Element for ICMPError {
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> ICMPError {
+    fn new(config: &Arc<Config>, init: &Init) -> ICMPError {
         ICMPError {
+            limited: config.limit.holds(init.as_click()),
             config: Arc::clone(config),
         }
     }
@@ -158,7 +161,7 @@ impl Element for ICMPError {
         if let Some(reason) = self.config.forbidden(packet) {
             return Verdict::drop(reason);
         }
-        if !self.config.limit.take(cx) {
+        if self.limited && !self.config.limit.take(cx) {
             return Verdict::drop(RATE_LIMITED);
         }
         match self.config.message(packet, cx.random() as u16) {

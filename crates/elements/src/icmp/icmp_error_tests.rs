@@ -264,6 +264,21 @@ fn messages_are_limited_per_second_and_in_bursts() {
 }
 
 #[test]
+fn clicks_driver_limits_only_what_its_file_limits() {
+    let text =
+        "c :: CheckIPHeader -> t :: Tee -> ICMPError(10.0.0.1, timeexceeded) -> out :: Collect;
+        t[1] -> l :: ICMPError(10.0.0.1, timeexceeded, RATE 1, BURST 2) -> out2 :: Collect";
+    let mut bench = Bench::click(crate::CLASSES, text);
+    for _ in 0..100 {
+        bench.push("c", &[ip(HOST, PEER, b"data")]);
+    }
+    assert_eq!(
+        (bench.take("out").len(), bench.take("out2").len()),
+        (100, 2)
+    );
+}
+
+#[test]
 fn all_that_have_no_limit_of_their_own_share_that_of_the_router() {
     let text = "p :: CheckIPHeader -> e :: ICMPError(10.0.0.1, timeexceeded) -> out :: Collect;
         q :: CheckIPHeader -> f :: ICMPError(10.0.0.1, unreachable) -> out;
