@@ -18,8 +18,12 @@
 //! Keyword arguments:
 //!
 //! - `HONOR_DF`: if false, packets are cut even if they say that they must not be. Default true.
-//! - `VERBOSE`: taken for the sake of Click's files.
+//! - `HEADROOM`: bytes that are free before each fragment. Default is what a new packet has; a fragment that
+//!   does not fit behind so many has no buffer (`no_buffer`).
+//! - `VERBOSE`: whether every long packet that must not be cut is reported on the standard error stream.
+//!   Default false; Click's driver then reports the first five.
 
+use crate::dump::file::complain;
 use crate::prelude::*;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};
 use wire::{Ipv4, ipv4_options};
@@ -37,14 +41,21 @@ const MTU_MIN: usize = 28;
 pub(super) struct Config {
     mtu: usize,
     honor_df: bool,
+    headroom: Option<usize>,
+    verbose: bool,
 }
 
 pub(super) struct IPFragmenter {
-    mtu: usize,
-    honor_df: bool,
+    config: Config,
     fragments: u64,
     made: u64,
+    uncut: u64,
+    /// Packets that must not be cut that are still to be reported.
+    to_report: u64,
 }
+
+/// How many of those Click's driver reports unasked.
+const REPORTS: u64 = 5;
 
 impl Element for IPFragmenter {
     const CLASS: &'static str = "IPFragmenter";
@@ -57,7 +68,8 @@ impl Element for IPFragmenter {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        args.key("VERBOSE", false, "taken, and without effect");
+        let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
+        let headroom = args.key_maybe("HEADROOM", "bytes that are free before fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
         let mtu = args.required("MTU", "the longest packet, from the IP header on");
         if (1..MTU_MIN).contains(&mtu) {
@@ -66,27 +78,37 @@ impl Element for IPFragmenter {
                 format!("the least is {MTU_MIN}: a header and 8 bytes"),
             );
         }
-        Config { mtu, honor_df }
+        Config {
+            mtu: mtu.max(MTU_MIN),
+            honor_df,
+            headroom,
+            verbose,
+        }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> IPFragmenter {
+    fn new(config: &Arc<Config>, init: &Init) -> IPFragmenter {
         IPFragmenter {
-            mtu: config.mtu.max(MTU_MIN),
-            honor_df: config.honor_df,
+            config: **config,
             fragments: 0,
             made: 0,
+            uncut: 0,
+            to_report: match (config.verbose, init.as_click()) {
+                (true, _) => u64::MAX,
+                (false, true) => REPORTS,
+                (false, false) => 0,
+            },
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let long = |p: &Packet| p.len() - p.network_offset() > self.mtu;
+        let long = |p: &Packet| p.len() - p.network_offset() > self.config.mtu;
         if !batch.iter().any(long) {
             return;
         }
         let mut out = cx.spare();
         let mut rest = cx.spare();
         for mut packet in batch.drain() {
-            if packet.len() - packet.network_offset() <= self.mtu {
+            if packet.len() - packet.network_offset() <= self.config.mtu {
                 out.push(packet);
                 continue;
             }
@@ -95,10 +117,15 @@ impl Element for IPFragmenter {
                     out.push(packet);
                     out.append(&mut rest);
                 }
-                Err(DONT_FRAGMENT) if cx.connected(1) => cx.emit(1, packet),
                 Err(reason) => {
                     rest.clear();
-                    cx.drop(packet, reason);
+                    if reason == DONT_FRAGMENT {
+                        self.report(&packet);
+                    }
+                    match reason {
+                        DONT_FRAGMENT if cx.connected(1) => cx.emit(1, packet),
+                        _ => cx.drop(packet, reason),
+                    }
                 }
             }
         }
@@ -108,28 +135,42 @@ impl Element for IPFragmenter {
     }
 
     fn take(&mut self, old: IPFragmenter) {
-        (self.fragments, self.made) = (old.fragments, old.made);
+        (self.fragments, self.made, self.uncut) = (old.fragments, old.made, old.uncut);
     }
 
     const HANDLERS: &'static [Handler<IPFragmenter>] = &[
         Handler::sum("fragments", "fragments that left", |e| e.fragments),
         Handler::sum("made", "packets more that left than came", |e| e.made),
-        Handler::text("mtu", "the longest packet", |e, _| Ok(e.mtu.to_string())),
+        Handler::sum("drops", "long packets that must not be cut", |e| e.uncut),
+        Handler::text("mtu", "the longest packet", |e, _| {
+            Ok(e.config.mtu.to_string())
+        }),
         Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {
-            e.mtu = engine::units::parse_in(value, MTU_MIN..=65535)?;
+            e.config.mtu = engine::units::parse_in(value, MTU_MIN..=65535)?;
             Ok(())
         }),
     ];
 }
 
 impl IPFragmenter {
+    /// Notes a long packet that must not be cut.
+    #[cold]
+    fn report(&mut self, packet: &Packet) {
+        self.uncut += 1;
+        if let Some(ip) = super::header(packet).filter(|_| self.to_report > 0) {
+            self.to_report -= 1;
+            let (mtu, src, dst, len) = (self.config.mtu, ip.src(), ip.dst(), packet.len());
+            complain(&format!("IPFragmenter({mtu}) DF {src} {dst} len={len}"));
+        }
+    }
+
     /// Shortens `packet` to its first fragment; the others are appended to `rest`. The error is the
     /// reason why not, and leaves `packet` as it was.
     fn cut(&mut self, packet: &mut Packet, rest: &mut Batch) -> Result<(), usize> {
         let before = packet.network_offset();
         let ip = super::header(packet).ok_or(NO_HEADER)?;
         let word = ip.fragment_word();
-        if word & DF != 0 && self.honor_df {
+        if word & DF != 0 && self.config.honor_df {
             return Err(DONT_FRAGMENT);
         }
         let header_len = ip.header_len();
@@ -138,11 +179,11 @@ impl IPFragmenter {
             return Err(TOO_LONG); // its pieces would have offsets that do not exist
         }
         let short = short_header(super::header(packet).ok_or(NO_HEADER)?.header());
-        let first_len = self.mtu.saturating_sub(header_len) & !7;
+        let first_len = self.config.mtu.saturating_sub(header_len) & !7;
         if first_len == 0 {
             return Err(MTU);
         }
-        let more_len = (self.mtu - short.1) & !7;
+        let more_len = (self.config.mtu - short.1) & !7;
         let mut from = first_len.min(payload.len());
         let mut count = 1;
         while from < payload.len() {
@@ -150,13 +191,16 @@ impl IPFragmenter {
             let last = from + len == payload.len();
             let data = payload.start + from..payload.start + from + len;
             let twin = fragment(packet, before, &short.0[..short.1], data, word, from, last);
-            rest.push(twin.ok_or(NO_BUFFER)?);
+            let mut twin = twin.ok_or(NO_BUFFER)?;
+            self.make_room(&mut twin)?;
+            rest.push(twin);
             from += len;
             count += 1;
         }
         if count > 1 {
             packet.truncate(payload.start + first_len);
             packet.leave_large();
+            self.make_room(packet)?;
             set_fields(packet, word | MF, header_len + first_len);
             self.fragments += count;
             self.made += count - 1;
@@ -164,6 +208,15 @@ impl IPFragmenter {
             packet.truncate(payload.end);
         }
         Ok(())
+    }
+
+    /// Sees that a fragment has the headroom that was asked for.
+    fn make_room(&self, fragment: &mut Packet) -> Result<(), usize> {
+        let made = self
+            .config
+            .headroom
+            .is_none_or(|room| fragment.realign(room));
+        made.then_some(()).ok_or(NO_BUFFER)
     }
 }
 
@@ -276,6 +329,19 @@ mod tests {
                 assert_eq!(out.len(), len.div_ceil(full), "no more than needed");
             }
         }
+    }
+
+    #[test]
+    fn fragments_have_the_headroom_that_was_asked_for() {
+        let mut roomy = bench(100, ", HEADROOM 60");
+        roomy.push("c", &[ip([1, 1, 1, 1], [2, 2, 2, 2], &[7; 200])]);
+        let out = roomy.take_packets("out");
+        assert_eq!(out.len(), 3);
+        assert!(out.iter().all(|p| p.headroom == 60));
+        let mut full = bench(100, ", HEADROOM 60000");
+        full.push("c", &[ip([1, 1, 1, 1], [2, 2, 2, 2], &[7; 200])]);
+        assert_eq!(full.drops("f", "no_buffer"), 1);
+        assert!(full.take("out").is_empty());
     }
 
     #[test]

@@ -20,11 +20,14 @@
 //! Keyword arguments:
 //!
 //! - `HIMEM`: bytes of buffers that may wait, on each worker; above it the oldest packets go until
-//!   three quarters are left. Default 262144.
+//!   three quarters are left. Default 262144. Click's driver counts the bytes of the packets in them.
+//! - `MAX_MTU_ANNO`: two bytes of annotations, by the number of the first, that are given the length of the
+//!   longest fragment of a packet that was put together, in the byte order of the host. Default is none.
 //! - `TIMEOUT`: how long a packet may take, from its first fragment to come. Default 60s (RFC 1122,
-//!   3.3.2).
+//!   3.3.2), in Click's driver 30s.
 
 use super::pending::{Added, Fragment, Key, Table};
+use crate::anno::Anno;
 use crate::prelude::*;
 use engine::pool;
 use std::time::Duration;
@@ -41,11 +44,15 @@ const MERGED: usize = 7;
 
 pub(super) struct Config {
     himem: usize,
-    timeout: Duration,
+    longest: Option<Anno<2>>,
+    timeout: Option<Duration>,
 }
 
 pub(super) struct IPReassembler {
     config: Arc<Config>,
+    timeout: Duration,
+    /// Whether bytes of packets count against `HIMEM`, in place of those of their buffers.
+    as_click: bool,
     table: Table,
     reassembled: u64,
 }
@@ -71,16 +78,20 @@ impl Element for IPReassembler {
     fn configure(args: &mut Args) -> Config {
         Config {
             himem: args.key("HIMEM", 256 * 1024, "bytes of buffers that may wait"),
-            timeout: args.key(
-                "TIMEOUT",
-                Duration::from_secs(60),
-                "how long a packet may take",
+            longest: args.key_maybe(
+                "MAX_MTU_ANNO",
+                "two bytes of annotations for the longest fragment",
             ),
+            timeout: args.key_maybe("TIMEOUT", "how long a packet may take. Default 60s"),
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> IPReassembler {
+    fn new(config: &Arc<Config>, init: &Init) -> IPReassembler {
+        let as_click = init.as_click();
+        let usual = if as_click { 30 } else { 60 };
         IPReassembler {
+            as_click,
+            timeout: config.timeout.unwrap_or(Duration::from_secs(usual)),
             config: Arc::clone(config),
             table: Table::default(),
             reassembled: 0,
@@ -107,7 +118,7 @@ impl Element for IPReassembler {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        let (now, timeout) = (cx.now(), self.config.timeout);
+        let (now, timeout) = (cx.now(), self.timeout);
         let due = |since: Time| since + timeout <= now;
         while self.table.oldest().is_some_and(due)
             && let Some(mut fragments) = self.table.pop_oldest()
@@ -174,10 +185,14 @@ impl IPReassembler {
 
     /// The packet that fragments make, with the header of the first.
     fn join(&mut self, mut fragments: Vec<Fragment>, cx: &mut Cx) -> Option<Packet> {
-        let Some(whole) = whole(&fragments) else {
+        let Some(mut whole) = whole(&fragments) else {
             self.drop_all(fragments, NO_BUFFER, cx);
             return None;
         };
+        if let Some(anno) = self.config.longest {
+            let longest = fragments.iter().map(Fragment::total_len).max();
+            anno.set(&mut whole, (longest.unwrap_or(0) as u16).to_ne_bytes());
+        }
         self.reassembled += 1;
         // The first one lives on in the whole.
         drop(fragments.swap_remove(0));
@@ -187,7 +202,11 @@ impl IPReassembler {
 
     /// Lets the oldest go while more waits than may.
     fn limit(&mut self, cx: &mut Cx) {
-        let bytes = |table: &Table| table.packets() * (pool::data_bytes());
+        let as_click = self.as_click;
+        let bytes = |table: &Table| match as_click {
+            true => table.bytes(),
+            false => table.packets() * pool::data_bytes(),
+        };
         if bytes(&self.table) <= self.config.himem {
             return;
         }
@@ -200,7 +219,7 @@ impl IPReassembler {
 
     fn set_timer(&self, cx: &mut Cx) {
         if let Some(since) = self.table.oldest() {
-            cx.set_timer(since + self.config.timeout);
+            cx.set_timer(since + self.timeout);
         }
     }
 }

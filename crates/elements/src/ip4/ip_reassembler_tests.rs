@@ -204,3 +204,36 @@ fn what_waits_survives_a_change_of_configuration() {
     bench.push("c", &[piece(&a, 48, 100)]);
     assert_eq!(bench.take("out"), [a]);
 }
+
+#[test]
+fn the_longest_fragment_is_noted_on_demand() {
+    let text = "c :: CheckIPHeader -> r :: IPReassembler(MAX_MTU_ANNO 20) -> out :: Collect";
+    let mut bench = Bench::new(crate::CLASSES, text);
+    let whole = packet(1, 100);
+    bench.push(
+        "c",
+        &[piece(&whole, 64, 100), piece(&whole, 0, 64), packet(2, 9)],
+    );
+    let out = bench.take_packets("out");
+    let noted = |i: usize| u16::from_ne_bytes([out[i].cold.user[20], out[i].cold.user[21]]);
+    assert_eq!((noted(0), noted(1)), (84, 0));
+}
+
+#[test]
+fn clicks_driver_counts_bytes_and_waits_for_half_a_minute() {
+    let text = "c :: CheckIPHeader -> r :: IPReassembler(HIMEM 400) -> out :: Collect";
+    let mut bench = Bench::click(crate::CLASSES, text);
+    for ident in 1..=4 {
+        bench.push("c", &[piece(&packet(ident, 100), 0, 80)]);
+    }
+    assert_eq!(bench.read("r.waiting"), "4");
+    bench.push("c", &[piece(&packet(5, 100), 0, 80)]);
+    assert_eq!(
+        (bench.read("r.waiting"), bench.drops("r", "evicted")),
+        ("3".into(), 2)
+    );
+    bench.advance(Duration::from_secs(29));
+    assert_eq!(bench.read("r.waiting"), "3");
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.drops("r", "timeout"), 3);
+}

@@ -32,6 +32,11 @@ impl Fragment {
     fn end(&self) -> usize {
         self.offset + self.len
     }
+
+    /// Length of the fragment, from its IP header on.
+    pub(super) fn total_len(&self) -> usize {
+        self.payload - self.packet.network_offset() + self.len
+    }
 }
 
 /// What became of a fragment.
@@ -64,6 +69,7 @@ pub(super) struct Table {
     by_age: BTreeMap<u64, Key>,
     serial: u64,
     packets: usize,
+    bytes: usize,
     spare: Vec<Vec<Fragment>>,
 }
 
@@ -71,6 +77,11 @@ impl Table {
     /// Fragments that wait.
     pub(super) fn packets(&self) -> usize {
         self.packets
+    }
+
+    /// Bytes of these.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Adds a fragment, which has at least one byte.
@@ -98,6 +109,7 @@ impl Table {
             return Added::Duplicate(fragment.packet);
         }
         self.packets += 1;
+        self.bytes += fragment.packet.len();
         let fits = datagram.fits(at, &fragment);
         datagram.have += fragment.len;
         if fragment.last {
@@ -118,6 +130,8 @@ impl Table {
         };
         self.by_age.remove(&datagram.serial);
         self.packets -= datagram.fragments.len();
+        let bytes: usize = datagram.fragments.iter().map(|f| f.packet.len()).sum();
+        self.bytes -= bytes;
         datagram.fragments
     }
 
