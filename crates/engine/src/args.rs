@@ -7,6 +7,7 @@
 //! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
 //! keyword wherever it stands; the others are taken in order.
 
+use crate::call::HandlerCall;
 use crate::commons::Commons;
 use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
@@ -253,6 +254,20 @@ pub struct Args<'a> {
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Router, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
+    /// Handlers that the element will write.
+    pub(crate) calls: Vec<HandlerCall>,
+}
+
+/// What Click says of arguments that nobody asked for.
+fn excess(extra: &[Arg]) -> String {
+    let keywords = extra
+        .iter()
+        .filter_map(|arg| Some(text::keyword(&arg.raw)?.0));
+    let keywords: Vec<&str> = keywords.collect();
+    match keywords.len() {
+        0 => "too many positional arguments".to_owned(),
+        _ => format!("bad keyword(s) {}", keywords.join(", ")),
+    }
 }
 
 impl<'a> Args<'a> {
@@ -286,6 +301,7 @@ impl<'a> Args<'a> {
             connected: (usize::MAX, usize::MAX),
             around: None,
             looked: RefCell::default(),
+            calls: Vec::new(),
         }
     }
 
@@ -350,6 +366,13 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Has the plan check that there is such a handler to be written.
+    pub fn will_write(&mut self, call: &HandlerCall) {
+        // An element of that name may come, go or change while this configuration stays the same.
+        self.looked.borrow_mut().get_or_insert_default();
+        self.calls.push(call.clone());
+    }
+
     /// All elements of a class, in the order of the router.
     pub fn peers(&self, class: &str) -> Vec<Peer<'a>> {
         let Some((router, _)) = self.around else {
@@ -387,9 +410,16 @@ impl<'a> Args<'a> {
                 .filter(|i| !i.used)
                 .map(|i| i.arg.clone())
                 .collect();
-            for arg in extra {
-                self.refuse_extra(&arg);
+            let before = self.diagnostics.len();
+            for arg in &extra {
+                self.refuse_extra(arg);
             }
+            let mut told = self.diagnostics.split_off(before).into_iter();
+            // Click tells of all of them at once.
+            if let Some(first) = told.next() {
+                self.diagnostics.push(first.click(excess(&extra)));
+            }
+            self.diagnostics.extend(told.map(Diagnostic::click_silent));
         }
         self.diagnostics
     }
@@ -480,8 +510,12 @@ impl<'a> Args<'a> {
             None => {
                 let help = format!("{doc}: {}", T::KIND);
                 let wrong = self.wrong(&format!("required argument {name} is missing"));
-                self.diagnostics
-                    .push(wrong.at(self.config.span()).help(help));
+                self.diagnostics.push(
+                    wrong
+                        .at(self.config.span())
+                        .help(help)
+                        .click(format!("required {name} argument missing")),
+                );
                 T::stand_in()
             }
         }

@@ -158,6 +158,30 @@ pub fn find<'a>(
     )))
 }
 
+/// As [`find`], for those who ask from outside the router.
+pub fn find_from_outside<'a>(
+    plan: &Plan,
+    path: &'a str,
+    wanted: Use,
+) -> Result<Found<'a>, AskError> {
+    match find(plan, "", path, wanted)? {
+        Found::Own(_, _, info) if info.inner => Err(AskError::Refused(format!(
+            "`{path}` is for the router's own elements"
+        ))),
+        found => Ok(found),
+    }
+}
+
+/// Why [`find`] found no such handler, in Click's words.
+pub fn not_found(path: &str, wanted: Use, wrong: AskError) -> String {
+    let element = path.split_once('.').map_or(path, |(element, _)| element);
+    match (wrong, wanted) {
+        (AskError::NoElement(_), _) => format!("no element named '{element}'"),
+        (_, Use::Read) => format!("no '{path}' read handler"),
+        (_, Use::Write) => format!("no '{path}' write handler"),
+    }
+}
+
 /// The graph as seen from outside any element: what a job works on.
 pub struct Outside<'a> {
     pub(crate) nodes: &'a mut Nodes,

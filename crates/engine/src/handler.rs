@@ -68,6 +68,9 @@ pub struct HandlerInfo {
     pub doc: &'static str,
     /// How it is used.
     pub access: Access,
+    /// Whether only elements of the router may use it: it reaches beyond the router, so that no one
+    /// who reaches the router from outside may.
+    pub inner: bool,
 }
 
 type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
@@ -89,7 +92,12 @@ pub struct Handler<E: Element> {
 impl<E: Element> Handler<E> {
     const fn new(name: &'static str, doc: &'static str, access: Access, act: Act<E>) -> Handler<E> {
         Handler {
-            info: HandlerInfo { name, doc, access },
+            info: HandlerInfo {
+                name,
+                doc,
+                access,
+                inner: false,
+            },
             act,
         }
     }
@@ -163,6 +171,12 @@ impl<E: Element> Handler<E> {
             },
             Act::Control(run),
         )
+    }
+
+    /// The same, for elements of the router only.
+    pub const fn inner(mut self) -> Handler<E> {
+        self.info.inner = true;
+        self
     }
 
     pub(crate) fn info(&self) -> HandlerInfo {

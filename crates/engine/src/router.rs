@@ -264,7 +264,7 @@ impl Router {
         path: &str,
         wanted: Use,
     ) -> Result<(usize, usize, HandlerInfo), AskError> {
-        match call::find(plan, "", path, wanted)? {
+        match call::find_from_outside(plan, path, wanted)? {
             Found::Own(node, at, info) => Ok((node, at, info)),
             _ => Err(AskError::NoHandler(format!(
                 "`{path}` is no handler of an element's class"
@@ -275,7 +275,7 @@ impl Router {
     /// Reads `element.handler`, with what follows the name as its argument.
     pub fn read(&self, path: &str, argument: &str) -> Result<String, AskError> {
         let plan = self.plan();
-        let found = call::find(&plan, "", path, Use::Read)?;
+        let found = call::find_from_outside(&plan, path, Use::Read)?;
         if let Found::Standard(node, name) = found
             && !standard::is_of_task(name)
         {
@@ -287,7 +287,7 @@ impl Router {
     /// Writes `element.handler` on every worker that has a copy, or once where it is shared.
     pub fn write(&self, path: &str, value: &str) -> Result<String, AskError> {
         let plan = self.plan();
-        let found = call::find(&plan, "", path, Use::Write)?;
+        let found = call::find_from_outside(&plan, path, Use::Write)?;
         self.use_found(&plan, found, path, value, Use::Write)
     }
 

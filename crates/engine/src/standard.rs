@@ -12,6 +12,7 @@ const fn read_only(name: &'static str, doc: &'static str) -> HandlerInfo {
         name,
         doc,
         access: Access::Text,
+        inner: false,
     }
 }
 
@@ -40,6 +41,7 @@ pub const TASK: [HandlerInfo; 4] = [
         name: "tickets",
         doc: "its task's share of the worker's time",
         access: Access::Set,
+        inner: false,
     },
     read_only("home_thread", "the worker that runs its task"),
 ];

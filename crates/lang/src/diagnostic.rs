@@ -53,6 +53,9 @@ pub struct Diagnostic {
     pub notes: Vec<(Option<Span>, String)>,
     /// What to do.
     pub help: Option<String>,
+    /// Click's words where they differ from the message, each with its place if that is another one.
+    /// Empty: Click says nothing of it.
+    pub click: Option<Vec<(Option<Span>, String)>>,
 }
 
 impl Diagnostic {
@@ -67,6 +70,7 @@ impl Diagnostic {
             label: None,
             notes: Vec::new(),
             help: None,
+            click: None,
         }
     }
 
@@ -130,6 +134,25 @@ impl Diagnostic {
     /// Says what to do.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.help = Some(text.into());
+        self
+    }
+
+    /// Adds a line as Click words the mistake.
+    pub fn click(mut self, text: impl Into<String>) -> Diagnostic {
+        self.click.get_or_insert_default().push((None, text.into()));
+        self
+    }
+
+    /// Adds a line of Click's that has another place.
+    pub fn click_at(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
+        let line = (Some(span), text.into());
+        self.click.get_or_insert_default().push(line);
+        self
+    }
+
+    /// Click has told of this mistake with another one.
+    pub fn click_silent(mut self) -> Diagnostic {
+        self.click.get_or_insert_default();
         self
     }
 

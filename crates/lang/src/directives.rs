@@ -59,6 +59,7 @@ impl Builder<'_, '_> {
                 Some(first) => self.report(
                     Diagnostic::error("redefined", format!("`${name}` is defined twice"))
                         .at(name_span)
+                        .click(format!("parameter `${name}` multiply defined"))
                         .note_at(first, "defined here first")
                         .help(
                             "a variable has one value in its scope; give one of them another name",

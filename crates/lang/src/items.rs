@@ -171,7 +171,8 @@ impl Parser {
         if next.token != Token::Ident {
             let text = format!("expected a port number, found {}", self.describe(next));
             let help = "write `[0]`, `[0,2]`, `[0-2]` or `[]`";
-            self.report(Diagnostic::error("bad-port", text).at(next.span).help(help));
+            let error = Diagnostic::error("bad-port", text).at(next.span).help(help);
+            self.report(error.click("syntax error: expected port number"));
             return Err(Broken);
         }
         self.bump();
@@ -189,6 +190,7 @@ impl Parser {
         self.report(
             Diagnostic::error("bad-port", message)
                 .at(next.span)
+                .click("syntax error: port number should be integer")
                 .help(format!("ports are numbers from 0 to {PORT_MAX}")),
         );
         Err(Broken)
@@ -208,7 +210,8 @@ impl Parser {
         let next = self.peek();
         let found = self.describe(next);
         let mut span = next.span;
-        let mut error = Diagnostic::error("syntax", format!("expected {expected}, found {found}"));
+        let mut error = Diagnostic::error("syntax", format!("expected {expected}, found {found}"))
+            .click(format!("syntax error near {found}"));
         if next.token == Token::End {
             span = self.behind();
         }

@@ -37,7 +37,9 @@ impl Builder<'_, '_> {
                 Diagnostic::error("redeclared", format!("redeclaration of element `{text}`"))
                     .at(name.span)
                     .note_at(first, "declared here first")
-                    .help("give one of them another name"),
+                    .help("give one of them another name")
+                    .click(format!("redeclaration of element `{text}`"))
+                    .click_at(first, format!("`{text}` previously declared here")),
             );
             return node;
         }
@@ -147,6 +149,9 @@ impl Builder<'_, '_> {
                 )
                 .at(ident.span)
                 .note_at(declared, "declared here")
+                .click(format!(
+                    "undeclared element `{name}` (first use this block)"
+                ))
                 .help("move the declaration up, or declare it where it is used first"),
             );
             let node = self.node(name.to_owned(), NodeKind::Broken, declared, declared);

@@ -55,7 +55,13 @@ impl Call {
         let Some(text) = args.key_maybe::<Raw>(name, doc) else {
             return Call::default();
         };
-        Call::parse(&text.0).unwrap_or_else(|wrong| {
+        let call = Call::parse(&text.0);
+        if let Ok(Call { handler, .. }) = &call
+            && !handler.path.is_empty()
+        {
+            args.will_write(handler);
+        }
+        call.unwrap_or_else(|wrong| {
             args.error_in_whole(
                 format!("{name}: {wrong}"),
                 "write a number, a handler and a value",

@@ -3,11 +3,9 @@
 use super::listener::Stream;
 use super::protocol::{self, Command, Input};
 use crate::prelude::*;
+use engine::call::Found;
 use engine::router::AskError;
 use std::os::fd::RawFd;
-
-/// Script's handlers that reach beyond the router.
-const PRIVATE: [&str; 3] = ["cat", "catq", "kill"];
 
 /// What a control socket allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -159,11 +157,12 @@ fn find(
     rules: &Rules,
     outside: &Outside,
 ) -> Result<(), (u16, String)> {
-    let handler = path.split_once('.').map_or("", |(_, handler)| handler);
-    if wanted == Use::Write && rules.read_only || PRIVATE.contains(&handler) {
-        return Err((530, format!("Permission denied for '{name}'")));
+    let denied = || Err((530, format!("Permission denied for '{name}'")));
+    if wanted == Use::Write && rules.read_only {
+        return denied();
     }
     match outside.find(path, wanted) {
+        Ok(Found::Own(_, _, info)) if info.inner => denied(),
         Ok(_) => Ok(()),
         Err(AskError::NoElement(_)) => {
             let element = name.split('.').next().unwrap_or_default();

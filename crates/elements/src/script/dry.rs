@@ -12,7 +12,7 @@ pub fn dry_run(text: &str) -> String {
     let instructions = lang::args::split(text).into_iter().map(|r| &text[r]);
     let (program, wrong) = Program::parse(instructions);
     if !wrong.is_empty() {
-        return wrong.into_iter().map(|(_, w)| w + "\n").collect();
+        return wrong.into_iter().map(|(_, w)| w.message + "\n").collect();
     }
     let script = Machine::new("s :: Script".to_owned(), Arc::new(program));
     let mut world = Nothing::default();

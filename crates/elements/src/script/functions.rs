@@ -42,8 +42,7 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
 
 fn numbers(argument: &str) -> Result<Vec<Number>, String> {
     let all: Option<Vec<_>> = split(argument).iter().map(|w| Number::parse(w)).collect();
-    all.filter(|a| !a.is_empty())
-        .ok_or_else(|| "expected list of numbers".to_owned())
+    all.ok_or_else(|| "expected list of numbers".to_owned())
 }
 
 fn one_number(argument: &str) -> Result<Number, String> {
@@ -55,8 +54,11 @@ fn one_number(argument: &str) -> Result<Number, String> {
 
 fn fold(name: &str, argument: &str) -> Result<String, String> {
     let all = numbers(argument)?;
+    let Some((&first, others)) = all.split_first() else {
+        return Ok("0".to_owned());
+    };
     let divides = matches!(name, "div" | "idiv");
-    if divides && all[1..].iter().any(|n| n.real() == 0.0) {
+    if divides && others.iter().any(|n| n.real() == 0.0) {
         return Err("division by zero".to_owned());
     }
     let exact = |a: i64, b: i64| (a.checked_rem(b)? == 0).then(|| a.checked_div(b))?;
@@ -70,8 +72,7 @@ fn fold(name: &str, argument: &str) -> Result<String, String> {
         "max" if b.compare(a) == Ordering::Greater => b,
         _ => a,
     };
-    let first = all[0];
-    let result = all[1..].iter().fold(first, |a, b| step(a, *b));
+    let result = others.iter().fold(first, |a, b| step(a, *b));
     Ok(match result {
         Number::Real(value) if name == "idiv" => Number::Real(value.trunc()).to_string(),
         result => result.to_string(),
@@ -220,6 +221,8 @@ mod tests {
             ("add 1 .5", "1.5"),
             ("sub 10 2 2", "6"),
             ("sub 5", "5"),
+            ("add", "0"),
+            ("max", "0"),
             ("min 10 6 20", "6"),
             ("max -1 6 3", "6"),
             ("max 1 2.5", "2.5"),

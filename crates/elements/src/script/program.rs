@@ -84,6 +84,15 @@ pub(crate) struct Program {
     pub(crate) exports: Vec<String>,
 }
 
+/// What is wrong with an instruction.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mistake {
+    /// In Click's words.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: String,
+}
+
 /// Where `goto` leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jump {
@@ -98,13 +107,15 @@ impl Program {
     /// Parses instructions. A mistake names the instruction it is in.
     pub(crate) fn parse<S: AsRef<str>>(
         instructions: impl IntoIterator<Item = S>,
-    ) -> (Program, Vec<(usize, String)>) {
+    ) -> (Program, Vec<(usize, Mistake)>) {
         let (mut program, mut wrong) = (Program::default(), Vec::new());
         for (at, instruction) in instructions.into_iter().enumerate() {
             match program.instruction(instruction.as_ref()) {
                 Ok(insn) => program.code.push(insn),
-                Err(message) => {
-                    wrong.push((at, message));
+                Err(help) => {
+                    let name = first_word(instruction.as_ref()).0;
+                    let message = format!("syntax error at '{name}'");
+                    wrong.push((at, Mistake { message, help }));
                     // Places of instructions stay those of the arguments.
                     program.code.push(Insn::Label);
                 }
@@ -115,7 +126,9 @@ impl Program {
                 && !label.contains('$')
                 && program.jump(label).is_none()
             {
-                wrong.push((at, format!("no such label '{label}'")));
+                let message = format!("no such label '{label}'");
+                let help = "`label NAME` is where `goto NAME` leads".to_owned();
+                wrong.push((at, Mistake { message, help }));
             }
         }
         (program, wrong)
@@ -136,9 +149,10 @@ impl Program {
         })
     }
 
+    /// The error is what the instruction needs.
     fn instruction(&mut self, text: &str) -> Result<Insn, String> {
         let (name, rest) = first_word(text);
-        let syntax = || format!("syntax error at '{name}'");
+        let needs = |what: &str| format!("'{name}' needs {what}");
         let text = |unquote| Text {
             raw: rest.to_owned(),
             unquote,
@@ -150,23 +164,26 @@ impl Program {
         match name {
             "set" | "setq" | "init" | "initq" | "export" | "exportq" => self.assign(name, rest),
             "print" | "printq" | "printn" | "printnq" => Ok(print(name, rest)),
-            "read" | "readq" | "write" | "writeq" if rest.is_empty() => {
-                Err(format!("'{name}' needs a handler"))
-            }
+            "read" | "readq" | "write" | "writeq" if rest.is_empty() => Err(needs("a handler")),
             "read" => Ok(Insn::Read { text: text(false) }),
             "readq" => Ok(Insn::Read { text: text(true) }),
             "write" => Ok(Insn::Write { text: text(false) }),
             "writeq" => Ok(Insn::Write { text: text(true) }),
             "save" | "append" => save(name, rest),
             "wait" if rest.is_empty() => Ok(Insn::Pause(1)),
-            "wait" | "wait_time" | "wait_for" => Ok(Insn::Wait(wait(rest).ok_or_else(syntax)?)),
+            "wait" | "wait_time" | "wait_for" => {
+                Ok(Insn::Wait(wait(rest).ok_or_else(|| needs("a time"))?))
+            }
             "pause" | "wait_step" | "wait_stop" => match rest {
                 "" => Ok(Insn::Pause(1)),
-                _ => rest.parse().map(Insn::Pause).map_err(|_| syntax()),
+                _ => rest
+                    .parse()
+                    .map(Insn::Pause)
+                    .map_err(|_| needs("a number of steps")),
             },
             "label" => {
                 if words(rest).len() != 1 {
-                    return Err(syntax());
+                    return Err(needs("one name"));
                 }
                 let here = self.code.len();
                 match self.labels.insert(rest.to_owned(), here) {
@@ -174,7 +191,7 @@ impl Program {
                     None => Ok(Insn::Label),
                 }
             }
-            "goto" if rest.is_empty() => Err(syntax()),
+            "goto" if rest.is_empty() => Err(needs("a label")),
             "goto" => {
                 let (label, condition) = first_word(rest);
                 Ok(Insn::Goto {
@@ -193,7 +210,7 @@ impl Program {
             "returnq" => Ok(Insn::Return(text(true))),
             "error" => Ok(Insn::Error(text(false))),
             "errorq" => Ok(Insn::Error(text(true))),
-            _ => Err(syntax()),
+            _ => Err(format!("there is no instruction '{name}'")),
         }
     }
 
@@ -301,9 +318,9 @@ mod tests {
         program.code
     }
 
-    fn wrong(instruction: &str) -> String {
-        let (_, wrong) = Program::parse([instruction]);
-        wrong.into_iter().map(|w| w.1).collect()
+    fn wrong(instruction: &str) -> Mistake {
+        let (_, mut wrong) = Program::parse([instruction]);
+        wrong.remove(0).1
     }
 
     #[test]
@@ -361,16 +378,26 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(wrong("foo bar"), "syntax error at 'foo'");
-        assert_eq!(wrong("wait soon"), "syntax error at 'wait'");
-        assert_eq!(wrong("pause -1"), "syntax error at 'pause'");
-        assert_eq!(wrong("goto x"), "no such label 'x'");
-        assert_eq!(wrong("set"), "'set' needs the name of a variable");
-        assert_eq!(wrong("read"), "'read' needs a handler");
-        assert_eq!(wrong("save x"), "'save' needs a handler and a file");
-        assert_eq!(wrong("stop now"), "'stop' takes no arguments");
+        for (instruction, help) in [
+            ("foo bar", "there is no instruction 'foo'"),
+            ("wait soon", "'wait' needs a time"),
+            ("pause -1", "'pause' needs a number of steps"),
+            ("set", "'set' needs the name of a variable"),
+            ("read", "'read' needs a handler"),
+            ("save x", "'save' needs a handler and a file"),
+            ("stop now", "'stop' takes no arguments"),
+            ("goto", "'goto' needs a label"),
+            ("label", "'label' needs one name"),
+        ] {
+            let word = instruction.split(' ').next().unwrap();
+            let mistake = wrong(instruction);
+            assert_eq!(mistake.message, format!("syntax error at '{word}'"));
+            assert_eq!(mistake.help, help);
+        }
+        assert_eq!(wrong("goto x").message, "no such label 'x'");
         let (_, twice) = Program::parse(["label a", "label a"]);
-        assert_eq!(twice, [(1, "label 'a' is defined twice".to_owned())]);
+        assert_eq!(twice[0].0, 1);
+        assert_eq!(twice[0].1.help, "label 'a' is defined twice");
     }
 
     #[test]

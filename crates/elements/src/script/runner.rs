@@ -5,6 +5,7 @@ use super::machine::{Call, Ended, Machine};
 use super::program::Program;
 use super::signal;
 use crate::prelude::*;
+use engine::call::not_found;
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -44,8 +45,8 @@ impl Config {
         });
         let instructions = args.rest("INSTRUCTION", "an instruction", "what the script does");
         let (program, wrong) = Program::parse(instructions.iter().map(|a| &a.raw));
-        for (at, message) in wrong {
-            args.error(&instructions[at], message);
+        for (at, mistake) in wrong {
+            args.error_with_help(&instructions[at], mistake.message, mistake.help);
         }
         Config {
             program: Arc::new(program),
@@ -254,13 +255,22 @@ struct Surroundings<'a, 'b> {
     script: &'a Runner,
 }
 
+impl Surroundings<'_, '_> {
+    fn known(&self, handler: &str, wanted: Use) -> Result<(), String> {
+        let found = self.outside.find(handler, wanted).map(|_| ());
+        found.map_err(|wrong| not_found(handler, wanted, wrong))
+    }
+}
+
 impl Host for Surroundings<'_, '_> {
     fn read(&mut self, handler: &str, argument: &str) -> Result<String, String> {
+        self.known(handler, Use::Read)?;
         let answer = self.outside.read(handler, argument);
         answer.map_err(|e| e.to_string())
     }
 
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        self.known(handler, Use::Write)?;
         let answer = self.outside.write(handler, value);
         answer.map(|_| ()).map_err(|e| e.to_string())
     }
@@ -363,20 +373,21 @@ pub(crate) trait Scripted: Element {
 }
 
 macro_rules! table {
-    ($(read $read:literal $read_doc:literal;)* $(write $write:literal $write_doc:literal;)*) => {
+    ($(read $read:literal $read_doc:literal;)* $(inner $inner:literal $inner_doc:literal;)* $(write $write:literal $write_doc:literal;)*) => {
         /// The handlers of every script.
         pub(crate) const fn handlers<E: Scripted>() -> [Handler<E>; COUNT] {
             [
                 $(Handler::ask($read, $read_doc, |e, a| e.runner().read($read, a)),)*
+                $(Handler::ask($inner, $inner_doc, |e: &E, a| e.runner().read($inner, a)).inner(),)*
                 $(Handler::run($write, $write_doc, |e, a| e.runner().write($write, a)),)*
             ]
         }
 
         /// How many there are.
-        pub(crate) const COUNT: usize = [$($read,)* $($write,)*].len();
+        pub(crate) const COUNT: usize = [$($read,)* $($inner,)* $($write,)*].len();
 
         #[cfg(test)]
-        pub(crate) const NAMES: (&[&str], &[&str]) = (&[$($read),*], &[$($write),*]);
+        pub(crate) const NAMES: (&[&str], &[&str]) = (&[$($read,)* $($inner,)*], &[$($write),*]);
     };
 }
 
@@ -388,9 +399,6 @@ table! {
     read "random" "a random number: below `N`, or from `N1` to `N2`";
     read "readable" "whether all these handlers can be read";
     read "writable" "whether all these handlers can be written";
-    read "cat" "the text of a file";
-    read "catq" "the text of a file, in quotes";
-    read "kill" "sends a signal to processes";
     read "add" "the sum of numbers";
     read "sub" "the first number less the others";
     read "mul" "the product of numbers";
@@ -422,6 +430,9 @@ table! {
     read "htonl" "32 bits from the host's byte order to the network's";
     read "ntohs" "16 bits from the network's byte order to the host's";
     read "ntohl" "32 bits from the network's byte order to the host's";
+    inner "cat" "the text of a file; not from outside the router";
+    inner "catq" "the text of a file, in quotes; not from outside the router";
+    inner "kill" "sends a signal to processes; not from outside the router";
     write "run" "runs the script";
     write "step" "goes on behind so many (1) instructions that wait";
     write "goto" "goes on at a label";

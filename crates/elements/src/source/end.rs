@@ -14,7 +14,11 @@ impl End {
     /// Reads them; at most one of them may be given.
     pub(super) fn parse(args: &mut Args) -> End {
         let stop = args.key("STOP", false, "whether to stop the router at the limit");
-        let call = args.key_maybe("END_CALL", "handler that is written at the limit");
+        let call: Option<HandlerCall> =
+            args.key_maybe("END_CALL", "handler that is written at the limit");
+        if let Some(call) = &call {
+            args.will_write(call);
+        }
         if stop && call.is_some() {
             args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
         }

@@ -112,7 +112,11 @@ impl Element for TimeFilter {
     fn configure(args: &mut Args) -> Config {
         let window = Window::configure(args, true);
         let stop = args.key("STOP", false, "whether the end stops the router");
-        let end_call = args.key_maybe("END_CALL", "handler that is written at the end");
+        let end_call: Option<HandlerCall> =
+            args.key_maybe("END_CALL", "handler that is written at the end");
+        if let Some(call) = &end_call {
+            args.will_write(call);
+        }
         if stop && end_call.is_some() {
             args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
         }

@@ -12,8 +12,10 @@ mod processing;
 mod show;
 
 use crate::args::{ArgInfo, Args, Names};
+use crate::call::{self, HandlerCall};
 use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Runs};
+use crate::handler::Use;
 use crate::near::nearest;
 use crate::notify::Signal;
 use crate::placement::Device;
@@ -286,7 +288,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let (names, addressed) = names::of(router, options);
     let previous = options.previous;
     let commons = previous.map_or_else(Commons::default, |plan| plan.commons.clone());
-    let configs = configure(router, &classes, (&names, &commons), previous, &mut errors);
+    let (configs, calls) = configure(router, &classes, (&names, &commons), previous, &mut errors);
     let counts = ports::count(router, &classes, &configs, options.open_inputs, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors, Vec::new());
@@ -351,10 +353,29 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             .collect(),
     };
     placement::place(&mut plan, router, options, &mut errors);
+    check_calls(&plan, router, &calls, &mut errors);
     crate::notify::connect(&mut plan);
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)
+}
+
+/// Handlers that elements will write must be there. What the router as a whole offers is not known here.
+fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<Diagnostic>) {
+    let each = calls
+        .iter()
+        .flat_map(|(at, calls)| calls.iter().map(move |call| (*at, call)));
+    for (at, call) in each {
+        let element = &router.elements[at];
+        let Err(wrong) = call::find(plan, &element.name, &call.path, Use::Write) else {
+            continue;
+        };
+        let help = wrong.to_string();
+        let message = call::not_found(&call.path, Use::Write, wrong);
+        let wrong = Diagnostic::error("handler-call", message).at(element.span);
+        let wrong = wrong.about(title(element), element.span, Some("initializing"));
+        errors.push(wrong.help(help));
+    }
 }
 
 /// What an element is called in errors: `ttl :: DecIPTTL`.
@@ -402,13 +423,17 @@ fn anonymous(element: &lang::Element) -> bool {
 /// See [`PlanElement::looked`].
 type Looked = Option<Vec<usize>>;
 
+/// An element, and the handlers that it will write.
+type Calls = (usize, Vec<HandlerCall>);
+
 fn configure(
     router: &Router,
     classes: &[Option<&'static Class>],
     (names, commons): (&Names, &Commons),
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<(AnyConfig, Looked)> {
+) -> (Vec<(AnyConfig, Looked)>, Vec<Calls>) {
+    let mut calls = Vec::new();
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
     // Only what mentions a name can mean something else now.
     let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
@@ -444,6 +469,7 @@ fn configure(
         args.set_around(router, at);
         let mut config = (class.configure)(&mut args);
         let looked = args.looked();
+        calls.push((at, std::mem::take(&mut args.calls)));
         let wrong = args.finish();
         if wrong.is_empty()
             && let Some(old) = before
@@ -454,9 +480,10 @@ fn configure(
         (config.share(), looked)
     };
     let each = classes.iter().enumerate();
-    each.map(|(at, class)| match class {
+    let configs = each.map(|(at, class)| match class {
         Some(class) => parse(at, class),
         None => (Arc::new(()) as AnyConfig, None),
-    })
-    .collect()
+    });
+    let configs = configs.collect();
+    (configs, calls)
 }

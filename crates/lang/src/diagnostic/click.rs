@@ -1,7 +1,7 @@
 //! The form in which Click tells of mistakes.
 
 use super::{Diagnostic, Severity};
-use crate::source::SourceMap;
+use crate::source::{SourceMap, Span};
 use std::fmt::Write;
 
 /// All of them as Click writes them, in the order given: `file:line: message`; what was found while
@@ -9,31 +9,37 @@ use std::fmt::Write;
 pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     let mut out = String::new();
     let mut head = String::new();
+    let landmark = |span: Option<Span>| {
+        span.map_or_else(String::new, |span| {
+            let at = map.start(span);
+            format!("{}:{}: ", at.file, at.line)
+        })
+    };
     for diagnostic in diagnostics {
         let about = diagnostic.about.as_ref();
         let place = about.map(|a| a.place).or(diagnostic.span);
-        let place = place.map_or_else(String::new, |span| {
-            let at = map.start(span);
-            format!("{}:{}: ", at.file, at.line)
-        });
         let kind = match diagnostic.severity {
             Severity::Warning => "warning: ",
             Severity::Error | Severity::Note => "",
         };
-        // Click quotes as `cc` did.
-        let message = diagnostic.message.replace('`', "'");
-        let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
-            head.clear();
-            let _ = writeln!(out, "{place}{kind}{message}");
-            continue;
-        };
-        let now = format!("{place}While {doing} '{}':\n", about.title);
-        if now != head {
-            out += &now;
-            head = now;
-        }
-        for line in format!("{kind}{message}").lines() {
-            let _ = writeln!(out, "  {line}");
+        let own = [(None, diagnostic.message.clone())];
+        for (at, words) in diagnostic.click.as_deref().unwrap_or(&own) {
+            let place = landmark(at.or(place));
+            // Click quotes as `cc` did.
+            let message = words.replace('`', "'");
+            let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
+                head.clear();
+                let _ = writeln!(out, "{place}{kind}{message}");
+                continue;
+            };
+            let now = format!("{place}While {doing} '{}':\n", about.title);
+            if now != head {
+                out += &now;
+                head = now;
+            }
+            for line in format!("{kind}{message}").lines() {
+                let _ = writeln!(out, "  {line}");
+            }
         }
     }
     out
@@ -42,7 +48,6 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Span;
 
     #[test]
     fn mistakes_of_one_element_share_their_first_line() {
@@ -55,6 +60,22 @@ mod tests {
         assert_eq!(
             render_click(&[wrong("one"), wrong("two"), loose], &map),
             "a.click:2: While configuring 'x :: X':\n  one\n  two\na.click:2: warning: 'x :: X' hm\n"
+        );
+    }
+
+    #[test]
+    fn where_click_has_other_words_they_are_said() {
+        let mut map = SourceMap::new();
+        let file = map.add("a.click", "x :: X;\nx :: X;");
+        let at = Span::new(file, 8..9);
+        let twice = Diagnostic::error("redeclared", "twice").at(at);
+        let twice = twice
+            .click("again")
+            .click_at(Span::new(file, 0..1), "first");
+        let silent = Diagnostic::error("more", "more").at(at).click_silent();
+        assert_eq!(
+            render_click(&[twice, silent], &map),
+            "a.click:2: again\na.click:1: first\n"
         );
     }
 }
