@@ -12,7 +12,7 @@
 //! Arguments:
 //!
 //! - `LATENCY`: time from end to end.
-//! - `BANDWIDTH`: bandwidth.
+//! - `BANDWIDTH`: bandwidth, at least 100 bytes a second.
 
 use crate::prelude::*;
 use crate::show;
@@ -21,6 +21,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 const RESET: usize = 0;
+/// The least bandwidth, in bytes per second.
+const LEAST: u64 = 100;
 
 pub(crate) struct Config {
     latency: Duration,
@@ -74,6 +76,12 @@ impl Element for LinkUnqueue {
     fn configure(args: &mut Args) -> Config {
         let latency = args.required("LATENCY", "time from end to end");
         let bandwidth: Bandwidth = args.required("BANDWIDTH", "bandwidth");
+        if bandwidth.0 < LEAST {
+            args.error_in_whole(
+                format!("bandwidth too small, minimum {LEAST}Bps"),
+                "a packet would take minutes to enter the link",
+            );
+        }
         Config { latency, bandwidth }
     }
 
@@ -161,5 +169,12 @@ mod tests {
             assert_eq!(bench.read("l.bandwidth"), "8kbps");
             assert_eq!(bench.read("l.latency"), "250ms");
         }
+    }
+
+    #[test]
+    fn a_link_of_no_bandwidth_is_refused() {
+        let text = "Idle -> LinkUnqueue(1s, 99Bps) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("bandwidth too small"), "{errors}");
     }
 }

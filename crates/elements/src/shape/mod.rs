@@ -8,6 +8,7 @@ mod co_del;
 mod delay;
 mod delay_shaper;
 mod delay_unqueue;
+mod gap;
 mod link_unqueue;
 mod meter;
 mod queues;

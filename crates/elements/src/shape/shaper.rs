@@ -4,8 +4,9 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> Shaper(1000) -> Discard;
 //! ```
 //!
-//! Packets are spaced evenly. Where it was asked too late, Shaper catches up with what it missed in the
-//! last 20 ms. Until the next packet may pass, what pulls from Shaper sleeps.
+//! Packets are spaced evenly: each has its part of a second, on Click's grid. Where it was asked too late,
+//! Shaper catches up with what it missed in the last 20 ms. Until the next packet may pass, what pulls from
+//! Shaper sleeps.
 //!
 //! Output 1, if it is connected, gives packets only while output 0 may not: what is pulled there is not
 //! shaped.
@@ -14,15 +15,12 @@
 //!
 //! - `RATE`: packets per second.
 
+use super::gap::Gap;
 use super::rate::{self, Packets, Unit, parse_rate, show_rate};
 use super::rated_unqueue::Kind;
 use crate::prelude::*;
 use std::marker::PhantomData;
-
-/// Nanoseconds that may be caught up with.
-const LATE_MAX: u64 = 20_000_000;
-/// The gap of a unit is kept with so many binary places.
-const PLACES: u32 = 16;
+use std::time::Duration;
 
 /// By packets.
 pub(crate) struct ByPackets;
@@ -35,39 +33,21 @@ impl Kind for ByPackets {
 
 pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
-    rate: u64,
-    /// When the next packet may pass, in parts of nanoseconds.
-    next: u128,
+    gap: Gap,
     /// Whether somebody asks for what may not pass.
     excess: bool,
 }
 
 impl<K: Kind> Shaper<K> {
-    /// Parts of nanoseconds that a packet takes.
-    fn gap(&self, packet: &Packet) -> u128 {
-        let units = if K::Unit::BYTES { packet.len() } else { 1 };
-        ((units as u128 * 1_000_000_000) << PLACES) / u128::from(self.rate.max(1))
-    }
-
-    fn may_pass(&self, now: Time) -> bool {
-        self.rate > 0 && self.next <= u128::from(now.0) << PLACES
-    }
-
-    /// Counts a packet that passes.
-    fn count(&mut self, packet: &Packet, now: Time) {
-        let oldest = u128::from(now.0.saturating_sub(LATE_MAX)) << PLACES;
-        self.next = self.next.max(oldest) + self.gap(packet);
-    }
-
     /// Tells those who pull when to come again.
     fn wait(&self, cx: &mut Cx) {
         if self.excess {
             return;
         }
         cx.note_empty();
-        if self.rate > 0 {
-            let at = (self.next >> PLACES) + 1;
-            cx.set_timer(Time(u64::try_from(at).unwrap_or(u64::MAX)));
+        if self.gap.rate() > 0 {
+            let wait = Duration::from_nanos(self.gap.wait(cx.timestamp()));
+            cx.set_timer(cx.now() + wait);
         }
     }
 }
@@ -88,23 +68,20 @@ impl<K: Kind> Element for Shaper<K> {
     fn new(rate: &Arc<u64>, _: &Init) -> Shaper<K> {
         Shaper {
             kind: PhantomData,
-            rate: **rate,
-            next: 0,
+            gap: Gap::new(**rate),
             excess: false,
         }
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        // Nothing is to be caught up with at the start.
-        self.next = self.next.max(u128::from(cx.now().0) << PLACES);
         self.excess = cx.is_pulled(1);
         cx.wake_pullers();
     }
 
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        let now = cx.now();
+        let now = cx.timestamp();
         for _ in 0..max {
-            if (output == 0) != self.may_pass(now) {
+            if (output == 0) != self.gap.may_pass(now) {
                 return self.wait(cx);
             }
             let had = into.len();
@@ -115,7 +92,8 @@ impl<K: Kind> Element for Shaper<K> {
                 return;
             }
             if output == 0 {
-                into.iter().skip(had).for_each(|p| self.count(p, now));
+                let units = |p: &Packet| if K::Unit::BYTES { p.len() } else { 1 };
+                self.gap.pay(into.iter().skip(had).map(units).sum());
             }
         }
     }
@@ -125,14 +103,16 @@ impl<K: Kind> Element for Shaper<K> {
     }
 
     fn take(&mut self, old: Shaper<K>) {
-        self.next = old.next;
+        self.gap.take(&old.gap);
     }
 
     const HANDLERS: &'static [Handler<Shaper<K>>] = &[
-        Handler::text("rate", "see RATE", |e, _| Ok(show_rate::<K::Unit>(e.rate))),
+        Handler::text("rate", "see RATE", |e, _| {
+            Ok(show_rate::<K::Unit>(e.gap.rate()))
+        }),
         Handler::set("rate", "see RATE", |e, value, cx| {
-            e.rate = parse_rate::<K::Unit>(value)?;
-            e.next = u128::from(cx.now().0) << PLACES;
+            e.gap
+                .set_rate(parse_rate::<K::Unit>(value)?, cx.timestamp());
             cx.wake_pullers();
             Ok(())
         }),
