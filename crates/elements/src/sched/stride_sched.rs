@@ -18,29 +18,56 @@
 use crate::prelude::*;
 use engine::units;
 use lang::Severity;
+use std::cell::Cell;
+use std::rc::Rc;
 
 /// Stride of one ticket.
 const STRIDE_ONE: u64 = 1 << 16;
 const TICKETS_MAX: u32 = 1 << 15;
 
-#[derive(Clone)]
 struct Client {
     input: usize,
-    tickets: u32,
     pass: u64,
 }
 
-impl Client {
-    fn stride(&self) -> u64 {
-        STRIDE_ONE / u64::from(self.tickets)
+/// The tickets of each input; handlers that the configuration offers share them.
+#[derive(Clone)]
+struct Tickets(Rc<[Cell<u32>]>);
+
+impl Tickets {
+    fn stride(&self, input: usize) -> u64 {
+        STRIDE_ONE / u64::from(self.0[input].get())
+    }
+
+    fn of(&self, input: usize) -> Result<&Cell<u32>, String> {
+        let tickets = self.0.get(input);
+        tickets.ok_or_else(|| format!("there is no input {input}"))
+    }
+
+    fn show(&self, input: usize) -> Result<String, String> {
+        Ok(self.of(input)?.get().to_string())
+    }
+
+    fn set(&self, input: usize, value: &str) -> Result<(), String> {
+        let tickets = units::parse_in(value, 1..=TICKETS_MAX)?;
+        self.of(input)?.set(tickets);
+        Ok(())
     }
 }
 
 pub(super) struct StrideSched {
+    tickets: Tickets,
     /// Sorted by pass; of equal ones, who was asked longest ago is first.
     clients: Vec<Client>,
     /// Clients that were asked for the packet that is looked for.
     asked: Vec<Client>,
+}
+
+/// The input that a handler's name means: `tickets3`.
+fn input_of(name: &str) -> Option<usize> {
+    let digits = name.strip_prefix("tickets")?;
+    let plain = digits == "0" || !digits.starts_with(['0', '+']);
+    digits.parse().ok().filter(|_| plain)
 }
 
 impl StrideSched {
@@ -50,7 +77,7 @@ impl StrideSched {
         while !found && !self.clients.is_empty() {
             let mut client = self.clients.remove(0);
             found = cx.input_active(client.input) && cx.pull(client.input, 1, into) > 0;
-            client.pass += client.stride();
+            client.pass += self.tickets.stride(client.input);
             self.asked.push(client);
         }
         for client in self.asked.drain(..) {
@@ -59,30 +86,15 @@ impl StrideSched {
         }
         found
     }
-
-    fn tickets(&self, input: usize) -> Result<String, String> {
-        let client = self.clients.iter().find(|c| c.input == input);
-        client
-            .map(|c| c.tickets.to_string())
-            .ok_or_else(|| format!("there is no input {input}"))
-    }
-
-    fn set_tickets(&mut self, input: usize, value: &str) -> Result<(), String> {
-        let tickets = units::parse_in(value, 1..=TICKETS_MAX)?;
-        let client = self.clients.iter_mut().find(|c| c.input == input);
-        client
-            .map(|c| c.tickets = tickets)
-            .ok_or_else(|| format!("there is no input {input}"))
-    }
 }
 
-/// The handlers of all inputs.
+/// The handlers of the first inputs; those of others are offered, by the number of inputs.
 macro_rules! handlers {
     ($($input:literal $name:literal,)*) => {
         &[$(
-            Handler::text($name, "tickets of this input", |e, _| e.tickets($input)),
+            Handler::text($name, "tickets of this input", |e, _| e.tickets.show($input)),
             Handler::set($name, "tickets of this input", |e, value, _| {
-                e.set_tickets($input, value)
+                e.tickets.set($input, value)
             }),
         )*]
     };
@@ -114,12 +126,10 @@ impl Element for StrideSched {
     }
 
     fn new(tickets: &Arc<Vec<u32>>, init: &Init) -> StrideSched {
-        let client = |input| Client {
-            input,
-            tickets: tickets.get(input).copied().unwrap_or(1),
-            pass: 0,
-        };
+        let given = |input| Cell::new(tickets.get(input).copied().unwrap_or(1));
+        let client = |input| Client { input, pass: 0 };
         StrideSched {
+            tickets: Tickets((0..init.inputs).map(given).collect()),
             clients: (0..init.inputs).map(client).collect(),
             asked: Vec::new(),
         }
@@ -135,6 +145,19 @@ impl Element for StrideSched {
 
     fn port_count(tickets: &Vec<u32>) -> (Option<usize>, Option<usize>) {
         (Some(tickets.len()), None)
+    }
+
+    fn offers(tickets: &Vec<u32>, name: &str, _: Use) -> bool {
+        input_of(name).is_some_and(|input| input < tickets.len())
+    }
+
+    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+        let (tickets, input) = (self.tickets.clone(), input_of(name).unwrap_or(usize::MAX));
+        let value = value.to_owned();
+        Box::new(move |_| match wanted {
+            Use::Read => tickets.show(input),
+            Use::Write => tickets.set(input, &value).map(|()| String::new()),
+        })
     }
 
     const HANDLERS: &'static [Handler<StrideSched>] = handlers! {
@@ -220,5 +243,22 @@ mod tests {
         assert_eq!(bench.read("s.tickets1"), "7");
         assert!(bench.try_write("s.tickets1", "0").is_err());
         assert!(bench.try_read("s.tickets5", "").is_err());
+    }
+
+    #[test]
+    fn every_input_has_a_handler_for_its_tickets() {
+        let inputs: String = (0..20).map(|n| format!("Idle -> [{n}] s;")).collect();
+        let tickets = ["3"; 20].join(",");
+        let text = format!("s :: StrideSched({tickets}) -> Discard; {inputs}");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        for input in [0, 15, 16, 19] {
+            let name = format!("s.tickets{input}");
+            assert_eq!(bench.read(&name), "3");
+            bench.write(&name, "7");
+            assert_eq!(bench.read(&name), "7");
+            assert!(bench.try_write(&name, "0").is_err());
+        }
+        assert!(bench.try_write("s.tickets20", "1").is_err());
+        assert!(bench.try_write("s.tickets016", "1").is_err());
     }
 }
