@@ -7,6 +7,7 @@ mod ms_queue;
 mod notifier_queue;
 #[expect(clippy::module_inception, reason = "the class is called Queue")]
 mod queue;
+mod quick_note_queue;
 mod simple_queue;
 mod thread_safe_queue;
 mod two_ended;
@@ -22,6 +23,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<ms_queue::MSQueue>(),
     Class::of::<notifier_queue::NotifierQueue>(),
     Class::of::<queue::Queue>(),
+    Class::of::<quick_note_queue::QuickNoteQueue>(),
     Class::of::<simple_queue::SimpleQueue>(),
     Class::of::<thread_safe_queue::ThreadSafeQueue>(),
     Class::of::<unqueue::Unqueue>(),

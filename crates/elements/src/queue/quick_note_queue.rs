@@ -1,0 +1,63 @@
+//! Holds packets, first in, first out; tells at once when it is empty.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> q :: QuickNoteQueue(100) -> Discard;
+//! ```
+//!
+//! As Queue, but what pulls from it sleeps as soon as the last packet has been taken: one useless look
+//! less for a queue that stays empty, more sleeping and waking for one that hovers around a packet.
+//!
+//! Arguments:
+//!
+//! - `CAPACITY`: packets. Default 1000.
+
+use super::kind::Kind;
+use super::queue::Queue;
+use engine::manual;
+
+/// Names the class.
+pub(crate) struct Is;
+
+pub(crate) type QuickNoteQueue = Queue<Is>;
+
+impl Kind for Is {
+    const CLASS: &'static str = "QuickNoteQueue";
+    const MANUAL: &'static str = manual!();
+    const QUICK: bool = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    /// How often the puller looks for packets after the last one was taken.
+    fn looks(class: &str) -> usize {
+        let text = format!("q :: {class} -> u :: Unqueue -> out :: Collect");
+        let mut bench = Bench::strict(crate::CLASSES, &text);
+        bench.push("q", &[b"a"]);
+        while bench.take("out").is_empty() {
+            bench.graph().run_next_task();
+        }
+        let mut looks = 0;
+        while bench.read("u.scheduled") == "true" {
+            bench.graph().run_next_task();
+            looks += 1;
+        }
+        looks
+    }
+
+    #[test]
+    fn its_puller_sleeps_once_the_last_packet_is_taken() {
+        assert_eq!((looks("Queue"), looks("QuickNoteQueue")), (9, 1));
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "q :: QuickNoteQueue(2) -> Unqueue -> out :: Collect",
+        );
+        for _ in 0..2 {
+            bench.push("q", &[b"a", b"b", b"c"]);
+            bench.run();
+            assert_eq!(bench.take("out").len(), 2);
+        }
+        assert_eq!(bench.read("q.drops"), "2");
+    }
+}
