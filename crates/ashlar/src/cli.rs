@@ -1,5 +1,8 @@
 //! The command line. Help, manual pages and completions are made from these definitions.
 
+mod bench;
+
+pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -69,6 +72,17 @@ pub(crate) enum Command {
     /// The new one is checked first; if it is wrong, the old one keeps running. Elements that stay
     /// keep counters, tables and queues.
     Reload(Reload),
+    /// Measure how many packets a configuration carries, and how long they take
+    ///
+    /// The configuration runs in this process, its devices replaced: packets of many UDP flows come in by
+    /// one port at equal distances, and those that leave by another are counted. What a port's ring of 1024
+    /// packets has no room for is lost, as with a device. Every host that the router looks for is there. A
+    /// packet's latency runs from the moment at which it was due to the moment at which it leaves.
+    ///
+    /// The greatest loads that lose nothing (NDR) or a small share (PDR) are searched as RFC 2544, 26.1 has
+    /// it, faster: first with short trials and coarsely; in the end most of several full trials must agree.
+    /// Both bounds of the answer are shown. SIGINT ends it.
+    Bench(Bench),
     /// End a running router in order
     Stop(Target),
     /// Print the manual pages (roff), or write them into a folder

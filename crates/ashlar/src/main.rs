@@ -35,6 +35,7 @@ fn main() -> ExitCode {
         Command::Capture(capture) => cmd::capture::capture(&capture),
         Command::Trace(trace) => cmd::trace::trace(&trace),
         Command::Reload(reload) => cmd::reload::reload(&reload),
+        Command::Bench(bench) => cmd::bench::bench(&bench),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),
         Command::Completions { shell } => cmd::man::completions(shell),

@@ -236,7 +236,12 @@ impl Rates<'_> {
 
 /// Aligns rows under their heads; the first `texts` columns and the last one, if it is no number,
 /// to the left. Nothing is written without rows.
-fn print<const N: usize>(out: &mut String, head: &[&str; N], texts: usize, rows: Vec<[String; N]>) {
+pub(crate) fn print<const N: usize>(
+    out: &mut String,
+    head: &[&str; N],
+    texts: usize,
+    rows: Vec<[String; N]>,
+) {
     if rows.is_empty() {
         return;
     }

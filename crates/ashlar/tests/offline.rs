@@ -217,7 +217,7 @@ fn help_pages_and_completions_know_every_subcommand() {
     let complete = said(&run(&["completions", "bash"]));
     for name in [
         "run", "check", "plan", "graph", "doc", "show", "set", "top", "capture", "trace", "reload",
-        "stop",
+        "bench", "stop",
     ] {
         assert!(help.contains(&format!("\n  {name} ")), "{help}");
         assert!(

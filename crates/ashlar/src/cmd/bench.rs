@@ -1,0 +1,357 @@
+//! `ashlar bench`
+
+use super::{Done, compile, print, say};
+use crate::cli::{Bench, Load};
+use crate::rates;
+use benchmark::bed::{Bed, Live, Measured, Simulated};
+use benchmark::cable::{self, Cable};
+use benchmark::rig::{HOSTS, ROUTER, Rig};
+use benchmark::search::{Bounds, Settings, Trial};
+use benchmark::stand::Stand;
+use benchmark::traffic::Traffic;
+use benchmark::{Found, throughput, warm_up};
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use serde_json::{Value, json};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between two frames on an Ethernet: preamble and gap, in bytes.
+const GAP: f64 = 20.0;
+/// Trials that a search may take.
+const TRIALS_MAX: usize = 1000;
+
+pub(crate) fn bench(asked: &Bench) -> Done {
+    let mut all = Vec::new();
+    for &size in &asked.size {
+        let ports = choose(asked)?;
+        let mut bed = bed(asked, &ports, size)?;
+        warm_up(&mut *bed, asked.flows as usize, &ports.1)?;
+        let found = search(asked, &mut *bed)?;
+        let measured = loads(asked, &mut *bed, &found)?;
+        let report = Report {
+            size,
+            ports,
+            found,
+            measured,
+        };
+        match asked.json {
+            true => all.push(report.json(asked)),
+            false => print(&report.text(asked))?,
+        }
+    }
+    match asked.json {
+        true => print(&format!("{:#}\n", Value::Array(all))),
+        false => Ok(()),
+    }
+}
+
+/// The ports that packets come in and leave by: those asked for, else the first that fit.
+fn choose(asked: &Bench) -> Result<(String, String), String> {
+    let any = traffic(asked, asked.size.first().copied().unwrap_or(64)).templates()?;
+    let plan = plan(asked, &Rig::new(&Stand::new(any, true), "", ""))?;
+    let known = |name: &String| plan.devices.iter().any(|d| d.name == *name);
+    let mut asked_for = asked.from.iter().chain(&asked.to);
+    if let Some(name) = asked_for.find(|name| !known(name)) {
+        let names: Vec<&str> = plan.devices.iter().map(|d| d.name.as_str()).collect();
+        let names = names.join(", ");
+        return Err(format!(
+            "the configuration has no device `{name}`; it has: {names}"
+        ));
+    }
+    let receives = plan.devices.iter().find(|d| d.request.rx_queues > 0);
+    let from = asked.from.clone().or(receives.map(|d| d.name.clone()));
+    let from = from.ok_or("the configuration receives from no device: nothing can be offered")?;
+    let sends = || plan.devices.iter().filter(|d| d.request.tx_queues > 0);
+    let to = sends().find(|d| d.name != from).or(sends().next());
+    let to = asked.to.clone().or(to.map(|d| d.name.clone()));
+    let to = to.ok_or("the configuration sends to no device: nothing can be counted")?;
+    Ok((from, to))
+}
+
+fn plan(asked: &Bench, ports: &dyn PortDirectory) -> Result<Arc<Plan>, String> {
+    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, ports, true)?;
+    if compiled.plan.is_none() {
+        say(&compiled.text());
+    }
+    compiled.plan.ok_or_else(String::new)
+}
+
+fn traffic(asked: &Bench, size: usize) -> Traffic {
+    Traffic {
+        size,
+        flows: asked.flows as usize,
+        source: asked.source,
+        destination: asked.destination,
+        from: HOSTS,
+        to: ROUTER,
+    }
+}
+
+/// What trials run on.
+fn bed(asked: &Bench, (from, to): &(String, String), size: usize) -> Result<Box<dyn Bed>, String> {
+    let mut traffic = traffic(asked, size);
+    if let Some([send, receive]) = asked.cable.as_deref() {
+        let ports = Arc::new(ports::Directory::new());
+        let plan = plan(asked, &*ports)?;
+        let used = |name: &&String| plan.devices.iter().any(|d| d.name == **name);
+        if let Some(name) = [send, receive].into_iter().find(used) {
+            return Err(format!(
+                "`{name}` is a device of the configuration: name the other end of its cable"
+            ));
+        }
+        traffic.to.0 = ports.probe(from)?.mac;
+        let (send, receive) = (cable::open(&*ports, send)?, cable::open(&*ports, receive)?);
+        traffic.from.0 = send.port.info().mac;
+        let stand = Stand::new(traffic.templates()?, false);
+        let cable = Cable::new(&stand, &send, &receive)?;
+        let live = Live::start(&stand, &plan, ports, asked.seed, asked.poll)?;
+        return Ok(Box::new(live.with_cable(cable)));
+    }
+    let stand = Stand::new(traffic.templates()?, asked.simulate);
+    let rig = Arc::new(Rig::new(&stand, from, to));
+    let plan = plan(asked, &*rig)?;
+    Ok(match asked.simulate {
+        true => Box::new(Simulated::start(&stand, &plan, rig, asked.seed)?),
+        false => Box::new(Live::start(&stand, &plan, rig, asked.seed, asked.poll)?),
+    })
+}
+
+/// Shares that may be lost.
+fn goals(asked: &Bench) -> Vec<f64> {
+    let of_it = |load: &Load| matches!(load, Load::Share(_));
+    let unasked = asked.pdr.is_empty() && asked.rates.is_empty() && !asked.latency;
+    let needed = asked.latency || asked.rates.iter().any(of_it);
+    let mut goals = asked.pdr.clone();
+    if asked.ndr || unasked || (needed && goals.is_empty()) {
+        goals.insert(0, 0.0);
+    }
+    if unasked && !asked.ndr {
+        goals.push(0.005);
+    }
+    goals
+}
+
+fn search(asked: &Bench, bed: &mut dyn Bed) -> Result<Vec<Found>, String> {
+    let goals = goals(asked);
+    if goals.is_empty() {
+        return Ok(Vec::new());
+    }
+    let settings = Settings {
+        goals,
+        loads: asked.range,
+        duration: Duration::from_secs_f64(asked.seconds),
+        precision: asked.precision,
+        votes: usize::from(asked.trials),
+        trials_max: TRIALS_MAX,
+    };
+    let (mut progress, mut n) = (Progress::new(), 0);
+    throughput(bed, settings, &mut |measured, bounds| {
+        n += 1;
+        progress.show(n, measured, bounds);
+    })
+}
+
+/// Measures at the loads that were asked for.
+fn loads(asked: &Bench, bed: &mut dyn Bed, found: &[Found]) -> Result<Vec<Measured>, String> {
+    let shares = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0].map(Load::Share);
+    let usual = asked.latency.then_some(shares).into_iter().flatten();
+    let whole = found.first().and_then(|f| f.bounds.lower);
+    let load = |load: Load| match (load, whole) {
+        (Load::Rate(rate), _) => Some(rate),
+        (Load::Share(share), Some(whole)) => Some(share * whole),
+        (Load::Share(_), None) => None,
+    };
+    let mut progress = Progress::new();
+    let each = asked.rates.iter().copied().chain(usual).filter_map(load);
+    let run = |(n, load): (usize, f64)| {
+        let duration = Duration::from_secs_f64(asked.seconds);
+        let measured = bed.run(Trial { load, duration })?;
+        progress.show(n + 1, &measured, Bounds::default());
+        Ok(measured)
+    };
+    each.enumerate().map(run).collect()
+}
+
+/// A line on the terminal that the next one replaces.
+struct Progress(bool);
+
+impl Progress {
+    fn new() -> Progress {
+        Progress(std::io::stderr().is_terminal())
+    }
+
+    fn show(&mut self, n: usize, measured: &Measured, bounds: Bounds) {
+        if !self.0 {
+            return;
+        }
+        let bound = |b: Option<f64>| b.map_or("?".to_owned(), rates::short);
+        say(&format!(
+            "\r\x1b[Ktrial {n}: {}/s for {:.2} s, {:.3}% lost; between {} and {}",
+            rates::short(measured.trial.load),
+            measured.trial.duration.as_secs_f64(),
+            100.0 * measured.lost(),
+            bound(bounds.lower),
+            bound(bounds.upper),
+        ));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.0 {
+            say("\r\x1b[K");
+        }
+    }
+}
+
+/// What was measured with frames of one size.
+struct Report {
+    size: usize,
+    ports: (String, String),
+    found: Vec<Found>,
+    measured: Vec<Measured>,
+}
+
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99_9", 0.999), ("max", 1.0)];
+
+/// `NDR`, or `PDR 0.5%`.
+fn name(goal: f64) -> String {
+    match goal {
+        0.0 => "NDR".to_owned(),
+        // Sums of decimal fractions are none.
+        _ => format!("PDR {}%", (goal * 1e8).round() / 1e6),
+    }
+}
+
+impl Report {
+    fn gigabits(&self, load: f64) -> f64 {
+        load * (self.size as f64 + GAP) * 8.0 / 1e9
+    }
+
+    fn text(&self, asked: &Bench) -> String {
+        let (from, to) = &self.ports;
+        let mut text = format!(
+            "{}: {from} -> {to}, workers {}, frames of {} bytes, flows {}\n\n",
+            asked.configuration.file, asked.workers.workers, self.size, asked.flows
+        );
+        let head = [
+            "",
+            "packets/s",
+            "below",
+            "Gbit/s",
+            "lost",
+            "p50 us",
+            "p99 us",
+            "p99.9 us",
+            "max us",
+        ];
+        let goals = self.found.iter().map(|f| self.goal_row(f));
+        let loads = self.measured.iter().map(|m| {
+            let load = format!("{:.0}", m.trial.load);
+            self.row(
+                ["load".to_owned(), load, String::new()],
+                m.trial.load,
+                Some(m),
+            )
+        });
+        rates::print(&mut text, &head, 1, goals.chain(loads).collect());
+        for found in &self.found {
+            if let Some(over) = &found.fails {
+                text += &lost_line(&found.goal, over);
+            }
+        }
+        text
+    }
+
+    fn goal_row(&self, found: &Found) -> [String; 9] {
+        let Bounds { lower, upper } = found.bounds;
+        let least = |load: Option<f64>| load.map(|l| format!("{l:.0}"));
+        let first = [
+            name(found.goal),
+            least(lower).unwrap_or_else(|| "none".to_owned()),
+            // Nothing greater was tried.
+            least(upper).unwrap_or_else(|| "-".to_owned()),
+        ];
+        self.row(first, lower.unwrap_or(0.0), found.fits.as_ref())
+    }
+
+    fn row(&self, first: [String; 3], load: f64, measured: Option<&Measured>) -> [String; 9] {
+        let lost = measured.map_or(String::new(), |m| format!("{:.3}%", 100.0 * m.lost()));
+        let quantile = |share| {
+            let latency = measured.and_then(|m| m.latency.quantile(share));
+            latency.map_or("-".to_owned(), |ns| rates::short(ns as f64 / 1e3))
+        };
+        let [what, packets, below] = first;
+        let [p50, p99, p999, max] = QUANTILES.map(|(_, share)| quantile(share));
+        let gigabits = format!("{:.3}", self.gigabits(load));
+        [what, packets, below, gigabits, lost, p50, p99, p999, max]
+    }
+
+    fn json(&self, asked: &Bench) -> Value {
+        let goals = self.found.iter().map(|f| {
+            json!({
+                "goal": name(f.goal),
+                "loss_ratio_max": f.goal,
+                "packets_per_second": f.bounds.lower,
+                "packets_per_second_below": f.bounds.upper,
+                "bits_per_second": f.bounds.lower.map(|l| self.gigabits(l) * 1e9),
+                "fits": f.fits.as_ref().map(trial),
+                "fails": f.fails.as_ref().map(trial),
+            })
+        });
+        json!({
+            "configuration": asked.configuration.file,
+            "from": self.ports.0,
+            "to": self.ports.1,
+            "workers": asked.workers.workers,
+            "frame_bytes": self.size,
+            "flows": asked.flows,
+            "simulated": asked.simulate,
+            "cable": asked.cable,
+            "throughput": goals.collect::<Vec<_>>(),
+            "loads": self.measured.iter().map(trial).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Where packets were lost when too much was offered.
+fn lost_line(goal: &f64, over: &Measured) -> String {
+    let missed = (over.missed > 0).then(|| ("the port's ring is full".to_owned(), over.missed));
+    let mut places: Vec<_> = missed
+        .into_iter()
+        .chain(over.drops.iter().cloned())
+        .collect();
+    places.sort_by_key(|place| std::cmp::Reverse(place.1));
+    let places: Vec<String> = places
+        .iter()
+        .map(|(name, n)| format!("{name} {n}"))
+        .collect();
+    let places = match places.is_empty() {
+        true => "no element dropped them: were they for the router itself?".to_owned(),
+        false => places.join(", "),
+    };
+    format!(
+        "beyond {} of {:.0}/s, {:.3}% are lost: {places}\n",
+        name(*goal),
+        over.trial.load,
+        100.0 * over.lost()
+    )
+}
+
+fn trial(m: &Measured) -> Value {
+    let latency =
+        QUANTILES.map(|(name, share)| (name.to_owned(), json!(m.latency.quantile(share))));
+    json!({
+        "load": m.trial.load,
+        "seconds": m.trial.duration.as_secs_f64(),
+        "offered": m.offered,
+        "received": m.received,
+        "loss_ratio": m.lost(),
+        "ring_full": m.missed,
+        "elsewhere": m.elsewhere,
+        "drops": m.drops.iter().map(|(name, n)| json!({"name": name, "packets": n})).collect::<Vec<_>>(),
+        "latency_ns": Value::Object(latency.into_iter().collect()),
+    })
+}

@@ -1,0 +1,215 @@
+//! `ashlar bench`: configurations whose capacity is known.
+
+mod common;
+
+use common::{Folder, complained, run, said};
+use serde_json::Value;
+
+/// 20,000 packets a second after the first ten, and fifty that may wait.
+const BOUNDED: &str =
+    "FromDevice(a) -> q :: Queue(50) -> RatedUnqueue(20000, BURST_SIZE 10) -> ToDevice(b);
+    FromDevice(b) -> Discard; Idle -> ToDevice(a);";
+
+fn conf(name: &str) -> String {
+    format!("{}/../../conf/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What is said as JSON about frames of one size.
+fn bench(words: &[&str]) -> Value {
+    let said = said(&run(&[&["bench"], words, &["--json"]].concat()));
+    let all: Value = serde_json::from_str(&said).expect("JSON");
+    all[0].clone()
+}
+
+fn number(value: &Value) -> f64 {
+    value
+        .as_f64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[test]
+fn the_throughput_of_a_known_bottleneck_is_found_and_who_drops_beyond_it() {
+    let folder = Folder::new();
+    let file = folder.write("bounded.click", BOUNDED);
+    let found = bench(&[
+        &file,
+        "--simulate",
+        "--ndr",
+        "--pdr",
+        "5%",
+        "--range",
+        "1k-1M",
+        "--precision",
+        "1%",
+        "--flows",
+        "10",
+    ]);
+    assert_eq!((&found["from"], &found["to"]), (&"a".into(), &"b".into()));
+    // What waits in the queue at the end of a second is carried, too.
+    for (goal, least, most) in [(0, 19_700.0, 20_100.0), (1, 20_700.0, 21_150.0)] {
+        let goal = &found["throughput"][goal];
+        let (lower, upper) = (
+            &goal["packets_per_second"],
+            &goal["packets_per_second_below"],
+        );
+        assert!(number(lower) >= least && number(lower) <= most, "{goal}");
+        assert!(
+            number(upper) > number(lower) && number(upper) <= number(lower) * 1.0101,
+            "{goal}"
+        );
+        assert_eq!(goal["fails"]["drops"][0]["name"], "q full", "{goal}");
+        assert!(number(&goal["fits"]["loss_ratio"]) <= number(&goal["loss_ratio_max"]));
+    }
+    let fits = &found["throughput"][0]["fits"];
+    assert_eq!(fits["received"], fits["offered"]);
+    // Fifty packets at 20,000 a second.
+    assert!(number(&fits["latency_ns"]["max"]) < 2.8e6, "{fits}");
+}
+
+#[test]
+fn simulated_results_are_the_same_every_time() {
+    let folder = Folder::new();
+    let file = folder.write("bounded.click", BOUNDED);
+    let words = [
+        &*file,
+        "--simulate",
+        "--rates",
+        "15k,30k",
+        "--seconds",
+        "0.1",
+    ];
+    let (first, again) = (bench(&words), bench(&words));
+    assert_eq!(first, again);
+    let loads = first["loads"].as_array().expect("a list");
+    let lost: Vec<bool> = loads
+        .iter()
+        .map(|l| number(&l["loss_ratio"]) > 0.0)
+        .collect();
+    assert_eq!(lost, [false, true], "{first}");
+    let p50 = |n: usize| number(&loads[n]["latency_ns"]["p50"]);
+    assert!(
+        p50(0) < 200e3 && p50(1) > 2e6,
+        "a full queue takes its time: {first}"
+    );
+}
+
+#[test]
+fn a_running_router_carries_no_more_than_its_bottleneck() {
+    let folder = Folder::new();
+    let file = folder.write("bounded.click", BOUNDED);
+    let found = bench(&[
+        &file,
+        "--ndr",
+        "--range",
+        "100-100k",
+        "--seconds",
+        "0.2",
+        "--precision",
+        "10%",
+        "--trials",
+        "1",
+        "-j2",
+    ]);
+    let ndr = &found["throughput"][0];
+    // How far it gets is up to the machine; fifty more wait at the end of a fifth of a second.
+    let lower = ndr["packets_per_second"].as_f64().unwrap_or(0.0);
+    assert!(lower <= 20_700.0, "{found}");
+    assert!(number(&ndr["packets_per_second_below"]) > 0.0, "{found}");
+}
+
+#[test]
+fn hosts_behind_the_router_are_found_by_both_versions_of_ip() {
+    for (source, destination, size) in [
+        ("10.0.1.2", "10.0.2.0/24", "64"),
+        ("fd00:1::2", "fd00:2::/64", "128"),
+    ] {
+        let done = bench(&[
+            &conf("ip-router.click"),
+            "--simulate",
+            "--source",
+            source,
+            "--destination",
+            destination,
+            "--size",
+            size,
+            "--rates",
+            "10k",
+            "--seconds",
+            "0.1",
+            "--flows",
+            "50",
+        ]);
+        let load = &done["loads"][0];
+        assert_eq!(
+            (&load["offered"], &load["received"]),
+            (&1000.into(), &1000.into()),
+            "{done}"
+        );
+    }
+}
+
+#[test]
+fn the_table_names_goals_loads_and_losses() {
+    let folder = Folder::new();
+    let file = folder.write("bounded.click", BOUNDED);
+    let text = said(&run(&[
+        "bench",
+        &file,
+        "--simulate",
+        "--range",
+        "1k-100k",
+        "--seconds",
+        "0.2",
+        "--precision",
+        "5%",
+        "--latency",
+        "--pdr",
+        "1%",
+        "--ndr",
+        "--size",
+        "64,1518",
+    ]));
+    for word in [
+        "a -> b, workers 1, frames of 64 bytes",
+        "frames of 1518 bytes",
+        "packets/s",
+        "NDR",
+        "PDR 1%",
+        "\nload",
+        "beyond NDR of",
+        "q full",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let folder = Folder::new();
+    let file = folder.write("bounded.click", BOUNDED);
+    let wrong = |words: &[&str]| complained(&run(&[&["bench"], words].concat()), 1);
+    assert!(wrong(&[&file, "--from", "c"]).contains("no device `c`; it has: a, b"));
+    assert!(wrong(&[&file, "--size", "20"]).contains("64 to"));
+    assert!(wrong(&[&file, "--source", "::1"]).contains("different IP versions"));
+    let drops = folder.write(
+        "drops.click",
+        "FromDevice(a) -> Discard; Idle -> ToDevice(b);",
+    );
+    let said = wrong(&[&drops, "--simulate"]);
+    assert!(
+        said.contains("none of") && said.contains("left by b"),
+        "{said}"
+    );
+    let own = folder.write(
+        "own.click",
+        BOUNDED.replace("(a)", "(mem:a)").replace("(b)", "(mem:b)"),
+    );
+    let said = wrong(&[&own, "--cable", "mem:c", "mem:b"]);
+    assert!(
+        said.contains("`mem:b` is a device of the configuration"),
+        "{said}"
+    );
+    let none = folder.write("none.click", "Idle -> Discard;");
+    assert!(wrong(&[&none]).contains("receives from no device"));
+    assert!(wrong(&[&folder.write("wrong.click", "x")]).contains("error"));
+}

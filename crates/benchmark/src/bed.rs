@@ -1,0 +1,306 @@
+//! Running trials: on a router at work, or in simulated time.
+
+use crate::cable::Cable;
+use crate::histogram::Counts;
+use crate::offer::Now;
+use crate::search::Trial;
+use crate::stand::{Snapshot, Stand};
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Walker};
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use engine::router::{Router, single};
+use engine::stats::{NodeStats, drop_names};
+use engine::worker::Idle;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How long after its last packet a trial waits for stragglers at the most (RFC 2544, 23).
+const PATIENCE: Duration = Duration::from_secs(2);
+/// No packet for so long means that none is under way.
+const QUIET: Duration = Duration::from_millis(50);
+/// Until nothing is left of the trial before.
+const REST_MAX: Duration = Duration::from_secs(5);
+/// Steps of simulated time: packets that are due within one come at once.
+const GRAIN: u64 = 1000;
+
+/// What came of a trial.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The trial.
+    pub trial: Trial,
+    /// Packets offered.
+    pub offered: u64,
+    /// Packets that came where they should.
+    pub received: u64,
+    /// Of those that did not: lost because nobody took them from the ring of the receiving port in time.
+    pub missed: u64,
+    /// Of those that did not: left by another port.
+    pub elsewhere: u64,
+    /// Drops of elements meanwhile, by element and reason, most first.
+    pub drops: Vec<(String, u64)>,
+    /// From the moment a packet was due to the moment it left.
+    pub latency: Counts,
+}
+
+impl Measured {
+    /// The share of the packets that was lost.
+    pub fn lost(&self) -> f64 {
+        self.offered.saturating_sub(self.received) as f64 / self.offered.max(1) as f64
+    }
+
+    /// Packets a second that got through.
+    pub fn forwarded(&self) -> f64 {
+        self.received as f64 / self.trial.duration.as_secs_f64()
+    }
+}
+
+/// Something that trials run on.
+pub trait Bed {
+    /// Runs a trial. The error is a sentence.
+    fn run(&mut self, trial: Trial) -> Result<Measured, String>;
+}
+
+type Drops = BTreeMap<String, u64>;
+
+fn drops<'a>(plan: &Plan, workers: impl Iterator<Item = &'a [NodeStats]>) -> Drops {
+    let mut all = Drops::new();
+    for stats in workers {
+        for (element, stats) in plan.elements.iter().zip(stats) {
+            for (reason, n) in drop_names(element).iter().zip(&stats.drops) {
+                if *n > 0 {
+                    *all.entry(format!("{} {reason}", element.name)).or_default() += n;
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Counts before a trial.
+struct Before {
+    counts: Snapshot,
+    latency: Counts,
+    drops: Drops,
+}
+
+impl Before {
+    fn new(stand: &Stand, drops: Drops) -> Before {
+        Before {
+            counts: stand.snapshot(),
+            latency: stand.latency(),
+            drops,
+        }
+    }
+
+    fn measured(&self, trial: Trial, offered: u64, stand: &Stand, drops: Drops) -> Measured {
+        let counts = stand.snapshot().since(&self.counts);
+        let since = |(name, n): (String, u64)| {
+            let before = self.drops.get(&name).copied().unwrap_or(0);
+            (n > before).then(|| (name, n - before))
+        };
+        let mut drops: Vec<_> = drops.into_iter().filter_map(since).collect();
+        drops.sort_by_key(|drop| std::cmp::Reverse(drop.1));
+        Measured {
+            trial,
+            offered,
+            received: counts.received,
+            missed: counts.missed,
+            elsewhere: counts.elsewhere,
+            drops,
+            latency: stand.latency().since(&self.latency),
+        }
+    }
+}
+
+/// A router at work, on its workers' threads.
+pub struct Live {
+    stand: Arc<Stand>,
+    router: Router,
+    cable: Option<Cable>,
+}
+
+impl Live {
+    /// Starts a router; `never_sleep` has its workers poll always. The error is a sentence.
+    pub fn start(
+        stand: &Arc<Stand>,
+        plan: &Arc<Plan>,
+        ports: Arc<dyn PortDirectory>,
+        seed: u64,
+        never_sleep: bool,
+    ) -> Result<Live, String> {
+        let router = Router::start(plan, ports, &ports::waiter::of_worker, seed)?;
+        if never_sleep {
+            let awake = || Idle {
+                spins: u32::MAX,
+                ..Idle::default()
+            };
+            let told = router.ask_all(move |inside| inside.set_idle(awake()));
+            told.map_err(|e| e.to_string())?;
+        }
+        Ok(Live {
+            stand: Arc::clone(stand),
+            router,
+            cable: None,
+        })
+    }
+
+    /// Has the stand reach the router by a cable.
+    pub fn with_cable(mut self, cable: Cable) -> Live {
+        self.cable = Some(cable);
+        self
+    }
+
+    fn drops(&self) -> Result<Drops, String> {
+        let stats = self.router.stats().map_err(|e| e.to_string())?;
+        Ok(drops(&self.router.plan(), stats.iter().map(Vec::as_slice)))
+    }
+
+    /// Waits until no packet has come for a while.
+    fn rest(&self) {
+        let end = Instant::now() + REST_MAX;
+        let mut last = self.stand.snapshot().any;
+        loop {
+            std::thread::sleep(QUIET / 2);
+            let now = self.stand.snapshot().any;
+            if now == last || Instant::now() > end {
+                return;
+            }
+            last = now;
+        }
+    }
+
+    /// Waits until all has come that will.
+    fn settle(&self, before: &Snapshot, packets: u64, end: u64) -> Result<(), String> {
+        let (mut last, mut since) = (0, 0);
+        loop {
+            std::thread::sleep(Duration::from_millis(1));
+            let (counts, now) = (self.stand.snapshot().since(before), self.stand.now.get());
+            if counts.any != last {
+                (last, since) = (counts.any, now);
+            }
+            let all_given = counts.given + counts.missed >= packets;
+            let quiet = now.saturating_sub(since.max(end)) > QUIET.as_nanos() as u64;
+            let all_came = counts.received >= counts.given;
+            if (all_given && (all_came || quiet)) || now > end + PATIENCE.as_nanos() as u64 {
+                return Ok(());
+            }
+            if self.router.ended() {
+                return Err("the configuration ended while it was measured".to_owned());
+            }
+        }
+    }
+}
+
+impl Bed for Live {
+    fn run(&mut self, trial: Trial) -> Result<Measured, String> {
+        let stand = &self.stand;
+        let before = Before::new(stand, self.drops()?);
+        let start = stand.now.get() + 1_000_000;
+        let end = start + trial.duration.as_nanos() as u64;
+        let packets = stand.begin(start, trial);
+        std::thread::sleep(Duration::from_nanos(end.saturating_sub(stand.now.get())));
+        self.settle(&before.counts, packets, end)?;
+        let measured = before.measured(trial, packets, stand, self.drops()?);
+        self.rest();
+        Ok(measured)
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.cable = None;
+        self.router.stop();
+        self.router.join();
+    }
+}
+
+/// A router in simulated time: work takes none, so what is found is what its queues, shapers and schedulers let
+/// through, and is the same on every machine.
+pub struct Simulated {
+    stand: Arc<Stand>,
+    graph: Graph,
+}
+
+impl Simulated {
+    /// Builds a router. The error is a sentence.
+    pub fn start(
+        stand: &Arc<Stand>,
+        plan: &Arc<Plan>,
+        ports: Arc<dyn PortDirectory>,
+        seed: u64,
+    ) -> Result<Simulated, String> {
+        let clock = Clock::Virtual(Time(GRAIN));
+        let graph = single(plan, ports, Walker::Sweep, clock, seed)?;
+        Ok(Simulated {
+            stand: Arc::clone(stand),
+            graph,
+        })
+    }
+
+    fn drops(&self) -> Drops {
+        drops(self.graph.plan(), std::iter::once(self.graph.stats()))
+    }
+
+    /// Goes to a moment and takes turns until nothing moves.
+    fn go(&mut self, now: u64) {
+        if let Now::Set(time) = &*self.stand.now {
+            time.store(now, Relaxed);
+        }
+        self.graph.set_time(Time(now));
+        self.graph.quiescent();
+        let mut still = 0;
+        // What always moves something is given its share of the moment.
+        for _ in 0..10_000 {
+            still = if self.graph.turn() { 0 } else { still + 1 };
+            if still == 2 || self.graph.stopped() {
+                return;
+            }
+        }
+    }
+
+    fn next(&mut self, now: u64) -> Option<u64> {
+        let due = self.stand.offer.next_due(now);
+        let timer = self.graph.next_timer().map(|at| at.0);
+        let next = due.into_iter().chain(timer).min()?;
+        Some(next.max(now + GRAIN))
+    }
+
+    /// Lets time pass until a moment, or until nothing is left to come.
+    fn pass(&mut self, until: u64, done: impl Fn(&Graph, &Stand) -> bool) {
+        let mut now = self.graph.now().0;
+        while let Some(next) = self.next(now).filter(|&next| next <= until) {
+            now = next;
+            self.go(now);
+            if self.graph.stopped() || done(&self.graph, &self.stand) {
+                break;
+            }
+        }
+    }
+}
+
+impl Bed for Simulated {
+    fn run(&mut self, trial: Trial) -> Result<Measured, String> {
+        let before = Before::new(&self.stand, self.drops());
+        let start = self.graph.now().0 + GRAIN;
+        let end = start + trial.duration.as_nanos() as u64;
+        let packets = self.stand.begin(start, trial);
+        let counts = before.counts.clone();
+        self.pass(end + PATIENCE.as_nanos() as u64, |graph, stand| {
+            let now = stand.snapshot().since(&counts);
+            let all_given = now.given + now.missed >= packets;
+            all_given && (now.received >= now.given || graph.held() == 0)
+        });
+        let measured = before.measured(trial, packets, &self.stand, self.drops());
+        // Every trial begins as the first: with empty queues, and what shapers save up in idle times.
+        let (now, rest) = (self.graph.now().0, REST_MAX.as_nanos() as u64);
+        self.pass(now + rest, |_, _| false);
+        self.go(now + rest);
+        match self.graph.stopped() {
+            true => Err("the configuration ended while it was measured".to_owned()),
+            false => Ok(measured),
+        }
+    }
+}

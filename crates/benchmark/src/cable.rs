@@ -1,0 +1,122 @@
+//! A stand on ports of this machine: what it offers goes through real cables to a router that runs on its own
+//! ports, and comes back by another.
+
+use crate::offer::Source;
+use crate::stand::{End, Sink, Stand};
+use engine::packet::{Batch, Packet};
+use engine::port::{OpenPort, PortDirectory, PortRequest, RxQueue, TxQueue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use wire::EtherAddr;
+
+/// Packets that are moved at once.
+const BURST: usize = 32;
+
+/// A thread that sends by one port and receives by another. It ends when this is dropped.
+pub struct Cable {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// One port of the stand.
+struct Side {
+    rx: Box<dyn RxQueue>,
+    tx: Box<dyn TxQueue>,
+    end: Arc<End>,
+    sink: Sink,
+}
+
+/// What one side's thread keeps between turns.
+struct Hand {
+    came: Batch,
+    /// What the port had no room for yet.
+    waiting: Batch,
+}
+
+impl Hand {
+    fn new() -> Hand {
+        Hand {
+            came: Batch::with_capacity(BURST),
+            waiting: Batch::with_capacity(BURST),
+        }
+    }
+}
+
+impl Side {
+    fn new(stand: &Stand, port: &OpenPort, right: bool) -> Result<Side, String> {
+        let busy = || {
+            format!(
+                "{} is in use by the configuration: name its other end",
+                port.name
+            )
+        };
+        let end = End::new(EtherAddr(port.port.info().mac));
+        Ok(Side {
+            rx: port.rx.first().and_then(|s| s.take()).ok_or_else(busy)?,
+            tx: port.tx.first().and_then(|s| s.take()).ok_or_else(busy)?,
+            sink: stand.sink(&end, right),
+            end,
+        })
+    }
+
+    /// Receives what has come and sends answers, and what is due.
+    fn turn(&mut self, source: Option<&mut Source>, hand: &mut Hand) {
+        let Hand { came, waiting } = hand;
+        self.rx.receive(came, BURST);
+        self.sink.take(came);
+        let answers = self.end.answers(BURST).into_iter();
+        waiting.extend(answers.filter_map(|frame| Packet::from_bytes(&frame)));
+        if let Some(source) = source {
+            let room = BURST.saturating_sub(waiting.len());
+            source.fill(waiting, room);
+        }
+        if !waiting.is_empty() {
+            self.tx.transmit(waiting);
+        }
+    }
+}
+
+/// Opens a port for the stand: one queue each way, and frames for whomever.
+pub fn open(ports: &dyn PortDirectory, name: &str) -> Result<OpenPort, String> {
+    let request = PortRequest {
+        rx_queues: 1,
+        tx_queues: 1,
+        descriptors: 0,
+        promiscuous: true,
+    };
+    ports.open(name, &request)
+}
+
+impl Cable {
+    /// Starts to send by one port and to receive by another. The error is a sentence.
+    pub fn new(stand: &Arc<Stand>, send: &OpenPort, receive: &OpenPort) -> Result<Cable, String> {
+        let mut near = Side::new(stand, send, false)?;
+        let mut far = Side::new(stand, receive, true)?;
+        let mut source = stand.source((0, 1));
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let work = move || {
+            let (mut there, mut back) = (Hand::new(), Hand::new());
+            while !stopped.load(Relaxed) {
+                near.turn(Some(&mut source), &mut there);
+                far.turn(None, &mut back);
+            }
+        };
+        let thread = std::thread::Builder::new().name("bench".into()).spawn(work);
+        Ok(Cable {
+            stop,
+            thread: Some(thread.map_err(|e| format!("cannot start a thread: {e}"))?),
+        })
+    }
+}
+
+impl Drop for Cable {
+    fn drop(&mut self) {
+        self.stop.store(true, Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It ends by itself, also after a panic.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `ashlar bench`: how much a configuration carries, and how long packets take.
+//!
+//! A [`stand::Stand`] offers packets that are due at equal distances ([`offer`]) and counts those that come
+//! back, with the time since each was due ([`histogram`]). It stands in the place of a configuration's devices
+//! ([`rig`]), or is connected to them by cables of this machine ([`cable`]). A [`bed::Bed`] runs trials: a router
+//! at work, or one in simulated time. Which trials to run is [`search`]'s business, which is pure.
+
+pub mod bed;
+pub mod cable;
+pub mod histogram;
+pub mod neighbour;
+pub mod offer;
+pub mod rig;
+pub mod search;
+pub mod stand;
+pub mod traffic;
+
+use bed::{Bed, Measured};
+use search::{Bounds, Search, Settings, Trial};
+use std::time::Duration;
+
+/// What a search has found for a goal.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The share that may be lost.
+    pub goal: f64,
+    /// Between which loads the answer lies.
+    pub bounds: Bounds,
+    /// The last full trial at the lower bound.
+    pub fits: Option<Measured>,
+    /// The last full trial at the upper bound.
+    pub fails: Option<Measured>,
+}
+
+/// Searches the greatest loads of which no more is lost than each goal allows; `tell` hears of every trial and
+/// what is known then of the first goal.
+pub fn throughput(
+    bed: &mut dyn Bed,
+    settings: Settings,
+    tell: &mut dyn FnMut(&Measured, Bounds),
+) -> Result<Vec<Found>, String> {
+    let (goals, full) = (settings.goals.clone(), settings.duration);
+    let (mut search, mut all) = (Search::new(settings), Vec::new());
+    while let Some(trial) = search.next_trial() {
+        let measured = bed.run(trial)?;
+        search.record(trial, measured.lost());
+        tell(&measured, search.bounds(0));
+        all.push(measured);
+    }
+    let last = |load: Option<f64>| {
+        let mut full = all.iter().rev().filter(|m| m.trial.duration >= full);
+        full.find(|m| Some(m.trial.load) == load).cloned()
+    };
+    let found = goals.iter().enumerate().map(|(n, &goal)| {
+        let bounds = search.bounds(n);
+        Found {
+            goal,
+            bounds,
+            fits: last(bounds.lower),
+            fails: last(bounds.upper),
+        }
+    });
+    Ok(found.collect())
+}
+
+/// Sends a few packets of every flow, so that neighbours are found and caches are warm, and makes sure that
+/// packets arrive where they should. The error says where they went.
+pub fn warm_up(bed: &mut dyn Bed, flows: usize, to: &str) -> Result<(), String> {
+    let duration = Duration::from_millis(200);
+    let load = (2.0 * flows as f64 / duration.as_secs_f64()).max(1000.0);
+    let mut first = bed.run(Trial { load, duration })?;
+    if first.received == 0 {
+        // A first packet may be what looks for a neighbour.
+        first = bed.run(Trial { load, duration })?;
+    }
+    if first.received > 0 {
+        return Ok(());
+    }
+    let mut text = format!("none of {} packets left by {to}", first.offered);
+    if first.elsewhere > 0 {
+        text += &format!("; {} left by another port", first.elsewhere);
+    }
+    for (name, n) in &first.drops {
+        text += &format!("; {n} were dropped: {name}");
+    }
+    Err(format!(
+        "{text}. Name the ports with --from and --to, and addresses that lead there with --source and \
+         --destination"
+    ))
+}

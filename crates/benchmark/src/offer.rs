@@ -1,0 +1,340 @@
+//! What a trial offers: packets that are due at equal distances, through a ring as devices have one.
+//!
+//! A [`Source`] stands in a device's place. It is asked for packets by who polls it, and gives those that are
+//! due by then. What is due while the ring is full is lost, as in a device that nobody reads in time. A packet
+//! carries the time at which it was due, not at which it was taken, so waiting counts as latency.
+
+use crate::traffic::Templates;
+use engine::clock::Clock;
+use engine::packet::{Batch, Packet};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+/// Packets that wait in a ring of a source for who polls it.
+pub const RING: u64 = 1024;
+
+/// The time of a bench: the machine's, or one that who measures sets.
+pub enum Now {
+    /// The machine's clock.
+    Real(Clock),
+    /// Nanoseconds that somebody sets.
+    Set(AtomicU64),
+}
+
+impl Now {
+    /// Nanoseconds.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        match self {
+            Now::Real(clock) => clock.now().0,
+            Now::Set(now) => now.load(Relaxed),
+        }
+    }
+}
+
+/// The packets that are due, as who measures sets it and sources follow it.
+#[derive(Default)]
+pub struct Offer {
+    trial: AtomicU32,
+    start: AtomicU64,
+    /// Nanoseconds between two packets, as bits of an `f64`.
+    period: AtomicU64,
+    packets: AtomicU64,
+}
+
+impl Offer {
+    /// Offers packets from `start` on; gives the number of the trial. Only one thread may do so.
+    pub fn make(&self, start: u64, load: f64, packets: u64) -> u32 {
+        self.start.store(start, Relaxed);
+        self.period.store((1e9 / load).to_bits(), Relaxed);
+        self.packets.store(packets, Relaxed);
+        // Sources read the rest after they have seen the number.
+        self.trial.fetch_add(1, AcqRel) + 1
+    }
+
+    /// The number of the trial that runs.
+    #[inline]
+    pub fn number(&self) -> u32 {
+        self.trial.load(Acquire)
+    }
+
+    /// When the next packet after `now` is due, if there is one.
+    pub fn next_due(&self, now: u64) -> Option<u64> {
+        let plan = self.plan();
+        let next = plan.due_by(now);
+        (next < plan.packets).then(|| plan.due(next))
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            start: self.start.load(Relaxed),
+            period: f64::from_bits(self.period.load(Relaxed)),
+            packets: self.packets.load(Relaxed),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Plan {
+    start: u64,
+    period: f64,
+    packets: u64,
+}
+
+impl Plan {
+    fn due(&self, n: u64) -> u64 {
+        self.start + (n as f64 * self.period).round() as u64
+    }
+
+    /// How many packets are due by a moment.
+    fn due_by(&self, now: u64) -> u64 {
+        match now.checked_sub(self.start) {
+            Some(since) => {
+                let passed = ((since as f64 + 0.5) / self.period) as u64;
+                passed.saturating_add(1).min(self.packets)
+            }
+            None => 0,
+        }
+    }
+}
+
+/// What a source has done: packets that it gave, and that its ring had no room for.
+#[derive(Default)]
+pub struct Given {
+    /// Packets given.
+    pub given: AtomicU64,
+    /// Packets lost in the ring.
+    pub lost: AtomicU64,
+}
+
+/// One of several sources of a trial's packets: it gives every n-th.
+pub struct Source {
+    offer: Arc<Offer>,
+    templates: Arc<Templates>,
+    now: Arc<Now>,
+    counts: Arc<Given>,
+    /// Its number, and how many there are.
+    place: (u64, u64),
+    trial: u32,
+    plan: Plan,
+    /// Its packets that were due at the last look, lost ones included.
+    arrived: u64,
+    ring: Ring,
+}
+
+/// Runs of packets in a ring, oldest first.
+#[derive(Default)]
+struct Ring {
+    runs: VecDeque<(u64, u64)>,
+    held: u64,
+}
+
+impl Ring {
+    /// Takes packets `from..to` as far as there is room; gives how many had none.
+    fn arrive(&mut self, from: u64, to: u64) -> u64 {
+        let taken = (to - from).min(RING - self.held);
+        if taken > 0 {
+            self.held += taken;
+            match self.runs.back_mut().filter(|run| run.1 == from) {
+                Some(run) => run.1 += taken,
+                None => self.runs.push_back((from, from + taken)),
+            }
+        }
+        to - from - taken
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        let run = self.runs.front_mut()?;
+        let first = run.0;
+        run.0 += 1;
+        if run.0 == run.1 {
+            self.runs.pop_front();
+        }
+        self.held -= 1;
+        Some(first)
+    }
+}
+
+impl Source {
+    /// Source `number` of `count`.
+    pub fn new(
+        offer: &Arc<Offer>,
+        templates: &Arc<Templates>,
+        now: &Arc<Now>,
+        (number, count): (usize, usize),
+    ) -> Source {
+        let mut ring = Ring::default();
+        // A run has one packet at least: no memory is taken later.
+        ring.runs.reserve(RING as usize + 1);
+        Source {
+            offer: Arc::clone(offer),
+            templates: Arc::clone(templates),
+            now: Arc::clone(now),
+            counts: Arc::default(),
+            place: (number as u64, count as u64),
+            trial: 0,
+            plan: Plan::default(),
+            arrived: 0,
+            ring,
+        }
+    }
+
+    /// What it counts.
+    pub fn counts(&self) -> &Arc<Given> {
+        &self.counts
+    }
+
+    /// Appends packets that are due, up to `max`; gives how many.
+    pub fn fill(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.look();
+        let mut given = 0;
+        while given < max
+            && let Some(n) = self.ring.pop()
+        {
+            // Of all packets of the trial.
+            let n = n * self.place.1 + self.place.0;
+            let flow = (n % self.templates.flows() as u64) as usize;
+            let Some(mut packet) = Packet::from_bytes(self.templates.frame(flow)) else {
+                self.counts.lost.fetch_add(1, Relaxed);
+                continue;
+            };
+            let due = self.plan.due(n);
+            self.templates
+                .mark(flow, packet.data_mut(), self.trial, due);
+            packet.set_mac_here();
+            into.push(packet);
+            given += 1;
+        }
+        self.counts.given.fetch_add(given as u64, Relaxed);
+        given
+    }
+
+    /// Lets what is due by now arrive in the ring.
+    fn look(&mut self) {
+        let trial = self.offer.number();
+        if trial != self.trial {
+            (self.trial, self.plan, self.arrived) = (trial, self.offer.plan(), 0);
+            self.ring.runs.clear();
+            self.ring.held = 0;
+        }
+        let (number, count) = self.place;
+        let due = self.plan.due_by(self.now.get());
+        let mine = due.saturating_sub(number).div_ceil(count);
+        if mine > self.arrived {
+            let lost = self.ring.arrive(self.arrived, mine);
+            self.counts.lost.fetch_add(lost, Relaxed);
+            self.arrived = mine;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::{Traffic, marked};
+    use wire::EtherAddr;
+
+    struct Rig {
+        offer: Arc<Offer>,
+        now: Arc<Now>,
+        sources: Vec<Source>,
+    }
+
+    fn rig(count: usize) -> Rig {
+        let traffic = Traffic {
+            size: 64,
+            flows: 10,
+            source: "10.0.1.2".parse().unwrap(),
+            destination: "10.0.2.2".parse().unwrap(),
+            from: EtherAddr([2, 0, 0, 0, 0, 9]),
+            to: EtherAddr([2, 0, 0, 0, 0, 1]),
+        };
+        let templates = Arc::new(traffic.templates().unwrap());
+        let (offer, now) = (Arc::default(), Arc::new(Now::Set(AtomicU64::new(0))));
+        let sources = (0..count).map(|n| Source::new(&offer, &templates, &now, (n, count)));
+        let sources = sources.collect();
+        Rig {
+            offer,
+            now,
+            sources,
+        }
+    }
+
+    impl Rig {
+        /// When the packets that all sources give at a moment were due.
+        fn at(&mut self, moment: u64, max: usize) -> Vec<u64> {
+            let Now::Set(now) = &*self.now else {
+                panic!("time is set here");
+            };
+            now.store(moment, Relaxed);
+            let mut batch = Batch::new();
+            for source in &mut self.sources {
+                source.fill(&mut batch, max);
+            }
+            let due = batch.iter().map(|p| marked(p.data()).unwrap().1);
+            due.collect()
+        }
+
+        fn counted(&self) -> (u64, u64) {
+            let sum = |f: fn(&Given) -> &AtomicU64| {
+                let each = self.sources.iter().map(|s| f(s.counts()).load(Relaxed));
+                each.sum()
+            };
+            (sum(|c| &c.given), sum(|c| &c.lost))
+        }
+    }
+
+    #[test]
+    fn packets_come_when_they_are_due_and_no_more_than_offered() {
+        let mut rig = rig(1);
+        assert!(rig.at(999, 32).is_empty());
+        // Three in a microsecond: the distance is no whole number.
+        rig.offer.make(1000, 3e6, 7);
+        assert!(rig.at(999, 32).is_empty());
+        assert_eq!(rig.at(1000, 32), [1000]);
+        assert_eq!(rig.offer.next_due(1000), Some(1333));
+        assert_eq!(rig.at(1332, 32), []);
+        assert_eq!(rig.at(1333, 32), [1333]);
+        assert_eq!(rig.at(2000, 1), [1667]);
+        assert_eq!(rig.at(2001, 32), [2000]);
+        assert_eq!(rig.at(9000, 32), [2333, 2667, 3000]);
+        assert_eq!(
+            (rig.offer.next_due(9000), rig.at(10_000, 32)),
+            (None, vec![])
+        );
+        assert_eq!(rig.counted(), (7, 0));
+    }
+
+    #[test]
+    fn several_sources_share_a_trial() {
+        let mut rig = rig(3);
+        rig.offer.make(0, 1e6, 10);
+        let mut all = rig.at(4500, 32);
+        all.extend(rig.at(100_000, 32));
+        all.sort_unstable();
+        assert_eq!(all, (0..10).map(|n| n * 1000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn what_finds_the_ring_full_is_lost_and_what_waits_is_kept_in_order() {
+        let mut rig = rig(1);
+        rig.offer.make(0, 1e9, 10_000);
+        let first = rig.at(1999, 10);
+        assert_eq!(first, (0..10).collect::<Vec<u64>>());
+        assert_eq!(rig.counted(), (10, 2000 - 1024));
+        // Ten places are free for what comes next.
+        let mut rest = rig.at(2999, 2000);
+        assert_eq!(rest.len(), 1024);
+        assert_eq!(rest.split_off(1014), (2000..2010).collect::<Vec<u64>>());
+        assert_eq!(rest, (10..1024).collect::<Vec<u64>>());
+        let all = rig.at(1_000_000, 2000);
+        assert_eq!(all, (3000..4024).collect::<Vec<u64>>());
+        let (given, lost) = rig.counted();
+        assert_eq!(given + lost, 10_000);
+        // The next trial finds the ring empty.
+        rig.at(1_000_000, 0);
+        rig.offer.make(2_000_000, 1e9, 2);
+        assert_eq!(rig.at(3_000_000, 32), [2_000_000, 2_000_001]);
+    }
+}

@@ -1,0 +1,156 @@
+//! Ports that lead to a test stand, in the place of those that a configuration names.
+
+use crate::offer::Source;
+use crate::stand::{End, Sink, Stand, lock};
+use engine::anno::PacketType;
+use engine::packet::{Batch, Packet};
+use engine::port::{
+    OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wire::EtherAddr;
+
+const MAX_QUEUES: usize = 64;
+
+/// The Ethernet address of the port that receives, and of the hosts before it.
+pub const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
+/// The Ethernet address of all hosts.
+pub const HOSTS: EtherAddr = EtherAddr([2, 0, 0, 0, 1, 0]);
+
+/// Every device of a configuration, in memory: one gives what the stand offers, one takes it, others are
+/// links on which nobody speaks without being asked.
+pub struct Rig {
+    stand: Arc<Stand>,
+    from: String,
+    to: String,
+    open: Mutex<BTreeMap<String, OpenPort>>,
+    /// Devices in the order in which they were asked for.
+    names: Mutex<Vec<String>>,
+}
+
+impl Rig {
+    /// Ports of which `from` receives what is offered and `to` should send it.
+    pub fn new(stand: &Arc<Stand>, from: &str, to: &str) -> Rig {
+        Rig {
+            stand: Arc::clone(stand),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            open: Mutex::default(),
+            names: Mutex::new(vec![from.to_owned()]),
+        }
+    }
+
+    fn info(&self, name: &str) -> PortInfo {
+        let mut names = lock(&self.names);
+        let at = names.iter().position(|n| n == name).unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        let mut mac = ROUTER.0;
+        mac[5] = mac[5].wrapping_add(at as u8);
+        PortInfo {
+            driver: "bench".into(),
+            max_rx_queues: MAX_QUEUES,
+            max_tx_queues: MAX_QUEUES,
+            mac,
+            mtu: 1500,
+            node: None,
+            remarks: Vec::new(),
+        }
+    }
+}
+
+impl PortDirectory for Rig {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        Ok(self.info(name))
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
+        let mut open = lock(&self.open);
+        if let Some(open) = open.get(name) {
+            return Ok(open.clone());
+        }
+        let end = End::new(HOSTS);
+        let count = request.rx_queues;
+        let rx = (0..count).map(|n| {
+            let source = (name == self.from).then(|| self.stand.source((n, count)));
+            let end = (n == 0).then(|| Arc::clone(&end));
+            Slot::new(Box::new(Rx { source, end }) as Box<dyn RxQueue>)
+        });
+        let tx = (0..request.tx_queues).map(|_| {
+            let sink = self.stand.sink(&end, name == self.to);
+            Slot::new(Box::new(Tx(sink)) as Box<dyn TxQueue>)
+        });
+        let port = OpenPort {
+            name: name.to_owned(),
+            port: Arc::new(Info(self.info(name))),
+            rx: rx.collect(),
+            tx: tx.collect(),
+        };
+        open.insert(name.to_owned(), port.clone());
+        Ok(port)
+    }
+
+    fn get(&self, name: &str) -> Option<OpenPort> {
+        lock(&self.open).get(name).cloned()
+    }
+
+    fn names(&self) -> Vec<String> {
+        lock(&self.open).keys().cloned().collect()
+    }
+
+    fn close(&self, name: &str) {
+        lock(&self.open).remove(name);
+    }
+}
+
+struct Info(PortInfo);
+
+impl Port for Info {
+    fn info(&self) -> PortInfo {
+        self.0.clone()
+    }
+
+    fn link_up(&self) -> bool {
+        true
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        Vec::new()
+    }
+}
+
+struct Rx {
+    source: Option<Source>,
+    /// Whose answers come in by this queue.
+    end: Option<Arc<End>>,
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let mut n = 0;
+        for frame in self.end.iter().flat_map(|end| end.answers(max)) {
+            if let Some(mut packet) = Packet::from_bytes(&frame) {
+                packet.set_mac_here();
+                packet.anno_mut().packet_type = PacketType::Host;
+                into.push(packet);
+                n += 1;
+            }
+        }
+        match &mut self.source {
+            Some(source) => n + source.fill(into, max - n),
+            None => n,
+        }
+    }
+}
+
+struct Tx(Sink);
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let n = batch.len();
+        self.0.take(batch);
+        n
+    }
+}

@@ -1,0 +1,220 @@
+//! The search for throughput: which load to try next, and what the trials so far say.
+//!
+//! RFC 2544, 26.1 asks for the greatest load of which nothing is lost. Bisecting it with long trials takes
+//! long, and one unlucky trial spoils the answer. This search follows the idea of MLRsearch
+//! (draft-ietf-bmwg-mlrsearch): several goals, each a share that may be lost, use each other's trials;
+//! early phases are coarse and their trials short, and what they find is only where the next phase starts;
+//! in the last phase a load is judged by the majority of several trials.
+//!
+//! Pure: it knows no clock and no device. [`Search::next_trial`] names a trial, [`Search::record`] takes what came
+//! of it, [`Search::bounds`] tells what is known.
+
+use std::time::Duration;
+
+/// What is searched, and how well.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Shares of the packets that may be lost, one for each goal; 0 for the non-drop rate.
+    pub goals: Vec<f64>,
+    /// Least and greatest load, packets per second.
+    pub loads: (f64, f64),
+    /// Length of the trials that decide.
+    pub duration: Duration,
+    /// How far apart the bounds may be in the end, as a share of the lower one.
+    pub precision: f64,
+    /// Trials of which the majority decides about a load.
+    pub votes: usize,
+    /// Most trials of all.
+    pub trials_max: usize,
+}
+
+/// Phases of a search: trials are a sixteenth, then a quarter of the full length, then as long as asked.
+const PHASES: usize = 3;
+
+/// A trial to run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Trial {
+    /// Packets per second.
+    pub load: f64,
+    /// How long.
+    pub duration: Duration,
+}
+
+/// What is known of a goal's answer. A load equal to `lower` fits the goal and `upper` does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Bounds {
+    /// Greatest load that fits, below the upper bound; `None` if none is known.
+    pub lower: Option<f64>,
+    /// Least load that does not fit.
+    pub upper: Option<f64>,
+}
+
+/// A search under way.
+pub struct Search {
+    settings: Settings,
+    log: Vec<(Trial, f64)>,
+    phase: usize,
+    goal: usize,
+    /// How far the next look beyond a bound goes, as a share; doubled each time.
+    step: f64,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Verdict {
+    Fits,
+    Fails,
+    Open,
+}
+
+impl Search {
+    /// A search without trials.
+    pub fn new(settings: Settings) -> Search {
+        let mut search = Search {
+            settings,
+            log: Vec::new(),
+            phase: 0,
+            goal: 0,
+            step: 0.0,
+        };
+        search.step = 2.0 * search.width();
+        search
+    }
+
+    /// The trial to run next; `None` if all is known that was asked, or no more may be tried.
+    pub fn next_trial(&mut self) -> Option<Trial> {
+        while self.log.len() < self.settings.trials_max && self.phase < PHASES {
+            if let Some(load) = self.wanted() {
+                let (least, most) = self.settings.loads;
+                return Some(Trial {
+                    load: load.clamp(least, most),
+                    duration: self.duration(self.phase),
+                });
+            }
+            self.goal += 1;
+            if self.goal == self.settings.goals.len() {
+                (self.goal, self.phase) = (0, self.phase + 1);
+            }
+            self.step = 2.0 * self.width();
+        }
+        None
+    }
+
+    /// Takes the result of a trial: the share of its packets that was lost.
+    pub fn record(&mut self, trial: Trial, lost: f64) {
+        self.log.push((trial, lost));
+    }
+
+    /// What is known for certain about a goal, by its place: from trials of full length.
+    pub fn bounds(&self, goal: usize) -> Bounds {
+        self.known(goal, PHASES - 1)
+    }
+
+    /// All trials so far with the share that was lost, in order.
+    pub fn log(&self) -> &[(Trial, f64)] {
+        &self.log
+    }
+
+    fn duration(&self, phase: usize) -> Duration {
+        self.settings.duration / (1 << (2 * (PHASES - 1 - phase)))
+    }
+
+    /// How far apart bounds may be in this phase.
+    fn width(&self) -> f64 {
+        let phase = self.phase.min(PHASES - 1);
+        self.settings.precision * f64::from(1 << (PHASES - 1 - phase))
+    }
+
+    /// What trials at this load, as long as this phase's or longer, say together.
+    fn verdict(&self, load: f64, goal: usize, phase: usize) -> Verdict {
+        let votes = match phase {
+            p if p + 1 == PHASES => self.settings.votes,
+            _ => 1,
+        };
+        let most = self.settings.goals[goal];
+        let long = |t: &Trial| t.load == load && t.duration >= self.duration(phase);
+        let (mut fits, mut fails) = (0, 0);
+        for (_, lost) in self.log.iter().filter(|(t, _)| long(t)) {
+            match *lost <= most {
+                true => fits += 1,
+                false => fails += 1,
+            }
+        }
+        match votes / 2 + 1 {
+            needed if fails >= needed && fails >= fits => Verdict::Fails,
+            needed if fits >= needed => Verdict::Fits,
+            _ => Verdict::Open,
+        }
+    }
+
+    fn known(&self, goal: usize, phase: usize) -> Bounds {
+        let mut judged = Vec::new();
+        for (trial, _) in &self.log {
+            judged.push((trial.load, self.verdict(trial.load, goal, phase)));
+        }
+        let with = |v: Verdict| judged.iter().filter(move |j| j.1 == v).map(|j| j.0);
+        let upper = with(Verdict::Fails).min_by(f64::total_cmp);
+        let below = |load: &f64| upper.is_none_or(|upper| *load < upper);
+        Bounds {
+            lower: with(Verdict::Fits).filter(below).max_by(f64::total_cmp),
+            upper,
+        }
+    }
+
+    /// A load that was tried in this phase, lies between its bounds and has no majority yet.
+    fn undecided(&self, known: Bounds) -> Option<f64> {
+        let between = |load: f64| {
+            known.lower.is_none_or(|lower| load > lower)
+                && known.upper.is_none_or(|upper| load < upper)
+        };
+        let tried = self.log.iter().rev();
+        let mut now = tried.filter(|(t, _)| t.duration >= self.duration(self.phase));
+        let open = |load| self.verdict(load, self.goal, self.phase) == Verdict::Open;
+        now.find(|(t, _)| between(t.load) && open(t.load))
+            .map(|(t, _)| t.load)
+    }
+
+    /// The load that this phase wants to know about for its goal.
+    fn wanted(&mut self) -> Option<f64> {
+        let known = self.known(self.goal, self.phase);
+        if let Some(load) = self.undecided(known) {
+            return Some(load);
+        }
+        let (least, most) = self.settings.loads;
+        let before = match self.phase {
+            0 => Bounds::default(),
+            phase => self.known(self.goal, phase - 1),
+        };
+        match (known.lower, known.upper) {
+            (None, None) => Some(before.lower.or(before.upper).unwrap_or(most)),
+            (Some(lower), None) if lower >= most => None,
+            (Some(lower), None) => Some(match before.upper.filter(|&upper| upper > lower) {
+                Some(upper) => upper,
+                None => lower * (1.0 + self.leap()),
+            }),
+            (None, Some(upper)) if upper <= least => None,
+            (None, Some(upper)) => {
+                let hint = before.lower.or_else(|| self.forwarded(upper));
+                let hint = hint.filter(|&lower| lower < upper / (1.0 + self.width()));
+                Some(hint.unwrap_or_else(|| upper / (1.0 + self.leap())))
+            }
+            (Some(lower), Some(upper)) if upper <= lower * (1.0 + self.width()) => None,
+            (Some(lower), Some(upper)) => Some((lower * upper).sqrt()),
+        }
+    }
+
+    fn leap(&mut self) -> f64 {
+        let step = self.step;
+        self.step *= 2.0;
+        step
+    }
+
+    /// What got through when too much was offered: close to what can be carried.
+    fn forwarded(&self, load: f64) -> Option<f64> {
+        let mut tried = self.log.iter().filter(|(t, _)| t.load == load);
+        tried.next_back().map(|(t, lost)| t.load * (1.0 - lost))
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

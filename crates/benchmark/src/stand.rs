@@ -1,0 +1,208 @@
+//! A test stand: the offer, all that gives it and all that counts it.
+
+use crate::histogram::{Counts, Histogram};
+use crate::neighbour;
+use crate::offer::{Given, Now, Offer, Source};
+use crate::search::Trial;
+use crate::traffic::{Templates, marked};
+use engine::clock::Clock;
+use engine::packet::Batch;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::EtherAddr;
+
+/// What belongs to one bench.
+pub struct Stand {
+    pub(crate) offer: Arc<Offer>,
+    pub(crate) now: Arc<Now>,
+    templates: Arc<Templates>,
+    given: Mutex<Vec<Arc<Given>>>,
+    taken: Mutex<Vec<(bool, Arc<Taken>)>>,
+}
+
+/// What a sink has counted.
+#[derive(Default)]
+struct Taken {
+    /// Packets of the trial that runs.
+    now: AtomicU64,
+    /// Packets of any trial.
+    any: AtomicU64,
+    latency: Histogram,
+}
+
+/// Counts at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Packets that sources gave.
+    pub given: u64,
+    /// Packets that were lost before anybody took them.
+    pub missed: u64,
+    /// Packets that came where they should.
+    pub received: u64,
+    /// Packets that left elsewhere.
+    pub elsewhere: u64,
+    /// Packets of any trial, anywhere.
+    pub any: u64,
+}
+
+/// The far end of a port: a link on which every host is there.
+pub struct End {
+    mac: EtherAddr,
+    answers: Mutex<VecDeque<Vec<u8>>>,
+    waiting: AtomicBool,
+}
+
+/// Answers that wait for the router at the most.
+const ANSWERS_MAX: usize = 4096;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl End {
+    /// A link whose hosts are all at one Ethernet address.
+    pub fn new(mac: EtherAddr) -> Arc<End> {
+        Arc::new(End {
+            mac,
+            answers: Mutex::default(),
+            waiting: AtomicBool::new(false),
+        })
+    }
+
+    fn look(&self, frame: &[u8]) {
+        if let Some(answer) = neighbour::answer(frame, self.mac) {
+            let mut answers = lock(&self.answers);
+            if answers.len() < ANSWERS_MAX {
+                answers.push_back(answer);
+            }
+            self.waiting.store(true, Release);
+        }
+    }
+
+    /// Answers of hosts, up to `max`. Costs one load while nobody was asked.
+    pub fn answers(&self, max: usize) -> Vec<Vec<u8>> {
+        if !self.waiting.load(Acquire) {
+            return Vec::new();
+        }
+        let mut answers = lock(&self.answers);
+        let n = answers.len().min(max);
+        let some = answers.drain(..n).collect();
+        self.waiting.store(!answers.is_empty(), Release);
+        some
+    }
+}
+
+/// Takes packets that leave the router.
+pub struct Sink {
+    offer: Arc<Offer>,
+    now: Arc<Now>,
+    end: Arc<End>,
+    taken: Arc<Taken>,
+}
+
+impl Sink {
+    /// Counts packets and frees them; hosts answer questions among them.
+    pub fn take(&mut self, batch: &mut Batch) {
+        let (now, trial) = (self.now.get(), self.offer.number());
+        let (mut of_it, mut any) = (0, 0);
+        for packet in batch.iter() {
+            match marked(packet.data()) {
+                Some((number, due)) => {
+                    any += 1;
+                    if number == trial {
+                        of_it += 1;
+                        self.taken.latency.count(now.saturating_sub(due));
+                    }
+                }
+                None => self.end.look(packet.data()),
+            }
+        }
+        batch.clear();
+        self.taken.now.fetch_add(of_it, Relaxed);
+        self.taken.any.fetch_add(any, Relaxed);
+    }
+}
+
+impl Stand {
+    /// A stand by the machine's clock, or in simulated time.
+    pub fn new(templates: Templates, simulated: bool) -> Arc<Stand> {
+        let now = match simulated {
+            true => Now::Set(AtomicU64::new(0)),
+            false => Now::Real(Clock::real()),
+        };
+        Arc::new(Stand {
+            offer: Arc::default(),
+            now: Arc::new(now),
+            templates: Arc::new(templates),
+            given: Mutex::default(),
+            taken: Mutex::default(),
+        })
+    }
+
+    /// A source of packets: its number and how many there are.
+    pub fn source(&self, place: (usize, usize)) -> Source {
+        let source = Source::new(&self.offer, &self.templates, &self.now, place);
+        lock(&self.given).push(Arc::clone(source.counts()));
+        source
+    }
+
+    /// A sink at the end of a link: the one where packets should come, or another.
+    pub fn sink(&self, end: &Arc<End>, right: bool) -> Sink {
+        let taken = Arc::<Taken>::default();
+        lock(&self.taken).push((right, Arc::clone(&taken)));
+        Sink {
+            offer: Arc::clone(&self.offer),
+            now: Arc::clone(&self.now),
+            end: Arc::clone(end),
+            taken,
+        }
+    }
+
+    /// Offers a trial's packets from `start` on; gives how many.
+    pub fn begin(&self, start: u64, trial: Trial) -> u64 {
+        let packets = (trial.load * trial.duration.as_secs_f64()).round().max(1.0) as u64;
+        self.offer.make(start, trial.load, packets);
+        packets
+    }
+
+    /// The counts now.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut all = Snapshot::default();
+        for counts in lock(&self.given).iter() {
+            all.given += counts.given.load(Relaxed);
+            all.missed += counts.lost.load(Relaxed);
+        }
+        for (right, taken) in lock(&self.taken).iter() {
+            let of_it = taken.now.load(Relaxed);
+            match right {
+                true => all.received += of_it,
+                false => all.elsewhere += of_it,
+            }
+            all.any += taken.any.load(Relaxed);
+        }
+        all
+    }
+
+    /// Latencies so far of the packets that came where they should.
+    pub fn latency(&self) -> Counts {
+        let mut all = Counts::default();
+        for (_, taken) in lock(&self.taken).iter().filter(|(right, _)| *right) {
+            all.add(&taken.latency.counts());
+        }
+        all
+    }
+}
+
+impl Snapshot {
+    /// What has come since an earlier moment.
+    pub fn since(&self, before: &Snapshot) -> Snapshot {
+        Snapshot {
+            given: self.given - before.given,
+            missed: self.missed - before.missed,
+            received: self.received - before.received,
+            elsewhere: self.elsewhere - before.elsewhere,
+            any: self.any - before.any,
+        }
+    }
+}
