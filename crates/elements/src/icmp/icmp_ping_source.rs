@@ -27,6 +27,8 @@
 //! - `VERBOSE`: whether replies are reported. Default true.
 
 use super::encap::Message;
+use super::trips::{Trips, milliseconds, seconds};
+use crate::dump::file::complain;
 use crate::ip4::encap::{Headed, Header, To, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
 use crate::show;
@@ -51,31 +53,6 @@ pub(super) struct Config {
     active: bool,
     mirror: bool,
     verbose: bool,
-}
-
-/// Round trips so far.
-#[derive(Clone, Copy, Default)]
-struct Trips {
-    count: u32,
-    least: Duration,
-    most: Duration,
-    sum: Duration,
-}
-
-impl Trips {
-    fn add(&mut self, trip: Duration) {
-        self.least = match self.count {
-            0 => trip,
-            _ => self.least.min(trip),
-        };
-        self.most = self.most.max(trip);
-        self.sum += trip;
-        self.count += 1;
-    }
-
-    fn average(&self) -> Duration {
-        self.sum.checked_div(self.count).unwrap_or_default()
-    }
 }
 
 pub(super) struct ICMPPingSource {
@@ -139,16 +116,15 @@ impl ICMPPingSource {
             .since(self.sent.get_mut(usize::from(message.seq()))?.take()?);
         self.trips.add(trip);
         if self.config.verbose {
-            eprintln!(
-                "{}: {} bytes from {}: icmp_seq={} ttl={} time={}.{:03} ms",
+            complain(&format!(
+                "{}: {} bytes from {}: icmp_seq={} ttl={} time={} ms",
                 self.name,
                 ip.payload().len(),
                 ip.src(),
                 message.seq(),
                 ip.ttl(),
-                trip.as_millis(),
-                trip.as_micros() % 1000,
-            );
+                milliseconds(trip),
+            ));
         }
         Some(())
     }
@@ -160,22 +136,13 @@ impl ICMPPingSource {
     }
 
     fn summary(&self) -> String {
-        let (sent, received) = (self.count, u64::from(self.trips.count));
+        let (sent, received) = (self.count, self.trips.count());
         let lost = sent.saturating_sub(received) * 100 / sent.max(1);
-        let head = format!("{sent} packets transmitted, {received} received, {lost}% packet loss");
-        let ms = |time: Duration| format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000);
-        let trips = &self.trips;
         format!(
-            "{head}\nrtt min/avg/max = {}/{}/{} ms",
-            ms(trips.least),
-            ms(trips.average()),
-            ms(trips.most)
+            "{sent} packets transmitted, {received} received, {lost}% packet loss\n{}",
+            self.trips.summary()
         )
     }
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.6}", time.as_secs_f64())
 }
 
 impl Element for ICMPPingSource {
@@ -325,13 +292,13 @@ impl Element for ICMPPingSource {
             |e, _| Ok(e.summary()),
         ),
         Handler::text("rtt_min", "shortest round trip, in seconds", |e, _| {
-            Ok(seconds(e.trips.least))
+            Ok(seconds(e.trips.least()))
         }),
         Handler::text("rtt_avg", "average round trip, in seconds", |e, _| {
             Ok(seconds(e.trips.average()))
         }),
         Handler::text("rtt_max", "longest round trip, in seconds", |e, _| {
-            Ok(seconds(e.trips.most))
+            Ok(seconds(e.trips.most()))
         }),
     ];
 }

@@ -1,0 +1,57 @@
+//! Round trips of pings.
+
+use std::time::Duration;
+
+/// Round trips so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Trips {
+    count: u32,
+    least: Duration,
+    most: Duration,
+    sum: Duration,
+}
+
+impl Trips {
+    pub(super) fn add(&mut self, trip: Duration) {
+        self.least = match self.count {
+            0 => trip,
+            _ => self.least.min(trip),
+        };
+        self.most = self.most.max(trip);
+        self.sum += trip;
+        self.count += 1;
+    }
+
+    /// How many there were.
+    pub(super) fn count(&self) -> u64 {
+        self.count.into()
+    }
+
+    pub(super) fn least(&self) -> Duration {
+        self.least
+    }
+
+    pub(super) fn most(&self) -> Duration {
+        self.most
+    }
+
+    pub(super) fn average(&self) -> Duration {
+        self.sum.checked_div(self.count).unwrap_or_default()
+    }
+
+    /// The last line of ping's summary.
+    pub(super) fn summary(&self) -> String {
+        let [least, average, most] = [self.least, self.average(), self.most].map(milliseconds);
+        format!("rtt min/avg/max = {least}/{average}/{most} ms")
+    }
+}
+
+/// A time in milliseconds, to the microsecond.
+pub(super) fn milliseconds(time: Duration) -> String {
+    format!("{}.{:03}", time.as_millis(), time.as_micros() % 1000)
+}
+
+/// A time in seconds, to the microsecond.
+pub(super) fn seconds(time: Duration) -> String {
+    format!("{:.6}", time.as_secs_f64())
+}
