@@ -16,7 +16,7 @@
 //! With `INTERFACES`, `BADSRC` or `GOODDST` addresses are looked at too (RFC 1812, 5.3.7; RFC 1122,
 //! 3.2.1.3): a source must be a unicast address outside networks 0 and 127 and not on the list of
 //! bad sources, and a destination must not lie in network 0, network 127 or class E (but may be
-//! 255.255.255.255).
+//! 255.255.255.255). Click's driver looks only at the list of bad sources.
 //!
 //! Arguments:
 //!
@@ -62,6 +62,8 @@ pub(super) struct Config {
 
 pub(super) struct CheckIPHeader {
     config: Arc<Config>,
+    /// Whether addresses are judged as Click does, by the list of bad sources alone.
+    as_click: bool,
     pub(super) faults: Faults<8>,
 }
 
@@ -163,16 +165,17 @@ impl Config {
 
     /// RFC 1812, 5.3.7. The bad sources count only for packets that are not for this router.
     #[inline]
-    fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr) -> Option<u8> {
+    fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool) -> Option<u8> {
         let listed = self.bad_sources.contains(&src);
         let bad = match listed {
             true => !self.good_destinations.contains(&dst),
-            false => addr::is_martian_source4(src),
+            false => !list_alone && addr::is_martian_source4(src),
         };
         if bad {
             Some(BAD_SOURCE)
         } else {
-            addr::is_martian_destination4(dst).then_some(BAD_DESTINATION)
+            let bad = !list_alone && addr::is_martian_destination4(dst);
+            bad.then_some(BAD_DESTINATION)
         }
     }
 }
@@ -208,6 +211,7 @@ impl Element for CheckIPHeader {
     fn new(config: &Arc<Config>, init: &Init) -> CheckIPHeader {
         CheckIPHeader {
             config: Arc::clone(config),
+            as_click: init.as_click(),
             faults: Faults::new(config.verbose, WORDING, init),
         }
     }
@@ -228,7 +232,7 @@ impl Element for CheckIPHeader {
         let ip = Ipv4::new_unchecked(bytes);
         let (src, dst) = (ip.src(), ip.dst());
         if config.addresses
-            && let Some(fault) = config.judge(src, dst)
+            && let Some(fault) = config.judge(src, dst, self.as_click)
         {
             return self.faults.reject(fault);
         }
@@ -357,6 +361,24 @@ mod tests {
         assert_eq!(
             drop([127, 0, 0, 1], [10, 0, 0, 1]).as_deref(),
             Some("bad_source")
+        );
+    }
+
+    #[test]
+    fn clicks_driver_looks_at_the_list_alone() {
+        let mut bench = Bench::click(crate::CLASSES, ROUTER);
+        bench.push("c", &[ip([127, 0, 0, 1], [0, 0, 0, 0], b"")]);
+        assert_eq!(bench.take("out").len(), 1);
+        bench.push("c", &[ip([10, 0, 0, 255], [192, 0, 2, 1], b"")]);
+        bench.push("c", &[ip([10, 0, 0, 255], [10, 0, 1, 1], b"")]);
+        assert_eq!(
+            (bench.take("out").len(), bench.drops("c", "bad_source")),
+            (1, 1)
+        );
+        assert_eq!(
+            bench.read("c.drop_details"),
+            "0\ttiny packet\n0\tbad IP version\n0\tbad IP header length\n0\tbad IP length\n\
+             0\tbad IP checksum\n1\tbad source address\n"
         );
     }
 
