@@ -21,6 +21,7 @@
 //! below the server's control port. A command that names another host than its sender is left as it is. All
 //! packets leave by output 0; their own addresses and ports stay. There is one copy, with the rewriters.
 
+use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};
 use super::rewriter::{self, Joined};
 use super::spec::Made;
@@ -30,7 +31,7 @@ use wire::{Ipv4, Tcp, proto};
 pub(super) struct Config {
     /// Owner of the control rewriter's flow set, its name and kind.
     control: (String, String, Kind),
-    data: rewriter::Config,
+    data: config::Config,
     data_name: String,
     input: usize,
 }
@@ -103,12 +104,10 @@ impl Element for FTPPortMapper {
 }
 
 /// The name and configuration of another rewriter of one of some kinds.
-fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, rewriter::Config) {
-    let found = args
-        .peer(name)
-        .and_then(|p| Some((p, rewriter::kind_of(p.class())?)));
+fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, config::Config) {
+    let found = args.peer(name).and_then(|p| Some((p, kind_of(p.class())?)));
     if let Some((peer, kind)) = found.filter(|(_, kind)| kinds.contains(kind)) {
-        let config = rewriter::Config::parse(kind, &mut peer.args(rewriter::KEYWORDS));
+        let config = config::Config::parse(kind, &mut peer.args(KEYWORDS));
         return (peer.name().to_owned(), config);
     }
     if !args.element().is_empty() {
@@ -122,7 +121,7 @@ fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, rew
             "see the manual page",
         );
     }
-    (String::new(), rewriter::Config::nothing(kinds[0]))
+    (String::new(), config::Config::nothing(kinds[0]))
 }
 
 impl FTPPortMapper {

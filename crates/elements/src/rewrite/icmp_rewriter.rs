@@ -26,6 +26,7 @@
 //! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. Like
 //! the rewriters there is one copy, on the worker on which they are.
 
+use super::config;
 use super::key::{self, Key, Kind};
 use super::rewriter::{self, dst_key};
 use super::set::FlowSet;
@@ -84,10 +85,10 @@ impl Element for ICMPRewriter {
         };
         for name in maps.split_whitespace() {
             let peer = args.peer(name);
-            match peer.and_then(|p| Some((p, rewriter::kind_of(p.class())?))) {
+            match peer.and_then(|p| Some((p, config::kind_of(p.class())?))) {
                 Some((peer, kind)) => config.maps.push(Map {
                     name: peer.name().to_owned(),
-                    owner: rewriter::Config::parse(kind, &mut peer.args(rewriter::KEYWORDS)).owner,
+                    owner: config::Config::parse(kind, &mut peer.args(config::KEYWORDS)).owner,
                     kind,
                 }),
                 None => args.error_in_whole(

@@ -1,5 +1,6 @@
 //! Network address translation, as Click's family of rewriters does it.
 
+mod config;
 mod handlers;
 mod key;
 mod pattern;

@@ -1,10 +1,10 @@
 //! What the rewriting classes have in common: one element over a family of classes.
 
+use super::config::Config;
 use super::key::{self, Key, Kind};
 use super::set::FlowSet;
-use super::spec::{self, Input, Made, Spec};
+use super::spec::{Input, Made};
 use super::tcp::{self, class};
-use crate::anno::Anno;
 use crate::prelude::*;
 use engine::shared::Shared;
 use std::cell::RefCell;
@@ -21,139 +21,12 @@ const FAILED: u8 = 2;
 /// Mappings that one timer call removes at most.
 const REAP: usize = 1024;
 
-/// Keywords of all classes of the family, to read each other's configurations.
-pub(super) const KEYWORDS: &[&str] = &[
-    "TCP_TIMEOUT",
-    "TCP_DONE_TIMEOUT",
-    "TCP_NODATA_TIMEOUT",
-    "TCP_GUARANTEE",
-    "UDP_TIMEOUT",
-    "UDP_STREAMING_TIMEOUT",
-    "UDP_GUARANTEE",
-    "TIMEOUT",
-    "STREAMING_TIMEOUT",
-    "GUARANTEE",
-    "REAP_INTERVAL",
-    "MAPPING_CAPACITY",
-    "DST_ANNO",
-    "REPLY_ANNO",
-];
-
 /// A class of the family.
 pub(super) trait Family: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
     const KIND: Kind;
     const HANDLERS: &'static [Handler<Rewriter<Self>>];
-}
-
-/// What kind of rewriter a class is, by name.
-pub(super) fn kind_of(class: &str) -> Option<Kind> {
-    Some(match class {
-        "IPRewriter" => Kind::Ip,
-        "TCPRewriter" => Kind::Tcp,
-        "UDPRewriter" => Kind::Udp,
-        "ICMPPingRewriter" => Kind::Ping,
-        "IPAddrRewriter" => Kind::Address,
-        "IPAddrPairRewriter" => Kind::Pair,
-        _ => return None,
-    })
-}
-
-/// A rewriter's configuration.
-#[derive(Clone, Debug)]
-pub(super) struct Config {
-    pub(super) kind: Kind,
-    pub(super) specs: Vec<Spec>,
-    /// Guarantee and lifetime, by [`class`].
-    times: [(Duration, Duration); 5],
-    reap: Duration,
-    /// Flows that its set may have; `None`: the set is another's.
-    capacity: Option<usize>,
-    /// The rewriter whose flow set it uses, by name.
-    pub(super) owner: String,
-    dst_anno: bool,
-    reply_anno: Option<Anno<1>>,
-}
-
-const MINUTE: u64 = 60;
-
-impl Config {
-    /// Parses a rewriter's arguments.
-    pub(super) fn parse(kind: Kind, args: &mut Args) -> Config {
-        let times = times(kind, args);
-        let capacity: Option<String> = args.key_maybe(
-            "MAPPING_CAPACITY",
-            "most mappings there may be, or the rewriter with which it shares its capacity",
-        );
-        let (capacity, owner) = owner(args, capacity);
-        let mut config = Config {
-            kind,
-            specs: Vec::new(),
-            times,
-            reap: args.key(
-                "REAP_INTERVAL",
-                Duration::from_secs(15 * MINUTE),
-                "how often mappings whose time is over are looked for",
-            ),
-            capacity,
-            owner,
-            dst_anno: args.key(
-                "DST_ANNO",
-                true,
-                "whether the destination annotation follows the destination address",
-            ),
-            reply_anno: args.key_maybe(
-                "REPLY_ANNO",
-                "an annotation that replies are given as the first packet of their flow had it",
-            ),
-        };
-        let specs = args.rest(
-            "INPUTSPEC",
-            "what to do with new flows",
-            "one for each input",
-        );
-        for (input, arg) in specs.iter().enumerate() {
-            let spec = spec::parse(arg, input, kind, args);
-            config.specs.push(spec.unwrap_or_else(|wrong| {
-                args.error(arg, format!("input spec {input}: {wrong}"));
-                Spec::Drop
-            }));
-        }
-        config
-    }
-
-    /// What stands for a rewriter that there is not.
-    pub(super) fn nothing(kind: Kind) -> Config {
-        Config {
-            kind,
-            specs: Vec::new(),
-            times: [(Duration::ZERO, Duration::ZERO); 5],
-            reap: Duration::ZERO,
-            capacity: None,
-            owner: String::new(),
-            dst_anno: true,
-            reply_anno: None,
-        }
-    }
-
-    /// What elements of this worker share with this rewriter: its flow set, its number there, its inputs.
-    pub(super) fn join(&self, name: &str, shared: &Shared) -> Joined {
-        let set = flow_set(&self.owner, shared);
-        let space = {
-            let mut set = set.borrow_mut();
-            let space = set.space(name);
-            set.join(space, self.specs.len(), &self.times);
-            space
-        };
-        let inputs = self.specs.iter().map(|s| Input::new(s, shared)).collect();
-        Joined {
-            set,
-            space,
-            inputs,
-            kind: self.kind,
-        }
-    }
 }
 
 /// The flow set of a rewriter with a capacity of its own, by name.
@@ -208,103 +81,6 @@ impl Joined {
 /// The other end of [`Kind::Address`]: the packet's destination.
 pub(super) fn dst_key(key: Key, dst: u32) -> Key {
     Key { src: 0, dst, ..key }
-}
-
-fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
-    let secs = Duration::from_secs;
-    let mut time = |name, default, doc| args.key(name, default, doc);
-    let held = "how long a mapping is safe after each packet";
-    let guarantee = time("GUARANTEE", secs(5), held);
-    let (mut tcp, mut plain) = ([Duration::ZERO; 4], [Duration::ZERO; 3]);
-    if matches!(kind, Kind::Ip | Kind::Tcp) {
-        tcp = [
-            time("TCP_GUARANTEE", guarantee, held),
-            time(
-                "TCP_NODATA_TIMEOUT",
-                secs(5 * MINUTE),
-                "for connections without data in both directions",
-            ),
-            time(
-                "TCP_TIMEOUT",
-                secs(24 * 60 * MINUTE),
-                "for connections with data in both directions",
-            ),
-            time(
-                "TCP_DONE_TIMEOUT",
-                secs(4 * MINUTE),
-                "for connections that have ended",
-            ),
-        ];
-    }
-    if kind != Kind::Tcp {
-        let idle = "for mappings that are not used";
-        let timeout = match kind {
-            Kind::Ip => time("UDP_TIMEOUT", secs(5 * MINUTE), idle),
-            Kind::Udp => {
-                let timeout = time("UDP_TIMEOUT", secs(5 * MINUTE), idle);
-                time("TIMEOUT", timeout, idle)
-            }
-            _ => time("TIMEOUT", secs(5 * MINUTE), idle),
-        };
-        let streams = "for flows with three packets or more, in both directions";
-        plain = match kind {
-            Kind::Ip => [
-                time("UDP_GUARANTEE", guarantee, held),
-                timeout,
-                time("UDP_STREAMING_TIMEOUT", timeout, streams),
-            ],
-            Kind::Udp => {
-                let streaming = time("UDP_STREAMING_TIMEOUT", timeout, streams);
-                let guarantee = time("UDP_GUARANTEE", guarantee, held);
-                [
-                    guarantee,
-                    timeout,
-                    time("STREAMING_TIMEOUT", streaming, streams),
-                ]
-            }
-            _ => [guarantee, timeout, timeout],
-        };
-    }
-    [
-        (tcp[0], tcp[1]),
-        (tcp[0], tcp[2]),
-        (tcp[0], tcp[3]),
-        (plain[0], plain[1]),
-        (plain[0], plain[2]),
-    ]
-}
-
-/// Capacity and owner of a rewriter's flow set.
-fn owner(args: &mut Args, capacity: Option<String>) -> (Option<usize>, String) {
-    let own = args.element().to_owned();
-    let Some(text) = capacity else {
-        return (Some(usize::MAX), own);
-    };
-    if let Ok(number) = text.parse::<usize>() {
-        return (Some(number), own);
-    }
-    let mut name = text.clone();
-    let mut seen = vec![own.clone()];
-    let mut peer = args.peer(&name);
-    while let Some(at) = peer.filter(|p| kind_of(p.class()).is_some()) {
-        name = at.name().to_owned();
-        if seen.contains(&name) {
-            break;
-        }
-        seen.push(name.clone());
-        let mut theirs = at.args(KEYWORDS);
-        match theirs.key_maybe::<String>("MAPPING_CAPACITY", "") {
-            Some(text) if text.parse::<usize>().is_err() => peer = theirs.peer(&text),
-            _ => return (None, name),
-        }
-    }
-    args.error_in_whole(
-        format!(
-            "MAPPING_CAPACITY: '{text}' is not a number or a rewriter with a capacity of its own"
-        ),
-        "give a number, or name a rewriter such as IPRewriter",
-    );
-    (Some(usize::MAX), own)
 }
 
 /// A rewriting element.
