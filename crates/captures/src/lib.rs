@@ -98,7 +98,7 @@ impl<R: BufRead> Reader<R> {
         };
         let mut magic = [0; 4];
         if !reader.fill(&mut magic)? {
-            return Err("the file is empty".into());
+            return Err("not a tcpdump file (too short)".into());
         }
         let little = u32::from_le_bytes(magic);
         reader.big = matches!(little.swap_bytes(), MICROS | NANOS);
@@ -118,7 +118,7 @@ impl<R: BufRead> Reader<R> {
                     nanos: number == NANOS,
                 };
             }
-            _ => return Err("it is neither a pcap nor a pcapng file".into()),
+            _ => return Err("not a tcpdump file (bad magic number)".into()),
         }
         Ok(reader)
     }

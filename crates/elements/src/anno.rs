@@ -25,6 +25,8 @@ const NAMES: &[(&str, u8, usize)] = &[
     ("FIRST_TIMESTAMP", 32, 8),
     ("FWD_RATE", 40, 4),
     ("REV_RATE", 44, 4),
+    ("PACKET_NUMBER", 40, 4),
+    ("SEQUENCE_NUMBER", 40, 4),
 ];
 
 impl<const N: usize> FromArg for Anno<N> {
@@ -56,6 +58,8 @@ impl<const N: usize> FromArg for Anno<N> {
 impl Anno<4> {
     /// The destination annotation of IPv4.
     pub(crate) const DST_IP: Anno<4> = Anno(0);
+    /// The number of a packet in its stream.
+    pub(crate) const PACKET_NUMBER: Anno<4> = Anno(40);
 }
 
 impl<const N: usize> Anno<N> {

@@ -12,7 +12,7 @@ pub use crate::class::{AnyConfig, Class};
 use crate::clock::Time;
 use crate::cx::Cx;
 pub use crate::facts::Facts;
-use crate::handler::{Handler, Job, Use};
+use crate::handler::{Access, Handler, HandlerInfo, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
 use crate::plan::Plan;
@@ -257,6 +257,38 @@ impl Init<'_> {
         let peer = &self.plan.elements[self.plan.find(name)?];
         let same = peer.class.name == E::CLASS;
         Arc::clone(&peer.config).downcast().ok().filter(|_| same)
+    }
+
+    /// A question to what the copies of another element share, by its full name, whatever its class: one
+    /// of its handlers that control answers. `None` if it has no such handler.
+    pub fn question(&self, name: &str, handler: &str) -> Option<Question> {
+        let peer = &self.plan.elements[self.plan.find(name)?];
+        let handlers = (peer.class.handlers)();
+        let fits = |h: &HandlerInfo| {
+            h.name == handler && matches!(h.access, Access::Control { read: true, .. })
+        };
+        Some(Question {
+            handler: handlers.iter().position(fits)?,
+            control: peer.class.control,
+            config: Arc::clone(&peer.config),
+        })
+    }
+}
+
+/// What [`Init::question`] gives.
+pub struct Question {
+    handler: usize,
+    control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
+    config: AnyConfig,
+}
+
+impl Question {
+    /// The answer to a value.
+    ///
+    /// # Errors
+    /// As the handler's.
+    pub fn ask(&self, value: &str) -> Result<String, String> {
+        (self.control)(&self.config, self.handler, value)
     }
 }
 

@@ -13,52 +13,39 @@
 //! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the first byte of
 //!   another one, or `NONE`: all packets have number 0. Default PACKET_NUMBER.
 
+use crate::anno::Anno;
 use crate::prelude::*;
 use engine::args::Names;
 use engine::units::FromArg;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The first byte of an annotation of four bytes; `None`: no annotation.
+/// An annotation, or none.
 #[derive(Clone, Copy)]
-pub(super) struct Anno(Option<u8>);
+pub(super) struct Number(Option<Anno<4>>);
 
-/// Where Click keeps both numbers.
-const NUMBER: u8 = 40;
+impl FromArg for Number {
+    const KIND: &'static str = "NONE, or an annotation of four bytes by name or first byte";
 
-impl FromArg for Anno {
-    const KIND: &'static str = "PACKET_NUMBER, SEQUENCE_NUMBER, NONE or a number from 0 to 44";
-
-    fn from_arg(raw: &str, names: &Names) -> Result<Anno, String> {
+    fn from_arg(raw: &str, names: &Names) -> Result<Number, String> {
         match raw {
-            "NONE" => Ok(Anno(None)),
-            "PACKET_NUMBER" | "SEQUENCE_NUMBER" => Ok(Anno(Some(NUMBER))),
-            _ => match u8::from_arg(raw, names) {
-                Ok(byte @ 0..=44) => Ok(Anno(Some(byte))),
-                _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
-            },
+            "NONE" => Ok(Number(None)),
+            _ => Anno::from_arg(raw, names).map(|anno| Number(Some(anno))),
         }
     }
 
-    fn stand_in() -> Anno {
-        Anno(None)
+    fn stand_in() -> Number {
+        Number(None)
     }
 
     fn show(&self) -> String {
-        match self.0 {
-            None => "NONE".to_owned(),
-            Some(NUMBER) => "PACKET_NUMBER".to_owned(),
-            Some(byte) => byte.to_string(),
-        }
+        self.0.map_or("NONE".to_owned(), |anno| anno.show())
     }
 }
 
-impl Anno {
+impl Number {
     fn get(self, packet: &Packet) -> u32 {
-        let user = &packet.cold().user;
-        self.0.map_or(0, |at| {
-            let at = usize::from(at);
-            u32::from_ne_bytes([user[at], user[at + 1], user[at + 2], user[at + 3]])
-        })
+        self.0
+            .map_or(0, |anno| u32::from_ne_bytes(anno.get(packet)))
     }
 }
 
@@ -66,7 +53,7 @@ impl Anno {
 type Counts = BTreeMap<(u32, u32), u64>;
 
 pub(super) struct AggregatePacketCounter {
-    anno: Anno,
+    anno: Number,
     /// By input.
     counts: Vec<Counts>,
     total: u64,
@@ -103,9 +90,9 @@ impl Element for AggregatePacketCounter {
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
     const COPIES: Copies = Copies::One;
 
-    type Config = Anno;
+    type Config = Number;
 
-    fn configure(args: &mut Args) -> Anno {
+    fn configure(args: &mut Args) -> Number {
         if args.inputs() != args.outputs() {
             args.error_in_whole(
                 format!("{} inputs and {} outputs", args.inputs(), args.outputs()),
@@ -114,12 +101,12 @@ impl Element for AggregatePacketCounter {
         }
         args.key(
             "ANNO",
-            Anno(Some(NUMBER)),
+            Number(Some(Anno::PACKET_NUMBER)),
             "annotation that holds the packet number",
         )
     }
 
-    fn new(anno: &Arc<Anno>, init: &Init) -> AggregatePacketCounter {
+    fn new(anno: &Arc<Number>, init: &Init) -> AggregatePacketCounter {
         AggregatePacketCounter {
             anno: **anno,
             counts: vec![Counts::new(); init.inputs],

@@ -1,5 +1,6 @@
 mod endpoint;
 mod exchange;
+mod guard;
 mod mcast_socket;
 mod socket;
 

@@ -12,7 +12,8 @@
 //! address 0.0.0.0 sends each packet to its destination annotation. Streams keep no borders of packets:
 //! what has come makes a packet, of at most `SNAPLEN` bytes.
 //!
-//! Drops: `full` beyond 1024 packets that wait; `refused` by the system, or as nobody is connected.
+//! Drops: `full` beyond 1024 packets that wait; `refused` by the system, or as nobody is connected;
+//! `denied` as the sender may not send to this server.
 //!
 //! Arguments:
 //!
@@ -28,10 +29,14 @@
 //! - `SNDBUF`, `RCVBUF`: bytes of the socket's buffers. Default is the system's.
 //! - `TIMESTAMP`: whether received packets get the time as their timestamp. Default true.
 //! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
+//! - `ALLOW`, `DENY`: tables of routes such as RadixIPLookup, for servers of TCP and UDP. An address with a
+//!   route in the first may send; of the others, one with a route in the second may not.
 //! - `VERBOSE`: whether it says who comes and goes. Default false.
+//! - `PROPER`: accepted for Click's sake.
 
 use super::endpoint::{Address, Bound, Role, Wire};
 use super::exchange::{Came, Exchange, Link, Settings};
+use super::guard::{Guard, Lists};
 use crate::prelude::*;
 use socket2::{SockAddr, Socket as Descriptor};
 use std::io::{self, ErrorKind, Read, Write};
@@ -41,6 +46,7 @@ use std::sync::OnceLock;
 
 pub(crate) struct Config {
     role: Role,
+    lists: Lists,
     verbose: bool,
     /// Opened before the start; over a hot swap it stays with who has the same arguments.
     bound: Arc<OnceLock<Bound>>,
@@ -55,6 +61,7 @@ pub(crate) struct Socket {
 struct Line {
     name: String,
     config: Arc<Config>,
+    guard: Guard,
     /// The connection that a server has accepted.
     accepted: Option<Descriptor>,
     /// Who sent the last datagram to a server.
@@ -70,10 +77,19 @@ impl Line {
         }
     }
 
+    fn lets_in(&self, from: &SockAddr) -> bool {
+        let address = from.as_socket_ipv4();
+        address.is_none_or(|from| self.guard.lets_in(*from.ip()))
+    }
+
     fn accept(&mut self, listener: &Descriptor) {
         let Ok((socket, from)) = listener.accept() else {
             return;
         };
+        if !self.lets_in(&from) {
+            let from = from.as_socket().map(|a| a.to_string()).unwrap_or_default();
+            return self.say(&format!("denied connection from {from}"));
+        }
         if self.config.role.ready(&socket).is_ok() {
             let from = from.as_socket().map(|a| a.to_string());
             let from = from.unwrap_or_else(|| "local client".to_owned());
@@ -141,7 +157,8 @@ impl Link for Line {
             _ => None,
         };
         let read = socket.read(buffer);
-        if peer.is_some() {
+        let wanted = peer.as_ref().is_none_or(|from| self.lets_in(from));
+        if peer.is_some() && wanted {
             self.peer = peer;
         }
         let len = self.heed(read)?;
@@ -149,7 +166,7 @@ impl Link for Line {
             self.close();
             return Err(ErrorKind::WouldBlock.into());
         }
-        Ok(Came { len, wanted: true })
+        Ok(Came { len, wanted })
     }
 
     fn tend(&mut self) -> bool {
@@ -204,7 +221,7 @@ impl Element for Socket {
     const CLASS: &'static str = "Socket";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in?"], &["out?"], "a/h").apart();
-    const DROPS: &'static [&'static str] = &["full", "refused"];
+    const DROPS: &'static [&'static str] = &["full", "refused", "denied"];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 
@@ -223,7 +240,11 @@ impl Element for Socket {
                 nodelay: args.key("NODELAY", true, "whether TCP sends small packets at once"),
                 settings: Settings::parse(args),
             },
-            verbose: args.key("VERBOSE", false, "whether it says who comes and goes"),
+            lists: Lists::parse(args),
+            verbose: {
+                let _: bool = args.key("PROPER", false, "accepted for Click's sake");
+                args.key("VERBOSE", false, "whether it says who comes and goes")
+            },
             bound: Arc::default(),
         }
     }
@@ -240,6 +261,7 @@ impl Element for Socket {
             line: Line {
                 name: init.name.to_owned(),
                 config: Arc::clone(config),
+                guard: Guard::new(&config.lists, init),
                 accepted: None,
                 peer: None,
                 over: false,

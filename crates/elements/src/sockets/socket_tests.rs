@@ -147,3 +147,38 @@ fn mistakes_are_told_with_what_to_do() {
     let told = told.downcast::<String>().expect("a text");
     assert!(told.contains("start the server first"), "{told}");
 }
+
+#[test]
+fn a_server_listens_only_to_whom_it_may() {
+    let tables = "allow :: RadixIPLookup(127.0.0.9/32 0); deny :: RadixIPLookup(127.0.0.0/8 0);
+        allow -> deny -> allow;";
+    for (client, heard) in [("127.0.0.9", true), ("127.0.0.8", false)] {
+        for kind in ["UDP", "TCP"] {
+            let at = format!("{kind}, 127.0.0.1, {}", port());
+            let server = format!("{at}, ALLOW allow, DENY deny");
+            let text = format!("{tables} in :: Null -> s :: Socket({server}) -> out :: Collect");
+            let mut server = Bench::new(crate::CLASSES, &text);
+            let mut client = bench(&format!("{at}, {client}"));
+            client.push("in", &[b"ask"]);
+            if heard {
+                assert_eq!(carry(&mut client, &mut server, 3), b"ask");
+            } else if kind == "UDP" {
+                while server.drops("s", "denied") == 0 {
+                    client.run();
+                    server.run();
+                }
+            } else {
+                // The server closes the connection, so that what is sent later is refused.
+                while client.drops("s", "refused") == 0 {
+                    client.push("in", &[b"more"]);
+                    client.run();
+                    server.run();
+                }
+            }
+            assert!(server.take("out").is_empty());
+        }
+    }
+    let text = "c :: Counter -> Discard; Socket(UDP, 0.0.0.0, 1, ALLOW c) -> Discard";
+    let errors = testkit::errors(crate::CLASSES, text);
+    assert!(errors.contains("ALLOW must be an IPRouteTable"), "{errors}");
+}

@@ -188,7 +188,10 @@ impl<R: BufRead> Reader<R> {
                     .map(|name| {
                         let field = Field::find(&name);
                         if field.is_none() {
-                            complain(self.lines, &format!("unknown content type '{name}'"));
+                            complain(
+                                self.lines,
+                                &format!("warning: unknown content type '{name}'"),
+                            );
                         }
                         field
                     })

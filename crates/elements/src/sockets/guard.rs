@@ -1,0 +1,68 @@
+//! Who may send to a server: `ALLOW` and `DENY`, two tables of routes.
+
+use crate::prelude::*;
+use engine::element::Question;
+use std::net::Ipv4Addr;
+
+/// Classes of tables.
+const TABLES: [&str; 5] = [
+    "DirectIPLookup",
+    "LinearIPLookup",
+    "RadixIPLookup",
+    "RangeIPLookup",
+    "StaticIPLookup",
+];
+
+/// The arguments: full names of tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lists {
+    allow: Option<String>,
+    deny: Option<String>,
+}
+
+impl Lists {
+    /// Reads them.
+    pub(super) fn parse(args: &mut Args) -> Lists {
+        let mut table = |keyword, doc| {
+            let name: String = args.key_maybe(keyword, doc)?;
+            let peer = args.peer(&name).filter(|p| TABLES.contains(&p.class()));
+            if peer.is_none() {
+                args.error_in_whole(
+                    format!("{keyword} must be an IPRouteTable element, not `{name}`"),
+                    "name a RadixIPLookup or another table of routes",
+                );
+            }
+            peer.map(|peer| peer.name().to_owned())
+        };
+        Lists {
+            allow: table("ALLOW", "table of addresses that may send"),
+            deny: table("DENY", "table of other addresses that may not"),
+        }
+    }
+}
+
+/// The tables, to look addresses up.
+#[derive(Default)]
+pub(super) struct Guard {
+    allow: Option<Question>,
+    deny: Option<Question>,
+}
+
+impl Guard {
+    pub(super) fn new(lists: &Lists, init: &Init) -> Guard {
+        let table = |name: &Option<String>| init.question(name.as_deref()?, "lookup");
+        Guard {
+            allow: table(&lists.allow),
+            deny: table(&lists.deny),
+        }
+    }
+
+    /// Whether packets from an address are wanted. It costs a string, where tables are given.
+    pub(super) fn lets_in(&self, address: Ipv4Addr) -> bool {
+        let lists = |table: &Option<Question>| {
+            let answer = table.as_ref().map(|t| t.ask(&address.to_string()));
+            answer.is_some_and(|answer| answer.is_ok_and(|port| !port.starts_with('-')))
+        };
+        lists(&self.allow) || !lists(&self.deny)
+    }
+}
