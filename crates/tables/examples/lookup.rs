@@ -8,10 +8,9 @@
 
 use std::hint::black_box;
 use std::io::Write;
-use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-use tables::fib::{Poptrie, Prefix, Rib, Structure};
+use tables::fib::{Dir24, Poptrie, Radix, Rib, Route, Stride4, Structure};
 
 const BURST: usize = 64;
 
@@ -37,14 +36,17 @@ fn measure<S: Structure<4>>(rib: &Rib<4, S>, addresses: &[u32], passes: u32) -> 
     format!("{each:.4} {sum} {}", fib.memory_bytes())
 }
 
-fn build<S: Structure<4>>(routes: &[(Prefix<4>, NonZeroU16)]) -> Rib<4, S> {
-    let mut rib = Rib::new();
+/// A structure with all routes in it, when there is something to look up.
+fn server<'a, S: Structure<4> + 'a>(routes: &[Route<4>], addresses: &'a [u32]) -> Server<'a> {
+    let mut rib = Rib::<4, S>::new();
     for (prefix, id) in routes {
         rib.stage_insert(*prefix, *id);
     }
     rib.publish().expect("room for the table");
-    rib
+    Box::new(move |passes| measure(&rib, addresses, passes))
 }
+
+type Server<'a> = Box<dyn Fn(u32) -> String + 'a>;
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).collect();
@@ -58,20 +60,24 @@ fn main() {
         let prefix = prefix.parse::<wire::Prefix4>().ok()?;
         Some((prefix.into(), id.parse().ok()?))
     };
-    let routes: Vec<_> = text.lines().filter_map(route).collect();
+    let routes: Vec<Route<4>> = text.lines().filter_map(route).collect();
     let bytes = std::fs::read(addresses).expect("a readable file of addresses");
     let word = |four: &[u8]| four.try_into().map_or(0, u32::from_ne_bytes);
     let addresses: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
     let addresses = &addresses[..addresses.len() / BURST * BURST];
-    let poptrie = build::<Poptrie<4>>(&routes);
-    println!("ready poptrie");
+    let all = [
+        ("poptrie", server::<Poptrie<4>>(&routes, addresses)),
+        ("dir-24-8", server::<Dir24<4>>(&routes, addresses)),
+        ("stride-4", server::<Stride4<4>>(&routes, addresses)),
+        ("radix", server::<Radix<4>>(&routes, addresses)),
+    ];
+    println!("ready {}", all.each_ref().map(|(name, _)| *name).join(" "));
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let (name, passes) = line.split_once(' ').expect("STRUCTURE PASSES");
         let passes = passes.trim().parse().expect("a number of passes");
-        match name {
-            "poptrie" => println!("{}", measure(&poptrie, addresses, passes)),
-            other => panic!("there is no structure {other}"),
-        }
+        let found = all.iter().find(|(known, _)| *known == name);
+        let (_, measure) = found.expect("one of the structures there are");
+        println!("{}", measure(passes));
         std::io::stdout().flush().expect("somebody who reads");
     }
 }

@@ -128,19 +128,58 @@ fn follows_the_model<const N: usize, S: Structure<N>>(seed: u64, base: [u8; N], 
     );
 }
 
+/// Base addresses of the corners in which everything overlaps.
+const BASE4: [u8; 4] = [10, 1, 255, 128];
+const BASE6: [u8; 16] = [0x20, 1, 0xd, 0xb8, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
+
 #[test]
-fn ipv4_routes_follow_the_model() {
+fn poptries_follow_the_model() {
     for seed in 0..6 {
-        follows_the_model::<4, Poptrie<4>>(seed, [10, 1, 255, 128], 1500);
+        follows_the_model::<4, Poptrie<4>>(seed, BASE4, 1500);
+        follows_the_model::<16, Poptrie<16>>(10 + seed, BASE6, 1500);
     }
 }
 
 #[test]
-fn ipv6_routes_follow_the_model() {
-    let base = [0x20, 1, 0xd, 0xb8, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 1];
-    for seed in 10..16 {
-        follows_the_model::<16, Poptrie<16>>(seed, base, 1500);
+fn dir_24_8_follows_the_model() {
+    for seed in 20..24 {
+        follows_the_model::<4, Dir24<4>>(seed, BASE4, 1500);
+        follows_the_model::<16, Dir24<16>>(10 + seed, BASE6, 1500);
     }
+}
+
+#[test]
+fn tries_of_stride_4_follow_the_model() {
+    for seed in 40..44 {
+        follows_the_model::<4, Stride4<4>>(seed, BASE4, 1500);
+        follows_the_model::<16, Stride4<16>>(10 + seed, BASE6, 1500);
+    }
+}
+
+#[test]
+fn radix_trees_follow_the_model() {
+    for seed in 60..64 {
+        follows_the_model::<4, Radix<4>>(seed, BASE4, 1500);
+        follows_the_model::<16, Radix<16>>(10 + seed, BASE6, 1500);
+    }
+}
+
+#[test]
+fn lists_follow_the_model() {
+    for seed in 80..82 {
+        follows_the_model::<4, Linear<4>>(seed, BASE4, 1500);
+        follows_the_model::<16, Linear<16>>(10 + seed, BASE6, 1500);
+    }
+}
+
+#[test]
+fn a_reader_that_keeps_a_whole_structure_sees_no_change() {
+    let mut rib = Rib::<4, Radix<4>>::new();
+    rib.insert(Prefix::new([10, 0, 0, 0], 8), id(1)).unwrap();
+    let before = rib.fib().clone();
+    rib.insert(Prefix::new([10, 1, 0, 0], 16), id(2)).unwrap();
+    let address = [10, 1, 2, 3];
+    assert_eq!((before.lookup(address), rib.fib().lookup(address)), (1, 2));
 }
 
 #[test]
@@ -340,45 +379,79 @@ fn parse<T: FromStr<Err: Debug> + Into<Prefix<N>>, const N: usize>(
     text.lines().map(pair).collect()
 }
 
-fn real_table<T: FromStr<Err: Debug> + Into<Prefix<N>>, const N: usize>(name: &str) {
-    let (Some(routes), Some(answers)) = (
-        real(&format!("{name}.txt.zst")),
-        real(&format!("{name}.lookups.txt.zst")),
-    ) else {
+/// A table and its answers, or `None` where they are missing.
+type Real<const N: usize> = Option<(Vec<(Prefix<N>, u16)>, Vec<[u8; N]>, Vec<u16>)>;
+
+fn real_lookups<T: FromStr<Err: Debug> + Into<Prefix<N>>, const N: usize>(name: &str) -> Real<N> {
+    let routes = parse::<T, N>(&real(&format!("{name}.txt.zst"))?);
+    let answers = parse::<T, N>(&real(&format!("{name}.lookups.txt.zst"))?);
+    let answers = answers.into_iter().map(|(p, id)| (p.address(), id));
+    let (addresses, expected) = answers.unzip();
+    Some((routes, addresses, expected))
+}
+
+fn real_table<const N: usize, S: Structure<N>>(real: &Real<N>) {
+    let Some((routes, addresses, expected)) = real else {
         return;
     };
-    let mut rib = Rib::<N>::new();
-    let routes = parse::<T, N>(&routes);
-    for (prefix, n) in &routes {
+    let mut rib = Rib::<N, S>::new();
+    for (prefix, n) in routes {
         rib.insert(*prefix, id(*n)).unwrap();
     }
     assert_eq!(rib.len(), routes.len());
-    let (addresses, expected): (Vec<_>, Vec<_>) = parse::<T, N>(&answers)
-        .into_iter()
-        .map(|(p, id)| (p.address(), id))
-        .unzip();
-    assert_eq!(lookups(&**rib.fib(), &addresses), expected);
+    assert_eq!(&lookups(&**rib.fib(), addresses), expected, "{}", S::NAME);
     // Take a third away and put it back: the same answers.
     for (prefix, _) in routes.iter().step_by(3) {
         rib.remove(*prefix).unwrap();
     }
-    assert_ne!(lookups(&**rib.fib(), &addresses), expected);
+    assert_ne!(&lookups(&**rib.fib(), addresses), expected);
     let limbo = rib.take_limbo();
     rib.release(limbo);
     for (prefix, n) in routes.iter().step_by(3) {
         rib.insert(*prefix, id(*n)).unwrap();
     }
-    assert_eq!(lookups(&**rib.fib(), &addresses), expected);
+    assert_eq!(&lookups(&**rib.fib(), addresses), expected, "{}", S::NAME);
 }
 
 #[test]
 fn the_real_ipv4_table_gives_the_expected_answers() {
-    real_table::<wire::Prefix4, 4>("ipv4-20240128-bart");
+    let real = real_lookups::<wire::Prefix4, 4>("ipv4-20240128-bart");
+    real_table::<4, Poptrie<4>>(&real);
+    real_table::<4, Dir24<4>>(&real);
+    real_table::<4, Stride4<4>>(&real);
+    real_table::<4, Radix<4>>(&real);
 }
 
 #[test]
 fn the_real_ipv6_table_gives_the_expected_answers() {
-    real_table::<wire::Prefix6, 16>("ipv6-20240128-bart");
+    let real = real_lookups::<wire::Prefix6, 16>("ipv6-20240128-bart");
+    real_table::<16, Poptrie<16>>(&real);
+    real_table::<16, Dir24<16>>(&real);
+    real_table::<16, Stride4<16>>(&real);
+    real_table::<16, Radix<16>>(&real);
+}
+
+/// All routes at once, and few of the answers: each is a walk over the whole list.
+fn real_list<const N: usize>(real: Real<N>) {
+    let Some((routes, addresses, expected)) = real else {
+        return;
+    };
+    let mut rib = Rib::<N, Linear<N>>::new();
+    // In the order of the list: an insertion anywhere else moves half of it.
+    let mut longest_first = routes;
+    longest_first.sort_by_key(|(p, _)| (std::cmp::Reverse(p.length()), p.address()));
+    for (prefix, n) in longest_first {
+        rib.insert(prefix, id(n)).unwrap();
+    }
+    let few: Vec<_> = addresses.into_iter().step_by(200).collect();
+    let expected: Vec<_> = expected.into_iter().step_by(200).collect();
+    assert_eq!(lookups(&**rib.fib(), &few), expected);
+}
+
+#[test]
+fn the_real_tables_as_lists_give_the_expected_answers() {
+    real_list(real_lookups::<wire::Prefix4, 4>("ipv4-20240128-bart"));
+    real_list(real_lookups::<wire::Prefix6, 16>("ipv6-20240128-bart"));
 }
 
 /// Changes with readers at work; afterwards the table is as one built from the same routes at once.

@@ -152,13 +152,48 @@ impl<const N: usize> Poptrie<N> {
                 *slot = self.top(&address.octets());
                 sys::prefetch(&self.words[..], slot.word());
             }
+            if N > 4 {
+                self.descend_together(addresses, &mut slots);
+            }
             let mut any_none = false;
             for ((slot, address), id) in slots.iter().zip(addresses).zip(ids) {
-                *id = self.leaf(&address.octets(), *slot);
+                *id = match N {
+                    4 => self.leaf(&address.octets(), *slot),
+                    _ => slot.id(),
+                };
                 any_none |= *id == 0;
             }
             any_none
         });
+    }
+
+    /// As [`Poptrie::descend`] for all of `slots`: one level for all before the next for any.
+    #[inline(always)]
+    fn descend_together<A: Address<N>>(&self, addresses: &[A], slots: &mut [Slot; BURST]) {
+        // A bit for each address that has not reached its id.
+        let mut open = 0u64;
+        for (i, slot) in slots.iter().take(addresses.len()).enumerate() {
+            open |= u64::from(slot.is_node()) << i;
+        }
+        let mut at = TOP_BITS;
+        while open != 0 && at < N as u32 * 8 {
+            let mut rest = open;
+            while let Some(address) = addresses.get(rest.trailing_zeros() as usize) {
+                let slot = &mut slots[rest.trailing_zeros() as usize % BURST];
+                let (word, index) = (slot.word(), bits(&address.octets(), at, NODE_BITS));
+                let run = self.run(word, index);
+                *slot = match slot.is_wide() {
+                    true => self.wide(word, run),
+                    false => Slot(u32::from(self.narrow(word, run))),
+                };
+                sys::prefetch(&self.words[..], slot.word());
+                if !slot.is_node() {
+                    open &= !(rest & rest.wrapping_neg());
+                }
+                rest &= rest - 1;
+            }
+            at += NODE_BITS;
+        }
     }
 
     /// As [`Poptrie::descend`], without a branch where there is one node or none.

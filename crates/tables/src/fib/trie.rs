@@ -1,0 +1,351 @@
+//! Multibit tries of flat arrays: one load per level, every slot filled.
+//!
+//! # Shape
+//!
+//! The first `ROOT` bits of an address index the root; where longer prefixes exist, the entry there leads to
+//! a group of 2^`STRIDE` entries for the next bits, and so on. Two of them have names:
+//!
+//! - [`Dir24`]: 24 bits, then 8 and 8. For IPv4 that is DIR-24-8 (Gupta, Lin and McKeown, *Routing Lookups in
+//!   Hardware at Memory Access Speeds*, INFOCOM 1998; the D-lookup of RouteBricks): one load for most
+//!   addresses, two at most.
+//! - [`Stride4`]: 4 bits at each level, at most 8 levels for IPv4 (QS3).
+//!
+//! # Memory
+//!
+//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing.
+//!
+//! # What a reader sees while the writer works
+//!
+//! The answer for an address comes from one entry, its leaf, and an entry is one atomic word: the old
+//! route or the new one. Making a group fills it with the parent's entry before the parent's word leads
+//! there (release; readers load with acquire), so the answer is the same before and after. Taking a
+//! group away stores the entry that covers it in the parent; the group is not written again until
+//! the caller has said that no reader can be inside ([`Limbo`]).
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use super::default::DefaultRoute;
+use super::prefix::{Address, Prefix, bits};
+use super::rib::{Full, Limbo, Writer};
+use super::routes::{Route, Routes};
+use super::{Structure, sys};
+
+/// 24 bits of the address at once, then 8 by 8.
+pub type Dir24<const N: usize> = Trie<N, 24, 8>;
+/// 4 bits of the address at each level.
+pub type Stride4<const N: usize> = Trie<N, 4, 4>;
+
+/// Entries in groups that a table can have: 256 MiB of address space.
+const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
+/// Addresses that are looked up side by side.
+const BURST: usize = 64;
+
+/// What a slot says: nothing, a route (id and prefix length), or the group to go on in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Entry(u32);
+
+impl Entry {
+    const GROUP: u32 = 1 << 31;
+    const NONE: Entry = Entry(0);
+
+    fn of<const N: usize>(route: Option<Route<N>>) -> Entry {
+        route.map_or(Entry::NONE, |(prefix, id)| {
+            Entry(u32::from(prefix.length()) << 16 | u32::from(id.get()))
+        })
+    }
+
+    #[inline(always)]
+    fn group(self) -> Option<usize> {
+        (self.0 & Self::GROUP != 0).then_some((self.0 & !Self::GROUP) as usize)
+    }
+
+    #[inline(always)]
+    fn id(self) -> u16 {
+        self.0 as u16
+    }
+
+    fn length(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+}
+
+/// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the
+/// [`super::Rib`] changes it.
+pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
+    root: Box<[AtomicU32]>,
+    groups: Box<[AtomicU32; ENTRIES_MAX]>,
+    default: DefaultRoute,
+    /// Groups that there are or were.
+    used: AtomicUsize,
+}
+
+impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
+    fn new() -> Self {
+        const { assert!(ROOT <= 24 && STRIDE <= 8 && N >= 4 && N <= 16) };
+        Trie {
+            root: bytemuck::allocation::zeroed_slice_box(1 << ROOT),
+            groups: bytemuck::zeroed_box(),
+            default: DefaultRoute::default(),
+            used: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn root_entry(&self, address: &[u8; N]) -> Entry {
+        Entry(self.root[bits(address, 0, ROOT)].load(Ordering::Acquire))
+    }
+
+    /// The entry of a group for the bits of `address` from bit `at` on.
+    #[inline(always)]
+    fn group_entry(&self, group: usize, address: &[u8; N], at: u32) -> Entry {
+        let index = group << STRIDE | bits(address, at, STRIDE);
+        Entry(self.groups[index % ENTRIES_MAX].load(Ordering::Acquire))
+    }
+
+    /// The leaf for an address, and how many entries were loaded to find it.
+    #[inline(always)]
+    fn leaf(&self, address: &[u8; N], mut entry: Entry) -> (Entry, u32) {
+        let (mut at, mut depth) = (ROOT, 1);
+        while let Some(group) = entry.group()
+            && at < N as u32 * 8
+        {
+            entry = self.group_entry(group, address, at);
+            at += STRIDE;
+            depth += 1;
+        }
+        (entry, depth)
+    }
+
+    /// How many entries a lookup of this address loads.
+    pub fn depth(&self, address: impl Address<N>) -> u32 {
+        let address = address.octets();
+        self.leaf(&address, self.root_entry(&address)).1
+    }
+
+    /// The entries of a group.
+    fn slots(&self, group: usize) -> &[AtomicU32] {
+        &self.groups[group << STRIDE..(group + 1) << STRIDE]
+    }
+}
+
+impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N, ROOT, STRIDE> {
+    const NAME: &'static str = match ROOT {
+        24 => "DIR-24-8",
+        4 => "stride 4",
+        _ => "trie",
+    };
+    type Writer = TrieWriter<N, ROOT, STRIDE>;
+
+    #[inline]
+    fn lookup(&self, address: impl Address<N>) -> u16 {
+        let address = address.octets();
+        let leaf = || self.leaf(&address, self.root_entry(&address)).0;
+        self.default.or(|| leaf().id())
+    }
+
+    fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
+        let bursts = addresses.chunks(BURST).zip(ids.chunks_mut(BURST));
+        for (addresses, ids) in bursts {
+            let n = addresses.len().min(ids.len());
+            let (addresses, ids) = (&addresses[..n], &mut ids[..n]);
+            let mut entries = [Entry::NONE; BURST];
+            self.default.or_all(ids, |ids| {
+                // One level for all before the next for any: the loads do not wait for each other.
+                for (entry, address) in entries.iter_mut().zip(addresses) {
+                    *entry = self.root_entry(&address.octets());
+                    if let Some(group) = entry.group() {
+                        let index = group << STRIDE | bits(&address.octets(), ROOT, STRIDE);
+                        sys::prefetch(&self.groups[..], index);
+                    }
+                }
+                let mut any_none = false;
+                for ((entry, address), id) in entries.iter().zip(addresses).zip(ids) {
+                    *id = self.leaf(&address.octets(), *entry).0.id();
+                    any_none |= *id == 0;
+                }
+                any_none
+            });
+        }
+    }
+
+    fn is_bare(&self) -> bool {
+        self.root.iter().all(|e| e.load(Ordering::Relaxed) == 0)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let groups = self.used.load(Ordering::Relaxed) << STRIDE;
+        (self.root.len() + groups) * size_of::<AtomicU32>()
+    }
+}
+
+/// Keeps a [`Trie`] in step with the routes.
+pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
+    fib: Arc<Trie<N, ROOT, STRIDE>>,
+    used: usize,
+    free: Vec<u32>,
+    limbo: Limbo,
+}
+
+impl<const N: usize, const ROOT: u32, const STRIDE: u32> Default for TrieWriter<N, ROOT, STRIDE> {
+    fn default() -> Self {
+        TrieWriter {
+            fib: Arc::new(Trie::new()),
+            used: 0,
+            free: Vec::new(),
+            limbo: Limbo::default(),
+        }
+    }
+}
+
+/// The slot that a prefix goes through at some level: where it is, and the bits above its array.
+struct Place {
+    group: Option<usize>,
+    index: usize,
+    at: u32,
+}
+
+impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STRIDE> {
+    /// The places that lead to the array in which the prefix ends, and the one in it; fewer where groups
+    /// are missing, unless they are to be made.
+    fn path(&mut self, prefix: &Prefix<N>, make: bool) -> Vec<Place> {
+        let (address, length) = (prefix.address(), u32::from(prefix.length()));
+        let mut path = vec![Place {
+            group: None,
+            index: bits(&address, 0, ROOT),
+            at: 0,
+        }];
+        let mut end = ROOT;
+        while length > end {
+            let slot = self.slot(&path[path.len() - 1]);
+            let entry = Entry(slot.load(Ordering::Relaxed));
+            let group = match entry.group() {
+                Some(group) => group,
+                None if make => self.make(entry, &path[path.len() - 1]),
+                None => return path,
+            };
+            path.push(Place {
+                group: Some(group),
+                index: bits(&address, end, STRIDE),
+                at: end,
+            });
+            end += STRIDE;
+        }
+        path
+    }
+
+    /// A group whose entries are all the one that it takes the place of.
+    fn make(&mut self, entry: Entry, place: &Place) -> usize {
+        let group = self.free.pop().map_or(self.used, |group| group as usize);
+        self.used = self.used.max(group + 1);
+        self.fib.used.store(self.used, Ordering::Relaxed);
+        for slot in self.fib.slots(group) {
+            slot.store(entry.0, Ordering::Relaxed);
+        }
+        self.slot(place)
+            .store(Entry::GROUP | group as u32, Ordering::Release);
+        group
+    }
+
+    fn slot(&self, place: &Place) -> &AtomicU32 {
+        &self.array(place)[place.index]
+    }
+
+    fn array(&self, place: &Place) -> &[AtomicU32] {
+        place
+            .group
+            .map_or(&self.fib.root, |group| self.fib.slots(group))
+    }
+
+    /// How many groups the route of a prefix needs at most.
+    fn groups(prefix: &Prefix<N>) -> usize {
+        let rest = u32::from(prefix.length()).saturating_sub(ROOT);
+        rest.div_ceil(STRIDE) as usize
+    }
+
+    fn left(&self) -> usize {
+        self.free.len() + (ENTRIES_MAX >> STRIDE) - self.used
+    }
+
+    /// Stores `entry` wherever no prefix is longer than `length`.
+    fn paint(&self, slots: &[AtomicU32], length: u8, entry: Entry) {
+        for slot in slots {
+            let old = Entry(slot.load(Ordering::Relaxed));
+            if let Some(group) = old.group() {
+                self.paint(self.fib.slots(group), length, entry);
+            } else if old.length() <= length {
+                slot.store(entry.0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Takes away the groups of a path that no route ends in or goes through.
+    fn prune(&mut self, routes: &Routes<N>, prefix: &Prefix<N>, path: &[Place]) {
+        for pair in path.windows(2).rev() {
+            let [
+                above,
+                Place {
+                    group: Some(group),
+                    at,
+                    ..
+                },
+            ] = pair
+            else {
+                return;
+            };
+            let whole = Prefix::new(prefix.address(), *at as u8); // the prefix is longer
+            if routes.below(&whole).next().is_some() {
+                return;
+            }
+            let entry = Entry::of(routes.specific(&whole));
+            self.slot(above).store(entry.0, Ordering::Release);
+            self.limbo.0.push(*group as u32);
+        }
+    }
+}
+
+impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT, STRIDE>>
+    for TrieWriter<N, ROOT, STRIDE>
+{
+    fn fib(&self) -> &Arc<Trie<N, ROOT, STRIDE>> {
+        &self.fib
+    }
+
+    fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
+        let own: Option<NonZeroU16> = routes.get(prefix);
+        if prefix.length() == 0 {
+            self.fib.default.set(own);
+            return Ok(());
+        }
+        if own.is_some() && self.left() < Self::groups(prefix) {
+            return Err(Full);
+        }
+        let path = self.path(prefix, own.is_some());
+        let end = path
+            .last()
+            .filter(|_| path.len() == 1 + Self::groups(prefix));
+        if let Some(end) = end {
+            let width = if end.at == 0 { ROOT } else { STRIDE };
+            let count = 1 << (end.at + width - u32::from(prefix.length()));
+            let slots = &self.array(end)[end.index..end.index + count];
+            self.paint(slots, prefix.length(), Entry::of(routes.specific(prefix)));
+        }
+        if own.is_none() {
+            self.prune(routes, prefix, &path);
+        }
+        Ok(())
+    }
+
+    fn take_limbo(&mut self) -> Limbo {
+        std::mem::take(&mut self.limbo)
+    }
+
+    fn release(&mut self, limbo: Limbo) {
+        self.free.extend(limbo.0);
+    }
+
+    fn memory_bytes(&self) -> usize {
+        (self.free.capacity() + self.limbo.0.capacity()) * 4
+    }
+}
