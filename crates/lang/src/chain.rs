@@ -383,9 +383,14 @@ impl Builder<'_, '_> {
                 "write `... -> output`; what goes out enters `output`",
             ),
         };
+        let (own, other) = match wrong {
+            "input" => ("input", "output"),
+            _ => ("output", "input"),
+        };
         self.report(
             Diagnostic::error("pseudo-element", text)
                 .at(place.span)
+                .click(format!("`{own}` pseudoelement may only be used as {other}"))
                 .help(help),
         );
         false

@@ -19,7 +19,9 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
             }
             None => {
                 let (element, _) = path.split_once('.').unwrap_or((path, ""));
-                eprintln!("no element matching '{element}'");
+                let pattern = element.contains(['*', '?', '[']);
+                let matching = if pattern { " matching" } else { "" };
+                eprintln!("no element{matching} '{element}'");
                 fine = false;
             }
         }

@@ -1,3 +1,4 @@
+mod adaptive_red;
 mod bandwidth_meter;
 mod bandwidth_rated_splitter;
 mod bandwidth_rated_unqueue;
@@ -23,6 +24,7 @@ use engine::element::Class;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<adaptive_red::AdaptiveRed>(),
     Class::of::<bandwidth_meter::BandwidthMeter>(),
     Class::of::<bandwidth_rated_splitter::BandwidthRatedSplitter>(),
     Class::of::<bandwidth_rated_unqueue::BandwidthRatedUnqueue>(),

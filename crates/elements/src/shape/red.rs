@@ -25,7 +25,30 @@
 use super::queues::Queues;
 use crate::prelude::*;
 use engine::units;
+use std::marker::PhantomData;
+use std::time::Duration;
 
+/// A class of early detection.
+pub(crate) trait Kind: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Whether it moves its thresholds around a target, and `MAX_P` with the traffic.
+    const ADAPTS: bool;
+}
+
+/// What its arguments say, for good.
+pub(crate) struct Fixed;
+
+impl Kind for Fixed {
+    const CLASS: &'static str = "RED";
+    const MANUAL: &'static str = manual!();
+    const ADAPTS: bool = false;
+}
+
+/// Time between two adaptions of MAX_P.
+const ADAPT_EVERY: Duration = Duration::from_millis(500);
 const EARLY: Verdict = Verdict::reject(0, 1);
 /// While the queues are empty the average sinks as if so many packets a second had passed.
 const IDLE_PACKETS: u64 = 1000;
@@ -44,7 +67,8 @@ pub(crate) struct Config {
     gentle: bool,
 }
 
-pub(crate) struct Red {
+pub(crate) struct Red<K = Fixed> {
+    kind: PhantomData<K>,
     config: Arc<Config>,
     settings: Settings,
     queues: Queues,
@@ -70,9 +94,20 @@ impl Settings {
             1.0
         }
     }
+
+    /// Moves `max_p` so that the average stays in the middle of the thresholds: S. Floyd, R. Gummadi,
+    /// S. Shenker, "Adaptive RED", 2001, section 3.
+    fn adapt(&mut self, average: f64) {
+        let span = self.max_thresh - self.min_thresh;
+        if average > self.min_thresh + 0.6 * span && self.max_p <= 0.5 {
+            self.max_p += (self.max_p / 4.0).min(0.01);
+        } else if average < self.min_thresh + 0.4 * span && self.max_p >= 0.01 {
+            self.max_p *= 0.9;
+        }
+    }
 }
 
-impl Red {
+impl<K: Kind> Red<K> {
     fn update(&mut self, cx: &Cx) {
         let weight = self.config.weight;
         let length = self.queues.length(cx) as f64;
@@ -107,9 +142,9 @@ impl Red {
     }
 }
 
-impl Element for Red {
-    const CLASS: &'static str = "RED";
-    const MANUAL: &'static str = manual!();
+impl<K: Kind> Element for Red<K> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "early?"], "a/ah");
     const DROPS: &'static [&'static str] = &["early"];
     const COPIES: Copies = Copies::One;
@@ -117,8 +152,15 @@ impl Element for Red {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let min: u32 = args.required("MIN_THRESH", "no packet is marked up to so many");
-        let max: u32 = args.required("MAX_THRESH", "packets are marked with MAX_P at so many");
+        let (min, max): (u32, u32) = if K::ADAPTS {
+            let target: u32 = args.required("TARGET", "queue length that is aimed at");
+            (target / 2, target.saturating_add(target / 2))
+        } else {
+            (
+                args.required("MIN_THRESH", "no packet is marked up to so many"),
+                args.required("MAX_THRESH", "packets are marked with MAX_P at so many"),
+            )
+        };
         let max_p: f64 = args.required("MAX_P", "probability at MAX_THRESH");
         let queues: String = args.key("QUEUES", String::new(), "queues to look at");
         let stability: u32 = args.key("STABILITY", 4, "-log2 of a packet's weight");
@@ -143,8 +185,9 @@ impl Element for Red {
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> Red {
+    fn new(config: &Arc<Config>, _: &Init) -> Red<K> {
         Red {
+            kind: PhantomData,
             settings: config.settings.clone(),
             config: Arc::clone(config),
             queues: Queues::default(),
@@ -157,6 +200,14 @@ impl Element for Red {
 
     fn start(&mut self, cx: &mut Cx) {
         self.queues = Queues::find(&self.config.queues, cx);
+        if K::ADAPTS {
+            cx.set_timer(cx.now() + ADAPT_EVERY);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.settings.adapt(self.average);
+        cx.set_timer(cx.now() + ADAPT_EVERY);
     }
 
     #[inline]
@@ -164,11 +215,11 @@ impl Element for Red {
         if self.marks(cx) { EARLY } else { Verdict::ON }
     }
 
-    fn take(&mut self, old: Red) {
+    fn take(&mut self, old: Red<K>) {
         (self.average, self.marked) = (old.average, old.marked);
     }
 
-    const HANDLERS: &'static [Handler<Red>] = &[
+    const HANDLERS: &'static [Handler<Red<K>>] = &[
         Handler::text("min_thresh", "see MIN_THRESH", |e, _| {
             Ok(e.settings.min_thresh.to_string())
         }),
