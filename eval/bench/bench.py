@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import links  # noqa: E402
 import peers  # noqa: E402
 import traffic  # noqa: E402
 from lib import machine  # noqa: E402
@@ -27,7 +28,11 @@ RATIOS = [
     ("route", "l3fwd-fib"),
     ("router", "l3fwd-lpm"),
     ("route6", "route"),
+    *links.RATIOS,
 ]
+PEERS = peers.PEERS | links.PEERS
+# Whose cycles are subtracted in `added`; none where packets come over other ports than the others'.
+BASES = {name: "testpmd-io" for name in peers.PEERS} | {"forward-memif": "testpmd-memif"}
 FOLDER = machine.WORK
 
 
@@ -44,17 +49,27 @@ def spread(values):
     return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
 
 
+def measured(name, args):
+    """Packets per second of a peer, which is started for it and ended."""
+    peer = PEERS[name](FOLDER, args.core, FOLDER / "log")
+    try:
+        peer.wait_running()
+        return peer.rate(args.seconds)
+    finally:
+        peer.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each peer is measured in a round")
     parser.add_argument("--core", type=int, default=os.cpu_count() - 1)
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER / "results.json", help="raw results")
-    parser.add_argument("peer", nargs="*", help=f"who runs; default all: {', '.join(peers.PEERS)}")
+    parser.add_argument("peer", nargs="*", help=f"who runs; default all: {', '.join(PEERS)}")
     args = parser.parse_args()
-    args.peer = args.peer or list(peers.PEERS)
-    if unknown := [name for name in args.peer if name not in peers.PEERS]:
-        parser.error(f"there is no peer {', '.join(unknown)}; there are {', '.join(peers.PEERS)}")
+    args.peer = args.peer or list(PEERS)
+    if unknown := [name for name in args.peer if name not in PEERS]:
+        parser.error(f"there is no peer {', '.join(unknown)}; there are {', '.join(PEERS)}")
     machine.end_in_order()
     prepare()
     hz = machine.tsc_hz()
@@ -64,26 +79,26 @@ def main():
         for key, value in notes.items():
             print(f"{key}: {value}")
         for round in range(args.rounds):
-            for name in args.peer:
-                peer = peers.PEERS[name](FOLDER, args.core, FOLDER / "log")
+            for name in list(rates):
                 try:
-                    peer.wait_running()
-                    rates[name].append(peer.rate(args.seconds))
-                finally:
-                    peer.close()
-                print(f"round {round + 1}: {name:<10} {rates[name][-1] / 1e6:7.2f} Mpps", flush=True)
+                    rates[name].append(measured(name, args))
+                except machine.Absent as absent:
+                    print(f"skipped: {name}: {absent}")
+                    del rates[name]
+                    continue
+                print(f"round {round + 1}: {name:<13} {rates[name][-1] / 1e6:7.2f} Mpps", flush=True)
     args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
-    print(f"\n{'':<12}{'Mpps':>24}{'cycles/packet':>20}")
+    print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():
-        print(f"{name:<12}{spread([v / 1e6 for v in values]):>24}{hz / statistics.median(values):>20.1f}")
+        print(f"{name:<14}{spread([v / 1e6 for v in values]):>24}{hz / statistics.median(values):>20.1f}")
     print()
     for ours, theirs in RATIOS:
         if ours in rates and theirs in rates:
             print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])])}")
-    base = rates.get("testpmd-io")
     for name in rates:
-        if base and name != "testpmd-io":
-            added = [hz / a - hz / b for a, b in zip(rates[name], base)]
+        base = BASES.get(name)
+        if base in rates and name != base:
+            added = [hz / a - hz / b for a, b in zip(rates[name], rates[base])]
             print(f"added {name} {statistics.median(added):.1f}")
 
 

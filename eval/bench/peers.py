@@ -15,6 +15,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 STARTUP = 120  # seconds until the first packet must have been sent
 
 
+def rate_of(sent, seconds):
+    """How fast a count grows over a while."""
+    first, start = sent(), time.monotonic()
+    time.sleep(seconds)
+    last, end = sent(), time.monotonic()
+    return (last - first) / (end - start)
+
+
 class Peer:
     """A process that forwards on one core from an endless capture to nowhere."""
 
@@ -42,10 +50,7 @@ class Peer:
 
     def rate(self, seconds):
         """Packets per second over a while."""
-        first, start = self.sent(), time.monotonic()
-        time.sleep(seconds)
-        last, end = self.sent(), time.monotonic()
-        return (last - first) / (end - start)
+        return rate_of(self.sent, seconds)
 
     def close(self):
         if self.process.poll() is None:
@@ -59,9 +64,10 @@ class Peer:
 
 
 class Dpdk(Peer):
-    """A DPDK program, asked by telemetry."""
+    """A DPDK program, asked by telemetry; `port` is the one by which packets leave."""
 
-    def __init__(self, program, core, eal, app, log):
+    def __init__(self, program, core, eal, app, log, port=1):
+        self.port = port
         self.prefix = f"bench{os.getpid()}"
         command = [program, *core, "--no-pci", "--in-memory", "--file-prefix", self.prefix, *eal, "--", *app]
         self.link = None
@@ -79,7 +85,7 @@ class Dpdk(Peer):
                 link.connect(f"/var/run/dpdk/{self.prefix}/dpdk_telemetry.v2")
                 link.recv(4096)
                 self.link = link
-            self.link.send(b"/ethdev/stats,1")
+            self.link.send(f"/ethdev/stats,{self.port}".encode())
             return json.loads(self.link.recv(65536))["/ethdev/stats"]["opackets"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -88,12 +94,12 @@ class Dpdk(Peer):
 class Ashlar(Peer):
     """Ashlar with one worker, asked over its socket."""
 
-    def __init__(self, program, core, conf, values, log, out, setup):
+    def __init__(self, program, core, conf, values, log, out, setup, buffers=262_143, before=()):
         self.program = str(program)
         self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}.socket"
         self.setup = list(setup)
         self.counter = f"{out}.count"
-        command = [program, "run", conf, *values, "--cores", core, "--socket", self.socket, "--buffers", "262143"]
+        command = [*before, program, "run", conf, *values, "--cores", core, "--socket", self.socket, "--buffers", buffers]
         super().__init__(command, log)
 
     def ask(self, verb, *words, text=None):

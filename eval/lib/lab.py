@@ -168,14 +168,26 @@ def difference(before, after):
     }
 
 
-class Source(Process):
-    """Frames at a steady rate into a memif, and perhaps back: see source.c."""
+def source_program():
+    """The program of source.c, built when it is older than its text."""
+    program, text = WORK / "source", ROOT / "eval" / "lib" / "source.c"
+    if not program.exists() or program.stat().st_mtime < text.stat().st_mtime:
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
+        build = ["cc", "-O3", "-march=native", "-o", program, text, *flags.stdout.split()]
+        done = subprocess.run(build, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(f"the source of packets does not build\n{done.stderr[-2000:]}")
+    return program
 
-    def __init__(self, lab, frames, rate, burst=32, seconds=2.0, back=False):
+
+class Source(Process):
+    """Frames at a steady rate into a memif, and perhaps back: see source.c. `lab` gives a folder and numbers."""
+
+    def __init__(self, lab, frames, rate, burst=32, seconds=2.0, back=False, core=OTHER):
         self.memif = lab.folder / f"{lab.number()}.memif"
         ring = f"net_memif0,role=server,id=0,socket={self.memif},socket-abstract=no"
         command = [
-            lab.source(), "-l", OTHER, "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", f"eval{os.getpid()}",
+            source_program(), "-l", core, "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", f"eval{os.getpid()}",
             "--log-level", "*:error", "--vdev", ring, "--", frames, int(rate), burst, seconds, "back" if back else "gone"]
         super().__init__(command, lab.folder / f"{lab.number()}.log")
         until(lambda: "waiting" in self.output(), self, "the source of packets")
@@ -234,14 +246,3 @@ class Lab:
     def keep(self, process):
         self.running.append(process)
         return process
-
-    def source(self):
-        """The program of source.c, built when it is older than its text."""
-        program, text = WORK / "source", ROOT / "eval" / "lib" / "source.c"
-        if not program.exists() or program.stat().st_mtime < text.stat().st_mtime:
-            flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
-            build = ["cc", "-O3", "-march=native", "-o", program, text, *flags.stdout.split()]
-            done = subprocess.run(build, capture_output=True, text=True)
-            if done.returncode != 0:
-                raise Failed(f"the source of packets does not build\n{done.stderr[-2000:]}")
-        return program

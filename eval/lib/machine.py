@@ -16,6 +16,10 @@ class Failed(Exception):
     """What was to be measured did not run; the text is for people."""
 
 
+class Absent(Failed):
+    """This machine lacks what the measurement needs."""
+
+
 def tsc_hz():
     """Cycles of the time-stamp counter per second."""
     text = subprocess.run(["dmesg"], capture_output=True, text=True).stdout
@@ -62,8 +66,12 @@ class Hugepages:
         self.before = int(self.PATH.read_text())
         self.mounted = False
         try:
-            self.PATH.write_text(str(max(self.before, self.WANTED)))
-            if int(self.PATH.read_text()) < self.WANTED:
+            for _ in range(3):
+                self.PATH.write_text(str(max(self.before, self.WANTED)))
+                if int(self.PATH.read_text()) >= self.WANTED:
+                    break
+                pathlib.Path("/proc/sys/vm/compact_memory").write_text("1")
+            else:
                 raise Failed(f"the kernel finds no {self.WANTED * 2} MiB for hugepages: free memory, or restart")
             if not os.path.ismount("/dev/hugepages"):
                 os.makedirs("/dev/hugepages", exist_ok=True)

@@ -1,0 +1,162 @@
+"""Peers that are fed by another process on the other core: over shared memory (memif), or over veth pairs by
+Linux, where the kernel itself is a peer."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import peers
+from lib import frames, lab, machine
+
+sys.path.insert(0, str(machine.ROOT / "tests" / "system"))
+import net  # noqa: E402
+
+FEW = 1024  # frames of the memif runs: they stay in the source's cache, so that the source is not the limit
+HOUR = 3600
+
+
+class Fed:
+    """A peer between a source's memif and back; `start` makes it of a vdev, a core and a log."""
+
+    def __init__(self, start, core, log):
+        self.folder, self.numbers = pathlib.Path(tempfile.mkdtemp(prefix="ashlar-bench-")), 0
+        self.source = self.peer = None
+        try:
+            self.source = lab.Source(self, frames.fixed(64, FEW), 0, 32, HOUR, back=True, core=1 - core)
+            self.peer = start(self.source.vdev(), core, log)
+        except BaseException:
+            self.close()
+            raise
+
+    def number(self):
+        self.numbers += 1
+        return self.numbers
+
+    def wait_running(self):
+        self.peer.wait_running()
+
+    def rate(self, seconds):
+        return self.peer.rate(seconds)
+
+    def close(self):
+        for process in (self.peer, self.source):
+            if process:
+                process.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def testpmd_memif(folder, core, log):
+    def start(vdev, core, log):
+        app = ["--forward-mode=io", "--port-topology=loop", "--auto-start", "--burst=32", "--no-flush-rx", "-i"]
+        return peers.Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], ["--vdev", vdev], app, log, port=0)
+
+    return Fed(start, core, log)
+
+
+def forward_memif(folder, core, log):
+    def start(vdev, core, log):
+        values = ["--vdev", vdev, "IN=net_memif0", "OUT=net_memif0"]
+        return peers.Ashlar(lab.ASHLAR, core, peers.CONF / "forward.click", values, log, "out", (), buffers=65_535)
+
+    return Fed(start, core, log)
+
+
+class Veth:
+    """A router in a namespace between a source and a sink, all joined by veth pairs. What the kernel does for the router
+    (receive packet steering) runs on the router's core, the source on the other."""
+
+    MACS = {"r0": "02:70:63:61:70:00", "r1": "02:00:00:00:00:01", "d0": "02:00:00:00:00:02"}
+
+    def __init__(self, folder, core, log):
+        self.lab = net.Lab()
+        self.router = None
+        try:
+            self.spaces = {name: self.lab.namespace(name) for name in ("source", "router", "sink")}
+            self.connect(core)
+        except (net.Failed, OSError, subprocess.CalledProcessError) as failed:
+            self.close()
+            raise machine.Absent(f"no veth pairs between namespaces: {failed}") from failed
+        except BaseException:
+            self.close()
+            raise
+        try:
+            self.start_router(folder, core, log)
+            self.start_source(folder, core)
+        except net.Failed as failed:
+            self.close()
+            raise machine.Failed(str(failed)) from failed
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self, core):
+        source, router, sink = self.spaces.values()
+        self.lab.link(source, "s0", router, "r0", queues=1)
+        self.lab.link(router, "r1", sink, "d0", queues=1)
+        for name, mac in self.MACS.items():
+            (sink if name == "d0" else router).ip(f"link set {name} address {mac}")
+        router.ip("addr add 10.0.0.1/24 dev r0")
+        router.ip("addr add 10.0.2.1/24 dev r1")
+        router.ip(f"neigh add 10.0.2.254 lladdr {self.MACS['d0']} dev r1")
+        router.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << core:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
+
+    def start_router(self, folder, core, log):
+        raise NotImplementedError
+
+    def start_source(self, folder, core):
+        eal = ["--vdev", f"net_pcap0,rx_pcap={folder}/in4.pcap,infinite_rx=1"]
+        eal += ["--vdev", "net_af_packet1,iface=s0,qdisc_bypass=1"]
+        app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--no-flush-rx", "--stats-period=3600"]
+        prefix = f"veth{self.lab.name}"
+        self.spaces["source"].spawn(
+            "dpdk-testpmd", "-l", f"{core},{1 - core}", "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", prefix, *eal,
+            "--", *app)
+
+    def sent(self):
+        done = self.spaces["sink"].run("ip", "-j", "-s", "link", "show", "d0")
+        return json.loads(done.out)[0]["stats64"]["rx"]["packets"]
+
+    def wait_running(self):
+        try:
+            net.until(lambda: self.sent() > 1000, "packets at the far end of the veth pairs", peers.STARTUP)
+        except net.Failed as failed:
+            raise machine.Failed(str(failed)) from failed
+
+    def rate(self, seconds):
+        return peers.rate_of(self.sent, seconds)
+
+    def close(self):
+        if self.router:
+            self.router.close()
+        self.lab.close()
+
+
+class LinuxVeth(Veth):
+    """The kernel routes."""
+
+    def start_router(self, folder, core, log):
+        router = self.spaces["router"]
+        router.sysctl(net__ipv4__ip_forward=1, net__ipv4__conf__all__rp_filter=0, net__ipv4__conf__r0__rp_filter=0)
+        routes = self.lab.folder / "routes"
+        with open(routes, "w") as out:
+            for line in (folder / "routes4").read_text().splitlines():
+                out.write(f"route add {line.split()[0]} via 10.0.2.254 dev r1\n")
+        router.run("ip", "-batch", str(routes), timeout=120, ok=None)
+
+
+class RouteVeth(Veth):
+    """Ashlar routes, on ports of the kernel's interfaces."""
+
+    def start_router(self, folder, core, log):
+        values = ["IN=r0", "OUT=r1", f"ROUTES={folder}/routes4"]
+        self.router = peers.Ashlar(
+            lab.ASHLAR, core, peers.CONF / "route.click", values, log, "out", (), buffers=65_535,
+            before=["ip", "netns", "exec", self.spaces["router"].name])
+
+
+PEERS = {
+    "testpmd-memif": testpmd_memif, "forward-memif": forward_memif, "linux-veth": LinuxVeth, "route-veth": RouteVeth}
+RATIOS = [("forward-memif", "testpmd-memif"), ("route-veth", "linux-veth")]
