@@ -10,10 +10,12 @@ import re
 import subprocess
 import time
 
-from .lab import MEASURED, Router
+from .lab import ASHLAR, MEASURED, Router
 from .machine import Failed
 
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"]
+
+POLL = r"dpdk::Rx as .*RxQueue>::receive"  # what the engine calls for every poll of a port
 
 
 class Valgrind(Router):
@@ -21,7 +23,7 @@ class Valgrind(Router):
 
     def __init__(self, lab, conf, values, vdevs, buffers):
         self.out = lab.folder / f"{lab.number()}.callgrind"
-        options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", *CACHES]
+        options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", "--fair-sched=yes", *CACHES]
         # Valgrind cannot reserve the addresses that DPDK wants for hugepages, so this one process sees none.
         hide = "mount -t tmpfs none /sys/kernel/mm/hugepages && exec \"$@\""
         before = ["unshare", "--mount", "sh", "-c", hide, "sh", "valgrind", *options]
@@ -38,23 +40,59 @@ class Valgrind(Router):
 
     def count(self, seconds):
         """Events by name, and packets, of some seconds."""
-        self.control("instrumentation", "on")
-        time.sleep(seconds / 4)  # the simulated caches fill
-        self.control("dump")
         before = self.stats()
+        self.control("instrumentation", "on")
+        time.sleep(seconds / 3)  # the simulated caches fill
+        self.control("dump")
         time.sleep(seconds)
         self.control("dump")
-        passed = self.difference(before, self.stats())
-        return events(pathlib.Path(f"{self.out}.2")), passed
+        each = self.difference(before, self.stats())["packets per poll"]
+        text = pathlib.Path(f"{self.out}.2").read_text(errors="replace")
+        # The dump itself tells how often the port was polled; the clock would not be exact.
+        return events(text) | {"own Ir": own(text, ASHLAR.name)}, calls(text, POLL) * each
 
 
-def events(path):
+def calls(text, name):
+    """How often functions whose name matches were called, by a callgrind file."""
+    names, callee, sum = {}, None, 0
+    for line in text.splitlines():
+        if line.startswith(("fn=", "cfn=")):
+            number, _, full = line.partition("=")[2].partition(" ")
+            names[number] = full or names[number]
+            callee = number if line.startswith("cfn=") else callee
+        elif line.startswith("calls=") and re.search(name, names[callee]):
+            sum += int(line[6:].split()[0])
+    if not sum:
+        raise Failed(f"no calls of {name} were counted: has the function another name now?")
+    return sum
+
+
+def own(text, program):
+    """Instructions in the program's own file, libraries left out."""
+    names, file, sum, call = {}, "", 0, False
+    for line in text.splitlines():
+        if line.startswith("ob="):
+            number, _, full = line[3:].partition(" ")
+            names[number] = full or names[number]
+            file = names[number]
+        elif line.startswith("cob="):
+            number, _, full = line[4:].partition(" ")
+            names[number] = full or names[number]
+        elif line.startswith("calls="):
+            call = True  # the line behind it is what the called function cost
+        elif line[:1] in "0123456789+-*" and line:
+            if not call and file.endswith(f"/{program}"):
+                sum += int(line.split()[1])
+            call = False
+    return sum
+
+
+def events(text):
     """Sums of a callgrind file."""
-    text = path.read_text(errors="replace")
     names = re.search(r"^events: (.*)$", text, re.MULTILINE)
     sums = re.search(r"^(?:totals|summary): (.*)$", text, re.MULTILINE)
     if not names or not sums:
-        raise Failed(f"{path} holds no sums of callgrind")
+        raise Failed("callgrind counted nothing")
     return dict(zip(names[1].split(), map(int, sums[1].split())))
 
 
@@ -64,8 +102,7 @@ def per_packet(lab, conf, frames, values=(), seconds=6):
         lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values],
         [f"net_pcap0,rx_pcap={frames},infinite_rx=1", "net_null1,no-rx=1"], 262_143))
     router.wait_sending()
-    sums, passed = router.count(seconds)
-    packets = passed["sent"]
+    sums, packets = router.count(seconds)
     if packets < 1000:
         raise Failed(f"only {packets} packets passed under callgrind\n{router.command}")
     return {name: value / packets for name, value in sums.items()} | {"packets": packets}

@@ -9,7 +9,7 @@ from lib import frames, runs  # noqa: E402
 from lib.figure import Figure, median, table  # noqa: E402
 
 CONF = pathlib.Path(__file__).with_name("forward.click")
-RATES = [0.05, 0.2, 0.5, 1, 2, 3]  # Mpps
+RATES = [0.05, 0.5, 1, 2, 4, 6]  # Mpps
 # Name: kp, kn, TIMEOUT of ToDevice.
 SETTINGS = {
     "kp=1 kn=1": (1, 1, "0"),
@@ -33,9 +33,23 @@ def source(raw, label, field):
     return median({label: [one["source"] for one in raw["results"][label]]}, label, field)
 
 
+def offered(raw, label):
+    """Packets that the source had for the router, in millions a second."""
+    packets = source(raw, label, "sent") + source(raw, label, "refused")
+    return packets / source(raw, label, "seconds") / 1e6
+
+
 def lost(raw, label):
-    sent = source(raw, label, "sent") + source(raw, label, "refused")
-    return max(0.0, 1 - source(raw, label, "received") / sent)
+    packets = source(raw, label, "sent") + source(raw, label, "refused")
+    return max(0.0, 1 - source(raw, label, "received") / packets)
+
+
+def first_loss(raw, name):
+    """The least offered rate at which a setting loses 1 %, in words."""
+    for rate in RATES:
+        if lost(raw, f"{name} at {rate}") >= 0.01:
+            return f"at {offered(raw, f'{name} at {rate}'):.2g} Mpps"
+    return "at none of these rates"
 
 
 def values(raw):
@@ -44,19 +58,27 @@ def values(raw):
         for rate in RATES:
             label = f"{name} at {rate}"
             shown = lost(raw, label)
-            rows.append([name, rate, *(f"{source(raw, label, f):.1f}" for f in FIELDS),
+            rows.append([name, f"{offered(raw, label):.2f}", *(f"{source(raw, label, f):.1f}" for f in FIELDS),
                          "0" if shown < 0.0005 else f"{100 * shown:.1f} %",
                          f"{100 * median(raw['results'], label, 'asleep'):.0f} %"])
-    one = f"kp=32 kn=32 at {RATES[-3]}"
+    batched = "kp=32 kn=32"
+    one = f"{batched} at {RATES[2]}"
     return {"table": table(["setting", "Mpps", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], rows),
-            "typical": f"{source(raw, one, 'p50_us'):.1f}", "typical rate": RATES[-3],
+            "typical": f"{source(raw, one, 'p50_us'):.1f}", "typical rate": f"{offered(raw, one):.2g}",
+            "idle": f"{source(raw, f'{batched} at {RATES[0]}', 'p50_us'):.0f}",
+            "idle rate": f"{offered(raw, f'{batched} at {RATES[0]}'):.2g}",
+            "loss 1": first_loss(raw, "kp=1 kn=1"), "loss 32": first_loss(raw, batched),
+            "bounded": f"{source(raw, f'kp=32 kn=16, 10 us at {RATES[1]}', 'p50_us'):.1f}",
+            "unbounded": f"{source(raw, f'{batched} at {RATES[1]}', 'p50_us'):.1f}",
+            "second rate": RATES[1],
             "sum": f"{4 * 2.56 + 12.8 + 0.8:.1f}"}
 
 
 def draw(axes, raw):
     for axis, field, title in zip(axes, ("p50_us", "p99_us"), ("median", "99 % below")):
         for name in SETTINGS:
-            points = [(r, source(raw, f"{name} at {r}", field)) for r in RATES if lost(raw, f"{name} at {r}") < 0.01]
+            labels = [f"{name} at {rate}" for rate in RATES]
+            points = [(offered(raw, l), source(raw, l, field)) for l in labels if lost(raw, l) < 0.01]
             if points:
                 axis.plot(*zip(*points), "o-", label=name)
         axis.axhline(24, ls=":", color="#c9a227", label="paper's estimate, 24 us")

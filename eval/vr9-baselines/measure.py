@@ -11,7 +11,6 @@ from lib.figure import Figure, column, median, spread, table  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 BENCH = HERE.parent / "bench" / "conf"
 APPS, SIZES = ["forward", "route"], [64, 1024]
-FRAMES = 32_768  # two captures of these fit the buffers
 
 
 def values_of(app):
@@ -20,7 +19,7 @@ def values_of(app):
 
 def two(app, size):
     def run(here):
-        capture = frames.fixed(size, FRAMES)
+        capture = frames.fixed(size)
         names = ["IN0=net_pcap0", "OUT0=net_null1", "IN1=net_pcap2", "OUT1=net_null3"]
         vdevs = [f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null1,no-rx=1",
                  f"net_pcap2,rx_pcap={capture},infinite_rx=1", "net_null3,no-rx=1"]
@@ -36,7 +35,7 @@ def steps():
     for size in SIZES:
         for app in APPS:
             yield f"{app} {size} 1", lambda here, a=app, s=size: runs.endless(
-                BENCH / f"{a}.click", frames.fixed(s, FRAMES), values_of(a))(here)
+                BENCH / f"{a}.click", frames.fixed(s), values_of(a))(here)
             yield f"{app} {size} 2", two(app, size)
 
 
@@ -56,7 +55,7 @@ def values(raw):
         scale = median(results, f"{app} 64 2") / median(results, f"{app} 64 1")
         found |= {f"{app} lines": f"{lines:.1f}", f"{app} first": f"{first:.1f}", f"{app} scale": f"{scale:.2f}",
                   f"{app} ns": f"{1e9 / median(results, f'{app} 64 1'):.0f}"}
-    return found | {"frames": FRAMES, "load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
+    return found | {"load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
                     "times": f"{median(results, 'forward 64 1') / 2.5e6:.1f}"}
 
 
