@@ -1,6 +1,7 @@
 """The machine that is measured on: what a reader must know of it, and its hugepages."""
 
 import datetime
+import fcntl
 import os
 import pathlib
 import platform
@@ -52,6 +53,7 @@ def end_in_order():
     """Has the signals that end programs raise SystemExit, so that what was started is taken away."""
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda number, _: sys.exit(128 + number))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell has it ignored
 
 
 class Hugepages:
@@ -59,10 +61,18 @@ class Hugepages:
 
     PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
     WANTED = 768
+    LOCK = pathlib.Path("/run/lock/ashlar-measures")
 
     def __enter__(self):
         if os.geteuid() != 0:
             raise Failed("hugepages and pinned cores need root: run it as root")
+        # Two measurements would disturb each other, and each would give back the other's hugepages.
+        self.lock = open(self.LOCK, "w")
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another measurement on this machine", file=sys.stderr)
+            fcntl.flock(self.lock, fcntl.LOCK_EX)
         self.before = int(self.PATH.read_text())
         self.mounted = False
         try:
@@ -85,3 +95,4 @@ class Hugepages:
         if self.mounted:
             subprocess.run(["umount", "/dev/hugepages"], check=True)
         self.PATH.write_text(str(self.before))
+        self.lock.close()

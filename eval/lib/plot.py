@@ -28,4 +28,17 @@ def bars(axes, names, values, color=OURS, unit="Mpps"):
     around = [[m - min(v) for m, v in zip(middle, values)], [max(v) - m for m, v in zip(middle, values)]]
     drawn = axes.bar(names, middle, color=color, yerr=around, capsize=3, width=0.6)
     axes.bar_label(drawn, fmt="%.2f", padding=4)
+    axes.margins(y=0.12)
     axes.set_ylabel(unit)
+
+
+def groups(axes, names, series, unit):
+    """Groups of bars; `series` gives, by name, a value for each group."""
+    width = 0.72 / len(series)
+    for n, (name, heights) in enumerate(series.items()):
+        places = [k + width * n for k in range(len(names))]
+        axes.bar_label(axes.bar(places, heights, 0.95 * width, label=name), fmt="%.1f")
+    axes.set_xticks([k + width * (len(series) - 1) / 2 for k in range(len(names))], names)
+    axes.set_ylabel(unit)
+    axes.margins(y=0.25)
+    axes.legend(loc="upper center", ncols=len(series))

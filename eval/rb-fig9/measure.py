@@ -29,11 +29,6 @@ def labels(app):
     return [f"{app} {rate or 'most'}" for rate in RATES]
 
 
-def lossless(results, app):
-    """Rates that the router took without loss, for which cycles per packet mean the same."""
-    return [l for l in labels(app) if all(one["source"]["refused"] <= 0.001 * one["source"]["sent"] for one in results[l])]
-
-
 def values(raw):
     results, rows, found = raw["results"], [], {}
     for app in APPS:
@@ -57,14 +52,16 @@ def values(raw):
 
 def draw(axes, raw):
     results = raw["results"]
+    points = {app: sorted((median(results, l, scale=1e6), median(results, l, "cycles per packet")) for l in labels(app))
+              for app in APPS}
     for app in APPS:
-        points = sorted((median(results, l, scale=1e6), median(results, l, "cycles per packet")) for l in labels(app))
-        axes.plot(*zip(*points), "o-", label=app)
-    top = max(median(results, l, scale=1e6) for app in APPS for l in labels(app))
+        axes.plot(*zip(*points[app]), "o-", label=app)
+    most = max(rate for app in APPS for rate, _ in points[app])
+    top = 1.3 * max(cycles for app in APPS for _, cycles in points[app])
     hz = median(results, labels("forward")[0], "hz")
-    rates = [top * n / 60 for n in range(3, 62)]
+    rates = [most * n / 100 for n in range(1, 105)]
     axes.plot(rates, [hz / (rate * 1e6) for rate in rates], "--", color="#555555", label="cycles available, one core")
-    axes.set(xlabel="packets per second, millions", ylabel="cycles per packet", xlim=(0, top * 1.05), ylim=(0, 1200))
+    axes.set(xlabel="packets per second, millions", ylabel="cycles per packet", xlim=(0, most * 1.05), ylim=(0, top))
     axes.legend()
 
 

@@ -71,14 +71,10 @@ def values(raw):
 
 
 def draw(axes, raw):
-    kinds = [("random write bytes", "random writes"), ("read bytes", "reads in order"), ("copy bytes", "copies")]
-    for n, (threads, color) in enumerate(zip(CORES, plot.COLORS)):
-        places = [k + 0.36 * n for k in range(len(kinds))]
-        heights = [median(raw["results"], f"{threads} threads", field, 1e9) for field, _ in kinds]
-        axes.bar_label(axes.bar(places, heights, 0.34, color=color, label=f"{threads} core"), fmt="%.1f")
-    axes.set_xticks([k + 0.18 for k in range(len(kinds))], [name for _, name in kinds])
-    axes.set_ylabel("GB/s")
-    axes.legend()
+    kinds = {"random write bytes": "random writes", "read bytes": "reads in order", "copy bytes": "copies"}
+    bars = {name: [median(raw["results"], f"{threads} threads", field, 1e9) for field in kinds]
+            for threads, name in zip(CORES, ("one core", "two cores"))}
+    plot.groups(axes, list(kinds.values()), bars, "GB/s")
 
 
 figure = Figure(__file__, steps, values, draw, rounds=2, size=(6, 3.4))

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, lab, machine, runs  # noqa: E402
+from lib import frames, lab, machine, plot, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -61,13 +61,9 @@ def values(raw):
 
 def draw(axes, raw):
     for axis, size in zip(axes, SIZES):
-        for n, app in enumerate(APPS):
-            places = [k + 0.36 * n for k in (0, 1)]
-            heights = [median(raw["results"], f"{app} {size} {cores}", scale=1e6) for cores in (1, 2)]
-            axis.bar_label(axis.bar(places, heights, 0.34, label=app), fmt="%.1f")
-        axis.set_xticks([0.18, 1.18], ["one core", "two cores"])
-        axis.set(ylabel="Mpps", title=f"{size} B")
-        axis.legend()
+        rates = {a: [median(raw["results"], f"{a} {size} {cores}", scale=1e6) for cores in (1, 2)] for a in APPS}
+        plot.groups(axis, ["one core", "two cores"], rates, "Mpps")
+        axis.set_title(f"{size} B")
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2)
