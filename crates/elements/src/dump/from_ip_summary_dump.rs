@@ -38,12 +38,12 @@ use super::file::{Input, complain};
 use super::playback::{self, Manner, Next, Playback, Plays};
 use super::summary::Field;
 use super::summary::build::{self, Fault, Flow};
-use super::summary::reader::{Found, Reader, columns};
+use super::summary::reader::{Columns, Found, Reader, columns};
 use super::summary::record::Record;
 use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
 use engine::port::Slot;
-use engine::units::Bytes;
+use engine::units::{Bytes, FromArg};
 use std::io::BufRead;
 
 pub(super) struct Config {
@@ -80,9 +80,13 @@ pub(super) struct FromIpSummaryDump {
 }
 
 /// A keyword with older names.
-fn older<const N: usize>(args: &mut Args, names: [&'static str; N], doc: &'static str) -> String {
+fn older<T: FromArg, const N: usize>(
+    args: &mut Args,
+    names: [&'static str; N],
+    doc: &'static str,
+) -> Option<T> {
     let given = names.map(|name| args.key_maybe(name, doc));
-    given.into_iter().flatten().next().unwrap_or_default()
+    given.into_iter().flatten().next()
 }
 
 fn list(args: &mut Args, text: &str) -> Vec<Field> {
@@ -96,7 +100,7 @@ fn list(args: &mut Args, text: &str) -> Vec<Field> {
         }
         field
     };
-    columns(text).filter_map(find).collect()
+    columns(text).into_iter().filter_map(find).collect()
 }
 
 impl Dump {
@@ -234,16 +238,17 @@ impl Element for FromIpSummaryDump {
             .key("PROTO", Protocol(wire::proto::TCP), "default protocol")
             .0;
         let multipacket = args.key("MULTIPACKET", false, "whether a line gives its count");
-        let fields = older(
+        let fields: Option<Columns> = older(
             args,
             ["FIELDS", "CONTENTS", "DEFAULT_FIELDS", "DEFAULT_CONTENTS"],
             "columns of the dump",
         );
-        let flow = older(
+        let flow: Option<String> = older(
             args,
             ["FLOWID", "DEFAULT_FLOWID"],
             "default addresses and ports",
         );
+        let flow = flow.unwrap_or_default();
         let words: Vec<&str> = flow.split_whitespace().collect();
         let parsed = Flow::parse(&words);
         if parsed.is_none() && !words.is_empty() {
@@ -265,7 +270,7 @@ impl Element for FromIpSummaryDump {
             checksum,
             protocol,
             multipacket,
-            fields: list(args, &fields),
+            fields: fields.map_or(Vec::new(), |names| list(args, &names.0)),
             flow: parsed,
             opened: Slot::default(),
         }

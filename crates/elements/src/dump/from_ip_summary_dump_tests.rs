@@ -156,6 +156,19 @@ fn defaults_come_from_keywords_and_directives() {
 }
 
 #[test]
+fn names_of_fields_may_be_quoted_and_have_spaces() {
+    let dump = "!data \"ip src\" 'tcp seq' \"tcp ack\"\n1.0.0.1 2 3\n";
+    for fields in ["src \"tcp seq\" tcp_ack", "\"src tcp_seq tcp_ack\""] {
+        assert_eq!(through(dump, "", "", fields), "1.0.0.1 2 3\n");
+    }
+    let older = "DEFAULT_CONTENTS \"ip id\" ip_ttl, DEFAULT_FLOWID 9.0.0.1 1 9.0.0.2 2, PROTO udp";
+    assert_eq!(
+        through("7 8\n", &format!(", {older}"), "", "id ttl dport proto"),
+        "7 8 2 U\n"
+    );
+}
+
+#[test]
 fn several_packets_of_a_line_may_leave_one_by_one() {
     let dump = "!data first_timestamp timestamp count\n1.0 2.0 3\n";
     assert_eq!(

@@ -39,7 +39,7 @@
 use super::date;
 use super::file::{Output, reason};
 use super::sink::{self, Sink, Writes};
-use super::summary::reader::columns;
+use super::summary::reader::{Columns, columns};
 use super::summary::show::{View, push_quoted};
 use super::summary::{Field, Size, binary, record};
 use crate::prelude::*;
@@ -175,9 +175,10 @@ impl Element for ToIpSummaryDump {
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard output");
         let doc = "names of fields, separated by spaces";
-        let fields: Option<String> = args.key_maybe("FIELDS", doc);
+        let fields: Option<Columns> = args.key_maybe("FIELDS", doc);
         let contents = args.key_maybe("CONTENTS", "the older name of FIELDS");
-        let fields = fields.or(contents).unwrap_or("ip_src ip_dst".to_owned());
+        let fields = fields.or(contents).map(|list| list.0);
+        let fields = fields.unwrap_or("ip_src ip_dst".to_owned());
         let binary = args.key("BINARY", false, "whether packets are binary records");
         let mut found = Vec::new();
         for name in columns(&fields) {

@@ -3,6 +3,8 @@
 use super::build::{Defaults, Flow};
 use super::record::Record;
 use super::{Field, binary, names};
+use engine::args::Names;
+use engine::units::FromArg;
 use std::io::{BufRead, ErrorKind, Read};
 use wire::proto;
 
@@ -185,6 +187,7 @@ impl<R: BufRead> Reader<R> {
         match word {
             "!data" | "!contents" => {
                 self.fields = columns(rest)
+                    .into_iter()
                     .map(|name| {
                         let field = Field::find(&name);
                         if field.is_none() {
@@ -222,12 +225,37 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// The names of a list of columns; quotes hold names with spaces together.
-pub(in crate::dump) fn columns(list: &str) -> impl Iterator<Item = String> {
-    words(list.as_bytes()).map(|word| {
-        let word = String::from_utf8_lossy(word);
-        lang::args::unquote(&word).into_owned()
-    })
+/// The names of a list of columns. Quotes hold a name with spaces together, or several names.
+pub(in crate::dump) fn columns(list: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for word in lang::args::words(list) {
+        let word = lang::args::unquote(&list[word]);
+        match Field::find(&word) {
+            Some(_) => names.push(word.into_owned()),
+            None => names.extend(word.split_whitespace().map(str::to_owned)),
+        }
+    }
+    names
+}
+
+/// A list of columns as an argument, with its quotes.
+pub(in crate::dump) struct Columns(pub(in crate::dump) String);
+
+impl FromArg for Columns {
+    const KIND: &'static str = "names of fields";
+    const QUOTED: bool = true;
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Columns, String> {
+        Ok(Columns(raw.to_owned()))
+    }
+
+    fn stand_in() -> Columns {
+        Columns(String::new())
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
 }
 
 /// The words of a line; one that starts with a quote goes on to its closing quote.
