@@ -32,7 +32,6 @@ struct Mark {
     stop: Option<u64>,
     freeze: Option<u64>,
     call: Call,
-    call_text: String,
 }
 
 pub(super) struct Config {
@@ -71,9 +70,10 @@ impl Mark {
             stop: args.key_maybe(stop, "number at which the router stops"),
             freeze: args.key_maybe(freeze, "number at which it freezes"),
             call: Call::argument(args, call, "what is written at a number"),
-            call_text: String::new(),
         };
-        if mark.stop.is_some() && mark.freeze.is_some() {
+        let calls = !mark.call.show().is_empty();
+        let given = [mark.stop.is_some(), mark.freeze.is_some(), calls];
+        if given.into_iter().filter(|g| *g).count() > 1 {
             args.error_in_whole(
                 format!("'{stop}', '{freeze}' and '{call}' are mutually exclusive"),
                 "give one of them",
@@ -294,19 +294,17 @@ impl Element for AggregateCounter {
             Ok(())
         }),
         Handler::text("aggregate_call", "see AGGREGATE_CALL", |e, _| {
-            Ok(e.aggregates.call_text.clone())
+            Ok(e.aggregates.call.show())
         }),
         Handler::set("aggregate_call", "see AGGREGATE_CALL", |e, value, _| {
             e.aggregates.call = Call::parse(value)?;
-            e.aggregates.call_text = value.to_owned();
             Ok(())
         }),
         Handler::text("count_call", "see COUNT_CALL", |e, _| {
-            Ok(e.count.call_text.clone())
+            Ok(e.count.call.show())
         }),
         Handler::set("count_call", "see COUNT_CALL", |e, value, _| {
             e.count.call = Call::parse(value)?;
-            e.count.call_text = value.to_owned();
             Ok(())
         }),
         Handler::text("nagg", "aggregates seen", |e, _| {
@@ -373,11 +371,16 @@ mod tests {
             crate::CLASSES,
             "a :: AggregateCounter(COUNT_STOP 3, AGGREGATE_CALL 2 a.banner two) -> Discard",
         );
+        assert_eq!(bench.read("a.aggregate_call"), "2 a.banner two");
+        assert_eq!(bench.read("a.count_call"), "");
         bench.push_packets("a", 0, packets(&[1, 2]));
         assert_eq!(bench.read("a.banner"), "two");
         assert!(!bench.graph().stopped());
         bench.push_packets("a", 0, packets(&[1]));
         bench.run();
         assert!(bench.graph().stopped());
+        let text = "Idle -> AggregateCounter(COUNT_STOP 3, COUNT_CALL 3 x.y) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("mutually exclusive"), "{errors}");
     }
 }

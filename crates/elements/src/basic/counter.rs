@@ -70,6 +70,13 @@ impl Call {
         })
     }
 
+    /// The call as it is written in configurations; empty if there is none.
+    pub(crate) fn show(&self) -> String {
+        let at = self.at.map(|at| at.to_string()).unwrap_or_default();
+        let text = format!("{at} {} {}", self.handler.path, self.handler.value);
+        text.trim().to_owned()
+    }
+
     /// Calls if the count has passed its mark on the way from `before` to `now`.
     #[inline]
     pub(crate) fn check(&self, before: u64, now: u64, cx: &mut Cx) {

@@ -236,6 +236,14 @@ impl<S: Style> Element for FromDevice<S> {
     const HANDLERS: &'static [Handler<FromDevice<S>>] = &[
         Handler::sum("count", "packets received", |e| e.count),
         Handler::sum("byte_count", "bytes received", |e| e.bytes),
+        Handler::text(
+            "kernel_drops",
+            "packets that the kernel lost; ?? as that is not known here",
+            |_, _| Ok("??".into()),
+        ),
+        Handler::text("encap", "what packets start with: ETHER", |_, _| {
+            Ok("ETHER".into())
+        }),
         Handler::text("burst", "packets taken from a queue at a time", |e, _| {
             Ok(e.burst.to_string())
         }),

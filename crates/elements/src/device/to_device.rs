@@ -21,6 +21,7 @@
 //!   beyond is dropped (`full`).
 //! - `CORES`: in pull mode, the workers that send.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
+//! - `METHOD`, `DEBUG`: taken for Click's sake, and without effect.
 
 use crate::prelude::*;
 use engine::port::{Slot, TxQueue};
@@ -56,8 +57,11 @@ impl Style for Click {
     const MANUAL: &'static str = manual!();
 
     fn configure(args: &mut Args) -> Config {
+        let device = args.required("DEVICE", "the port");
+        args.key_maybe::<String>("METHOD", "taken, and without effect");
+        args.key_maybe::<bool>("DEBUG", "taken, and without effect");
         Config {
-            device: args.required("DEVICE", "the port"),
+            device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
             burst: args.key("BURST", 32, "packets handed to the port at a time"),
             timeout: args.key(
