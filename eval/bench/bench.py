@@ -50,11 +50,12 @@ def spread(values):
 
 
 def measured(name, args):
-    """Packets per second of a peer, which is started for it and ended."""
+    """Packets per second of a peer, which is started for it and ended, and what there is to say of it."""
     peer = PEERS[name](FOLDER, args.core, FOLDER / "log")
     try:
         peer.wait_running()
-        return peer.rate(args.seconds)
+        rate = peer.rate(args.seconds)
+        return rate, getattr(peer, "remark", "")
     finally:
         peer.close()
 
@@ -81,12 +82,13 @@ def main():
         for round in range(args.rounds):
             for name in list(rates):
                 try:
-                    rates[name].append(measured(name, args))
+                    rate, remark = measured(name, args)
                 except machine.Absent as absent:
                     print(f"skipped: {name}: {absent}")
                     del rates[name]
                     continue
-                print(f"round {round + 1}: {name:<13} {rates[name][-1] / 1e6:7.2f} Mpps", flush=True)
+                rates[name].append(rate)
+                print(f"round {round + 1}: {name:<13} {rate / 1e6:7.2f} Mpps  {remark}".rstrip(), flush=True)
     args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
     print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():

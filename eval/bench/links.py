@@ -125,8 +125,17 @@ class Veth:
         except net.Failed as failed:
             raise machine.Failed(str(failed)) from failed
 
+    def offered(self):
+        done = self.spaces["source"].run("ip", "-j", "-s", "link", "show", "s0")
+        return json.loads(done.out)[0]["stats64"]["tx"]["packets"]
+
     def rate(self, seconds):
-        return peers.rate_of(self.sent, seconds)
+        offered, sent = self.offered(), self.sent()
+        rate = peers.rate_of(self.sent, seconds)
+        lost = 1 - (self.sent() - sent) / max(self.offered() - offered, 1)
+        # Where nothing is lost the source may have been the limit, not the router.
+        self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent was lost"
+        return rate
 
     def close(self):
         if self.router:

@@ -76,11 +76,13 @@ class Hugepages:
         self.before = int(self.PATH.read_text())
         self.mounted = False
         try:
-            for _ in range(3):
+            # Memory in small pieces: first compact it, then let files' pages go.
+            for remedy in ("compact_memory", "drop_caches", "compact_memory", None):
                 self.PATH.write_text(str(max(self.before, self.WANTED)))
                 if int(self.PATH.read_text()) >= self.WANTED:
                     break
-                pathlib.Path("/proc/sys/vm/compact_memory").write_text("1")
+                if remedy:
+                    pathlib.Path("/proc/sys/vm", remedy).write_text("1")
             else:
                 raise Failed(f"the kernel finds no {self.WANTED * 2} MiB for hugepages: free memory, or restart")
             if not os.path.ismount("/dev/hugepages"):

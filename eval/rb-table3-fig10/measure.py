@@ -47,6 +47,25 @@ def lines(results, label):
     return median(results, label, "DLmr") + median(results, label, "DLmw")
 
 
+def limits(results, app):
+    """Packets per second that both cores, and that the memory, would bear."""
+    bounds = figure.other("rb-table2")["results"]
+    cores = 2 * median(results, f"{app} 64 32", "native rate")
+    memory = median(bounds, "2 threads", "random write bytes") / LINE / lines(results, f"{app} 64 32")
+    return cores, memory
+
+
+def bottleneck(results):
+    """What gives out first, and what four times the cores with twice the memory would give."""
+    found = {}
+    for app in APPS:
+        cores, memory = limits(results, app)
+        next_server = min(4 * cores, 2 * memory) / min(cores, memory)
+        found |= {f"{app} cores": f"{cores / 1e6:.0f}", f"{app} memory": f"{memory / 1e6:.0f}",
+                  f"{app} limit": "the cores" if cores < memory else "the memory", f"{app} next": f"{next_server:.1f}"}
+    return found
+
+
 def values(raw):
     results = raw["results"]
     main, load = [], []
@@ -64,7 +83,7 @@ def values(raw):
                 f"{accesses(results, label):.0f}", f"{first:.1f}", f"{lines(results, label):.2f}",
                 f"{LINE * lines(results, label):.0f}"])
     small, large = "forward 64 32", "forward 1024 32"
-    return {
+    return bottleneck(results) | {
         "table 3": table(["application", "instructions: paper", "here", "of these not in DPDK's libraries", "cycles per instruction: paper", "here",
                           "cycles: paper", "here"], main),
         "figure 10": table(["application", "bytes", "packets per poll", "instructions", "cycles", "loads and stores",
