@@ -286,6 +286,18 @@ class Probe:
         order = [sent[packet] for packet in got]
         assert order == sorted(set(order)), "in order, and none twice"
 
+    def next_hops(self, flow: Callable[[int], Packet]) -> set[str]:
+        """MACs that packets of 48 flows leave to; three of a flow leave to one."""
+        used = set()
+        for number in range(1, 49):
+            macs = set()
+            for _ in range(3):
+                self.send(flow(number))
+                macs.add(self.take(self.b.end, f"a packet of flow {number}").dst)
+            assert len(macs) == 1, number
+            used |= macs
+        return used
+
     @staticmethod
     def _wrong(got: Packet, what: str) -> None:
         raise Failed(f"wrong {what} in {got.show(dump=True)}\n{got.original.hex()}")

@@ -56,7 +56,7 @@ def start(network: Network) -> str:
 
 
 def ping(network: Network, version: int) -> str:
-    done = network.client.run("ping", f"-{version}", "-c5", "-i0.05", "-W2", "server", ok=None)
+    done = network.client.run("ping", f"-{version}", "-c5", "-l5", "-i2", "-W2", "server", ok=None)
     count = re.search(r"(\d+) received", done.out)
     if done.status != 0 or count[1] != "5":
         raise Failed(str(done))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from net import Lab, Namespace, Process
 from topology import ASHLAR
+from traffic import answered
 
 pytestmark = pytest.mark.ashlar
 
@@ -70,8 +71,7 @@ def test_a_tun_interface_carries_pings_both_ways(lab, tmp_path):
     space = lab.namespace("tun")
     router = click(lab, space, TUN, tmp_path)
     router.wait_for(r"^reply: [0-9.]+: 10\.77\.0\.1 > 10\.77\.0\.2: icmp echo-reply \(0, 2\)")
-    done = space.run("ping", "-c3", "-i0.1", "-W3", "10.77.0.2")
-    assert " 0% packet loss" in done.out, done
+    answered(space, "10.77.0.2")
     assert router.stop() == 0
 
 
@@ -80,8 +80,7 @@ def test_a_tap_interface_answers_arp_and_pings(lab, tmp_path):
     router = click(lab, space, TAP, tmp_path)
     space.run("bash", "-c", "until ip -br link show tap0 2>/dev/null | grep -q UP; do :; done")
     assert "02:00:00:00:77:02" in space.ip("link show tap0").out
-    done = space.run("ping", "-c3", "-i0.1", "-W3", "10.78.0.9")
-    assert " 0% packet loss" in done.out, done
+    answered(space, "10.78.0.9")
     assert router.stop() == 0
 
 

@@ -22,13 +22,17 @@ def ends(network: Network, version: int, from_client: bool) -> tuple[Namespace, 
 
 
 def ping(network: Network, version: int, target: str, size: int, *, count: int = 3) -> str:
-    """Pings from the client; fails unless every request is answered with what it held. What ping said.
+    """Pings from the client; fails unless every request is answered with what it held. What ping said."""
+    return answered(network.client, f"-{version}", f"-s{size}", target, count=count)
+
+
+def answered(space: Namespace, *words: str, count: int = 3) -> str:
+    """Pings; fails unless every request is answered with what it held. What ping said.
 
     All requests leave at once: from the first answer on, ping waits for the rest no longer than its
     interval or two round trips, which is too short on a busy machine.
     """
-    done = network.client.run("ping", f"-{version}", f"-c{count}", f"-l{count}", "-i3", "-W3", f"-s{size}", target,
-                              ok=None)
+    done = space.run("ping", f"-c{count}", f"-l{count}", "-i3", "-W3", *words, ok=None)
     assert f"{count} packets transmitted, {count} received" in done.out, str(done)
     assert "wrong data" not in done.out, str(done)
     return done.out
