@@ -258,11 +258,13 @@ impl Bench {
         )
     }
 
-    /// The graph.
+    /// The graph, between two turns as a worker sees it: what tests beside this one have replaced in their
+    /// tables need not wait for it.
     pub fn graph(&mut self) -> &mut Graph {
-        self.graph
-            .as_mut()
-            .expect("there is a graph but within reload")
+        let graph = self.graph.as_mut();
+        let graph = graph.expect("there is a graph but within reload");
+        graph.quiescent();
+        graph
     }
 
     fn running(&self) -> &Graph {

@@ -260,9 +260,6 @@ fn ids_and_memory_are_used_again_while_routes_come_and_go() {
             "rt.set",
             &format!("10.0.0.1/32 1.{a}.{b}.{c} {}", round % 3),
         );
-        if round % 64 == 0 {
-            bench.graph().quiescent();
-        }
     }
     assert_eq!(bench.read("rt.groups").lines().count(), 1);
     assert_eq!(lookup(&mut bench, "10.0.0.1"), "0 1.1.17.111");
