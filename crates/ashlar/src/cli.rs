@@ -77,7 +77,8 @@ pub(crate) enum Command {
     /// The configuration runs in this process, its devices replaced: packets of many UDP flows come in by
     /// one port at equal distances, and those that leave by another are counted. What a port's ring of 1024
     /// packets has no room for is lost, as with a device. Every host that the router looks for is there. A
-    /// packet's latency runs from the moment at which it was due to the moment at which it leaves.
+    /// packet's latency runs from the moment at which it was due to the moment at which it leaves. Workers
+    /// make and count the packets, so that is in every figure, as a driver would be.
     ///
     /// The greatest loads that lose nothing (NDR) or a small share (PDR) are searched as RFC 2544, 26.1 has
     /// it, faster: first with short trials and coarsely; in the end most of several full trials must agree.
