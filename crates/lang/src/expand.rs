@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
+use crate::formals;
 use crate::graph::{Element, Router};
 use crate::source::Span;
 use crate::template::{
@@ -232,7 +233,7 @@ impl<'a> Expander<'a> {
             return;
         }
         let config = self.config(pending.frame, pending.config, node);
-        let arguments = crate::formals::arguments(&config);
+        let arguments = formals::arguments(&config);
         let mut within = Vec::clone(&pending.within);
         within.push(node.span);
         match self.choose(&pending, &arguments) {
@@ -273,13 +274,14 @@ impl<'a> Expander<'a> {
     /// The definition that a use of a class takes; None if none fits, which is told.
     fn choose(&mut self, pending: &Pending<'a>, arguments: &[Config]) -> Option<Choice> {
         let mut class = pending.class;
-        let mut misfits = Vec::new();
+        let (mut tried, mut misfits) = (Vec::new(), Vec::new());
         let mut loose = None;
         while let ClassRef::Compound(set) = class {
             let set = &self.program.classes[*set];
             for &id in &set.definitions {
                 let template = &self.program.templates[id];
-                match crate::formals::bind(&template.formals, arguments) {
+                tried.push(template);
+                match formals::bind(&template.formals, arguments) {
                     Err(misfit) => misfits.push((template, misfit)),
                     Ok(values) => {
                         let node = pending.node;
@@ -292,13 +294,17 @@ impl<'a> Expander<'a> {
             }
             match &set.otherwise {
                 Some(next) => class = next,
+                None if loose.is_some() && tried.len() == 1 => return loose,
                 None => {
-                    if loose.is_none() {
-                        let misfit =
-                            crate::formals::complain(pending.node, &set.name, arguments, &misfits);
-                        self.diagnostics.push(misfit);
-                    }
-                    return loose;
+                    let node = pending.node;
+                    let error = match loose {
+                        None => formals::complain(node, &set.name, arguments, &misfits),
+                        Some(_) => no_ports(node, &set.name),
+                    };
+                    let many = arguments.len();
+                    let error = formals::no_match(error, node, &set.name, many, &tried);
+                    self.diagnostics.push(error);
+                    return None;
                 }
             }
         }
@@ -365,6 +371,19 @@ impl<'a> Expander<'a> {
             self.diagnostics.push(error);
         }
     }
+}
+
+/// Several definitions take the arguments, but none has the ports.
+fn no_ports(node: &Node, class: &str) -> Diagnostic {
+    let class = match class {
+        "" => "this compound element".to_owned(),
+        class => format!("`{class}`"),
+    };
+    let used = formals::ports(node.inputs, node.outputs);
+    let text = format!("no definition of {class} takes these arguments and has {used}");
+    Diagnostic::error("compound-port", text)
+        .at(node.span)
+        .help("all ports of the definition that is meant must be connected, and no others")
 }
 
 enum Choice {

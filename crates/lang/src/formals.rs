@@ -121,6 +121,57 @@ pub(crate) fn complain(
     }
 }
 
+/// Says of a mistake what Click does where no definition fits: what was asked for, and what there is.
+pub(crate) fn no_match(
+    error: Diagnostic,
+    node: &Node,
+    class: &str,
+    arguments: usize,
+    tried: &[&Template],
+) -> Diagnostic {
+    let name = if class.is_empty() {
+        "<anonymous>"
+    } else {
+        class
+    };
+    let given = match arguments {
+        0 => String::new(),
+        n => format!("{n} argument{}, ", plural(n)),
+    };
+    let asked = format!("{name}[{given}{}]", ports(node.inputs, node.outputs));
+    let place = node.class_span;
+    let error = error
+        .click_at(place, format!("no match for `{asked}`"))
+        .click_at(place, "candidates are:");
+    tried.iter().fold(error, |error, template| {
+        let types = template.formals.iter().map(|formal| match &formal.keyword {
+            _ if formal.is_rest() => "...",
+            Some(keyword) => keyword,
+            None => "<arg>",
+        });
+        let types = match template.formals.len() {
+            0 => String::new(),
+            _ => format!("({})", types.collect::<Vec<_>>().join(", ")),
+        };
+        let has = ports(template.inputs, template.outputs);
+        let place = template.span.unwrap_or(place);
+        error.click_at(place, format!("  {name}{types}[{has}]"))
+    })
+}
+
+/// How many inputs and outputs, in Click's words.
+pub(crate) fn ports(inputs: usize, outputs: usize) -> String {
+    format!(
+        "{inputs} input{}, {outputs} output{}",
+        plural(inputs),
+        plural(outputs)
+    )
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
+}
+
 fn count(arguments: usize) -> String {
     match arguments {
         0 => "no arguments".to_owned(),

@@ -353,3 +353,68 @@ fn anonymous_names_avoid_those_that_are_declared() {
     assert_eq!(shown, "");
     assert_eq!(router.elements[0].name, "Idle@2");
 }
+
+/// Mistakes as Click words them.
+fn as_click(text: &str) -> String {
+    let mut map = SourceMap::new();
+    let file = map.add("t.click", text);
+    let (_, diagnostics) = parse(&mut map, file, &[]);
+    crate::render_click(&diagnostics, &map)
+}
+
+#[test]
+fn where_no_definition_fits_click_lists_the_candidates() {
+    let classes = "elementclass F { $a | input -> output\n|| $a, K $b | input => output }\n";
+    let candidates = "t.click:3: candidates are:\n\
+        t.click:1:   F(<arg>)[1 input, 1 output]\nt.click:2:   F(<arg>, K)[1 input, 1 output]\n";
+    for (uses, asked) in [
+        (
+            "Idle -> F(1, 2) -> Discard",
+            "2 arguments, 1 input, 1 output",
+        ),
+        ("Idle -> F -> Discard", "1 input, 1 output"),
+        (
+            "f :: F(1); Idle -> f -> Discard; Idle -> [1] f",
+            "1 argument, 2 inputs, 1 output",
+        ),
+    ] {
+        assert_eq!(
+            as_click(&format!("{classes}{uses}")),
+            format!("t.click:3: no match for 'F[{asked}]'\n{candidates}")
+        );
+    }
+    assert_eq!(
+        as_click("{ $a, __REST__ $b | Idle }"),
+        "t.click:1: no match for '<anonymous>[0 inputs, 0 outputs]'\nt.click:1: candidates are:\n\
+         t.click:1:   <anonymous>(<arg>, ...)[0 inputs, 0 outputs]\n"
+    );
+}
+
+#[test]
+fn mistakes_have_clicks_words() {
+    for (text, said) in [
+        (
+            "a :: Idle;\na :: Idle;",
+            "t.click:2: redeclaration of element 'a'\nt.click:1: 'a' previously declared here\n",
+        ),
+        (
+            "Idle -> b;\nb :: Discard",
+            "t.click:1: undeclared element 'b' (first use this block)\n",
+        ),
+        (
+            "define($a 1);\ndefine($a 2)",
+            "t.click:2: parameter '$a' multiply defined\n",
+        ),
+        ("Idle)", "t.click:1: syntax error near ')'\n"),
+        (
+            "Idle [x] -> Discard",
+            "t.click:1: syntax error: port number should be integer\n",
+        ),
+        (
+            "{ Idle -> input }",
+            "t.click:1: 'input' pseudoelement may only be used as output\n",
+        ),
+    ] {
+        assert_eq!(as_click(text), said);
+    }
+}

@@ -170,13 +170,14 @@ fn good_text(random: &mut Random) -> String {
     let mut text = String::from(
         "define($v 5);
          elementclass One { input -> Counter -> output }
-         elementclass Two { $n | input[0] -> Queue($n) -> [0]output; input[1] -> o :: One -> [1]output
-                           || input => Print(\"$v\"), (->) => output }
+         elementclass Two { $n | input[0] -> Queue($n) -> [0]output; input[1] -> o :: One -> [1]output }
+         elementclass Pair { input => Print(\"$v\"), (->) => output }
+         elementclass Over { $n | input -> Queue($n) -> output || input -> One -> output }
          elementclass Same Counter;\n",
     );
     let classes = [
         "One",
-        "Two",
+        "Pair",
         "Two(3)",
         "Two($v)",
         "Same",
@@ -195,7 +196,10 @@ fn good_text(random: &mut Random) -> String {
                 0 => " -> ( -> One -> )".to_owned(),
                 1 => " -> { -> Counter -> }".to_owned(),
                 2 => " -> Tee, One -> Null".to_owned(),
-                3 => format!(" -> {}", random.pick(&["One", "Same", "Null(1)"])),
+                3 => format!(
+                    " -> {}",
+                    random.pick(&["One", "Same", "Null(1)", "Over -> Null", "Over(3) -> Null"])
+                ),
                 _ => format!(" -> {}", names[random.below(names.len())]),
             };
             chain.push_str(&middle);

@@ -40,7 +40,9 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Parsed::Wrong(wrong) => {
             eprintln!("click: {wrong}");
-            eprintln!("Usage: click [OPTION]... [FILE]\nTry 'click --help' for more information.");
+            eprintln!(
+                "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
+            );
             return ExitCode::FAILURE;
         }
     };
