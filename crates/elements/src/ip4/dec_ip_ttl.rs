@@ -77,8 +77,7 @@ impl Element for DecIPTTL {
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "changes ACTIVE", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.active, value)
         }),
     ];
 }

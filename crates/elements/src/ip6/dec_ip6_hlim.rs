@@ -64,8 +64,7 @@ impl Element for DecIP6HLIM {
         Handler::sum("drops", "packets whose hop limit ran out", |e| e.expired),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("set_active", "changes ACTIVE", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.active, value)
         }),
     ];
 }
