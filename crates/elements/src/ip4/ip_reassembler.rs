@@ -11,8 +11,10 @@
 //! ```
 //!
 //! When the time is over, the first fragment leaves by output 1 if it has come and that is connected
-//! (ICMPError makes a message of it); the others are dropped. Fragments that overlap, or contradict
-//! each other about the end, are an attack or an error: the whole packet is dropped. A repeated
+//! (ICMPError makes a message of it); the others are dropped. In Click's driver time runs from the last
+//! fragment, and all that have come leave in one packet, at their places, with zeros between them. Fragments that overlap, or contradict
+//! each other about the end, are an attack or an error: the whole packet is dropped. (Click's driver takes
+//! of two that overlap the first.) A repeated
 //! fragment does no harm. Fragments that lie beyond the 65,535 bytes of the longest packet are dropped
 //! as `too_long`. A packet that is longer than a buffer is put together in one of a few large ones. All
 //! fragments of a whole packet but the first count as `merged`.
@@ -93,7 +95,7 @@ impl Element for IPReassembler {
             as_click,
             timeout: config.timeout.unwrap_or(Duration::from_secs(usual)),
             config: Arc::clone(config),
-            table: Table::default(),
+            table: Table::new(as_click),
             reassembled: 0,
         }
     }
@@ -123,6 +125,14 @@ impl Element for IPReassembler {
         while self.table.oldest().is_some_and(due)
             && let Some(mut fragments) = self.table.pop_oldest()
         {
+            if self.as_click
+                && cx.connected(1)
+                && let Some(part) = whole(&fragments)
+            {
+                cx.emit(1, part);
+                // The first one lives on in the part.
+                drop(fragments.swap_remove(0));
+            }
             for fragment in fragments.drain(..) {
                 if fragment.offset == 0 && cx.connected(1) {
                     cx.emit(1, fragment.packet);
@@ -256,13 +266,16 @@ fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
     Ok((key, fragment))
 }
 
-/// A packet with the header of the first fragment and the payload of all; `None` without a buffer.
+/// A packet with the header of the first fragment and the payload of all, at their places; `None` without
+/// a buffer or a first fragment.
 fn whole(fragments: &[Fragment]) -> Option<Packet> {
-    let first = fragments.first()?;
-    let len = first.payload + fragments.iter().map(|f| f.len).sum::<usize>();
+    let first = fragments.first().filter(|f| f.offset == 0)?;
+    let len = first.payload + fragments.last().map_or(0, Fragment::end);
     let mut whole = first.packet.copy_with_room(len)?;
     whole.truncate(first.payload + first.len);
     for fragment in &fragments[1..] {
+        let gap = (first.payload + fragment.offset).checked_sub(whole.len())?;
+        whole.put(gap)?.fill(0);
         whole.put(fragment.len)?.copy_from_slice(fragment.bytes());
     }
     let total_len = whole.len() - whole.network_offset();

@@ -237,3 +237,46 @@ fn clicks_driver_counts_bytes_and_waits_for_half_a_minute() {
     bench.advance(Duration::from_secs(1));
     assert_eq!(bench.drops("r", "timeout"), 3);
 }
+
+#[test]
+fn clicks_driver_puts_overlapping_fragments_together() {
+    let mut bench = Bench::click(crate::CLASSES, ALONE);
+    let whole = packet(1, 100);
+    let mut other = piece(&whole, 40, 80);
+    other[20..44].fill(0);
+    let other = edited(other, |_| {});
+    bench.push(
+        "c",
+        &[
+            piece(&whole, 0, 64),
+            other,
+            piece(&whole, 72, 100),
+            piece(&whole, 8, 24),
+        ],
+    );
+    assert_eq!(bench.take("out"), [whole]);
+    assert_eq!(bench.drops("r", "merged"), 2);
+    assert_eq!(bench.read("r.waiting"), "1");
+}
+
+#[test]
+fn clicks_driver_gives_what_has_come_of_a_packet_whose_time_is_over() {
+    let text =
+        "c :: CheckIPHeader -> r :: IPReassembler -> out :: Collect; r[1] -> part :: Collect";
+    let mut bench = Bench::click(crate::CLASSES, text);
+    let whole = packet(1, 100);
+    bench.push("c", &[piece(&whole, 0, 16)]);
+    bench.advance(Duration::from_secs(20));
+    bench.push("c", &[piece(&whole, 64, 100)]);
+    bench.push("c", &[piece(&packet(2, 100), 64, 100)]);
+    bench.advance(Duration::from_secs(29));
+    assert!(bench.take("part").is_empty());
+    bench.advance(Duration::from_secs(1));
+    let part = &bench.take("part")[0];
+    assert_eq!(part[20..36], whole[20..36]);
+    assert_eq!(part[36..84], [0; 48]);
+    assert_eq!(part[84..], whole[84..]);
+    assert!(Ipv4::new_checked(part).unwrap().verify_checksum());
+    assert_eq!(bench.drops("r", "timeout"), 2);
+    assert_eq!(bench.read("r.waiting"), "0");
+}

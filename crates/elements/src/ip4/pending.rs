@@ -29,7 +29,8 @@ impl Fragment {
         &self.packet.data()[self.payload..self.payload + self.len]
     }
 
-    fn end(&self) -> usize {
+    /// Where its payload ends in the datagram.
+    pub(super) fn end(&self) -> usize {
         self.offset + self.len
     }
 
@@ -65,6 +66,9 @@ struct Pending {
 /// Datagrams whose fragments have not all come, oldest first.
 #[derive(Default)]
 pub(super) struct Table {
+    /// Whether a datagram counts as young again with every fragment, and of fragments that overlap the
+    /// first to come counts, as in Click's driver.
+    lenient: bool,
     pending: HashMap<Key, Pending>,
     by_age: BTreeMap<u64, Key>,
     serial: u64,
@@ -74,6 +78,14 @@ pub(super) struct Table {
 }
 
 impl Table {
+    /// An empty one.
+    pub(super) fn new(lenient: bool) -> Table {
+        Table {
+            lenient,
+            ..Table::default()
+        }
+    }
+
     /// Fragments that wait.
     pub(super) fn packets(&self) -> usize {
         self.packets
@@ -85,7 +97,7 @@ impl Table {
     }
 
     /// Adds a fragment, which has at least one byte.
-    pub(super) fn add(&mut self, key: Key, fragment: Fragment, now: Time) -> Added {
+    pub(super) fn add(&mut self, key: Key, mut fragment: Fragment, now: Time) -> Added {
         let (by_age, serial, spare) = (&mut self.by_age, &mut self.serial, &mut self.spare);
         let datagram = self.pending.entry(key).or_insert_with(|| {
             *serial += 1;
@@ -98,6 +110,16 @@ impl Table {
                 since: now,
             }
         });
+        let end = fragment.end();
+        if self.lenient {
+            by_age.remove(&datagram.serial);
+            *serial += 1;
+            by_age.insert(*serial, key);
+            (datagram.serial, datagram.since) = (*serial, now);
+            if !datagram.cut(&mut fragment) {
+                return Added::Duplicate(fragment.packet);
+            }
+        }
         let at = datagram
             .fragments
             .partition_point(|f| f.offset < fragment.offset);
@@ -113,7 +135,7 @@ impl Table {
         let fits = datagram.fits(at, &fragment);
         datagram.have += fragment.len;
         if fragment.last {
-            datagram.total = Some(fragment.end());
+            datagram.total = Some(end);
         }
         let complete = datagram.total == Some(datagram.have);
         datagram.fragments.insert(at, fragment);
@@ -157,6 +179,21 @@ impl Table {
 }
 
 impl Pending {
+    /// Cuts off what is here already at either end of a fragment; false if nothing is left.
+    fn cut(&self, fragment: &mut Fragment) -> bool {
+        for known in &self.fragments {
+            if known.offset <= fragment.offset && fragment.offset < known.end() {
+                let known = (known.end() - fragment.offset).min(fragment.len);
+                fragment.payload += known;
+                fragment.offset += known;
+                fragment.len -= known;
+            } else if known.offset < fragment.end() && fragment.end() <= known.end() {
+                fragment.len = known.offset - fragment.offset;
+            }
+        }
+        fragment.len > 0
+    }
+
     /// Whether a fragment for place `at` neither overlaps its neighbours nor contradicts the end.
     fn fits(&self, at: usize, fragment: &Fragment) -> bool {
         let before = at.checked_sub(1).and_then(|i| self.fragments.get(i));
