@@ -171,12 +171,13 @@ impl GroupTable {
         };
         let up = vec![true; members.len()];
         self.by_members.insert(members.clone(), id);
-        self.records[index(id)] = Some(Record {
+        let record = Record {
             members,
             up,
             users: 1,
-        });
-        self.choose(id);
+        };
+        self.groups.0[index(id)] = record.choice(&Choice::Nothing);
+        self.records[index(id)] = Some(record);
         Ok(id)
     }
 
@@ -214,24 +215,22 @@ impl GroupTable {
 
     /// Says that the next hops for which `which` holds are up or down; returns how many groups changed.
     pub fn set_up(&mut self, up: bool, which: impl Fn(&Member) -> bool) -> usize {
-        let mut changed = Vec::new();
-        for (i, record) in self.records.iter_mut().enumerate() {
+        let mut changed = 0;
+        for (record, choice) in self.records.iter_mut().zip(&mut self.groups.0) {
             let Some(record) = record else { continue };
             let mut any = false;
             for (state, member) in record.up.iter_mut().zip(&*record.members) {
-                any |= *state != up && which(member);
-                if which(member) {
+                if *state != up && which(member) {
                     *state = up;
+                    any = true;
                 }
             }
             if any {
-                changed.extend(u16::try_from(i + 1).ok().and_then(NonZeroU16::new));
+                *choice = record.choice(choice);
+                changed += 1;
             }
         }
-        for id in &changed {
-            self.choose(*id);
-        }
-        changed.len()
+        changed
     }
 
     /// The members of a group, as configured, and whether they are up.
@@ -256,23 +255,26 @@ impl GroupTable {
     pub fn groups(&self) -> Groups {
         self.groups.clone()
     }
+}
 
-    /// Computes what a group comes to, near what it was.
-    fn choose(&mut self, id: GroupId) {
-        let Some(Some(record)) = self.records.get(index(id)) else {
-            return;
+impl Record {
+    /// What the group comes to, near what it was.
+    fn choice(&self, before: &Choice) -> Choice {
+        let live = || {
+            let all = self.members.iter().zip(&self.up);
+            all.filter(|(_, up)| **up).map(|(member, _)| *member)
         };
-        let live = record.members.iter().zip(&record.up).filter(|(_, up)| **up);
-        let live: Vec<Member> = live.map(|(m, _)| *m).collect();
-        let slot = &mut self.groups.0[index(id)];
-        *slot = match &live[..] {
-            [] => Choice::Nothing,
-            [only] => Choice::One(*only),
+        // The loss of a next hop comes here for each of its groups: nothing is allocated for those that
+        // are left with one.
+        let mut first = live();
+        match (first.next(), first.next()) {
+            (None, _) => Choice::Nothing,
+            (Some(only), None) => Choice::One(only),
             _ => {
-                let buckets = (16 * record.members.len()).next_power_of_two().max(64);
-                Choice::Several(Arc::new(spread(live, buckets, slot)))
+                let buckets = (16 * self.members.len()).next_power_of_two().max(64);
+                Choice::Several(Arc::new(spread(live().collect(), buckets, before)))
             }
-        };
+        }
     }
 }
 

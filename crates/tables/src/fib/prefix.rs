@@ -1,10 +1,11 @@
 //! Prefixes of addresses of `N` bytes in network order: 4 for IPv4, 16 for IPv6.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 /// An address prefix. Bits beyond its length are zero. Ordered by address, then by length, so that a
 /// prefix comes before all that it contains.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Prefix<const N: usize> {
     address: [u8; N],
     length: u8,
@@ -42,7 +43,16 @@ impl<const N: usize> Prefix<N> {
 
     /// Whether `address` is in it.
     pub fn contains(&self, address: [u8; N]) -> bool {
-        Self::new(address, self.length) == *self
+        let rest = u32::from(Self::BITS - self.length);
+        if N == 4 {
+            let differ = bits(&self.address, 0, 32) ^ bits(&address, 0, 32);
+            return differ as u64 >> rest == 0;
+        }
+        let mut words = [[0; 16]; 2];
+        words[0][16 - N..].copy_from_slice(&self.address);
+        words[1][16 - N..].copy_from_slice(&address);
+        let [own, other] = words.map(u128::from_be_bytes);
+        (own ^ other).checked_shr(rest).unwrap_or(0) == 0
     }
 
     /// Whether it contains all of `other`.
@@ -113,6 +123,30 @@ pub(super) fn bits<const N: usize>(address: &[u8; N], at: u32, count: u32) -> us
     }
 }
 
+impl<const N: usize> Ord for Prefix<N> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        // As numbers, in one or two comparisons.
+        if N == 4 {
+            let key = |p: &Self| bits(&p.address, 0, 32) << 8 | usize::from(p.length);
+            key(self).cmp(&key(other))
+        } else {
+            let mut words = [[0; 16]; 2];
+            words[0][..N].copy_from_slice(&self.address);
+            words[1][..N].copy_from_slice(&other.address);
+            let [own, others] = words.map(u128::from_be_bytes);
+            (own, self.length).cmp(&(others, other.length))
+        }
+    }
+}
+
+impl<const N: usize> PartialOrd for Prefix<N> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl From<wire::Prefix4> for Prefix<4> {
     fn from(p: wire::Prefix4) -> Self {
         Prefix::new(p.addr().octets(), p.len())
@@ -153,7 +187,19 @@ mod tests {
             let prefix = Prefix::new([10, 0x5a, 0xa5, 0xff], length);
             let theirs = wire::Prefix4::new([10, 0x5a, 0xa5, 0xff].into(), length);
             assert_eq!((prefix, theirs), (theirs.into(), prefix.into()));
+            for bit in 0..32 {
+                let mut address = prefix.address();
+                address[bit / 8] ^= 0x80 >> (bit % 8);
+                let is_in = bit >= usize::from(length);
+                assert_eq!(prefix.contains(address), is_in);
+                let long = [prefix.address(), [0x5a; 4], [0; 4], [0; 4]].concat();
+                let other = [address, [0x5a; 4], [0; 4], [0; 4]].concat();
+                let long: [u8; 16] = long.try_into().unwrap();
+                let prefix = Prefix::new(long, length.min(32));
+                assert_eq!(prefix.contains(other.try_into().unwrap()), is_in);
+            }
         }
+        assert!(Prefix::<16>::ALL.contains([0xff; 16]));
         let prefix = Prefix::new([0xff; 16], 61);
         assert_eq!(prefix.address()[6..9], [0xff, 0xf8, 0]);
         assert_eq!(Prefix::<16>::from(wire::Prefix6::from(prefix)), prefix);

@@ -1,6 +1,5 @@
 //! Every route, in order: what the writer knows and the lookup structures are made from.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 
 use super::Prefix;
@@ -8,71 +7,275 @@ use super::Prefix;
 /// A route: a prefix and the id of its next-hop group.
 pub type Route<const N: usize> = (Prefix<N>, NonZeroU16);
 
-/// Routes sorted by address, then by length, in a B-tree (about 12 bytes each for IPv4).
-#[derive(Debug, Clone, Default)]
-pub struct Routes<const N: usize>(BTreeMap<Prefix<N>, NonZeroU16>);
+/// Routes of a run, at most.
+const RUN: usize = 256;
+
+/// A route as it is kept.
+#[derive(Debug, Clone, Copy)]
+struct Kept<const N: usize> {
+    prefix: Prefix<N>,
+    /// The length of the longest other route that covers it, or `NONE`.
+    cover: u8,
+    id: NonZeroU16,
+}
+
+const NONE: u8 = u8::MAX;
+
+impl<const N: usize> Kept<N> {
+    fn route(&self) -> Route<N> {
+        (self.prefix, self.id)
+    }
+}
+
+/// Routes sorted by address, then by length: a B-tree of two levels, whose leaves are runs of up to 256
+/// routes (8 bytes each for IPv4, 20 for IPv6). So a search leaves the cache two or three times, and
+/// routes below a prefix are read in one go. Each knows which one covers it.
+#[derive(Debug, Clone)]
+pub struct Routes<const N: usize> {
+    /// None of them is empty.
+    runs: Vec<Vec<Kept<N>>>,
+    /// The first prefix of each run.
+    firsts: Vec<Prefix<N>>,
+    len: usize,
+}
+
+/// A place in the order: a run, and a place in it.
+#[derive(Debug, Clone, Copy)]
+struct Place(usize, usize);
+
+impl<const N: usize> Default for Routes<N> {
+    fn default() -> Self {
+        Routes {
+            runs: Vec::new(),
+            firsts: Vec::new(),
+            len: 0,
+        }
+    }
+}
 
 impl<const N: usize> Routes<N> {
     /// Adds a route or changes the one of this prefix; returns the id that it had.
     pub fn insert(&mut self, prefix: Prefix<N>, id: NonZeroU16) -> Option<NonZeroU16> {
-        self.0.insert(prefix, id)
+        let place = match self.find(&prefix) {
+            Ok(Place(run, at)) => return Some(std::mem::replace(&mut self.runs[run][at].id, id)),
+            Err(place) => place,
+        };
+        let length = prefix.length();
+        let cover = self
+            .covering_at(place, &prefix)
+            .map_or(NONE, |(p, _)| p.length());
+        let at = self.add(place, Kept { prefix, cover, id });
+        self.change_cover(Place(at.0, at.1 + 1), &prefix, cover, length);
+        self.len += 1;
+        None
+    }
+
+    /// Puts a route where it belongs; returns where that is now.
+    fn add(&mut self, Place(run, at): Place, route: Kept<N>) -> Place {
+        match self.runs.get_mut(run) {
+            None => self.add_run(run, vec![route]),
+            // Routes that come in order fill their runs.
+            Some(full) if full.len() == RUN && at == RUN => {
+                self.add_run(run + 1, vec![route]);
+                return Place(run + 1, 0);
+            }
+            Some(full) if full.len() == RUN => {
+                let half = full.split_off(RUN / 2);
+                self.add_run(run + 1, half);
+                return match at.checked_sub(RUN / 2) {
+                    Some(at) => self.add(Place(run + 1, at), route),
+                    None => self.add(Place(run, at), route),
+                };
+            }
+            Some(routes) => {
+                routes.insert(at, route);
+                self.firsts[run] = routes[0].prefix;
+            }
+        }
+        Place(run, at)
+    }
+
+    /// From a place on, gives the routes below `prefix` that `from` covered to `to`.
+    fn change_cover(&mut self, Place(run, at): Place, prefix: &Prefix<N>, from: u8, to: u8) {
+        let mut at = at;
+        for routes in self.runs.iter_mut().skip(run) {
+            for route in routes.iter_mut().skip(std::mem::take(&mut at)) {
+                if !prefix.covers(&route.prefix) {
+                    return;
+                }
+                if route.cover == from {
+                    route.cover = to;
+                }
+            }
+        }
+    }
+
+    fn add_run(&mut self, at: usize, routes: Vec<Kept<N>>) {
+        self.firsts.insert(at, routes[0].prefix);
+        self.runs.insert(at, routes);
     }
 
     /// Removes the route of this very prefix; returns the id that it had.
     pub fn remove(&mut self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
-        self.0.remove(prefix)
+        let Place(run, at) = self.find(prefix).ok()?;
+        self.len -= 1;
+        let Kept { cover, id, .. } = self.runs[run].remove(at);
+        self.change_cover(Place(run, at), prefix, prefix.length(), cover);
+        // What has become small goes to the run before it.
+        let before = run
+            .checked_sub(1)
+            .map_or(RUN, |before| self.runs[before].len());
+        if self.runs[run].is_empty() || self.runs[run].len() + before <= RUN / 2 {
+            let rest = self.runs.remove(run);
+            self.firsts.remove(run);
+            if let Some(before) = run.checked_sub(1) {
+                self.runs[before].extend(rest);
+            }
+        } else {
+            self.firsts[run] = self.runs[run][0].prefix;
+        }
+        Some(id)
+    }
+
+    /// Where a prefix is, or would be.
+    fn find(&self, prefix: &Prefix<N>) -> Result<Place, Place> {
+        let after = self.firsts.partition_point(|first| first <= prefix);
+        let run = after.saturating_sub(1);
+        let routes = self.runs.get(run).map_or(&[][..], |routes| &routes[..]);
+        match routes.binary_search_by(|route| route.prefix.cmp(prefix)) {
+            Ok(at) => Ok(Place(run, at)),
+            Err(at) => Err(Place(run, at)),
+        }
+    }
+
+    /// The route before a place.
+    fn before(&self, Place(run, at): Place) -> Option<&Kept<N>> {
+        let here = at.checked_sub(1).map(|at| &self.runs[run][at]);
+        here.or_else(|| self.runs.get(run.checked_sub(1)?)?.last())
+    }
+
+    /// All routes from a place on.
+    fn from(&self, Place(run, at): Place) -> impl Iterator<Item = Route<N>> {
+        let here = self.runs.get(run).and_then(|routes| routes.get(at..));
+        let after = self.runs.get(run + 1..).unwrap_or_default();
+        let here = here.unwrap_or_default().iter();
+        here.chain(after.iter().flatten()).map(Kept::route)
     }
 
     /// The id of the route of this very prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
-        self.0.get(prefix).copied()
+        let Place(run, at) = self.find(prefix).ok()?;
+        Some(self.runs[run][at].id)
     }
 
     /// The longest route that covers `prefix` and is shorter.
-    ///
-    /// The route that sorts just before a prefix either covers it or parts from it at some bit; then no
-    /// route between that bit and the prefix's end can cover it, and the search goes on from there.
     pub fn covering(&self, prefix: &Prefix<N>) -> Option<Route<N>> {
-        let (mut before, mut id) = self.0.range(..prefix).next_back()?;
-        while !before.covers(prefix) {
-            (before, id) = self.0.range(..=before.common(prefix)).next_back()?;
-        }
-        Some((*before, *id))
+        let (Ok(place) | Err(place)) = self.find(prefix);
+        self.covering_at(place, prefix)
     }
 
-    /// The route of `prefix` itself, or else the longest that covers it; never the default route.
-    pub(super) fn specific(&self, prefix: &Prefix<N>) -> Option<Route<N>> {
-        let own = self.get(prefix).map(|id| (*prefix, id));
-        own.or_else(|| self.covering(prefix))
-            .filter(|(prefix, _)| prefix.length() > 0)
+    /// The route that sorts just before a prefix either covers it, or is covered by all routes that do.
+    fn covering_at(&self, place: Place, prefix: &Prefix<N>) -> Option<Route<N>> {
+        let mut route = self.before(place)?;
+        while !route.prefix.covers(prefix) {
+            let cover = Some(route.cover).filter(|cover| *cover != NONE)?;
+            let Place(run, at) = self
+                .find(&Prefix::new(route.prefix.address(), cover))
+                .ok()?;
+            route = &self.runs[run][at];
+        }
+        Some(route.route())
     }
 
     /// All routes.
     pub fn iter(&self) -> impl Iterator<Item = Route<N>> {
-        self.0.iter().map(|(p, id)| (*p, *id))
+        self.runs.iter().flatten().map(Kept::route)
     }
 
     /// The routes that `prefix` covers, without its own.
     pub fn below(&self, prefix: &Prefix<N>) -> impl Iterator<Item = Route<N>> {
-        let range = self.0.range(prefix..=&prefix.last());
+        self.around(prefix).1
+    }
+
+    /// The route of `prefix` itself, or else the longest that covers it, but not the default route; and the
+    /// routes below it.
+    pub(super) fn around(
+        &self,
+        prefix: &Prefix<N>,
+    ) -> (Option<Route<N>>, impl Iterator<Item = Route<N>>) {
+        let (route, place) = match self.find(prefix) {
+            Ok(Place(run, at)) => (Some(self.runs[run][at].route()), Place(run, at + 1)),
+            Err(place) => (self.covering_at(place, prefix), place),
+        };
         let own = *prefix;
-        range
-            .map(|(p, id)| (*p, *id))
-            .filter(move |(p, _)| *p != own)
+        let below = self.from(place).take_while(move |(p, _)| own.covers(p));
+        (route.filter(|(p, _)| p.length() > 0), below)
     }
 
     /// How many routes there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.len
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len == 0
     }
 
-    /// An estimate of the memory, in bytes: nodes of the tree are two thirds full.
+    /// Bytes that they take.
     pub fn memory_bytes(&self) -> usize {
-        self.len() * size_of::<Route<N>>() * 3 / 2
+        let runs: usize = self.runs.iter().map(Vec::capacity).sum();
+        runs * size_of::<Kept<N>>()
+            + self.runs.capacity() * size_of::<Vec<Kept<N>>>()
+            + self.firsts.capacity() * size_of::<Prefix<N>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Random, routes4};
+    use std::collections::BTreeMap;
+
+    /// What a map from the library says at every step.
+    #[test]
+    fn routes_are_as_in_a_sorted_map() {
+        let mut random = Random::new(8);
+        let all = routes4(9, 6000, 255);
+        let (mut routes, mut map) = (Routes::<4>::default(), BTreeMap::new());
+        // It grows, shrinks to nothing, and grows in order.
+        for step in 0..40_000u64 {
+            let (prefix, id) = all[random.below(all.len() as u64) as usize];
+            let grows = if step < 20_000 { 70 } else { 30 };
+            if random.below(100) < grows {
+                assert_eq!(routes.insert(prefix, id), map.insert(prefix, id));
+            } else {
+                assert_eq!(routes.remove(&prefix), map.remove(&prefix));
+            }
+            assert_eq!(routes.len(), map.len());
+            assert_eq!(routes.get(&prefix), map.get(&prefix).copied());
+            if step % 16 == 0 {
+                let above = map.range(..prefix).rev().find(|(p, _)| p.covers(&prefix));
+                let above = above.map(|(p, id)| (*p, *id));
+                assert_eq!(routes.covering(&prefix), above);
+            }
+            if step % 64 == 0 {
+                let wide = Prefix::new(prefix.address(), prefix.length() / 2);
+                let below = map.iter().filter(|(p, _)| wide.covers(p) && **p != wide);
+                assert!(routes.below(&wide).eq(below.map(|(p, id)| (*p, *id))));
+            }
+        }
+        assert!(routes.iter().eq(map.iter().map(|(p, id)| (*p, *id))));
+        for prefix in map.keys() {
+            assert!(routes.remove(prefix).is_some());
+        }
+        assert!(routes.is_empty() && routes.runs.is_empty() && routes.firsts.is_empty());
+        let mut sorted = all;
+        sorted.sort();
+        for (prefix, id) in &sorted {
+            routes.insert(*prefix, *id);
+        }
+        assert!(routes.iter().eq(sorted.iter().copied()));
+        assert!(routes.runs.len() <= 1 + 6000 / RUN, "runs are full");
     }
 }

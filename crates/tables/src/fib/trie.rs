@@ -298,7 +298,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
             if routes.below(&whole).next().is_some() {
                 return;
             }
-            let entry = Entry::of(routes.specific(&whole));
+            let entry = Entry::of(routes.around(&whole).0);
             self.slot(above).store(entry.0, Ordering::Release);
             self.limbo.0.push(*group as u32);
         }
@@ -329,7 +329,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT,
             let width = if end.at == 0 { ROOT } else { STRIDE };
             let count = 1 << (end.at + width - u32::from(prefix.length()));
             let slots = &self.array(end)[end.index..end.index + count];
-            self.paint(slots, prefix.length(), Entry::of(routes.specific(prefix)));
+            self.paint(slots, prefix.length(), Entry::of(routes.around(prefix).0));
         }
         if own.is_none() {
             self.prune(routes, prefix, &path);

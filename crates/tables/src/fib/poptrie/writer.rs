@@ -43,51 +43,42 @@ impl<const N: usize> Default for PoptrieWriter<N> {
 }
 
 impl<const N: usize> PoptrieWriter<N> {
-    /// Makes nodes anew for all of `prefix`, which has `id`, and publishes them.
+    /// Makes nodes anew for all of `prefix`, which has `id` where no route of `below` is longer, and
+    /// publishes them.
     fn follow_with(
         &mut self,
-        routes: &Routes<N>,
         prefix: &Prefix<N>,
         id: Slot,
+        below: &mut Peekable<impl Iterator<Item = Route<N>>>,
         reserve: usize,
     ) -> Result<(), Full> {
         (self.reserve, self.full) = (reserve, false);
         let waiting = self.limbo.0.len();
         let first = bits(&prefix.address(), 0, TOP_BITS);
+        let (one, mut many);
         let slots = match TOP_BITS.checked_sub(u32::from(prefix.length())) {
-            Some(bits) => self.region(first, 1 << bits, routes, prefix, id),
-            None => vec![self.change(self.load_top(first), TOP_BITS, routes, prefix, id)],
+            None => {
+                one = [self.change(self.load_top(first), TOP_BITS, prefix, id, below)];
+                &one[..]
+            }
+            Some(bits) => {
+                many = vec![id; 1 << bits];
+                (first..first + many.len()).for_each(|i| self.retire(self.load_top(i)));
+                self.fill(&mut many, first, 0, TOP_BITS, prefix, below);
+                &many[..]
+            }
         };
-        let made = std::mem::take(&mut self.made);
         if self.full {
             self.limbo.0.truncate(waiting);
-            self.release(Limbo(made));
+            let made = Limbo(std::mem::take(&mut self.made));
+            self.release(made);
             return Err(Full);
         }
-        for (i, new) in slots.into_iter().enumerate() {
-            self.fib.top[first + i].store(new.0, Ordering::Release);
+        for (top, new) in self.fib.top[first..].iter().zip(slots) {
+            top.store(new.0, Ordering::Release);
         }
-        self.made = made; // its memory
         self.made.clear();
         Ok(())
-    }
-
-    /// What takes the place of `count` slots of `top`, all those of `prefix`.
-    fn region(
-        &mut self,
-        first: usize,
-        count: usize,
-        routes: &Routes<N>,
-        prefix: &Prefix<N>,
-        id: Slot,
-    ) -> Vec<Slot> {
-        for i in 0..count {
-            self.retire(self.load_top(first + i));
-        }
-        let mut slots = vec![id; count];
-        let mut below = routes.below(prefix).peekable();
-        self.fill(&mut slots, first, 0, TOP_BITS, prefix, &mut below);
-        slots
     }
 
     /// What takes the place of `slot`, which stands for the first `at` bits of `prefix`.
@@ -95,21 +86,20 @@ impl<const N: usize> PoptrieWriter<N> {
         &mut self,
         slot: Slot,
         at: u32,
-        routes: &Routes<N>,
         prefix: &Prefix<N>,
         id: Slot,
+        below: &mut Peekable<impl Iterator<Item = Route<N>>>,
     ) -> Slot {
         let mut slots = self.slots(slot);
         let (index, end) = (bits(&prefix.address(), at, NODE_BITS), at + NODE_BITS);
         if u32::from(prefix.length()) > end {
-            slots[index] = self.change(slots[index], end, routes, prefix, id);
+            slots[index] = self.change(slots[index], end, prefix, id, below);
         } else {
             let count = 1 << (end - u32::from(prefix.length()));
             let slots = &mut slots[index..index + count];
             slots.iter().for_each(|slot| self.retire(*slot));
             slots.fill(id);
-            let mut below = routes.below(prefix).peekable();
-            self.fill(slots, index, at, NODE_BITS, prefix, &mut below);
+            self.fill(slots, index, at, NODE_BITS, prefix, below);
         }
         if slot.is_node() {
             self.limbo.0.push(slot.0);
@@ -226,14 +216,15 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     }
 
     fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
-        let own = routes.get(prefix);
+        let (route, below) = routes.around(prefix);
         if prefix.length() == 0 {
-            self.fib.default.set(own);
+            self.fib.default.set(routes.get(prefix));
             return Ok(());
         }
-        let id = routes.specific(prefix).map_or(0, |(_, id)| id.get());
-        let reserve = if own.is_some() { RESERVE } else { 0 };
-        self.follow_with(routes, prefix, Slot(u32::from(id)), reserve)
+        let id = Slot(route.map_or(0, |(_, id)| u32::from(id.get())));
+        let is_new = route.is_some_and(|(route, _)| route == *prefix);
+        let reserve = if is_new { RESERVE } else { 0 };
+        self.follow_with(prefix, id, &mut below.peekable(), reserve)
     }
 
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
@@ -242,7 +233,8 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
                 .iter()
                 .try_for_each(|prefix| self.follow(routes, prefix));
         }
-        self.follow_with(routes, &Prefix::ALL, Slot::NONE, RESERVE)?;
+        let mut all = routes.below(&Prefix::ALL).peekable();
+        self.follow_with(&Prefix::ALL, Slot::NONE, &mut all, RESERVE)?;
         self.fib.default.set(routes.get(&Prefix::ALL));
         Ok(())
     }
