@@ -92,6 +92,42 @@ fn mistakes_are_worded_as_click_words_them() {
 }
 
 #[test]
+fn a_handler_that_is_to_be_written_must_be_there() {
+    let text = "InfiniteSource(END_CALL x.y 1) -> Counter(COUNT_CALL 5 c.count)
+        -> c :: Counter(COUNT_CALL 1 c.reset) -> Discard";
+    let wrong = run(&["-e", text]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert_eq!(
+        err(&wrong),
+        "config:1: While initializing 'InfiniteSource@1 :: InfiniteSource':\n  \
+         no element named 'x'\n\
+         config:1: While initializing 'Counter@2 :: Counter':\n  \
+         no 'c.count' write handler\n\
+         Router could not be initialized!\n"
+    );
+}
+
+#[test]
+fn a_queue_says_once_that_it_overflows() {
+    for class in ["Queue", "SimpleQueue", "MixedQueue", "FrontDropQueue"] {
+        let text = format!(
+            "s :: RatedSource(RATE 1000, LIMIT 9, STOP true) -> q :: {class}(3)
+             -> Unqueue(ACTIVE false) -> Discard; {}",
+            if class == "MixedQueue" {
+                "Idle -> [1] q"
+            } else {
+                ""
+            }
+        );
+        let ran = run(&["--simtime", "-h", "q.drops", "-e", &text]);
+        assert_eq!(
+            (out(&ran), err(&ran)),
+            ("6\n".into(), format!("q :: {class}: overflow\n"))
+        );
+    }
+}
+
+#[test]
 fn standard_input_and_definitions_make_a_configuration() {
     let mut child = click(&["-", "N=4", "-h", "c.count"])
         .stdin(Stdio::piped())

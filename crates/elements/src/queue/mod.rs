@@ -5,6 +5,7 @@ mod kind;
 mod mixed_queue;
 mod ms_queue;
 mod notifier_queue;
+mod overflow;
 #[expect(clippy::module_inception, reason = "the class is called Queue")]
 mod queue;
 mod quick_note_queue;

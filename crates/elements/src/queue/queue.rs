@@ -10,7 +10,7 @@
 //! each with the full capacity, and packets stay on their core.
 //!
 //! A packet that finds the Queue full leaves by output 1 if that is connected, else it is dropped
-//! (`full`).
+//! (`full`). `ashlar click` says `overflow` of the first one, and of the first after `reset_counts`.
 //!
 //! Tasks that pull from the Queue sleep once it has been found empty nine times in a row, until a
 //! packet arrives; sources that listen (InfiniteSource) sleep while it is full. NotifierQueue does only
@@ -22,6 +22,7 @@
 
 use super::far::{Far, Shared};
 use super::kind::{Kind, Notes};
+use super::overflow::Overflow;
 use crate::prelude::*;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -55,6 +56,7 @@ pub(crate) struct Queue<K = Plain> {
     dropped: u64,
     /// Times in a row that nothing was there.
     patience: u32,
+    words: Overflow,
 }
 
 impl<K: Kind> Queue<K> {
@@ -64,6 +66,7 @@ impl<K: Kind> Queue<K> {
 
     /// Sends packets that find no room where such packets go.
     fn overflow(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        self.words.say(self.dropped, self.capacity, cx);
         self.dropped += batch.len() as u64;
         if cx.connected(1) {
             cx.emit_batch(1, batch);
@@ -117,6 +120,7 @@ impl<K: Kind> Element for Queue<K> {
             highest: 0,
             dropped: 0,
             patience: 0,
+            words: Overflow::new(K::CLASS, init),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Queues that also touch their other end: they drop from the front, or let packets in there. Both ends
 //! must be on one worker.
 
+use super::overflow::Overflow;
 use super::queue::PATIENCE;
 use crate::prelude::*;
 use engine::units;
@@ -35,10 +36,12 @@ pub(crate) struct TwoEnded<P> {
     highest: usize,
     dropped: u64,
     patience: u32,
+    words: Overflow,
 }
 
 impl<P: Policy> TwoEnded<P> {
     fn overflow(&mut self, packet: Packet, cx: &mut Cx) {
+        self.words.say(self.dropped, self.capacity, cx);
         self.dropped += 1;
         cx.send(packet, Verdict::reject(FULL as u8, 1));
     }
@@ -58,7 +61,7 @@ impl<P: Policy> Element for TwoEnded<P> {
         args.optional("CAPACITY", 1000, "packets")
     }
 
-    fn new(config: &Arc<usize>, _: &Init) -> TwoEnded<P> {
+    fn new(config: &Arc<usize>, init: &Init) -> TwoEnded<P> {
         TwoEnded {
             policy: PhantomData,
             held: VecDeque::new(),
@@ -66,6 +69,7 @@ impl<P: Policy> Element for TwoEnded<P> {
             highest: 0,
             dropped: 0,
             patience: 0,
+            words: Overflow::new(P::CLASS, init),
         }
     }
 
