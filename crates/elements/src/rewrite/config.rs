@@ -1,7 +1,7 @@
 //! What a rewriter's arguments say.
 
 use super::key::Kind;
-use super::rewriter::{Joined, flow_set};
+use super::rewriter::{Family, Joined, flow_set};
 use super::spec::{self, Input, Spec};
 use crate::anno::Anno;
 use crate::prelude::*;
@@ -28,15 +28,20 @@ pub(super) const KEYWORDS: &[&str] = &[
 
 /// What kind of rewriter a class is, by name.
 pub(super) fn kind_of(class: &str) -> Option<Kind> {
-    Some(match class {
-        "IPRewriter" => Kind::Ip,
-        "TCPRewriter" => Kind::Tcp,
-        "UDPRewriter" => Kind::Udp,
-        "ICMPPingRewriter" => Kind::Ping,
-        "IPAddrRewriter" => Kind::Address,
-        "IPAddrPairRewriter" => Kind::Pair,
-        _ => return None,
-    })
+    KINDS.iter().find(|k| k.0 == class).map(|k| k.1)
+}
+
+const KINDS: [(&str, Kind); 6] = [
+    kind::<super::ip_rewriter::IPRewriter>(),
+    kind::<super::tcp_rewriter::TCPRewriter>(),
+    kind::<super::udp_rewriter::UDPRewriter>(),
+    kind::<super::icmp_ping_rewriter::ICMPPingRewriter>(),
+    kind::<super::ip_addr_rewriter::IPAddrRewriter>(),
+    kind::<super::ip_addr_pair_rewriter::IPAddrPairRewriter>(),
+];
+
+const fn kind<F: Family>() -> (&'static str, Kind) {
+    (F::CLASS, F::KIND)
 }
 
 /// A rewriter's configuration.

@@ -191,10 +191,9 @@ fn rewrite(datagram: &mut [u8], at: usize, length: usize, change: impl FnOnce(&m
         if datagram[outer..outer + 4] != before[inner..inner + 4] {
             continue;
         }
-        let (_, new) = (
-            0,
-            *datagram[at + inner..].first_chunk::<4>().unwrap_or(&[0; 4]),
-        );
+        let Some(&new) = datagram[at + inner..].first_chunk::<4>() else {
+            continue;
+        };
         let check = u16::from_be_bytes([datagram[10], datagram[11]]);
         let check = checksum::update(check, &before[inner..inner + 4], &new);
         datagram[outer..outer + 4].copy_from_slice(&new);
