@@ -32,8 +32,8 @@ use super::link::Encap;
 use super::playback::{self, Manner, Next, Playback, Plays};
 use super::when::{self, Place, Span, Window};
 use crate::prelude::*;
+use crate::source::end::End;
 use captures::{ETHERNET, Reader};
-use engine::call::HandlerCall;
 use engine::port::Slot;
 use std::io::BufRead;
 
@@ -41,11 +41,10 @@ type File = Reader<Box<dyn BufRead + Send>>;
 
 pub(super) struct Config {
     filename: String,
-    stop: bool,
+    end: End,
     manner: Manner,
     force_ip: bool,
     window: Window,
-    end_call: Option<HandlerCall>,
     filepos: Option<u64>,
     opened: Slot<Dump>,
 }
@@ -191,11 +190,7 @@ impl Plays for FromDump {
     }
 
     fn end(&mut self, cx: &mut Cx) -> Did {
-        match &self.config.end_call {
-            _ if self.config.stop => cx.stop(),
-            Some(call) => cx.defer_write(call),
-            None => {}
-        }
+        self.config.end.reached(cx);
         self.playback.active = false;
         if self.is_over() { Did::End } else { Did::Sleep }
     }
@@ -218,20 +213,11 @@ impl Element for FromDump {
 
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard input");
-        let stop = args.key("STOP", false, "whether to stop the router at the end");
-        let end_call: Option<HandlerCall> =
-            args.key_maybe("END_CALL", "handler that is written at the end");
-        if let Some(call) = &end_call {
-            args.will_write(call);
-        }
-        if stop && end_call.is_some() {
-            args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
-        }
+        let end = End::parse(args);
         let _: bool = args.key("MMAP", false, "accepted for Click's sake");
         Config {
             filename,
-            stop,
-            end_call,
+            end,
             manner: Manner::parse(args),
             force_ip: args.key("FORCE_IP", false, "whether only IPv4 packets are wanted"),
             window: Window::configure(args, false),

@@ -1,21 +1,21 @@
-//! What a source does when it has made all its packets.
+//! What an element does when its packets are over: `STOP` and `END_CALL`.
 
 use crate::prelude::*;
 use engine::call::HandlerCall;
 
 /// The arguments `STOP` and `END_CALL`.
 #[derive(Clone)]
-pub(super) struct End {
-    stop: bool,
-    call: Option<HandlerCall>,
+pub(crate) struct End {
+    pub(crate) stop: bool,
+    pub(crate) call: Option<HandlerCall>,
 }
 
 impl End {
     /// Reads them; at most one of them may be given.
-    pub(super) fn parse(args: &mut Args) -> End {
-        let stop = args.key("STOP", false, "whether to stop the router at the limit");
+    pub(crate) fn parse(args: &mut Args) -> End {
+        let stop = args.key("STOP", false, "whether to stop the router at the end");
         let call: Option<HandlerCall> =
-            args.key_maybe("END_CALL", "handler that is written at the limit");
+            args.key_maybe("END_CALL", "handler that is written at the end");
         if let Some(call) = &call {
             args.will_write(call);
         }
@@ -25,8 +25,8 @@ impl End {
         End { stop, call }
     }
 
-    /// The limit is reached: stops the router, or writes the handler when the source has returned.
-    pub(super) fn reached(&self, cx: &mut Cx) {
+    /// The end is reached: stops the router, or writes the handler when the element has returned.
+    pub(crate) fn reached(&self, cx: &mut Cx) {
         if self.stop {
             cx.stop();
         }

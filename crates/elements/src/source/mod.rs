@@ -1,4 +1,5 @@
-mod end;
+/// The end of a source.
+pub(crate) mod end;
 mod every;
 mod infinite_source;
 mod random_source;

@@ -22,14 +22,14 @@
 
 use crate::dump::when::{self, Moment, Place, Span, Window};
 use crate::prelude::*;
+use crate::source::end::End;
 use engine::call::HandlerCall;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 pub(super) struct Config {
     window: Window,
-    stop: bool,
-    end_call: Option<HandlerCall>,
+    end: End,
 }
 
 /// The window, and whether the end was told.
@@ -82,10 +82,10 @@ impl TimeFilter {
             let behind = place == Place::Behind;
             (place, behind && !std::mem::replace(&mut state.told, behind))
         };
-        if first_behind && self.config.stop {
+        if first_behind && self.config.end.stop {
             cx.stop();
         }
-        match &self.config.end_call {
+        match &self.config.end.call {
             Some(call) if first_behind => self.call(call, packet, stamp, cx),
             _ if place == Place::Inside => cx.emit(0, packet),
             _ => cx.send(packet, Verdict::reject(OUT_OF_RANGE, OTHER)),
@@ -111,20 +111,8 @@ impl Element for TimeFilter {
 
     fn configure(args: &mut Args) -> Config {
         let window = Window::configure(args, true);
-        let stop = args.key("STOP", false, "whether the end stops the router");
-        let end_call: Option<HandlerCall> =
-            args.key_maybe("END_CALL", "handler that is written at the end");
-        if let Some(call) = &end_call {
-            args.will_write(call);
-        }
-        if stop && end_call.is_some() {
-            args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
-        }
-        Config {
-            window,
-            stop,
-            end_call,
-        }
+        let end = End::parse(args);
+        Config { window, end }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> TimeFilter {
@@ -163,9 +151,10 @@ impl Element for TimeFilter {
             }
             if place == Place::Behind && !std::mem::replace(&mut self.state.borrow_mut().told, true)
             {
-                match &self.config.end_call {
+                let End { stop, call } = &self.config.end;
+                match call {
                     Some(call) => cx.defer_write(&at_time(call, stamp)),
-                    None if self.config.stop => cx.stop(),
+                    None if *stop => cx.stop(),
                     None => {}
                 }
             }
