@@ -1,8 +1,8 @@
 //! Counts packets for each value of the AGGREGATE annotation and each packet number.
 //!
 //! ```click
-//! FromIPSummaryDump(sent.txt, STOP true) -> c :: AggregatePacketCounter(ANNO NONE) -> Discard;
-//! FromIPSummaryDump(received.txt, STOP true) -> [1] c [1] -> Discard;
+//! FromDump(a.pcap, STOP true) -> c :: AggregatePacketCounter(ANNO NONE) -> Discard;
+//! FromDump(b.pcap, STOP true) -> [1] c [1] -> Discard;
 //! DriverManager(pause, pause, print c.count);
 //! ```
 //!

@@ -12,6 +12,7 @@
 //!
 //! - `DEVICE`: the port: a Linux interface, a PCI address, `pcap:FILE`, `tap:NAME`, `memif:...`,
 //!   `ring:NAME`, `null:LENGTH` or a DPDK device.
+//! - `PROMISC`: whether frames for other stations are wanted. Default false.
 //!
 //! Keyword arguments:
 //!
@@ -19,7 +20,6 @@
 //! - `QUEUES`: receive queues to open. Default is one per worker that receives.
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 32.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
-//! - `PROMISC`: whether frames for other stations are wanted. Default false.
 //! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
 //!   Default false, but true where Click's driver is stood in for (`ashlar click`).
 //!
@@ -74,6 +74,9 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device = args.required("DEVICE", "the port");
+        let doc = "whether frames for other stations are wanted";
+        let promiscuous = args.optional("PROMISC", false, doc);
+        args.maybe::<u32>("SNAPLEN", "taken, and without effect");
         of_click(args);
         Config {
             device,
@@ -85,11 +88,7 @@ impl Style for Click {
                 0,
                 "frames that each queue holds; 0 = the port's default",
             ),
-            promiscuous: args.key(
-                "PROMISC",
-                false,
-                "whether frames for other stations are wanted",
-            ),
+            promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
         }
     }
@@ -98,7 +97,6 @@ impl Style for Click {
 /// Click's further keywords: an error for those that ask for what is not done.
 fn of_click(args: &mut Args) {
     args.key_maybe::<String>("METHOD", "taken, and without effect");
-    args.key_maybe::<u32>("SNAPLEN", "taken, and without effect");
     args.key_maybe::<u32>("HEADROOM", "taken, and without effect");
     args.key_maybe::<String>("ENCAP", "taken, and without effect");
     let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
@@ -267,7 +265,10 @@ mod tests {
         assert!(errors.contains("IPFilter"), "{errors}");
         let known =
             "FromDevice(x, SNIFFER true, METHOD PCAP, SNAPLEN 100, OUTBOUND false) -> Discard";
-        let errors = testkit::errors(crate::CLASSES, known);
-        assert!(!errors.contains("not supported"), "{errors}");
+        for text in [known, "FromDevice(x, 1, 2000) -> Discard"] {
+            let errors = testkit::errors(crate::CLASSES, text);
+            let taken = !errors.contains("not supported") && !errors.contains("argument");
+            assert!(taken, "{errors}");
+        }
     }
 }

@@ -53,6 +53,7 @@ pub(super) struct Config {
     verbose: bool,
     banner: String,
     binary: bool,
+    /// Whether packets have so many lines as they stand for; not if these tell the count.
     multipacket: bool,
     bad_packets: bool,
     careful_trunc: bool,
@@ -120,9 +121,8 @@ impl ToIpSummaryDump {
         } else if config.careful_trunc && view.is_truncated() {
             push_bad("truncated IP length", config.binary, out);
         }
-        let counted = config.fields.contains(&Field::Count);
         let times = match packet.cold().extra_packets() {
-            extra if config.multipacket && !counted => u64::from(extra) + 1,
+            extra if config.multipacket => u64::from(extra) + 1,
             _ => 1,
         };
         for _ in 0..times {
@@ -201,14 +201,15 @@ impl Element for ToIpSummaryDump {
         if found.is_empty() {
             args.error_in_whole("no contents specified", "name fields in FIELDS");
         }
+        let multipacket = args.key("MULTIPACKET", false, "whether each packet has its line");
         Config {
             filename,
+            multipacket: multipacket && !found.contains(&Field::Count),
             fields: found,
             header: args.key("HEADER", true, "whether lines tell about the dump"),
             verbose: args.key("VERBOSE", false, "whether these tell host and time"),
             banner: args.key("BANNER", String::new(), "text for a !creator line"),
             binary,
-            multipacket: args.key("MULTIPACKET", false, "whether each packet has its line"),
             bad_packets: args.key("BAD_PACKETS", false, "whether bad headers are told"),
             careful_trunc: args.key("CAREFUL_TRUNC", true, "whether missing bytes are told"),
             extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
