@@ -14,7 +14,7 @@ use std::time::Duration;
 /// What is searched, and how well.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Shares of the packets that may be lost, one for each goal; 0 for the non-drop rate.
+    /// Shares of the packets that may be lost, one for each goal; 0 for the non-drop rate. None: no search.
     pub goals: Vec<f64>,
     /// Least and greatest load, packets per second.
     pub loads: (f64, f64),
@@ -82,6 +82,9 @@ impl Search {
 
     /// The trial to run next; `None` if all is known that was asked, or no more may be tried.
     pub fn next_trial(&mut self) -> Option<Trial> {
+        if self.settings.goals.is_empty() {
+            return None;
+        }
         while self.log.len() < self.settings.trials_max && self.phase < PHASES {
             if let Some(load) = self.wanted() {
                 let (least, most) = self.settings.loads;

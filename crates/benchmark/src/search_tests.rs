@@ -124,6 +124,15 @@ fn a_device_that_carries_all_or_nothing_has_one_bound() {
 }
 
 #[test]
+fn who_asks_for_nothing_is_told_nothing() {
+    let none = Settings {
+        goals: Vec::new(),
+        ..settings(1)
+    };
+    assert_eq!(Search::new(none).next_trial(), None);
+}
+
+#[test]
 fn a_search_ends_with_its_last_trial() {
     let few = Settings {
         trials_max: 4,

@@ -71,7 +71,7 @@ pub(crate) struct Bench {
     /// Seed of the random numbers that elements use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print JSON
+    /// Print JSON: a list with an object for each size of frames; nothing is rounded there
     #[arg(long)]
     pub(crate) json: bool,
 }

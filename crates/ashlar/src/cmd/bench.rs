@@ -134,12 +134,8 @@ fn goals(asked: &Bench) -> Vec<f64> {
 }
 
 fn search(asked: &Bench, bed: &mut dyn Bed) -> Result<Vec<Found>, String> {
-    let goals = goals(asked);
-    if goals.is_empty() {
-        return Ok(Vec::new());
-    }
     let settings = Settings {
-        goals,
+        goals: goals(asked),
         loads: asked.range,
         duration: Duration::from_secs_f64(asked.seconds),
         precision: asked.precision,
@@ -187,13 +183,18 @@ impl Progress {
             return;
         }
         let bound = |b: Option<f64>| b.map_or("?".to_owned(), rates::short);
+        let between = match bounds {
+            Bounds {
+                lower: None,
+                upper: None,
+            } => String::new(),
+            Bounds { lower, upper } => format!("; between {} and {}", bound(lower), bound(upper)),
+        };
         say(&format!(
-            "\r\x1b[Ktrial {n}: {}/s for {:.2} s, {:.3}% lost; between {} and {}",
+            "\r\x1b[Ktrial {n}: {}/s for {:.2} s, {:.3}% lost{between}",
             rates::short(measured.trial.load),
             measured.trial.duration.as_secs_f64(),
             100.0 * measured.lost(),
-            bound(bounds.lower),
-            bound(bounds.upper),
         ));
     }
 }
@@ -296,7 +297,7 @@ impl Report {
                 "loss_ratio_max": f.goal,
                 "packets_per_second": f.bounds.lower,
                 "packets_per_second_below": f.bounds.upper,
-                "bits_per_second": f.bounds.lower.map(|l| self.gigabits(l) * 1e9),
+                "line_bits_per_second": f.bounds.lower.map(|l| self.gigabits(l) * 1e9),
                 "fits": f.fits.as_ref().map(trial),
                 "fails": f.fails.as_ref().map(trial),
             })
