@@ -8,15 +8,26 @@ use crate::EtherAddr;
 /// Copies `N` bytes from `at`. Panics if they are not there.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut out = [0; N];
-    out.copy_from_slice(&bytes[at..at + N]);
-    out
+    match bytes.get(at..at + N).and_then(<[u8]>::first_chunk) {
+        Some(chunk) => *chunk,
+        None => missing(at, N, bytes.len()),
+    }
 }
 
 /// Writes `value` at `at`. Panics if there is no room.
 #[inline(always)]
 pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, value: [u8; N]) {
-    bytes[at..at + N].copy_from_slice(&value);
+    let len = bytes.len();
+    match bytes.get_mut(at..at + N).and_then(<[u8]>::first_chunk_mut) {
+        Some(chunk) => *chunk = value,
+        None => missing(at, N, len),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn missing(at: usize, n: usize, len: usize) -> ! {
+    panic!("{n} bytes at {at} of {len}");
 }
 
 /// The 16-bit number at `at`.

@@ -10,7 +10,13 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// At most 17 significant bits, so billions of sums may be added before [`fold`].
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    // The sum does not depend on byte order except for a final swap, so words are loaded as they lie;
+    // The sum does not depend on byte order except for a final swap.
+    u64::from(u16::from_be_bytes(fold(native_sum(bytes)).to_ne_bytes()))
+}
+
+/// As [`sum`], of words as they lie in memory, not folded.
+#[inline]
+fn native_sum(bytes: &[u8]) -> u64 {
     // 32-bit halves in a 64-bit accumulator need no carry handling below 16 GiB.
     let mut acc = 0u64;
     let mut words = bytes.chunks_exact(4);
@@ -20,8 +26,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
     let mut rest = [0u8; 4];
     let tail = words.remainder();
     rest[..tail.len()].copy_from_slice(tail);
-    acc += u64::from(u32::from_ne_bytes(rest));
-    u64::from(u16::from_be_bytes(fold(acc).to_ne_bytes()))
+    acc + u64::from(u32::from_ne_bytes(rest))
 }
 
 /// Brings a sum down to 16 bits, carries added in.
@@ -58,7 +63,17 @@ pub const fn finish_udp(sum: u64) -> u16 {
 /// Whether `bytes`, checksum field included, sum to minus zero.
 #[inline]
 pub fn verify(bytes: &[u8]) -> bool {
-    is_valid(sum(bytes))
+    is_valid(native_sum(bytes)) // minus zero is the same in either order
+}
+
+/// As [`verify`], for an IPv4 header without options.
+#[inline]
+pub fn verify20(header: &[u8; 20]) -> bool {
+    let word = |at: usize| {
+        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        u64::from(u32::from_ne_bytes(bytes))
+    };
+    is_valid(word(0) + word(4) + word(8) + word(12) + word(16))
 }
 
 /// Whether a sum that includes the checksum field is right.

@@ -52,11 +52,14 @@ fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
     if header_len < MIN_LEN {
         return Err(BadHeader::BadHeaderLength);
     }
-    let header = match header_len {
-        MIN_LEN => &fixed[..],
-        _ => bytes.get(..header_len).ok_or(BadHeader::TooShort)?,
+    let right = match header_len {
+        MIN_LEN => !sums || checksum::verify20(fixed),
+        _ => {
+            let header = bytes.get(..header_len).ok_or(BadHeader::TooShort)?;
+            !sums || checksum::verify(header)
+        }
     };
-    if sums && !checksum::verify(header) {
+    if !right {
         return Err(BadHeader::BadChecksum);
     }
     let total_len = usize::from(be16(fixed, 2));
@@ -226,6 +229,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     #[inline]
     pub fn patch_ttl(&mut self, ttl: u8) {
         self.patch16(8, u16::from_be_bytes([ttl, self.protocol()]));
+    }
+
+    /// Lowers the time to live by one and keeps the checksum right; it must not be zero.
+    #[inline]
+    pub fn dec_ttl(&mut self) {
+        self.set_ttl(self.ttl().wrapping_sub(1));
+        // RFC 1624, equation 3, for a word that became less by 0x0100.
+        let sum = u32::from(!self.checksum()) + 0xfeff;
+        self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
     }
 
     /// Sets DSCP and ECN and keeps the checksum right.

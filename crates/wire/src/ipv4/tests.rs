@@ -107,6 +107,38 @@ fn every_first_byte_is_judged_by_version_then_length() {
 }
 
 #[test]
+fn a_lowered_ttl_leaves_the_checksum_that_a_patch_leaves() {
+    for check in 0..=u16::MAX {
+        for ttl in [1, 2, 64, 255] {
+            let (mut lowered, mut patched) = (BYTES, BYTES);
+            for b in [&mut lowered, &mut patched] {
+                Ipv4::new_unchecked(&mut *b).set_checksum(check);
+                Ipv4::new_unchecked(b).set_ttl(ttl);
+            }
+            Ipv4::new_unchecked(&mut lowered).dec_ttl();
+            Ipv4::new_unchecked(&mut patched).patch_ttl(ttl - 1);
+            assert_eq!(lowered, patched, "{check:#x} {ttl}");
+        }
+    }
+}
+
+#[test]
+fn the_sum_of_a_plain_header_is_verified_as_any() {
+    let mut rng = Rng(12);
+    for round in 0..20_000u32 {
+        let mut b: [u8; 20] = std::array::from_fn(|_| rng.byte());
+        if round % 2 == 0 {
+            b[0] = 0x45;
+            Ipv4::new_unchecked(&mut b).fill_checksum();
+        }
+        assert_eq!(crate::checksum::verify20(&b), crate::checksum::verify(&b));
+    }
+    for b in [[0; 20], [0xff; 20]] {
+        assert_eq!(crate::checksum::verify20(&b), crate::checksum::verify(&b));
+    }
+}
+
+#[test]
 fn patches_leave_the_checksum_that_recomputation_gives() {
     let mut rng = Rng(11);
     for round in 0..5_000 {
