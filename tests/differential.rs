@@ -22,6 +22,8 @@ const LONG: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug)]
 enum Run {
     One(Walker),
+    /// On one worker, no elements run as one loop.
+    Apart,
     Two,
 }
 
@@ -94,15 +96,23 @@ fn show(
 fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
     let ports = Arc::new(Directory::new());
     let workers = match how {
-        Run::One(_) => 1,
+        Run::One(_) | Run::Apart => 1,
         Run::Two => 2,
     };
-    let plan = testkit::plan(elements::CLASSES, &graph.text, workers, &*ports, None)
+    let chains = match how {
+        Run::Apart => &[],
+        _ => elements::CHAINS,
+    };
+    let plan = testkit::plan_fused(elements::CLASSES, chains, &graph.text, workers, &*ports)
         .unwrap_or_else(|e| panic!("{e}\n{}", graph.text));
     let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
     let source = ports.memory("a");
     match how {
-        Run::One(walker) => {
+        Run::One(_) | Run::Apart => {
+            let walker = match how {
+                Run::One(walker) => walker,
+                _ => Walker::Sweep,
+            };
             let clock = Clock::Virtual(Time(1_000_000_000));
             let mut one =
                 single(&plan, directory, walker, clock, 7).unwrap_or_else(|e| panic!("{e}"));
@@ -171,7 +181,7 @@ fn compare(seed: u64) -> Result<usize, String> {
     let graph = RandomGraph::new(seed);
     let packets = frames(&mut Rng::seed(seed ^ 0xf00d), PACKETS);
     let strict = run(&graph, &packets, Run::One(Walker::Strict));
-    for how in [Run::One(Walker::Sweep), Run::Two] {
+    for how in [Run::One(Walker::Sweep), Run::Apart, Run::Two] {
         let other = run(&graph, &packets, how);
         if other == strict {
             continue;

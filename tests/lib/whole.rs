@@ -19,7 +19,9 @@ pub fn registry() -> &'static Registry {
     static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
         let mut all = elements::CLASSES.to_vec();
         all.push(testkit::TEST_CLASSES);
-        Registry::new(&all).with_rewrite(elements::device::rewrite)
+        Registry::new(&all)
+            .with_rewrite(elements::device::rewrite)
+            .with_chains(elements::CHAINS)
     });
     &REGISTRY
 }

@@ -107,6 +107,9 @@ pub(crate) struct Configuration {
     /// Values for the configuration's variables
     #[arg(value_name = "NAME=value", value_parser = definition)]
     pub(crate) definitions: Vec<(String, String)>,
+    /// Run every element by itself: none are compiled into one loop with their neighbours
+    #[arg(long)]
+    pub(crate) no_optimize: bool,
 }
 
 fn definition(word: &str) -> Result<(String, String), String> {

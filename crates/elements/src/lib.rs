@@ -11,6 +11,8 @@ mod anno;
 pub mod arp;
 /// Classes that move, count and copy packets.
 pub mod basic;
+/// Rows of elements that are compiled into one loop.
+mod chains;
 /// Classes that sort packets by their bytes.
 pub mod classify;
 /// Classes by which other programs use the router.
@@ -56,6 +58,7 @@ pub mod stamp;
 /// Classes that choose among ports.
 pub mod switch;
 
+pub use chains::CHAINS;
 use engine::element::Class;
 use engine::plan::Registry;
 
@@ -87,7 +90,9 @@ pub const CLASSES: &[&[Class]] = &[
 
 /// All of Ashlar's classes.
 pub fn registry() -> Registry {
-    Registry::new(CLASSES).with_rewrite(device::rewrite)
+    Registry::new(CLASSES)
+        .with_rewrite(device::rewrite)
+        .with_chains(CHAINS)
 }
 
 /// Sets what a handler sets, from its text. A wrong value changes nothing.

@@ -7,7 +7,7 @@ use crate::facts::Facts;
 use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ pub struct Class {
     pub notifies_room: bool,
     /// Handlers of the class.
     pub handlers: fn() -> Vec<HandlerInfo>,
+    pub(crate) kind: fn() -> TypeId,
     pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
     pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
     pub(crate) initialize: fn(&AnyConfig) -> Result<(), String>,
@@ -73,6 +74,7 @@ impl Class {
             listens: E::LISTENS,
             notifies_room: E::NOTIFIES_ROOM,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
+            kind: TypeId::of::<E>,
             configure: |args| Box::new(Fresh::<E>(E::configure(args))),
             build: |config, init| {
                 let config = typed::<E>(config);
@@ -180,6 +182,8 @@ pub(crate) trait Node {
     fn stop_asked(&mut self, cx: &mut Cx);
     fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
     fn take(&mut self, old: Box<dyn Any>);
+    /// The element itself, for who knows its type.
+    fn element(&mut self) -> &mut dyn Any;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
@@ -257,6 +261,10 @@ impl<E: Element> Node for Running<E> {
         if let Ok(old) = old.downcast::<Running<E>>() {
             self.element.take(old.element);
         }
+    }
+
+    fn element(&mut self) -> &mut dyn Any {
+        &mut self.element
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -14,16 +14,25 @@ use std::time::Duration;
 pub(crate) struct Target {
     node: u32,
     inbox: u32,
+    rank: u32,
     port: u16,
 }
 
 impl Target {
-    pub(crate) fn new(node: usize, port: usize, inbox: usize) -> Target {
+    /// Input `port` of a node of `plan`, before which packets wait in `inbox`.
+    pub(crate) fn new(plan: &Plan, (node, port): (usize, usize), inbox: usize) -> Target {
         Target {
             node: node as u32,
             inbox: inbox as u32,
+            rank: plan.rank[node] as u32,
             port: port as u16,
         }
+    }
+
+    /// The node's place in the topological order.
+    #[inline]
+    pub(crate) fn rank(self) -> usize {
+        self.rank as usize
     }
 
     #[inline]
@@ -44,8 +53,10 @@ impl Target {
 
 /// The edges of a graph, by node and port.
 pub(crate) struct Edges {
-    /// Where push outputs lead.
-    outputs: Vec<Vec<Option<Target>>>,
+    /// Where push outputs lead, node after node.
+    outputs: Vec<Option<Target>>,
+    /// First of a node's outputs among them, and where the last node's end.
+    first_output: Vec<u32>,
     /// Which output a pull input asks: node and port.
     inputs: Vec<Vec<Option<(u32, u16)>>>,
     /// First inbox of a node.
@@ -60,11 +71,13 @@ impl Edges {
             first_inbox.push(inboxes as u32);
             inboxes += element.inputs.len();
         }
-        let mut outputs: Vec<Vec<_>> = plan
-            .elements
-            .iter()
-            .map(|e| vec![None; e.outputs.len().max(1)])
-            .collect();
+        let mut first_output = vec![0];
+        let mut ports = 0;
+        for element in &plan.elements {
+            ports += element.outputs.len();
+            first_output.push(ports as u32);
+        }
+        let mut outputs = vec![None; ports];
         let mut inputs: Vec<Vec<_>> = plan
             .elements
             .iter()
@@ -76,12 +89,14 @@ impl Edges {
                 inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
             } else {
                 let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
-                outputs[edge.from.0][edge.from.1] = Some(Target::new(edge.to.0, edge.to.1, inbox));
+                let at = first_output[edge.from.0] as usize + edge.from.1;
+                outputs[at] = Some(Target::new(plan, edge.to, inbox));
             }
         }
         (
             Edges {
                 outputs,
+                first_output,
                 inputs,
                 first_inbox,
             },
@@ -91,7 +106,9 @@ impl Edges {
 
     #[inline]
     pub(crate) fn output(&self, node: usize, port: usize) -> Option<Target> {
-        *self.outputs[node].get(port)?
+        let (first, end) = (self.first_output[node], self.first_output[node + 1]);
+        let own = &self.outputs[first as usize..end as usize];
+        *own.get(port)?
     }
 
     #[inline]
@@ -199,7 +216,7 @@ impl Cx<'_> {
         match self.core.walker {
             Walker::Sweep => {
                 self.core.inboxes[target.inbox()].push(packet);
-                self.core.ready.insert(self.core.plan.rank[target.node()]);
+                self.core.ready.insert(target.rank());
             }
             Walker::Strict => self.core.stack.push((target, packet)),
         }
@@ -231,6 +248,50 @@ impl Cx<'_> {
         }
     }
 
+    /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay; the others go
+    /// where their verdicts say, neighbours of one mind together.
+    #[inline]
+    pub fn sort(
+        &mut self,
+        batch: &mut Batch,
+        mut step: impl FnMut(&mut Packet, &mut Cx) -> Verdict,
+    ) {
+        self.part(batch, |packet, cx| {
+            let verdict = step(packet, cx);
+            (verdict != Verdict::ON).then_some(verdict)
+        });
+    }
+
+    /// As [`sort`](Self::sort): packets stay for which `step` gives no verdict. It may change the element
+    /// for which it speaks.
+    #[inline]
+    pub(crate) fn part(
+        &mut self,
+        batch: &mut Batch,
+        step: impl FnMut(&mut Packet, &mut Cx) -> Option<Verdict>,
+    ) {
+        let mut aside = Aside {
+            packets: Batch::new(),
+            key: None,
+        };
+        batch.part(self, step, |packet, verdict, cx| {
+            aside.add(packet, verdict, cx);
+        });
+        if aside.key.is_some() {
+            aside.send(self);
+            self.keep_spare(aside.packets);
+        }
+    }
+
+    /// As [`send`](Self::send), for a batch, which is empty afterwards.
+    fn send_batch(&mut self, batch: &mut Batch, verdict: Verdict) {
+        let port = verdict.port();
+        match verdict.reason() {
+            Some(reason) if !self.connected(port) => self.drop_batch(batch, reason),
+            _ => self.emit_batch(port, batch),
+        }
+    }
+
     /// Drops a packet under the `reason`-th name of the class's `DROPS`.
     pub fn drop(&mut self, packet: Packet, reason: usize) {
         self.core.drop_one(self.this, reason, packet);
@@ -252,7 +313,7 @@ impl Cx<'_> {
             return 0;
         };
         let had = into.len();
-        let before = self.core.clock.cycles();
+        let before = self.core.stamp();
         self.core.running += 1;
         let mut cx = Cx {
             nodes: self.nodes,
@@ -264,7 +325,7 @@ impl Cx<'_> {
         self.nodes[up] = Some(element);
         let came = into.len() - had;
         if came > 0 {
-            let spent = self.core.clock.cycles().wrapping_sub(before);
+            let spent = self.core.spent(before);
             let stats = &mut self.core.stats[up];
             stats.cycles += spent;
             stats.packets += came as u64;
@@ -426,6 +487,41 @@ impl Cx<'_> {
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
         self.core.over = true;
+    }
+}
+
+/// Packets that do not stay in a batch, as long as they leave one element under one verdict.
+struct Aside {
+    packets: Batch,
+    /// The element and the verdict; `None` before the first packet.
+    key: Option<(usize, Verdict)>,
+}
+
+impl Aside {
+    #[inline]
+    fn add(&mut self, packet: Packet, verdict: Verdict, cx: &mut Cx) {
+        if self.key != Some((cx.this, verdict)) {
+            self.turn_to(verdict, cx);
+        }
+        self.packets.push(packet);
+    }
+
+    #[inline(never)]
+    fn turn_to(&mut self, verdict: Verdict, cx: &mut Cx) {
+        match self.key {
+            None => self.packets = cx.spare(),
+            Some(_) => self.send(cx),
+        }
+        self.key = Some((cx.this, verdict));
+    }
+
+    #[inline(never)]
+    fn send(&mut self, cx: &mut Cx) {
+        if let Some((from, verdict)) = self.key {
+            let this = std::mem::replace(&mut cx.this, from);
+            cx.send_batch(&mut self.packets, verdict);
+            cx.this = this;
+        }
     }
 }
 

@@ -357,11 +357,25 @@ pub trait Element: Sized + 'static {
     #[inline]
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let _ = input;
-        batch.split(
-            cx,
-            |packet, cx| self.step(packet, cx),
-            |packet, verdict, cx| cx.send(packet, verdict),
-        );
+        self.prepare(batch, cx);
+        cx.sort(batch, |packet, cx| self.step(packet, cx));
+        self.settle(cx);
+    }
+
+    /// Whether [`prepare`](Self::prepare) does something.
+    const PREPARES: bool = false;
+
+    /// Looks at a whole batch before its packets are stepped, one by one in this order: to look all of
+    /// them up at once. A class that does must say so by [`PREPARES`](Self::PREPARES).
+    #[inline]
+    fn prepare(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        let _ = (batch, cx);
+    }
+
+    /// Called when the packets of a batch have been stepped: for what need be done once for all.
+    #[inline]
+    fn settle(&mut self, cx: &mut Cx) {
+        let _ = cx;
     }
 
     /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and

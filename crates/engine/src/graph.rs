@@ -21,7 +21,7 @@ use crate::element::{Init, Runs};
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
 use crate::peers::{Inbox, Peers};
-use crate::plan::Plan;
+use crate::plan::{Fused, Plan};
 use crate::port::PortDirectory;
 use crate::publish::Reader;
 use crate::random::Random;
@@ -61,6 +61,8 @@ pub(crate) struct Core {
     /// The strict walker's packets on their way, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
+    /// Runs of a task that the one under way is measured for; 0 if it is not measured.
+    pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     timer_at: Vec<Option<Time>>,
@@ -128,6 +130,14 @@ impl Ready {
 pub struct Graph {
     pub(crate) nodes: Nodes,
     pub(crate) core: Core,
+    /// The row of the plan's that begins at a node; none on a strict graph.
+    rows: Vec<Option<Row>>,
+}
+
+/// Elements that are run as one loop, and the inboxes of those behind the first.
+struct Row {
+    fused: Fused,
+    inboxes: Vec<usize>,
 }
 
 /// What a worker needs to build its graph.
@@ -200,6 +210,7 @@ impl Graph {
             ready: Ready::with_ranks(n),
             stack: Vec::new(),
             stats: plan.elements.iter().map(NodeStats::of).collect(),
+            weight: 1,
             spare: Vec::new(),
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],
@@ -230,7 +241,20 @@ impl Graph {
             inbox: site.peers.inbox(site.worker),
             plan: Arc::clone(plan),
         };
-        Graph { nodes, core }
+        let mut rows: Vec<Option<Row>> = (0..n).map(|_| None).collect();
+        if site.walker == Walker::Sweep {
+            for fused in &plan.fused {
+                let first = fused.nodes[0];
+                if nodes[first].is_some() {
+                    let behind = fused.nodes[1..].iter();
+                    rows[first] = Some(Row {
+                        fused: fused.clone(),
+                        inboxes: behind.map(|&n| core.edges.inbox(n, 0)).collect(),
+                    });
+                }
+            }
+        }
+        Graph { nodes, core, rows }
     }
 
     /// The worker whose graph this is.

@@ -11,6 +11,7 @@ pub mod anno;
 pub mod args;
 mod batch;
 pub mod call;
+pub mod chain;
 mod class;
 pub mod clock;
 pub mod commons;

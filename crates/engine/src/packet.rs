@@ -515,6 +515,21 @@ impl Batch {
         &mut self,
         cx: &mut C,
         mut step: impl FnMut(&mut Packet, &mut C) -> Verdict,
+        aside: impl FnMut(Packet, Verdict, &mut C),
+    ) {
+        let step = |packet: &mut Packet, cx: &mut C| {
+            let verdict = step(packet, cx);
+            (verdict != Verdict::ON).then_some(verdict)
+        };
+        self.part(cx, step, aside);
+    }
+
+    /// As [`split`](Self::split): packets without a verdict stay.
+    #[inline]
+    pub(crate) fn part<C>(
+        &mut self,
+        cx: &mut C,
+        mut step: impl FnMut(&mut Packet, &mut C) -> Option<Verdict>,
         mut aside: impl FnMut(Packet, Verdict, &mut C),
     ) {
         let len = self.0.len();
@@ -526,14 +541,13 @@ impl Batch {
             let mut kept = 0;
             for read in 0..len {
                 let slot = base.add(read);
-                let verdict = step(&mut *slot, cx);
-                if verdict == Verdict::ON {
+                if let Some(verdict) = step(&mut *slot, cx) {
+                    aside(slot.read(), verdict, cx);
+                } else {
                     if kept != read {
                         std::ptr::copy_nonoverlapping(slot, base.add(kept), 1);
                     }
                     kept += 1;
-                } else {
-                    aside(slot.read(), verdict, cx);
                 }
             }
             self.0.set_len(kept);

@@ -10,7 +10,7 @@ pub struct NodeStats {
     pub packets: u64,
     /// Batches in which they came.
     pub batches: u64,
-    /// Cycles spent in the element itself (with what it pulls from).
+    /// Cycles spent in the element itself (with what it pulls from), estimated from a sample of its runs.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
@@ -71,9 +71,9 @@ pub struct TaskStats {
     pub runs: u64,
     /// Times that it found nothing: empty polls.
     pub empty: u64,
-    /// Cycles of runs that moved packets, with everything the packets passed.
+    /// Cycles of runs that moved packets, with everything the packets passed, estimated from a sample.
     pub cycles: u64,
-    /// Cycles of empty polls.
+    /// Cycles of empty polls, estimated from a sample.
     pub empty_cycles: u64,
     pub(crate) woken: bool,
 }

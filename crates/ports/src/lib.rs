@@ -54,11 +54,13 @@ pub use sys::is_root;
 use engine::anno::PacketType;
 
 /// Click's packet type of a frame that a port received without being told: by its destination.
+#[inline]
 fn link_type(frame: &[u8]) -> PacketType {
     match frame {
+        [first, ..] if first & 1 == 0 => PacketType::Host,
         [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, ..] => PacketType::Broadcast,
-        [first, ..] if first & 1 == 1 => PacketType::Multicast,
-        _ => PacketType::Host,
+        [_, ..] => PacketType::Multicast,
+        [] => PacketType::Host,
     }
 }
 

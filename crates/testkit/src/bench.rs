@@ -1,6 +1,7 @@
 //! A router on the test's own thread, with virtual time: from text to packets in a line.
 
 use engine::anno::{Anno, Cold};
+use engine::chain::Chain;
 use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::graph::{Graph, Walker};
@@ -99,7 +100,7 @@ pub fn plan(
     previous: Option<&Plan>,
 ) -> Result<Arc<Plan>, String> {
     make(
-        lists,
+        &registry(lists),
         text,
         Options {
             workers,
@@ -112,11 +113,33 @@ pub fn plan(
     )
 }
 
-fn make(lists: &[&'static [Class]], text: &str, options: Options) -> Result<Arc<Plan>, String> {
+/// As [`plan`] for a fresh start, with rows of elements run as one loop.
+pub fn plan_fused(
+    lists: &[&'static [Class]],
+    chains: &'static [Chain],
+    text: &str,
+    workers: usize,
+    ports: &dyn PortDirectory,
+) -> Result<Arc<Plan>, String> {
+    make(
+        &registry(lists).with_chains(chains),
+        text,
+        Options {
+            workers,
+            ports,
+            devices_must_exist: true,
+            open_inputs: false,
+            as_click: false,
+            previous: None,
+        },
+    )
+}
+
+fn make(registry: &Registry, text: &str, options: Options) -> Result<Arc<Plan>, String> {
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let (plan, more) = plan::make(&router, &registry(lists), &options);
+    let (plan, more) = plan::make(&router, registry, &options);
     errors.extend(more);
     lang::sort(&mut errors);
     match plan {
@@ -245,7 +268,7 @@ impl Bench {
         previous: Option<&Plan>,
     ) -> Result<Arc<Plan>, String> {
         make(
-            lists,
+            &registry(lists),
             text,
             Options {
                 workers: 1,

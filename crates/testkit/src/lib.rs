@@ -9,7 +9,7 @@ pub mod shared;
 pub mod tables;
 pub mod traffic;
 
-pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan};
+pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fused};
 pub use features::{Feature, features};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
 pub use packets::{Build, ip4, ip6};

@@ -17,7 +17,7 @@ pub(crate) mod trace;
 use crate::cli::{Configuration, Target};
 use control::client::Client;
 use control::{Compiled, Source};
-use engine::plan::Options;
+use engine::plan::{Options, Registry};
 use engine::port::PortDirectory;
 use std::io::Write;
 
@@ -57,8 +57,16 @@ pub(crate) fn compile(
         as_click: false,
         previous: None,
     };
-    let compiled = control::compile(&source, &elements::registry(), &options);
+    let compiled = control::compile(&source, &registry(configuration), &options);
     Ok((source, compiled))
+}
+
+/// The classes that a configuration is planned with.
+pub(crate) fn registry(configuration: &Configuration) -> Registry {
+    match configuration.no_optimize {
+        true => elements::registry().with_chains(&[]),
+        false => elements::registry(),
+    }
 }
 
 /// A client of the router that the user means.

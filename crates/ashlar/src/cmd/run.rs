@@ -52,7 +52,7 @@ fn start(
         name,
         source,
         plan,
-        registry: elements::registry(),
+        registry: super::registry(&run.configuration),
         ports,
         seed: run.seed,
     })?;

@@ -144,10 +144,13 @@ impl Sender {
 
     #[inline]
     fn encapsulate(&self, packet: &mut Packet, mac: EtherAddr) -> bool {
-        let Some(head) = packet.push(ether::LEN) else {
+        let Some(head) = packet
+            .push(ether::LEN)
+            .and_then(|head| head.first_chunk_mut())
+        else {
             return false;
         };
-        head.copy_from_slice(&ether::header(mac, self.config.ether, ether::IPV4));
+        *head = ether::header(mac, self.config.ether, ether::IPV4);
         packet.set_mac_here();
         true
     }

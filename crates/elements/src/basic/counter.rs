@@ -20,7 +20,7 @@ use super::rate::Rate;
 use crate::prelude::*;
 use lang::args::{unquote, words};
 
-pub(super) struct Config {
+pub(crate) struct Config {
     count: Call,
     bytes: Call,
 }
@@ -110,9 +110,11 @@ impl engine::units::FromArg for Raw {
     }
 }
 
-pub(super) struct Counter {
+pub(crate) struct Counter {
     packets: u64,
     bytes: u64,
+    /// Counts of packets and bytes as the last batch left them.
+    settled: (u64, u64),
     packet_rate: Rate,
     byte_rate: Rate,
     count_call: Call,
@@ -141,6 +143,7 @@ impl Element for Counter {
         Counter {
             packets: 0,
             bytes: 0,
+            settled: (0, 0),
             packet_rate: Rate::default(),
             byte_rate: Rate::default(),
             count_call: config.count.clone(),
@@ -148,14 +151,19 @@ impl Element for Counter {
         }
     }
 
-    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let (packets, bytes) = (batch.len() as u64, batch.bytes());
-        let before = (self.packets, self.bytes);
-        self.packets += packets;
-        self.bytes += bytes;
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        self.packets += 1;
+        self.bytes += packet.len() as u64;
+        Verdict::ON
+    }
+
+    fn settle(&mut self, cx: &mut Cx) {
+        let before = self.settled;
+        self.settled = (self.packets, self.bytes);
         let now = cx.now();
-        self.packet_rate.add(packets, now);
-        self.byte_rate.add(bytes, now);
+        self.packet_rate.add(self.packets - before.0, now);
+        self.byte_rate.add(self.bytes - before.1, now);
         self.count_call.check(before.0, self.packets, cx);
         self.byte_count_call.check(before.1, self.bytes, cx);
     }
@@ -163,6 +171,7 @@ impl Element for Counter {
     fn take(&mut self, old: Counter) {
         self.packets = old.packets;
         self.bytes = old.bytes;
+        self.settled = old.settled;
         self.packet_rate = old.packet_rate;
         self.byte_rate = old.byte_rate;
     }
@@ -193,7 +202,7 @@ impl Element for Counter {
 }
 
 fn reset(counter: &mut Counter, _: &str, _: &mut Cx) -> Result<(), String> {
-    (counter.packets, counter.bytes) = (0, 0);
+    (counter.packets, counter.bytes, counter.settled) = (0, 0, (0, 0));
     (counter.packet_rate, counter.byte_rate) = Default::default();
     Ok(())
 }

@@ -13,7 +13,7 @@
 
 use crate::prelude::*;
 
-pub(super) struct Paint {
+pub(crate) struct Paint {
     color: u8,
 }
 

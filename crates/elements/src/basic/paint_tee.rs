@@ -17,7 +17,7 @@
 
 use crate::prelude::*;
 
-pub(super) struct PaintTee {
+pub(crate) struct PaintTee {
     color: u8,
     copies: u64,
     no_buffer: u64,

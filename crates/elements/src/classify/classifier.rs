@@ -33,12 +33,12 @@ use crate::prelude::*;
 
 const NO_MATCH: u8 = 0;
 
-pub(super) struct Config {
+pub(crate) struct Config {
     program: Compiled,
     patterns: Vec<String>,
 }
 
-pub(super) struct Classifier(Arc<Config>);
+pub(crate) struct Classifier(Arc<Config>);
 
 impl Element for Classifier {
     const CLASS: &'static str = "Classifier";

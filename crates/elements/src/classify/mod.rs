@@ -1,4 +1,4 @@
-mod classifier;
+pub(crate) mod classifier;
 mod compiled;
 mod expr;
 mod ip_classifier;

@@ -121,9 +121,13 @@ impl<S> ToDevice<S> {
         } else {
             in_bursts(&mut **queue, &mut self.waiting, &mut self.part, self.burst)
         };
-        self.bytes += bytes - self.waiting.bytes();
-        self.busy += u64::from(!self.waiting.is_empty());
-        self.waiting.is_empty()
+        self.bytes += bytes;
+        if self.waiting.is_empty() {
+            return true;
+        }
+        self.bytes -= self.waiting.bytes();
+        self.busy += 1;
+        false
     }
 }
 
@@ -171,7 +175,11 @@ impl<S: Style> Element for ToDevice<S> {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.waiting.append(batch);
+        if self.waiting.is_empty() {
+            std::mem::swap(&mut self.waiting, batch);
+        } else {
+            self.waiting.append(batch);
+        }
         if self.waiting.len() >= self.burst || self.timeout.is_zero() {
             if !self.flush() {
                 cx.set_timer(cx.now() + AGAIN);

@@ -15,7 +15,7 @@ use engine::anno::PacketType;
 const BROADCAST: u8 = 0;
 const FILTERED: u8 = 1;
 
-pub(super) struct DropBroadcasts {
+pub(crate) struct DropBroadcasts {
     drops: u64,
 }
 

@@ -21,7 +21,7 @@ use wire::{EtherAddr, ether};
 const NO_HEADROOM: u8 = 0;
 
 #[derive(Clone, Copy)]
-pub(super) struct EtherEncap {
+pub(crate) struct EtherEncap {
     ethertype: u16,
     src: EtherAddr,
     dst: EtherAddr,
@@ -51,9 +51,12 @@ impl Element for EtherEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match packet.push(ether::LEN) {
+        match packet
+            .push(ether::LEN)
+            .and_then(|head| head.first_chunk_mut())
+        {
             Some(head) => {
-                head.copy_from_slice(&ether::header(self.dst, self.src, self.ethertype));
+                *head = ether::header(self.dst, self.src, self.ethertype);
                 packet.set_mac_here();
                 Verdict::ON
             }

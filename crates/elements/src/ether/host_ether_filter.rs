@@ -25,7 +25,7 @@ const TOO_SHORT: u8 = 2;
 const FILTERED: u8 = 1;
 
 #[derive(Clone, Copy)]
-pub(super) struct HostEtherFilter {
+pub(crate) struct HostEtherFilter {
     ether: EtherAddr,
     drop_own: bool,
     drop_other: bool,

@@ -16,7 +16,7 @@ use crate::prelude::*;
 
 const TOO_SHORT: u8 = 0;
 
-pub(super) struct Strip {
+pub(crate) struct Strip {
     length: usize,
 }
 

@@ -51,7 +51,7 @@ const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 /// Offset of the total length, for Parameter Problem messages.
 const TOTAL_LENGTH: u8 = 2;
 
-pub(super) struct Config {
+pub(crate) struct Config {
     offset: usize,
     checksum: bool,
     addresses: bool,
@@ -60,7 +60,7 @@ pub(super) struct Config {
     verbose: bool,
 }
 
-pub(super) struct CheckIPHeader {
+pub(crate) struct CheckIPHeader {
     config: Arc<Config>,
     /// Whether addresses are judged as Click does, by the list of bad sources alone.
     as_click: bool,

@@ -20,7 +20,7 @@ const EXPIRED: u8 = 0;
 const NO_HEADER: u8 = 1;
 
 #[derive(Clone, Copy)]
-pub(super) struct DecIPTTL {
+pub(crate) struct DecIPTTL {
     active: bool,
     multicast: bool,
 }
@@ -67,8 +67,8 @@ impl Element for DecIPTTL {
         }
         match ip.ttl() {
             0 | 1 => Verdict::reject(EXPIRED, 1),
-            ttl => {
-                ip.patch_ttl(ttl - 1);
+            _ => {
+                ip.dec_ttl();
                 Verdict::ON
             }
         }

@@ -22,7 +22,7 @@ use crate::prelude::*;
 const DIRECTED_BROADCAST: u8 = 0;
 const NO_HEADER: u8 = 1;
 
-pub(super) struct DropDirectedBroadcasts {
+pub(crate) struct DropDirectedBroadcasts {
     interfaces: Arc<Interfaces>,
 }
 

@@ -16,7 +16,7 @@
 use crate::prelude::*;
 use std::net::Ipv4Addr;
 
-pub(super) struct FixIPSrc {
+pub(crate) struct FixIPSrc {
     address: Ipv4Addr,
 }
 

@@ -37,13 +37,13 @@ const BAD_OPTION: u8 = 0;
 const SOURCE_ROUTE: u8 = 1;
 const NO_HEADER: u8 = 2;
 
-pub(super) struct Config {
+pub(crate) struct Config {
     me: Ipv4Addr,
     others: Vec<Ipv4Addr>,
     source_routes: bool,
 }
 
-pub(super) struct IPGWOptions {
+pub(crate) struct IPGWOptions {
     config: Arc<Config>,
 }
 

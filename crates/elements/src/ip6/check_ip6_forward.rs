@@ -23,7 +23,7 @@ const MULTICAST: u8 = 3;
 const UNSPECIFIED: u8 = 4;
 const NOT_TO_ROUTER: u8 = 5;
 
-pub(super) struct CheckIP6Forward;
+pub(crate) struct CheckIP6Forward;
 
 impl Element for CheckIP6Forward {
     const CLASS: &'static str = "CheckIP6Forward";

@@ -29,12 +29,12 @@ const TRUNCATED: u8 = 2;
 const BAD_SOURCE: u8 = 3;
 const BAD_DESTINATION: u8 = 4;
 
-pub(super) struct Config {
+pub(crate) struct Config {
     bad: Vec<Ipv6Addr>,
     offset: usize,
 }
 
-pub(super) struct CheckIP6Header {
+pub(crate) struct CheckIP6Header {
     config: Arc<Config>,
     refused: u64,
 }

@@ -14,7 +14,7 @@
 
 use crate::prelude::*;
 
-pub(super) struct DecIP6HLIM {
+pub(crate) struct DecIP6HLIM {
     active: bool,
     expired: u64,
 }

@@ -29,7 +29,7 @@ const BAD_OPTION: u8 = 1;
 const UNREPORTED: u8 = 2;
 const TOO_MANY: u8 = 3;
 
-pub(super) struct IP6HopByHop {
+pub(crate) struct IP6HopByHop {
     options: usize,
 }
 

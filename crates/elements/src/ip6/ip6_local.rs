@@ -42,7 +42,7 @@ const ROUTER_GROUPS: [Ipv6Addr; 5] = [
     Ipv6Addr::new(0xff05, 0, 0, 0, 0, 0, 0, 2),
 ];
 
-pub(super) struct IP6Local {
+pub(crate) struct IP6Local {
     /// Sorted.
     mine: Arc<Vec<Ipv6Addr>>,
 }

@@ -38,7 +38,7 @@
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
 
-pub(super) struct Direct;
+pub(crate) struct Direct;
 
 impl Kind<4> for Direct {
     const CLASS: &'static str = "DirectIPLookup";

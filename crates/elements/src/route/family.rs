@@ -9,7 +9,7 @@ use tables::fib::{Fib, Prefix, Structure};
 use wire::{FlowKey, Prefix4, Prefix6};
 
 /// An IP version whose addresses have `N` bytes.
-pub(super) trait Family<const N: usize>: 'static {
+pub(crate) trait Family<const N: usize>: 'static {
     /// An address as the table wants it.
     type Key: Copy;
     /// The fact that the destination annotation is set.
@@ -31,7 +31,7 @@ pub(super) trait Family<const N: usize>: 'static {
 }
 
 /// IPv4.
-pub(super) struct V4;
+pub(crate) struct V4;
 
 impl Family<4> for V4 {
     type Key = u32;
@@ -85,7 +85,7 @@ impl Family<4> for V4 {
 }
 
 /// IPv6.
-pub(super) struct V6;
+pub(crate) struct V6;
 
 impl Family<16> for V6 {
     type Key = [u8; 16];

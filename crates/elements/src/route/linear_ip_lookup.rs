@@ -22,7 +22,7 @@
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
 
-pub(super) struct Linear;
+pub(crate) struct Linear;
 
 impl Kind<4> for Linear {
     const CLASS: &'static str = "LinearIPLookup";

@@ -19,7 +19,7 @@ const READERS: usize = 4;
 const NOWHERE: u8 = u8::MAX;
 
 /// What makes a class of route lookup.
-pub(super) trait Kind<const N: usize>: 'static {
+pub(crate) trait Kind<const N: usize>: 'static {
     /// The class name.
     const CLASS: &'static str;
     /// The manual page.
@@ -30,7 +30,7 @@ pub(super) trait Kind<const N: usize>: 'static {
     type Family: Family<N>;
 }
 
-pub(super) struct Config<const N: usize> {
+pub(crate) struct Config<const N: usize> {
     table: Table<N>,
     no_route: Option<u8>,
     /// The highest port that the configuration names.
@@ -55,13 +55,14 @@ impl<const N: usize> Config<N> {
     }
 }
 
-pub(super) struct Lookup<K: Kind<N>, const N: usize> {
+pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
     config: Arc<Config<N>>,
     outputs: usize,
     no_route: u8,
     keys: Vec<<K::Family as Family<N>>::Key>,
+    /// Groups of the batch's packets, and how many have been stepped.
     ids: Vec<u16>,
-    verdicts: Vec<Verdict>,
+    stepped: usize,
     kind: PhantomData<K>,
 }
 
@@ -187,42 +188,40 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             outputs: init.outputs,
             keys: Vec::new(),
             ids: Vec::new(),
-            verdicts: Vec::new(),
+            stepped: 0,
             kind: PhantomData,
         }
     }
 
-    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let table = &self.config.table;
+    const PREPARES: bool = true;
+
+    fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
         self.keys.clear();
         self.keys.extend(batch.iter().map(K::Family::key));
         self.ids.resize(batch.len(), 0);
-        K::Family::lookup_bulk(table.fib(), &self.keys, &mut self.ids);
+        K::Family::lookup_bulk(self.config.table.fib(), &self.keys, &mut self.ids);
+        self.stepped = 0;
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let id = self.ids.get(self.stepped).copied().unwrap_or(0);
+        self.stepped += 1;
         // After the lookup: groups of an earlier moment might lack an id that it gave.
-        let groups = table.groups().read(cx.reader());
-        self.verdicts.clear();
-        for (packet, &id) in batch.iter_mut().zip(&self.ids) {
-            let seed = self.config.seed;
-            let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
-            let verdict = match next_hop {
-                Some(hop) if usize::from(hop.port) < self.outputs => {
-                    if let Some(gateway) = hop.gateway {
-                        K::Family::set_dst(packet, gateway);
-                    }
-                    packet.anno_mut().group = id;
-                    Verdict::out(hop.port as u8) // below PORTS_MAX
+        let groups = self.config.table.groups().read(cx.reader());
+        let seed = self.config.seed;
+        let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
+        match next_hop {
+            Some(hop) if usize::from(hop.port) < self.outputs => {
+                if let Some(gateway) = hop.gateway {
+                    K::Family::set_dst(packet, gateway);
                 }
-                _ if id == 0 => Verdict::reject(NO_ROUTE, self.no_route),
-                _ => Verdict::reject(NO_NEXT_HOP, self.no_route),
-            };
-            self.verdicts.push(verdict);
+                packet.anno_mut().group = id;
+                Verdict::out(hop.port as u8) // below PORTS_MAX
+            }
+            _ if id == 0 => Verdict::reject(NO_ROUTE, self.no_route),
+            _ => Verdict::reject(NO_NEXT_HOP, self.no_route),
         }
-        let mut verdicts = self.verdicts.iter();
-        batch.split(
-            cx,
-            |_, _| verdicts.next().copied().unwrap_or(Verdict::ON),
-            |packet, verdict, cx| cx.send(packet, verdict),
-        );
     }
 
     fn memory(config: &Config<N>) -> usize {

@@ -23,7 +23,7 @@
 use super::{family::V6, lookup::Kind};
 use crate::prelude::*;
 
-pub(super) struct Ip6Route;
+pub(crate) struct Ip6Route;
 
 impl Kind<16> for Ip6Route {
     const CLASS: &'static str = "LookupIP6Route";

@@ -1,11 +1,11 @@
-mod direct_ip_lookup;
-mod family;
-mod linear_ip_lookup;
-mod lookup;
-mod lookup_ip6_route;
-mod radix_ip_lookup;
+pub(crate) mod direct_ip_lookup;
+pub(crate) mod family;
+pub(crate) mod linear_ip_lookup;
+pub(crate) mod lookup;
+pub(crate) mod lookup_ip6_route;
+pub(crate) mod radix_ip_lookup;
 mod range_ip_lookup;
-mod static_ip_lookup;
+pub(crate) mod static_ip_lookup;
 mod syntax;
 mod table;
 

@@ -22,7 +22,7 @@
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
 
-pub(super) struct Radix;
+pub(crate) struct Radix;
 
 impl Kind<4> for Radix {
     const CLASS: &'static str = "RadixIPLookup";

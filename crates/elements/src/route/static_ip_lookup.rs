@@ -22,7 +22,7 @@
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
 
-pub(super) struct Static;
+pub(crate) struct Static;
 
 impl Kind<4> for Static {
     const CLASS: &'static str = "StaticIPLookup";

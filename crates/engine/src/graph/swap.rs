@@ -12,7 +12,9 @@ impl Graph {
     /// every element that stays.
     pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
         self.empty_what_goes(plan);
-        let Graph { mut nodes, core } = self;
+        let Graph {
+            mut nodes, core, ..
+        } = self;
         let old_plan = Arc::clone(&core.plan);
         let mut next = Graph::build_with(plan, site, core.reader, core.shared);
         next.core.taps = core.taps;

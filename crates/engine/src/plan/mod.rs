@@ -4,6 +4,7 @@
 //! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
 
 mod facts;
+mod fuse;
 mod names;
 mod owner;
 mod placement;
@@ -11,8 +12,11 @@ mod ports;
 mod processing;
 mod show;
 
+pub use fuse::Fused;
+
 use crate::args::{ArgInfo, Args, Names};
 use crate::call::{self, HandlerCall};
+use crate::chain::Chain;
 use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Runs};
 use crate::handler::Use;
@@ -32,6 +36,7 @@ pub type Rewrite = fn(&mut Router, &dyn PortDirectory);
 pub struct Registry {
     classes: HashMap<&'static str, &'static Class>,
     rewrites: Vec<Rewrite>,
+    chains: &'static [Chain],
 }
 
 impl Registry {
@@ -41,7 +46,15 @@ impl Registry {
         Registry {
             classes: all.map(|c| (c.name, c)).collect(),
             rewrites: Vec::new(),
+            chains: &[],
         }
+    }
+
+    /// Has plans run elements as one loop where they follow each other as these chains have them, and
+    /// no others.
+    pub fn with_chains(mut self, chains: &'static [Chain]) -> Registry {
+        self.chains = chains;
+        self
     }
 
     /// Adds a rewriting that plans begin with.
@@ -218,6 +231,8 @@ pub struct Plan {
     pub order: Vec<usize>,
     /// Each element's place in `order`.
     pub rank: Vec<usize>,
+    /// Elements that are run as one loop.
+    pub fused: Vec<Fused>,
     by_name: HashMap<String, usize>,
     names: Names,
     /// Devices whose own addresses are among the names.
@@ -342,6 +357,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         devices: Vec::new(),
         order,
         rank,
+        fused: Vec::new(),
         names,
         addressed,
         commons,
@@ -355,6 +371,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     placement::place(&mut plan, router, options, &mut errors);
     check_calls(&plan, router, &calls, &mut errors);
     crate::notify::connect(&mut plan);
+    plan.fused = fuse::find(registry.chains, &plan.elements, &plan.edges, &plan.rank);
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)

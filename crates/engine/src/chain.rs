@@ -1,0 +1,111 @@
+//! Chains: elements that follow each other, run as one loop over a batch.
+//!
+//! Between elements a batch is written down and taken up again: a virtual call, counts, a loop with
+//! its branches. In a [`Chain`] the compiler sees the steps of several classes together, so a packet
+//! stays in registers from one to the next. Nothing else changes: elements keep their places, names,
+//! handlers and counts, packets that leave on the way leave from the element that sent them away, and
+//! what reaches one in the middle by another edge is handled there. Which chains exist is a list of
+//! types; where a plan has them, `plan::fuse` finds them.
+
+use crate::class::Node;
+use crate::cx::Cx;
+use crate::element::{Element, Verdict};
+use crate::packet::Batch;
+use crate::plan::Fused;
+use std::any::TypeId;
+use std::array::from_fn;
+
+/// Elements of these classes, one behind the other, as one loop.
+pub struct Chain {
+    pub(crate) kinds: fn() -> Vec<TypeId>,
+    pub(crate) run: fn(&Fused, &mut Batch, &mut Cx),
+}
+
+impl Chain {
+    /// The chain of a tuple of element types.
+    pub const fn of<S: Sequence>() -> Chain {
+        Chain {
+            kinds: S::kinds,
+            run: S::run,
+        }
+    }
+}
+
+/// Tuples of two to eight element types, of which only the first may look at whole batches
+/// ([`Element::PREPARES`]). All must handle input 0 by [`Element::step`].
+pub trait Sequence {
+    /// The element types.
+    fn kinds() -> Vec<TypeId>;
+    /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0.
+    fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx);
+}
+
+macro_rules! sequence {
+    ($n:literal: $first:ident $(, $next:ident)*; $($name:ident $element:ident $at:tt),+) => {
+        impl<$($element: Element),+> Sequence for ($($element,)+) {
+            fn kinds() -> Vec<TypeId> {
+                const { $(assert!(!$next::PREPARES, "only the first may look at whole batches"));* }
+                vec![$(TypeId::of::<$element>()),+]
+            }
+
+            fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx) {
+                let nodes: [usize; $n] = from_fn(|i| at.nodes[i]);
+                let mut elements: [Option<Box<dyn Node>>; $n] = nodes.map(|n| cx.nodes[n].take());
+                let [$($name),+] = &mut elements;
+                $(let $name = typed::<$element>($name);)+
+                let on: [Verdict; $n] = from_fn(|i| at.on[i]);
+                let mut left = [0; $n];
+                let came = batch.len();
+                cx.this = nodes[0];
+                sequence!(@head $($name)+).prepare(batch, cx);
+                cx.part(batch, |packet, cx| {
+                    $(
+                        cx.this = nodes[$at];
+                        let verdict = $name.step(packet, cx);
+                        if verdict != on[$at] {
+                            left[$at] += 1;
+                            return Some(verdict);
+                        }
+                    )+
+                    None
+                });
+                $(
+                    cx.this = nodes[$at];
+                    $name.settle(cx);
+                )+
+                note(at, came, &left, cx);
+                for (node, element) in nodes.into_iter().zip(elements) {
+                    cx.nodes[node] = element;
+                }
+            }
+        }
+    };
+    (@head $head:ident $($rest:ident)*) => { $head };
+}
+
+sequence!(2: A, B; a A 0, b B 1);
+sequence!(3: A, B, C; a A 0, b B 1, c C 2);
+sequence!(4: A, B, C, D; a A 0, b B 1, c C 2, d D 3);
+sequence!(5: A, B, C, D, E; a A 0, b B 1, c C 2, d D 3, e E 4);
+sequence!(6: A, B, C, D, E, F; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
+sequence!(7: A, B, C, D, E, F, G; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
+sequence!(8: A, B, C, D, E, F, G, H; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
+
+fn typed<E: Element>(node: &mut Option<Box<dyn Node>>) -> &mut E {
+    let element = node.as_mut().and_then(|n| n.element().downcast_mut());
+    element.expect("the plan has elements of these classes here, and none of them runs")
+}
+
+/// Counts what passed each element, as if it had been visited.
+fn note(at: &Fused, came: usize, left: &[usize], cx: &mut Cx) {
+    let mut packets = came;
+    for (i, &node) in at.nodes.iter().enumerate() {
+        let stats = &mut cx.core.stats[node];
+        stats.packets += packets as u64;
+        stats.batches += u64::from(packets > 0);
+        packets -= left[i];
+        if i + 1 < at.nodes.len() {
+            stats.sent[at.on[i].port()] += packets as u64;
+        }
+    }
+}

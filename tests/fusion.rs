@@ -1,0 +1,203 @@
+//! Elements that run as one loop do what they do one by one: the same packets leave, and every element
+//! counts the same.
+
+use engine::clock::{Clock, Time};
+use engine::graph::Walker;
+use engine::plan::{Options, Plan, Registry, make};
+use engine::router::single;
+use engine::stats::NodeStats;
+use router_tests::{InMemory, router_text};
+use std::sync::Arc;
+use testkit::{Rng, ip4, ip6};
+
+/// Ports for what is usual and unusual: a chain for IPv4 and one for IPv6, each with all its side exits.
+const ROUTES: &str = "
+    FromDevice(DEV0) -> kind :: Classifier(12/0806, 12/0800, 12/86dd, -);
+    kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader -> rt4 :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0, 20.0.0.0/8 192.0.2.1 2);
+    rt4[0] -> here :: Counter -> Discard;
+    rt4[1] -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> count :: Counter -> out :: ToDevice(DEV1);
+    rt4[2] -> other :: DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:3) -> Counter -> out;
+    check4[1] -> bad :: Counter -> Discard;
+    ttl[1] -> expired :: Counter -> ttl2 :: Discard;
+    kind[2] -> strip6 :: Strip(14) -> check6 :: CheckIP6Header
+        -> rt6 :: LookupIP6Route(2001:db8::/32 0, ::/0 1);
+    rt6[0] -> hlim :: DecIP6HLIM -> encap6 :: EtherEncap(0x86dd, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out;
+    rt6[1] -> Discard;
+    kind[0] -> arp :: Counter -> Discard;
+    kind[3] -> Counter -> Discard;";
+
+fn plan(text: &str, definitions: &[(&str, &str)], fuse: bool, ports: &InMemory) -> Arc<Plan> {
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let definitions = definitions.iter().map(|&(n, v)| (n.into(), v.into()));
+    let (router, errors) = lang::parse(&mut map, file, &definitions.collect::<Vec<_>>());
+    let registry: Registry = elements::registry();
+    let registry = match fuse {
+        true => registry,
+        false => registry.with_chains(&[]),
+    };
+    let options = Options {
+        workers: 1,
+        ports,
+        devices_must_exist: true,
+        open_inputs: false,
+        as_click: false,
+        previous: None,
+    };
+    let (plan, more) = make(&router, &registry, &options);
+    plan.unwrap_or_else(|| {
+        let all: Vec<_> = errors.into_iter().chain(more).collect();
+        panic!("{}", lang::render_all(&all, &map))
+    })
+}
+
+/// What left each device, and what each element counted.
+type Shown = (Vec<Vec<Vec<u8>>>, Vec<(String, NodeStats)>);
+
+fn run(
+    text: &str,
+    definitions: &[(&str, &str)],
+    writes: &[(&str, &str)],
+    frames: &[Vec<u8>],
+    fuse: bool,
+) -> Shown {
+    let ports = Arc::new(InMemory::default());
+    let plan = plan(text, definitions, fuse, &ports);
+    assert_eq!(fuse, !plan.fused.is_empty());
+    let clock = Clock::Virtual(Time(1_000_000_000));
+    let mut graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7)
+        .unwrap_or_else(|e| panic!("{e}"));
+    for (path, value) in writes {
+        let done = graph.outside(|outside| outside.write(path, value));
+        done.unwrap_or_else(|e| panic!("{path}: {e}"));
+    }
+    for burst in frames.chunks(45) {
+        let frames = burst.iter().map(Vec::as_slice);
+        assert_eq!(ports.far("DEV0").inject_all(0, frames), burst.len());
+        let mut still = 0;
+        while still < 3 {
+            still = if graph.turn() { 0 } else { still + 1 };
+        }
+    }
+    let sent = ["DEV0", "DEV1"].map(|device| {
+        let sent = ports.far(device).collect().into_iter();
+        sent.map(|s| s.frame).collect()
+    });
+    let names = plan.elements.iter().map(|e| e.name.clone());
+    let stats = graph.stats().iter().map(|stats| NodeStats {
+        cycles: 0,
+        // Which packets travel together is the walker's business.
+        batches: 0,
+        ..stats.clone()
+    });
+    (sent.into(), names.zip(stats).collect())
+}
+
+/// Frames of all kinds: good, for several destinations, and with each fault that a header can have.
+fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
+    let mac = [
+        "02:00:00:00:00:01",
+        "02:00:00:00:00:09",
+        "ff:ff:ff:ff:ff:ff",
+    ];
+    let frame = |_| {
+        let four = rng.below(4) > 0;
+        let (src, dst) = match four {
+            true => (
+                format!("10.{}.2.3", rng.below(20)),
+                [
+                    "10.3.0.1",
+                    "10.9.0.1",
+                    "20.0.0.1",
+                    "30.0.0.1",
+                    "10.0.2.77",
+                    "255.255.255.255",
+                ][rng.below(6)]
+                .to_owned(),
+            ),
+            false => (
+                format!("2001:db8:{}::7", rng.below(9)),
+                [
+                    "2001:db8::5",
+                    "2001:db8:1::9",
+                    "2002::1",
+                    "ff02::5",
+                    "fe80::5",
+                ][rng.below(5)]
+                .to_owned(),
+            ),
+        };
+        let mut packet = match four {
+            true => ip4(),
+            false => ip6(),
+        };
+        packet = packet.src(src).dst(dst).ttl([64, 2, 1, 0][rng.below(4)]);
+        if four && rng.below(8) == 0 {
+            packet = packet.options(&[7, 7, 4, 0, 0, 0, 0, 0]);
+        }
+        if four && rng.below(8) == 0 {
+            packet = packet.bad_checksum();
+        }
+        packet = packet.udp(1, 2).payload_len(rng.below(1500));
+        let mut bytes = packet.ether("02:00:00:00:00:77", mac[rng.below(3)]).bytes();
+        match rng.below(10) {
+            0 => bytes.truncate(rng.below(bytes.len())),
+            1 => bytes[14] = rng.u8(),
+            2 => bytes[12..14].copy_from_slice(&[8, 6]),
+            _ => {}
+        }
+        bytes
+    };
+    (0..n).map(frame).collect()
+}
+
+fn same(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], seed: u64) {
+    let frames = frames(&mut Rng::seed(seed), 1500);
+    let (fused, apart) = [true, false]
+        .map(|fuse| run(text, definitions, writes, &frames, fuse))
+        .into();
+    for (device, (a, b)) in fused.0.iter().zip(&apart.0).enumerate() {
+        assert_eq!(a, b, "frames of device {device}");
+    }
+    assert!(fused.0[1].len() > 50, "hardly a packet gets through");
+    for (a, b) in fused.1.iter().zip(&apart.1) {
+        assert_eq!(a, b);
+    }
+}
+
+#[test]
+fn a_fused_routing_path_counts_and_sends_what_its_elements_do() {
+    for seed in 1..5 {
+        same(ROUTES, &[], &[], seed);
+    }
+}
+
+#[test]
+fn the_fused_router_counts_and_sends_what_its_elements_do() {
+    let definitions = [("DEV0", "DEV0"), ("DEV1", "DEV1")];
+    let writes = [
+        ("rt4.add", "0.0.0.0/0 10.0.2.254 2"),
+        ("rt4.add", "20.0.0.0/8 10.0.1.254 1"),
+        ("rt6.add", "::/0 fd00:2::254 1"),
+        ("i0/arp.insert", "10.0.1.254 02:00:00:00:01:00"),
+        ("i1/arp.insert", "10.0.2.254 02:00:00:00:01:01"),
+        ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),
+    ];
+    same(&router_text(), &definitions, &writes, 9);
+}
+
+#[test]
+fn a_plan_names_the_elements_that_run_as_one_loop() {
+    let shown = plan(ROUTES, &[], true, &InMemory::default()).to_string();
+    for row in [
+        "one loop: strip4, check4",
+        "one loop: rt6, hlim, encap6",
+        "one loop: ttl, encap, count",
+    ] {
+        assert!(shown.contains(row), "{shown}");
+    }
+    // Two of its outputs lead on in the same way, so neither is the main one.
+    assert!(!shown.contains("rt4, "), "{shown}");
+    let apart = plan(ROUTES, &[], false, &InMemory::default());
+    assert!(!apart.to_string().contains("one loop"));
+}
