@@ -1,5 +1,6 @@
 mod address_info;
 mod alignment_info;
+mod clicky_info;
 mod port_info;
 mod schedule_info;
 mod static_thread_sched;
@@ -10,6 +11,7 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<address_info::AddressInfo>(),
     Class::of::<alignment_info::AlignmentInfo>(),
+    Class::of::<clicky_info::ClickyInfo>(),
     Class::of::<port_info::PortInfo>(),
     Class::of::<schedule_info::ScheduleInfo>(),
     Class::of::<static_thread_sched::StaticThreadSched>(),

@@ -1,0 +1,46 @@
+//! Holds styles for a program that draws the router.
+//!
+//! ```click
+//! ClickyInfo(STYLE #d { decorations: activity });
+//! InfiniteSource(LIMIT 3) -> d :: Discard;
+//! ```
+//!
+//! Arguments are for that program, Clicky, which reads them with `ClickyInfo.config`; the router looks at
+//! none of them.
+
+use crate::prelude::*;
+
+pub(super) struct ClickyInfo;
+
+impl Element for ClickyInfo {
+    const CLASS: &'static str = "ClickyInfo";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const COPIES: Copies = Copies::One;
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        args.rest(
+            "STYLE",
+            "a style",
+            "what a program that draws the router reads",
+        );
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> ClickyInfo {
+        ClickyInfo
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn its_configuration_is_kept_as_it_is_written() {
+        let text = "i :: ClickyInfo(STYLE #a { b: c } d { e: 5 }, 7); Idle -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        assert_eq!(bench.read("i.config"), "STYLE #a { b: c } d { e: 5 }, 7");
+    }
+}
