@@ -1,8 +1,10 @@
 //! When packets of a file leave: with the delays between their timestamps, and with a probability.
 
 use engine::Cx;
+use engine::args::Args;
 use engine::clock::Time;
 use engine::packet::Packet;
+use lang::Severity;
 use std::time::Duration;
 
 /// Keeps the delays between packets as their timestamps have them.
@@ -38,8 +40,21 @@ pub(super) struct Sample(u32);
 const ONE: u32 = 1 << 28;
 
 impl Sample {
-    /// From a probability; more than 1 is 1.
-    pub(super) fn new(probability: f64) -> Sample {
+    /// Reads the keyword `SAMPLE`, with a word about values that mean something else, or nothing.
+    pub(super) fn parse(args: &mut Args) -> Sample {
+        let probability: f64 = args.key("SAMPLE", 1.0, "probability to take a packet");
+        let sample = Sample::of(probability);
+        if probability > 1.0 {
+            args.say(Severity::Warning, "SAMPLE probability reduced to 1");
+        } else if sample.0 == 0 {
+            let word = "SAMPLE probability is 0; emitting no packets";
+            args.say(Severity::Warning, word);
+        }
+        sample
+    }
+
+    /// The nearest one; more than 1 is 1.
+    fn of(probability: f64) -> Sample {
         Sample((probability.clamp(0.0, 1.0) * f64::from(ONE)).round() as u32)
     }
 
@@ -48,8 +63,37 @@ impl Sample {
         self.0 >= ONE || cx.random() & (ONE - 1) < self.0
     }
 
-    /// The probability as text.
+    /// The probability as text, with as many digits as tell it from its neighbours.
     pub(super) fn show(self) -> String {
-        (f64::from(self.0) / f64::from(ONE)).to_string()
+        let exact = f64::from(self.0) / f64::from(ONE);
+        let rounded = (0..9).map(|digits| format!("{exact:.digits$}"));
+        let same = |text: &String| text.parse().is_ok_and(|near| Sample::of(near) == self);
+        rounded
+            .into_iter()
+            .find(same)
+            .unwrap_or_else(|| exact.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_are_shown_as_they_were_written() {
+        for text in ["0", "1", "0.5", "0.1", "0.333", "0.00001"] {
+            let sample = Sample::of(text.parse().expect("it is a number"));
+            assert_eq!(sample.show(), text);
+        }
+        assert_eq!(Sample::of(7.5), Sample(ONE));
+    }
+
+    #[test]
+    fn odd_probabilities_are_told() {
+        for (value, word) in [("2", "reduced to 1"), ("0", "emitting no packets")] {
+            let text = format!("FromIPSummaryDump(DATA \"\", SAMPLE {value}, FOO 1) -> Discard");
+            let said = testkit::errors(crate::CLASSES, &text);
+            assert!(said.contains(word), "{said}");
+        }
     }
 }

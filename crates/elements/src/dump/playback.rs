@@ -27,7 +27,7 @@ impl Manner {
     pub(super) fn parse(args: &mut Args) -> Manner {
         Manner {
             timing: args.key("TIMING", false, "whether packets keep their delays"),
-            sample: Sample::new(args.key("SAMPLE", 1.0, "probability to take a packet")),
+            sample: Sample::parse(args),
             active: args.key("ACTIVE", true, "if false, emits nothing"),
         }
     }

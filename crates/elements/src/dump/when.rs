@@ -135,10 +135,18 @@ impl Window {
         ];
         let several = |edges: &[Option<Edge>]| edges.iter().flatten().count() > 1;
         if several(&starts) {
-            args.error_in_whole("too many START options", "give one of them");
+            let wrong = match filter {
+                true => "too many START options",
+                false => "'START' and 'START_AFTER' are mutually exclusive",
+            };
+            args.error_in_whole(wrong, "give one of them");
         }
         if several(&ends) {
-            args.error_in_whole("too many END options", "give one of them");
+            let wrong = match filter {
+                true => "too many END options",
+                false => "'END', 'END_AFTER', and 'INTERVAL' are mutually exclusive",
+            };
+            args.error_in_whole(wrong, "give one of them");
         }
         Window {
             start: starts.into_iter().flatten().next().unwrap_or(Edge::Open),

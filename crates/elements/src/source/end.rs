@@ -20,7 +20,10 @@ impl End {
             args.will_write(call);
         }
         if stop && call.is_some() {
-            args.error_in_whole("END_CALL and STOP are mutually exclusive", "leave one out");
+            args.error_in_whole(
+                "'END_CALL' and 'STOP' are mutually exclusive",
+                "leave one out",
+            );
         }
         End { stop, call }
     }

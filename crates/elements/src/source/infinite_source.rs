@@ -306,7 +306,7 @@ mod tests {
             let text = format!("s :: {class}LIMIT 1, STOP true, END_CALL s.reset) -> Discard");
             let wrong = testkit::errors(crate::CLASSES, &text);
             assert!(
-                wrong.contains("END_CALL and STOP are mutually exclusive"),
+                wrong.contains("'END_CALL' and 'STOP' are mutually exclusive"),
                 "{wrong}"
             );
         }
