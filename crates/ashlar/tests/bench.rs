@@ -164,6 +164,8 @@ fn the_table_names_goals_loads_and_losses() {
         "--precision",
         "5%",
         "--latency",
+        "--rates",
+        "99k",
         "--pdr",
         "1%",
         "--ndr",
@@ -178,6 +180,7 @@ fn the_table_names_goals_loads_and_losses() {
         "PDR 1%",
         "\nload",
         "beyond NDR of",
+        "\nof 99000/s, ",
         "q full",
     ] {
         assert!(text.contains(word), "{word}: {text}");
@@ -192,6 +195,8 @@ fn what_cannot_be_measured_is_said() {
     assert!(wrong(&[&file, "--from", "c"]).contains("no device `c`; it has: a, b"));
     assert!(wrong(&[&file, "--size", "20"]).contains("64 to"));
     assert!(wrong(&[&file, "--source", "::1"]).contains("different IP versions"));
+    let two = run(&["bench", &file, "--simulate", "-j2"]);
+    assert!(complained(&two, 2).contains("cannot be used with"));
     let drops = folder.write(
         "drops.click",
         "FromDevice(a) -> Discard; Idle -> ToDevice(b);",

@@ -19,9 +19,9 @@ pub(crate) struct Bench {
     /// ends of their cables
     #[arg(long, num_args = 2, value_names = ["SEND", "RECEIVE"], conflicts_with = "simulate")]
     pub(crate) cable: Option<Vec<String>>,
-    /// Run in simulated time, in which work takes none: what queues, shapers and schedulers let
-    /// through, the same on every machine
-    #[arg(long)]
+    /// Run on one worker in simulated time, in which work takes none: what queues, shapers and
+    /// schedulers let through, the same on every machine
+    #[arg(long, conflicts_with = "workers")]
     pub(crate) simulate: bool,
     /// Bytes of a frame, its CRC included; several are measured in turn
     #[arg(

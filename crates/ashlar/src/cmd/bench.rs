@@ -260,8 +260,11 @@ impl Report {
         rates::print(&mut text, &head, 1, goals.chain(loads).collect());
         for found in &self.found {
             if let Some(over) = &found.fails {
-                text += &lost_line(&found.goal, over);
+                text += &lost_line(&format!("beyond {} ", name(found.goal)), over);
             }
+        }
+        for load in self.measured.iter().filter(|m| m.lost() > 0.0) {
+            text += &lost_line("", load);
         }
         text
     }
@@ -317,8 +320,8 @@ impl Report {
     }
 }
 
-/// Where packets were lost when too much was offered.
-fn lost_line(goal: &f64, over: &Measured) -> String {
+/// Where packets of a trial were lost.
+fn lost_line(what: &str, over: &Measured) -> String {
     let missed = (over.missed > 0).then(|| ("the port's ring is full".to_owned(), over.missed));
     let mut places: Vec<_> = missed
         .into_iter()
@@ -333,12 +336,8 @@ fn lost_line(goal: &f64, over: &Measured) -> String {
         true => "no element dropped them: were they for the router itself?".to_owned(),
         false => places.join(", "),
     };
-    format!(
-        "beyond {} of {:.0}/s, {:.3}% are lost: {places}\n",
-        name(*goal),
-        over.trial.load,
-        100.0 * over.lost()
-    )
+    let (load, lost) = (over.trial.load, 100.0 * over.lost());
+    format!("{what}of {load:.0}/s, {lost:.3}% are lost: {places}\n")
 }
 
 fn trial(m: &Measured) -> Value {
