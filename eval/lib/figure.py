@@ -13,8 +13,10 @@ import statistics
 import sys
 
 from . import machine, plot
-from .lab import Lab
+from .lab import Lab, need_program
 from .progress import Bar
+
+BUSY = 1.0  # the load from which a page warns its readers
 
 
 class Figure:
@@ -60,6 +62,8 @@ class Figure:
         plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
         text = fill((self.folder / "page.md").read_text(), values)
+        title, rest = text.split("\n", 1)
+        text = f"{title}\n{busy(raw)}{rest}"
         (self.folder / "README.md").write_text(text)
 
     def other(self, name):
@@ -85,6 +89,7 @@ def run_all(figures, page_only=False):
         for figure in figures:
             figure.write_page()
         return
+    need_program()
     with Lab() as lab, Bar(sum(f.count() for f in figures)) as bar:
         for figure in figures:
             figure.measure(lab, bar)
@@ -110,6 +115,15 @@ def fill(template, values):
         return str(values[place[1]])
 
     return re.sub(r"\{\{([^}]+)\}\}", one, template)
+
+
+def busy(raw):
+    """A warning for the page if the machine had other work."""
+    load = float(raw["host"]["load before"])
+    if load < BUSY:
+        return ""
+    return (f"\n> Measured beside other work (load {load:.0f} on this machine): rates are lower, cycles and latencies higher and\n"
+            "> the spread wider than on a quiet one. Run `make eval` there.\n")
 
 
 def host_table(raw):

@@ -26,6 +26,12 @@ MEASURED, OTHER = os.cpu_count() - 1, 0  # processors: of what is measured, and 
 sys.path.insert(0, str(ROOT / "eval" / "bench"))
 
 
+def need_program():
+    """Ashlar must be built."""
+    if not ASHLAR.exists():
+        raise Failed(f"{ASHLAR} is missing: run `make build`")
+
+
 def until(ask, process, what):
     """Asks until the answer is true, and returns it."""
     end = time.monotonic() + STARTUP
@@ -81,8 +87,6 @@ class Router(Process):
     """`ashlar run`, asked over its socket."""
 
     def __init__(self, lab, conf, values=(), vdevs=(), cores=(MEASURED,), buffers=65_535, options=(), before=()):
-        if not ASHLAR.exists():
-            raise Failed(f"{ASHLAR} is missing: run `make build`")
         self.socket = str(lab.folder / f"{lab.number()}.socket")
         devices = [word for device in vdevs for word in ("--vdev", device)]
         command = [
