@@ -23,6 +23,7 @@ const NO_HEADER: u8 = 1;
 pub(crate) struct DecIPTTL {
     active: bool,
     multicast: bool,
+    drops: u64,
 }
 
 impl DecIPTTL {
@@ -30,6 +31,7 @@ impl DecIPTTL {
     pub(super) const ALL: DecIPTTL = DecIPTTL {
         active: true,
         multicast: true,
+        drops: 0,
     };
 }
 
@@ -50,6 +52,7 @@ impl Element for DecIPTTL {
                 true,
                 "if false, multicast packets pass as they are",
             ),
+            drops: 0,
         }
     }
 
@@ -66,7 +69,10 @@ impl Element for DecIPTTL {
             return Verdict::ON;
         }
         match ip.ttl() {
-            0 | 1 => Verdict::reject(EXPIRED, 1),
+            0 | 1 => {
+                self.drops += 1;
+                Verdict::reject(EXPIRED, 1)
+            }
             _ => {
                 ip.dec_ttl();
                 Verdict::ON
@@ -74,7 +80,12 @@ impl Element for DecIPTTL {
         }
     }
 
+    fn take(&mut self, old: DecIPTTL) {
+        self.drops = old.drops;
+    }
+
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
+        Handler::sum("drops", "packets whose time was over", |e| e.drops),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "changes ACTIVE", |e, value, _| {
             assign(&mut e.active, value)
@@ -122,6 +133,7 @@ mod tests {
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("c", &[packet(1, 0)]);
         assert_eq!(bench.drops("t", "expired"), 1);
+        assert_eq!(bench.read("t.drops"), "1");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub(crate) struct Config {
 
 pub(crate) struct IPGWOptions {
     config: Arc<Config>,
+    drops: u64,
 }
 
 impl Element for IPGWOptions {
@@ -75,6 +76,7 @@ impl Element for IPGWOptions {
     fn new(config: &Arc<Config>, _: &Init) -> IPGWOptions {
         IPGWOptions {
             config: Arc::clone(config),
+            drops: 0,
         }
     }
 
@@ -83,9 +85,23 @@ impl Element for IPGWOptions {
         match super::header(packet) {
             None => Verdict::drop(NO_HEADER),
             Some(ip) if ip.header_len() == ipv4::MIN_LEN => Verdict::ON,
-            Some(_) => self.options(packet, cx),
+            Some(_) => {
+                let verdict = self.options(packet, cx);
+                self.drops += u64::from(verdict != Verdict::ON);
+                verdict
+            }
         }
     }
+
+    fn take(&mut self, old: IPGWOptions) {
+        self.drops = old.drops;
+    }
+
+    const HANDLERS: &'static [Handler<IPGWOptions>] = &[Handler::sum(
+        "drops",
+        "packets with options that are bad or refused",
+        |e| e.drops,
+    )];
 }
 
 impl IPGWOptions {
@@ -98,6 +114,7 @@ impl IPGWOptions {
         };
         IPGWOptions {
             config: Arc::new(config),
+            drops: 0,
         }
     }
 
@@ -184,6 +201,7 @@ mod tests {
         bench.push("c", &[with_options(&[RR, 3, 3], b"")]);
         let bad = bench.take("bad");
         assert!(Ipv4::new_checked(&bad[0]).unwrap().verify_checksum());
+        assert_eq!(bench.read("g.drops"), "1");
     }
 
     #[test]
