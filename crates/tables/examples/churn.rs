@@ -149,6 +149,7 @@ fn changes(routes: &[Route<4>], seconds: u64) {
     rib.publish().expect("room");
     let limbo = rib.take_limbo();
     rib.release(limbo);
+    widest(&mut rib);
     let mut random = Random::new(5);
     let mut changed: Vec<Route<4>> = Vec::new();
     for _ in 0..1 << 16 {
@@ -194,6 +195,37 @@ fn changes(routes: &[Route<4>], seconds: u64) {
             shared.wrong.load(Ordering::Relaxed)
         );
     });
+}
+
+/// The change of a short prefix with the most routes below it.
+fn widest(rib: &mut Rib4) {
+    let all: Vec<Route<4>> = rib.iter().collect();
+    let mut most = (0, Prefix::ALL);
+    for first in 1..224 {
+        let prefix = Prefix::new([first, 0, 0, 0], 8);
+        let end = all.partition_point(|(p, _)| *p <= prefix.last());
+        let below = end - all.partition_point(|(p, _)| *p < prefix);
+        most = most.max((below, prefix));
+    }
+    let (below, prefix) = most;
+    let before = rib.get(&prefix);
+    let mut least = Duration::MAX;
+    for id in 1..20 {
+        let start = Instant::now();
+        rib.insert(prefix, NonZeroU16::new(id).unwrap_or(NonZeroU16::MIN))
+            .expect("room");
+        least = least.min(start.elapsed());
+        let limbo = rib.take_limbo();
+        rib.release(limbo);
+    }
+    match before {
+        Some(id) => rib.insert(prefix, id).expect("room"),
+        None => rib.remove(prefix).expect("room"),
+    };
+    println!(
+        "a route of 8 bits with {below} routes below it changed: {:.3} ms",
+        least.as_secs_f64() * 1e3
+    );
 }
 
 /// A next hop that half of the groups have a share in is lost.

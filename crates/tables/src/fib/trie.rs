@@ -157,7 +157,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
                     *entry = self.root_entry(&address.octets());
                     if let Some(group) = entry.group() {
                         let index = group << STRIDE | bits(&address.octets(), ROOT, STRIDE);
-                        sys::prefetch(&self.groups[..], index);
+                        sys::prefetch(&self.groups[index % ENTRIES_MAX]);
                     }
                 }
                 let mut any_none = false;

@@ -7,7 +7,7 @@
 //! # Shape
 //!
 //! The first [`TOP_BITS`] bits of an address index `top`. A word there is a route's id, or names a node
-//! for the next 6 bits: a bitmap with a bit for each of the 64 slots that differs from the one before, and
+//! for the next 6 bits: a bitmap with a bit for each of the 64 slots that differs from the next, and
 //! behind it what the slots hold, once for each run of equal ones: 16-bit ids in a *narrow* node, where
 //! nothing goes on below; else, in a *wide* one, 32-bit words like those of `top`. With 18 bits on top,
 //! the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap,
@@ -109,11 +109,11 @@ impl<const N: usize> Poptrie<N> {
         Slot(self.top[bits(address, 0, TOP_BITS) % TOP].load(Ordering::Acquire))
     }
 
-    /// The run of slot `index` in the node at `word`.
+    /// The run of slot `index` in the node at `word`: how many slots before it differ from their next.
     #[inline(always)]
     fn run(&self, word: usize, index: usize) -> usize {
-        let up_to = (2u64 << (index as u32 % 64)).wrapping_sub(1);
-        (self.word(word) & up_to).count_ones() as usize
+        let before = (1u64 << (index as u32 % 64)) - 1;
+        (self.word(word) & before).count_ones() as usize
     }
 
     #[inline(always)]
@@ -150,20 +150,18 @@ impl<const N: usize> Poptrie<N> {
             // The first loads of all before the next of any: none waits for another.
             for (slot, address) in slots.iter_mut().zip(addresses) {
                 *slot = self.top(&address.octets());
-                sys::prefetch(&self.words[..], slot.word());
+                sys::prefetch(&self.words[slot.word() % WORDS_MAX]);
             }
             if N > 4 {
                 self.descend_together(addresses, &mut slots);
             }
-            let mut any_none = false;
-            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids) {
+            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
                 *id = match N {
                     4 => self.leaf(&address.octets(), *slot),
                     _ => slot.id(),
                 };
-                any_none |= *id == 0;
             }
-            any_none
+            ids.iter().fold(false, |any, id| any | (*id == 0))
         });
     }
 
@@ -186,7 +184,7 @@ impl<const N: usize> Poptrie<N> {
                     true => self.wide(word, run),
                     false => Slot(u32::from(self.narrow(word, run))),
                 };
-                sys::prefetch(&self.words[..], slot.word());
+                sys::prefetch(&self.words[slot.word() % WORDS_MAX]);
                 if !slot.is_node() {
                     open &= !(rest & rest.wrapping_neg());
                 }

@@ -144,7 +144,7 @@ impl<const N: usize> PoptrieWriter<N> {
         let mut any_node = slots[0].is_node();
         for (i, pair) in slots.windows(2).enumerate() {
             if pair[0] != pair[1] {
-                bitmap |= 2 << i;
+                bitmap |= 1 << i;
                 last += 1;
                 runs[last] = pair[1].0;
                 any_node |= pair[1].is_node();
@@ -183,11 +183,12 @@ impl<const N: usize> PoptrieWriter<N> {
         let (word, bitmap) = (slot.word(), self.fib.word(slot.word()));
         let mut run = 0;
         std::array::from_fn(|i| {
-            run += (bitmap >> i & 1) as usize;
-            match slot.is_wide() {
+            let slot = match slot.is_wide() {
                 true => self.fib.wide(word, run),
                 false => Slot(u32::from(self.fib.narrow(word, run))),
-            }
+            };
+            run += (bitmap >> i & 1) as usize;
+            slot
         })
     }
 
