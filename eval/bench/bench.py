@@ -60,6 +60,13 @@ def measured(name, args):
         peer.close()
 
 
+def lookups(rounds):
+    """The ratio of look-ups alone, which eval/lookup measures after its own fashion."""
+    command = [machine.ROOT / "eval" / "lookup" / "run", "--rounds", str(rounds)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    return done.stdout.splitlines()[-1] if done.returncode == 0 else "skipped: lookup4/rte-fib: see above"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -97,6 +104,8 @@ def main():
     for ours, theirs in RATIOS:
         if ours in rates and theirs in rates:
             print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])])}")
+    if set(args.peer) == set(PEERS):
+        print(lookups(args.rounds), flush=True)
     for name in rates:
         base = BASES.get(name)
         if base in rates and name != base:
