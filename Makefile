@@ -30,11 +30,11 @@ loom:
 system: build
 	$(PYTHON) -m pytest -q tests/system
 
-# One core against testpmd and l3fwd; needs root and 1.5 GiB of memory for hugepages.
+# One core against testpmd and l3fwd; needs root and 1.75 GiB of memory for hugepages.
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 
-# The papers' figures and tables again, within half an hour; needs root, two cores and 1.5 GiB for hugepages.
+# The papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build
 	$(PYTHON) eval/run
 

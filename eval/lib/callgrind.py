@@ -15,6 +15,8 @@ from .machine import Failed
 
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"]
 
+# Valgrind cannot reserve the addresses that DPDK wants for hugepages: words before a command that then sees none.
+HIDDEN = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /sys/kernel/mm/hugepages && exec "$@"', "sh"]
 POLL = r"dpdk::Rx as .*RxQueue>::receive"  # what the engine calls for every poll of a port
 
 
@@ -24,10 +26,7 @@ class Valgrind(Router):
     def __init__(self, lab, conf, values, vdevs, buffers):
         self.out = lab.folder / f"{lab.number()}.callgrind"
         options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", "--fair-sched=yes", *CACHES]
-        # Valgrind cannot reserve the addresses that DPDK wants for hugepages, so this one process sees none.
-        hide = "mount -t tmpfs none /sys/kernel/mm/hugepages && exec \"$@\""
-        before = ["unshare", "--mount", "sh", "-c", hide, "sh", "valgrind", *options]
-        super().__init__(lab, conf, values, vdevs, (MEASURED,), buffers, before=before)
+        super().__init__(lab, conf, values, vdevs, (MEASURED,), buffers, before=[*HIDDEN, "valgrind", *options])
 
     def control(self, *words):
         """Speaks to callgrind; returns when it has done what it is told."""
@@ -49,7 +48,7 @@ class Valgrind(Router):
         each = self.difference(before, self.stats())["packets per poll"]
         text = pathlib.Path(f"{self.out}.2").read_text(errors="replace")
         # The dump itself tells how often the port was polled; the clock would not be exact.
-        return events(text) | {"own Ir": own(text, ASHLAR.name)}, calls(text, POLL) * each
+        return events(text) | {"own Ir": by_object(text).get(str(ASHLAR), 0)}, calls(text, POLL) * each
 
 
 def calls(text, name):
@@ -67,24 +66,22 @@ def calls(text, name):
     return sum
 
 
-def own(text, program):
-    """Instructions in the program's own file, libraries left out."""
-    names, file, sum, call = {}, "", 0, False
+def by_object(text):
+    """Instructions by the file (program or library) that holds them."""
+    names, sums, file, call = {}, {}, None, False
     for line in text.splitlines():
-        if line.startswith("ob="):
-            number, _, full = line[3:].partition(" ")
-            names[number] = full or names[number]
-            file = names[number]
-        elif line.startswith("cob="):
-            number, _, full = line[4:].partition(" ")
-            names[number] = full or names[number]
+        if line.startswith(("ob=", "cob=")):
+            number, _, full = line.partition("=")[2].partition(" ")
+            names.setdefault(number, full)
+            file = names[number] if line.startswith("ob=") else file
         elif line.startswith("calls="):
-            call = True  # the line behind it is what the called function cost
-        elif line[:1] in "0123456789+-*" and line:
-            if not call and file.endswith(f"/{program}"):
-                sum += int(line.split()[1])
+            call = True  # the line behind it is what was called, counted there
+        elif line[:1].isdigit() or line[:1] in "+-*":
+            cost = line.split()[1:2]  # none is zero
+            if cost and not call:
+                sums[file] = sums.get(file, 0) + int(cost[0])
             call = False
-    return sum
+    return sums
 
 
 def events(text):

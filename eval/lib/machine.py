@@ -57,10 +57,10 @@ def end_in_order():
 
 
 class Hugepages:
-    """1.5 GiB of hugepages for as long as it lasts."""
+    """1.75 GiB of hugepages for as long as it lasts."""
 
     PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
-    WANTED = 768
+    WANTED = 896
     LOCK = pathlib.Path("/run/lock/ashlar-measures")
 
     def __enter__(self):
