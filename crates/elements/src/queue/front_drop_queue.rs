@@ -38,6 +38,10 @@ impl Policy for FrontDrop {
         }
         None
     }
+
+    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet> {
+        held.pop_front()
+    }
 }
 
 #[cfg(test)]
@@ -70,5 +74,20 @@ mod tests {
         let text = "InfiniteSource(CORES 1) -> q :: FrontDropQueue -> Unqueue(CORES 0) -> Discard";
         let plan = testkit::plan(crate::CLASSES, text, 2, &engine::port::NoPorts, None);
         assert!(plan.is_err_and(|e| e.contains("workers 0, 1")));
+    }
+
+    #[test]
+    fn a_smaller_capacity_keeps_the_newest_too() {
+        let text = "q :: FrontDropQueue -> u :: Unqueue(ACTIVE false) -> out :: Collect";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.push("q", &[b"a", b"b", b"c"]);
+        bench.write("q.capacity", "2");
+        assert_eq!(
+            (bench.read("q.drops"), bench.drops("q", "full")),
+            ("0".into(), 1)
+        );
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"b", b"c"]);
     }
 }

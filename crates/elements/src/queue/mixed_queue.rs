@@ -46,6 +46,10 @@ impl Policy for Mixed {
         }
         None
     }
+
+    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet> {
+        held.pop_back()
+    }
 }
 
 #[cfg(test)]
@@ -74,5 +78,20 @@ mod tests {
         bench.run();
         assert_eq!(bench.take("out"), [b"7", b"5", b"3", b"1", b"2"]);
         assert_eq!(bench.drops("m", "full"), 2);
+    }
+
+    #[test]
+    fn a_smaller_capacity_keeps_what_would_leave_first() {
+        let text = "m :: MixedQueue -> u :: Unqueue(ACTIVE false) -> out :: Collect; Idle -> [1] m";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.push("m", &[b"a", b"b", b"c"]);
+        bench.write("m.capacity", "2");
+        assert_eq!(
+            (bench.read("m.drops"), bench.drops("m", "full")),
+            ("0".into(), 1)
+        );
+        bench.write("u.active", "true");
+        bench.run();
+        assert_eq!(bench.take("out"), [b"a", b"b"]);
     }
 }

@@ -27,6 +27,9 @@ pub(crate) trait Policy: 'static {
         input: usize,
         packet: Packet,
     ) -> Option<Packet>;
+
+    /// Takes out the packet that goes first when the capacity shrinks.
+    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet>;
 }
 
 pub(crate) struct TwoEnded<P> {
@@ -118,10 +121,11 @@ impl<P: Policy> Element for TwoEnded<P> {
         }),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
             e.capacity = units::parse(value)?;
+            // They were taken in once: as in Click they do not count as those that found no room.
             while e.held.len() > e.capacity
-                && let Some(late) = e.held.pop_back()
+                && let Some(shed) = P::shed(&mut e.held)
             {
-                e.overflow(late, cx);
+                cx.drop(shed, FULL);
             }
             Ok(())
         }),

@@ -244,3 +244,18 @@ fn a_script_that_stays_goes_on_after_a_reload_and_a_changed_one_starts_anew() {
     bench.run();
     assert_eq!(bench.printed(), "other\n");
 }
+
+#[test]
+fn what_reaches_the_machine_is_not_for_those_outside_the_router() {
+    use engine::call::{find, find_from_outside};
+    use engine::handler::Use;
+    let text = "s :: Script(TYPE PASSIVE); DriverManager(stop)";
+    let plan = testkit::plan(crate::CLASSES, text, 1, &engine::port::NoPorts, None).unwrap();
+    for path in ["s.cat", "s.catq", "s.kill", "DriverManager@2.cat"] {
+        assert!(find(&plan, "", path, Use::Read).is_ok(), "{path}");
+        assert!(find_from_outside(&plan, path, Use::Read).is_err(), "{path}");
+    }
+    for path in ["s.add", "s.run", "s.get"] {
+        assert!(find_from_outside(&plan, path, Use::Read).is_ok(), "{path}");
+    }
+}
