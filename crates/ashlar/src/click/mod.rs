@@ -1,10 +1,11 @@
 //! `ashlar click`: Click's user-level driver on the strict walker.
 //!
-//! `options` is the command line; `compile` makes plans, with mistakes in Click's words; `root` has
+//! `options` is the command line; `archive` finds the configuration in a file; `compile` makes plans, with mistakes in Click's words; `root` has
 //! the handlers of the router as a whole; `run` is the loop; `signals` what comes from outside; and
 //! `answers` what is asked at the end.
 
 mod answers;
+mod archive;
 mod compile;
 mod options;
 #[cfg(test)]
@@ -164,8 +165,10 @@ fn read(input: Option<&Input>) -> Result<(String, String), String> {
             ("<stdin>".to_owned(), bytes)
         }
     };
+    let text = archive::configuration(&bytes).map_err(|wrong| format!("{name}: {wrong}\n"))?;
     // Click's files may hold any bytes in comments and strings.
-    Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
+    let text = String::from_utf8_lossy(text).into_owned();
+    Ok((name, text))
 }
 
 /// An error as the system words it, without its number.

@@ -1,0 +1,83 @@
+//! Configurations in archives of ar(1): click(5) has the member `config` as the configuration. Other
+//! members, the code of packages, are left alone: all classes are built in.
+
+/// What an archive begins with.
+const MAGIC: &[u8] = b"!<arch>\n";
+/// Bytes of a member's header: name, then numbers as text, then two bytes that end it.
+const HEADER: usize = 60;
+const END: &[u8] = b"`\n";
+
+/// The configuration in a file: a member of an archive, else the file itself. The error is a sentence.
+pub(super) fn configuration(file: &[u8]) -> Result<&[u8], String> {
+    let Some(mut rest) = file.strip_prefix(MAGIC) else {
+        return Ok(file);
+    };
+    while let Some((header, after)) = rest.split_at_checked(HEADER) {
+        let field = |range| {
+            String::from_utf8_lossy(&header[range])
+                .trim_end()
+                .to_owned()
+        };
+        let (name, size) = (field(0..16), field(48..58).parse::<usize>());
+        let data = match size {
+            Ok(size) if header.ends_with(END) => after.split_at_checked(size),
+            _ => None,
+        };
+        let Some((data, after)) = data else {
+            return Err("archive is corrupt".to_owned());
+        };
+        // GNU's ar ends names with a slash.
+        if name.strip_suffix('/').unwrap_or(&name) == "config" {
+            return Ok(data);
+        }
+        // Members begin at even places.
+        rest = after.get(data.len() % 2..).unwrap_or_default();
+    }
+    Err("archive has no 'config' section".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive as ar(1) writes it.
+    fn archive(members: &[(&str, &str)]) -> Vec<u8> {
+        let mut file = MAGIC.to_vec();
+        for (name, data) in members {
+            let header = format!("{name:<16}{:<32}{:<10}`\n", "0", data.len());
+            file.extend(header.bytes().chain(data.bytes()));
+            file.extend(vec![b'\n'; data.len() % 2]);
+        }
+        file
+    }
+
+    #[test]
+    fn a_file_that_is_no_archive_is_the_configuration() {
+        assert_eq!(configuration(b"Idle;"), Ok(&b"Idle;"[..]));
+        assert_eq!(configuration(b""), Ok(&b""[..]));
+    }
+
+    #[test]
+    fn the_member_config_is_found_among_others() {
+        for name in ["config", "config/"] {
+            let file = archive(&[("elements.u.cc/", "odd"), (name, "Idle;"), ("x", "y")]);
+            assert_eq!(configuration(&file), Ok(&b"Idle;"[..]));
+        }
+    }
+
+    #[test]
+    fn broken_archives_are_refused_at_every_length() {
+        let file = archive(&[("a", "bc"), ("config", "Idle;")]);
+        let whole = file.len() - 1;
+        for end in MAGIC.len()..whole {
+            assert!(configuration(&file[..end]).is_err(), "{end}");
+        }
+        assert!(
+            configuration(&file[..whole]).is_ok(),
+            "the last byte is padding"
+        );
+        let mut wrong = file.clone();
+        wrong[MAGIC.len() + 50] = b'x';
+        assert_eq!(configuration(&wrong), Err("archive is corrupt".to_owned()));
+    }
+}
