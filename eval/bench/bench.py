@@ -40,7 +40,8 @@ def prepare():
     """Frames, tables and peers, made once; hugepages as they were come back at the end."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     if not (FOLDER / "l3fwd").exists():
-        subprocess.run([peers.HERE / "l3fwd", FOLDER], check=True)
+        if subprocess.run([peers.HERE / "l3fwd", FOLDER]).returncode != 0:
+            raise machine.Failed("l3fwd does not build: see above")
     if not (FOLDER / "in4.pcap").exists():
         traffic.write_all(FOLDER)
 

@@ -102,6 +102,8 @@ def guarded(work):
         work()
     except machine.Failed as failed:
         sys.exit(f"error: {failed}")
+    except FileNotFoundError as missing:
+        sys.exit(f"error: {missing.filename} is missing: run scripts/deps eval")
     except KeyboardInterrupt:
         sys.exit("interrupted; nothing is left running")
 
