@@ -5,7 +5,7 @@ use engine::graph::Walker;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::{Router, single};
-use engine::stats::{NodeStats, drop_names};
+use engine::stats::{self, NodeStats};
 use ports::Directory;
 use router_tests::random::{RandomGraph, Sink, flow_and_number, frames};
 use std::collections::BTreeMap;
@@ -59,17 +59,9 @@ fn flows(sink: &Sink, packets: Vec<Collected>) -> Flows {
 }
 
 fn drops(plan: &Plan, stats: &[NodeStats]) -> BTreeMap<(String, String), u64> {
-    let each = plan
-        .elements
-        .iter()
-        .zip(stats)
-        .flat_map(|(element, stats)| {
-            let names = drop_names(element).into_iter();
-            names
-                .zip(stats.drops.clone())
-                .map(|(name, n)| ((element.name.clone(), name), n))
-        });
-    each.filter(|d| d.1 > 0).collect()
+    let each = stats::drops(plan, stats);
+    each.map(|(element, name, n)| ((element.to_owned(), name), n))
+        .collect()
 }
 
 fn show(

@@ -10,7 +10,7 @@ use engine::graph::{Graph, Walker};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::{Router, single};
-use engine::stats::{NodeStats, drop_names};
+use engine::stats::{self, NodeStats};
 use engine::worker::Idle;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,12 +68,8 @@ type Drops = BTreeMap<String, u64>;
 fn drops<'a>(plan: &Plan, workers: impl Iterator<Item = &'a [NodeStats]>) -> Drops {
     let mut all = Drops::new();
     for stats in workers {
-        for (element, stats) in plan.elements.iter().zip(stats) {
-            for (reason, n) in drop_names(element).iter().zip(&stats.drops) {
-                if *n > 0 {
-                    *all.entry(format!("{} {reason}", element.name)).or_default() += n;
-                }
-            }
+        for (element, reason, n) in stats::drops(plan, stats) {
+            *all.entry(format!("{element} {reason}")).or_default() += n;
         }
     }
     all

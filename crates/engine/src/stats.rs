@@ -1,7 +1,7 @@
 //! What is counted: one writer per counter, the worker; control reads sums over workers.
 
 use crate::element::{Did, Ports};
-use crate::plan::PlanElement;
+use crate::plan::{Plan, PlanElement};
 
 /// Counts of one element on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,21 @@ pub fn drop_names(element: &PlanElement) -> Vec<String> {
     let ports = outputs.map(|p| Ports::port_name(element.class.ports.outputs, p));
     let reasons = element.class.drops.iter().map(|&d| d.to_owned());
     reasons.chain(ports).chain(["loop".to_owned()]).collect()
+}
+
+/// What elements have dropped on one worker, zeros left out: element, name, packets.
+pub fn drops<'a>(
+    plan: &'a Plan,
+    stats: &'a [NodeStats],
+) -> impl Iterator<Item = (&'a str, String, u64)> {
+    let elements = plan.elements.iter().zip(stats);
+    elements.flat_map(|(element, stats)| {
+        let names = drop_names(element).into_iter();
+        let named = names.zip(stats.drops.iter().copied());
+        named
+            .filter(|(_, n)| *n > 0)
+            .map(|(name, n)| (element.name.as_str(), name, n))
+    })
 }
 
 /// Counts of one task on one worker.

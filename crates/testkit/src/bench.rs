@@ -417,18 +417,10 @@ impl Bench {
 
     /// Packets dropped by all elements, by element and name, without the zeros.
     pub fn all_drops(&self) -> Vec<(String, String, u64)> {
-        let plan = self.running().plan();
-        let each = plan
-            .elements
-            .iter()
-            .zip(self.running().stats())
-            .flat_map(|(element, stats)| {
-                let names = engine::stats::drop_names(element).into_iter();
-                names
-                    .zip(stats.drops.clone())
-                    .map(|(name, count)| (element.name.clone(), name, count))
-            });
-        each.filter(|d| d.2 > 0).collect()
+        let graph = self.running();
+        engine::stats::drops(graph.plan(), graph.stats())
+            .map(|(element, name, count)| (element.to_owned(), name, count))
+            .collect()
     }
 
     /// Hot swap to another configuration; the error is what `ashlar reload` would print, and then
