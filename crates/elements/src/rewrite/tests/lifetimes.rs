@@ -20,7 +20,7 @@ fn a_full_table_keeps_what_is_guaranteed() {
     }
     // The guarantees are over: the oldest goes.
     seconds(&mut b, 5.1);
-    let new = "U 1.0.0.10 20 2.0.0.2 30 - XXX";
+    let new = "U 1.0.0.10 20 2.0.0.2 30 - abc";
     assert_eq!(send(&mut b, 0, new), "out0 2.0.0.1 1033 2.0.0.2 30");
     for i in 1..=9 {
         seconds(&mut b, 0.1);
