@@ -190,14 +190,14 @@ fn the_fused_router_counts_and_sends_what_its_elements_do() {
 fn a_plan_names_the_elements_that_run_as_one_loop() {
     let shown = plan(ROUTES, &[], true, &InMemory::default()).to_string();
     for row in [
-        "one loop: strip4, check4",
-        "one loop: rt6, hlim, encap6",
-        "one loop: ttl, encap, count",
+        "run as one loop: strip4 -> check4",
+        "run as one loop: rt6 -> hlim -> encap6",
+        "run as one loop: ttl -> encap -> count",
     ] {
         assert!(shown.contains(row), "{shown}");
     }
     // Two of its outputs lead on in the same way, so neither is the main one.
-    assert!(!shown.contains("rt4, "), "{shown}");
+    assert!(!shown.contains("rt4 -> "), "{shown}");
     let apart = plan(ROUTES, &[], false, &InMemory::default());
     assert!(!apart.to_string().contains("one loop"));
 }

@@ -15,6 +15,8 @@ pub struct Description {
     pub workers: Vec<Worker>,
     /// Where packets change worker.
     pub crossings: Vec<Crossing>,
+    /// Names of elements that are run as one loop, for each such loop that is no part of another.
+    pub loops: Vec<Vec<String>>,
     /// Elements.
     pub elements: Vec<Element>,
     /// Connections, as the language spells them.
@@ -121,6 +123,7 @@ pub fn describe(plan: &Plan) -> Description {
                 to,
             })
             .collect(),
+        loops: loops(plan),
         elements: plan
             .elements
             .iter()
@@ -139,6 +142,20 @@ pub fn describe(plan: &Plan) -> Description {
             elements: sized.filter(|(_, bytes)| *bytes > 0).collect(),
         },
     }
+}
+
+/// The loops that packets take from their beginning; others begin on the way, where packets join.
+fn loops(plan: &Plan) -> Vec<Vec<String>> {
+    let all = || plan.fused.iter().map(|fused| &fused.nodes);
+    let part = |nodes: &Vec<usize>| {
+        let holds = |other: &Vec<usize>| other.windows(nodes.len()).any(|part| part == nodes);
+        all().any(|other| other.len() > nodes.len() && holds(other))
+    };
+    let name = |&node: &usize| plan.elements[node].name.clone();
+    let whole = all().filter(|nodes| !part(nodes));
+    whole
+        .map(|nodes| nodes.iter().map(name).collect())
+        .collect()
 }
 
 fn worker(plan: &Plan, worker: usize) -> Worker {
@@ -220,6 +237,9 @@ impl fmt::Display for Description {
                 "packets change worker in {}: from {word} {from} to {}",
                 c.element, c.to
             )?;
+        }
+        for names in &self.loops {
+            writeln!(f, "run as one loop: {}", names.join(" -> "))?;
         }
         let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();
         let (elements, edges) = (self.elements.len(), self.connections.len());

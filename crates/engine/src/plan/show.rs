@@ -37,7 +37,11 @@ impl fmt::Display for Plan {
         }
         for row in &self.fused {
             let names = row.nodes.iter().map(|&n| self.elements[n].name.as_str());
-            writeln!(f, "one loop: {}", names.collect::<Vec<_>>().join(", "))?;
+            writeln!(
+                f,
+                "run as one loop: {}",
+                names.collect::<Vec<_>>().join(" -> ")
+            )?;
         }
         for (name, from, to) in self.crossings() {
             writeln!(f, "packets change worker in {name}: from {from:?} to {to}")?;
