@@ -75,7 +75,7 @@ impl Anno {
     /// Sets the IPv4 destination annotation.
     #[inline]
     pub fn set_dst4(&mut self, address: [u8; 4]) {
-        self.dst[..4].copy_from_slice(&address);
+        [self.dst[0], self.dst[1], self.dst[2], self.dst[3]] = address;
     }
 
     /// The IPv6 destination annotation.

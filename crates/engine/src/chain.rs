@@ -50,10 +50,9 @@ macro_rules! sequence {
 
             fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx) {
                 let nodes: [usize; $n] = from_fn(|i| at.nodes[i]);
-                let mut elements: [Option<Box<dyn Node>>; $n] = nodes.map(|n| cx.nodes[n].take());
-                let [$($name),+] = &mut elements;
-                $(let $name = typed::<$element>($name);)+
                 let on: [Verdict; $n] = from_fn(|i| at.on[i]);
+                let mut held = ($(cx.nodes[nodes[$at]].take(),)+);
+                $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
                 cx.this = nodes[0];
@@ -74,9 +73,7 @@ macro_rules! sequence {
                     $name.settle(cx);
                 )+
                 note(at, came, &left, cx);
-                for (node, element) in nodes.into_iter().zip(elements) {
-                    cx.nodes[node] = element;
-                }
+                $(cx.nodes[nodes[$at]] = held.$at;)+
             }
         }
     };
@@ -91,12 +88,14 @@ sequence!(6: A, B, C, D, E, F; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
 sequence!(7: A, B, C, D, E, F, G; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
 sequence!(8: A, B, C, D, E, F, G, H; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
 
+#[inline]
 fn typed<E: Element>(node: &mut Option<Box<dyn Node>>) -> &mut E {
     let element = node.as_mut().and_then(|n| n.element().downcast_mut());
     element.expect("the plan has elements of these classes here, and none of them runs")
 }
 
 /// Counts what passed each element, as if it had been visited.
+#[inline]
 fn note(at: &Fused, came: usize, left: &[usize], cx: &mut Cx) {
     let mut packets = came;
     for (i, &node) in at.nodes.iter().enumerate() {
