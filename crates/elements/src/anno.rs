@@ -55,6 +55,11 @@ impl<const N: usize> FromArg for Anno<N> {
     }
 }
 
+impl Anno<1> {
+    /// The paint.
+    pub(crate) const PAINT: Anno<1> = Anno(PAINT as u8);
+}
+
 impl Anno<4> {
     /// The destination annotation of IPv4.
     pub(crate) const DST_IP: Anno<4> = Anno(0);

@@ -9,15 +9,15 @@
 //! Arguments:
 //!
 //! - `COLOR`: the paint, 0 to 255; see Paint.
+//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
 
+use super::paint::Color;
 use crate::prelude::*;
 
 const OTHER_PAINT: u8 = 0;
 const OTHERS: u8 = 1;
 
-pub(super) struct CheckPaint {
-    color: u8,
-}
+pub(super) struct CheckPaint(Color);
 
 impl Element for CheckPaint {
     const CLASS: &'static str = "CheckPaint";
@@ -25,19 +25,19 @@ impl Element for CheckPaint {
     const PORTS: Ports = Ports::new(&["in"], &["out", "others?"]);
     const DROPS: &'static [&'static str] = &["other_paint"];
 
-    type Config = u8;
+    type Config = Color;
 
-    fn configure(args: &mut Args) -> u8 {
-        args.required("COLOR", "the paint that passes")
+    fn configure(args: &mut Args) -> Color {
+        Color::argument(args, "the paint that passes")
     }
 
-    fn new(color: &Arc<u8>, _: &Init) -> CheckPaint {
-        CheckPaint { color: **color }
+    fn new(color: &Arc<Color>, _: &Init) -> CheckPaint {
+        CheckPaint(**color)
     }
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if packet.anno().paint == self.color {
+        if self.0.is_of(packet) {
             Verdict::ON
         } else {
             Verdict::reject(OTHER_PAINT, OTHERS)
@@ -46,11 +46,10 @@ impl Element for CheckPaint {
 
     const HANDLERS: &'static [Handler<CheckPaint>] = &[
         Handler::text("color", "the paint that passes", |e, _| {
-            Ok(e.color.to_string())
+            Ok(e.0.color.to_string())
         }),
         Handler::set("color", "changes the paint", |e, value, _| {
-            e.color = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.0.color, value)
         }),
     ];
 }

@@ -10,39 +10,67 @@
 //! Arguments:
 //!
 //! - `COLOR`: 0 to 255.
+//! - `ANNO`: the annotation that is set: PAINT or the number of a byte. Default PAINT.
 
+use crate::anno::Anno;
 use crate::prelude::*;
 
-pub(crate) struct Paint {
-    color: u8,
+/// A paint, and the annotation that holds it.
+#[derive(Clone, Copy)]
+pub(crate) struct Color {
+    /// The paint, 0 to 255.
+    pub(super) color: u8,
+    anno: Anno<1>,
 }
+
+impl Color {
+    /// Asks for COLOR and ANNO.
+    pub(super) fn argument(args: &mut Args, doc: &'static str) -> Color {
+        Color {
+            color: args.required("COLOR", doc),
+            anno: anno(args),
+        }
+    }
+
+    /// Whether a packet has this paint.
+    #[inline]
+    pub(super) fn is_of(self, packet: &Packet) -> bool {
+        self.anno.get(packet) == [self.color]
+    }
+}
+
+/// Asks for ANNO.
+pub(super) fn anno(args: &mut Args) -> Anno<1> {
+    args.optional("ANNO", Anno::PAINT, "the annotation that holds the paint")
+}
+
+pub(crate) struct Paint(Color);
 
 impl Element for Paint {
     const CLASS: &'static str = "Paint";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
 
-    type Config = u8;
+    type Config = Color;
 
-    fn configure(args: &mut Args) -> u8 {
-        args.required("COLOR", "the paint")
+    fn configure(args: &mut Args) -> Color {
+        Color::argument(args, "the paint")
     }
 
-    fn new(color: &Arc<u8>, _: &Init) -> Paint {
-        Paint { color: **color }
+    fn new(color: &Arc<Color>, _: &Init) -> Paint {
+        Paint(**color)
     }
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        packet.anno_mut().paint = self.color;
+        self.0.anno.set(packet, [self.0.color]);
         Verdict::ON
     }
 
     const HANDLERS: &'static [Handler<Paint>] = &[
-        Handler::text("color", "the paint", |e, _| Ok(e.color.to_string())),
+        Handler::text("color", "the paint", |e, _| Ok(e.0.color.to_string())),
         Handler::set("color", "changes the paint", |e, value, _| {
-            e.color = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.0.color, value)
         }),
     ];
 }
@@ -56,6 +84,16 @@ mod tests {
         let mut bench = Bench::new(crate::CLASSES, "p :: Paint(7) -> out :: Collect");
         bench.push("p", &[b"x"]);
         assert_eq!(bench.take_packets("out")[0].anno.paint, 7);
+    }
+
+    #[test]
+    fn another_annotation_can_hold_the_paint() {
+        let text = "p :: Paint(1, 17) -> q :: Paint(5, ANNO PAINT)
+            -> c :: CheckPaint(1, 17) -> d :: CheckPaint(5) -> t :: PaintTee(1, ANNO 17)
+            -> s :: PaintSwitch(ANNO 17) -> Discard; s[1] -> out :: Collect; t[1] -> twin :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("p", &[b"x"]);
+        assert_eq!((bench.take("out").len(), bench.take("twin").len()), (1, 1));
     }
 
     #[test]

@@ -7,13 +7,19 @@
 //!
 //! Paint 255 is sent to all outputs. A packet whose paint names no output is dropped (`no_output`);
 //! when the pool has run dry a copy is not made (counter `no_buffer`).
+//!
+//! Arguments:
+//!
+//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
 
+use crate::anno::Anno;
 use crate::prelude::*;
 
 const NO_OUTPUT: u8 = 0;
 const ALL: u8 = 255;
 
 pub(super) struct PaintSwitch {
+    anno: Anno<1>,
     outputs: usize,
     no_buffer: u64,
 }
@@ -24,12 +30,15 @@ impl Element for PaintSwitch {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_output"];
 
-    type Config = ();
+    type Config = Anno<1>;
 
-    fn configure(_: &mut Args) {}
+    fn configure(args: &mut Args) -> Anno<1> {
+        super::paint::anno(args)
+    }
 
-    fn new(_: &Arc<()>, init: &Init) -> PaintSwitch {
+    fn new(anno: &Arc<Anno<1>>, init: &Init) -> PaintSwitch {
         PaintSwitch {
+            anno: **anno,
             outputs: init.outputs.min(usize::from(ALL)),
             no_buffer: 0,
         }
@@ -37,7 +46,8 @@ impl Element for PaintSwitch {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        match packet.anno().paint {
+        let [paint] = self.anno.get(packet);
+        match paint {
             ALL => {
                 for output in 1..self.outputs {
                     match packet.copy() {

@@ -14,11 +14,13 @@
 //! Arguments:
 //!
 //! - `COLOR`: the paint of which copies are made, 0 to 255; see Paint.
+//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
 
+use super::paint::Color;
 use crate::prelude::*;
 
 pub(crate) struct PaintTee {
-    color: u8,
+    color: Color,
     copies: u64,
     no_buffer: u64,
 }
@@ -28,13 +30,13 @@ impl Element for PaintTee {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "copies"]);
 
-    type Config = u8;
+    type Config = Color;
 
-    fn configure(args: &mut Args) -> u8 {
-        args.required("COLOR", "the paint of which copies are made")
+    fn configure(args: &mut Args) -> Color {
+        Color::argument(args, "the paint of which copies are made")
     }
 
-    fn new(color: &Arc<u8>, _: &Init) -> PaintTee {
+    fn new(color: &Arc<Color>, _: &Init) -> PaintTee {
         PaintTee {
             color: **color,
             copies: 0,
@@ -44,7 +46,7 @@ impl Element for PaintTee {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        if packet.anno().paint == self.color {
+        if self.color.is_of(packet) {
             match packet.copy() {
                 Some(twin) => {
                     self.copies += 1;
@@ -62,7 +64,10 @@ impl Element for PaintTee {
 
     const HANDLERS: &'static [Handler<PaintTee>] = &[
         Handler::text("color", "the paint of which copies are made", |e, _| {
-            Ok(e.color.to_string())
+            Ok(e.color.color.to_string())
+        }),
+        Handler::set("color", "changes the paint", |e, value, _| {
+            assign(&mut e.color.color, value)
         }),
         Handler::sum("copies", "copies made", |e| e.copies),
         Handler::sum(

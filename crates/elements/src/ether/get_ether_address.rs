@@ -8,10 +8,11 @@
 //!
 //! Arguments:
 //!
-//! - `ANNO`: place of the annotation's six bytes among the user annotations, 0 to 42.
+//! - `ANNO`: the annotation: the number of the first of its six bytes, 0 to 42.
 //! - `OFFSET`: where the address stands: bytes from the start, or `src` or `dst`.
 
-use super::offset::{Anno, Offset};
+use super::offset::Offset;
+use crate::anno::Anno;
 use crate::prelude::*;
 
 const TOO_SHORT: u8 = 0;
@@ -19,7 +20,7 @@ const BAD: u8 = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct GetEtherAddress {
-    anno: Anno,
+    anno: Anno<6>,
     offset: Offset,
 }
 
@@ -48,7 +49,7 @@ impl Element for GetEtherAddress {
         let Some(&address) = place.and_then(<[u8]>::first_chunk::<6>) else {
             return Verdict::reject(TOO_SHORT, BAD);
         };
-        packet.cold_mut().user[self.anno.0..][..6].copy_from_slice(&address);
+        self.anno.set(packet, address);
         Verdict::ON
     }
 }
@@ -59,17 +60,17 @@ mod tests {
 
     #[test]
     fn the_annotation_is_set_and_short_packets_leave() {
-        let text = "g :: GetEtherAddress(8, src) -> out :: Collect; g[1] -> bad :: Collect";
+        let text = "g :: GetEtherAddress(24, src) -> out :: Collect; g[1] -> bad :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("g", &[&b"ddddddssssss"[..], b"ddddddsssss"]);
-        assert_eq!(bench.take_packets("out")[0].cold.user[8..14], *b"ssssss");
+        assert_eq!(bench.take_packets("out")[0].cold.user[24..30], *b"ssssss");
         assert_eq!(bench.take("bad"), [b"ddddddsssss"]);
-        let text = "s :: SetEtherAddress(2:0:0:0:0:1, 8) -> g :: GetEtherAddress(0, dst) -> out :: Collect";
+        let text = "s :: SetEtherAddress(2:0:0:0:0:1, 38) -> g :: GetEtherAddress(20, dst) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("s", &[b"ddddddssssss"]);
         let user = bench.take_packets("out")[0].cold.user;
         assert_eq!(
-            (&user[..6], &user[8..14]),
+            (&user[20..26], &user[38..44]),
             (&b"dddddd"[..], &[2, 0, 0, 0, 0, 1][..])
         );
         testkit::errors(

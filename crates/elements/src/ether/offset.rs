@@ -29,26 +29,3 @@ impl FromArg for Offset {
         self.0.to_string()
     }
 }
-
-/// Place of six bytes among the user annotations.
-#[derive(Clone, Copy)]
-pub(super) struct Anno(pub(super) usize);
-
-impl FromArg for Anno {
-    const KIND: &'static str = "a place among the user annotations, 0 to 42";
-
-    fn from_arg(raw: &str, names: &Names) -> Result<Anno, String> {
-        match usize::from_arg(raw, names) {
-            Ok(place) if place <= 42 => Ok(Anno(place)),
-            _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
-        }
-    }
-
-    fn stand_in() -> Anno {
-        Anno(0)
-    }
-
-    fn show(&self) -> String {
-        self.0.to_string()
-    }
-}

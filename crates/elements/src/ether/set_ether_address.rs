@@ -7,16 +7,16 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
-//! - `ANNO`: place of the annotation's six bytes among the user annotations, 0 to 42.
+//! - `ANNO`: the annotation: the number of the first of its six bytes, 0 to 42.
 
-use super::offset::Anno;
+use crate::anno::Anno;
 use crate::prelude::*;
 use wire::EtherAddr;
 
 #[derive(Clone, Copy)]
 pub(super) struct SetEtherAddress {
     address: EtherAddr,
-    anno: Anno,
+    anno: Anno<6>,
 }
 
 impl Element for SetEtherAddress {
@@ -39,7 +39,7 @@ impl Element for SetEtherAddress {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        packet.cold_mut().user[self.anno.0..][..6].copy_from_slice(&self.address.0);
+        self.anno.set(packet, self.address.0);
         Verdict::ON
     }
 }
