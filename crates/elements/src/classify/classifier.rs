@@ -26,12 +26,10 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Headers};
 use super::expr::View;
 use super::pattern;
 use crate::prelude::*;
-
-const NO_MATCH: u8 = 0;
 
 pub(crate) struct Config {
     program: Compiled,
@@ -39,6 +37,27 @@ pub(crate) struct Config {
 }
 
 pub(crate) struct Classifier(Arc<Config>);
+
+/// A packet, looked at from its first byte on.
+#[derive(Clone, Copy)]
+struct Data<'a>(&'a Packet);
+
+impl<'a> Headers<'a> for Data<'a> {
+    #[inline]
+    fn start(self) -> &'a [u8] {
+        self.0.data()
+    }
+
+    #[inline]
+    fn header_words(_: &[[u8; 4]]) -> usize {
+        0
+    }
+
+    #[inline]
+    fn view(self) -> View<'a> {
+        View::of_data(self.0.data())
+    }
+}
 
 impl Element for Classifier {
     const CLASS: &'static str = "Classifier";
@@ -77,10 +96,7 @@ impl Element for Classifier {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.0.program.run(&View::of_data(packet.data())) {
-            Some(output) => Verdict::out(output),
-            None => Verdict::drop(NO_MATCH),
-        }
+        self.0.program.run_one(Data(packet))
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

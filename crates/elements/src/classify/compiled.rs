@@ -9,6 +9,7 @@
 use super::expr::{Base, View, Within, Word};
 use super::program::{Outcome, Program, Rule};
 use super::terms::{self, Term, Terms};
+use engine::element::Verdict;
 use std::fmt;
 use tables::classify::{self, FIELDS, Key, Tree};
 
@@ -16,6 +17,8 @@ use tables::classify::{self, FIELDS, Key, Tree};
 const FEW: usize = 16;
 /// Fields of the key for words; the last three hold lengths.
 const WORDS: usize = FIELDS - 3;
+/// Words of an IPv4 header without options.
+const HEADER: usize = 5;
 /// Flags and fragment offset, and the bits of the offset.
 const FRAGMENT: (Word, u32) = (
     Word {
@@ -32,13 +35,44 @@ pub(super) struct Compiled {
 }
 
 struct Trees {
+    /// The words of the key.
     words: Vec<Word>,
-    /// Where among them the fragment offset is, if a rule asks for it.
-    fragment: Option<usize>,
+    /// Whether they begin with the first [`HEADER`] ones of packets: these are read in one go.
+    header: bool,
+    /// Where the others are in packets.
+    places: Vec<Place>,
+    /// The field of the fragment offset and its bits; none if no rule asks for it.
+    fragment: (usize, u32),
     whole: Tree,
     other: Tree,
     /// By alternative.
-    outcomes: Vec<Outcome>,
+    verdicts: Vec<Verdict>,
+}
+
+/// Where a word lies, in words from the network header on.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    /// Which bits of the network header's length come on top: all or none.
+    behind: usize,
+}
+
+impl Place {
+    fn of(word: &Word) -> Place {
+        let at = usize::from(word.offset / 4);
+        let (at, behind) = match word.base {
+            Base::Start => (at, 0),
+            Base::Transport => (at, usize::MAX),
+            // Behind every end: such packets are looked at one header after the other.
+            Base::Mac => (usize::MAX >> 1, 0),
+        };
+        Place { at, behind }
+    }
+}
+
+/// What happens to a packet with an outcome: an element's first reason to drop is that there is none.
+fn verdict(outcome: Outcome) -> Verdict {
+    outcome.map_or(Verdict::drop(0), Verdict::out)
 }
 
 impl Compiled {
@@ -56,14 +90,37 @@ impl Compiled {
         Compiled { program, trees }
     }
 
-    /// What becomes of a packet.
+    /// What becomes of packets, in order.
     #[inline]
-    pub(super) fn run(&self, view: &View) -> Outcome {
+    pub(super) fn run<'a, H: Headers<'a>>(
+        &self,
+        packets: impl ExactSizeIterator<Item = H>,
+        verdicts: &mut Vec<Verdict>,
+    ) {
         match &self.trees {
-            Some(trees) => trees.run(view),
-            None => self.program.run(view),
+            Some(trees) => verdicts.extend(packets.map(|packet| trees.run(packet))),
+            None => verdicts.extend(packets.map(|packet| self.run_one(packet))),
         }
     }
+
+    /// What becomes of a packet.
+    #[inline]
+    pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {
+        match &self.trees {
+            Some(trees) => trees.run(packet),
+            None => verdict(self.program.run(&packet.view())),
+        }
+    }
+}
+
+/// Where a packet's headers are.
+pub(super) trait Headers<'a>: Copy {
+    /// The packet's bytes from the start, or from the network header on.
+    fn start(self) -> &'a [u8];
+    /// How many words the network header has, of which these are the first bytes.
+    fn header_words(words: &[[u8; 4]]) -> usize;
+    /// The bytes from each header on.
+    fn view(self) -> View<'a>;
 }
 
 /// The program; how many rules a packet meets one by one only a program can show.
@@ -84,15 +141,7 @@ impl Trees {
         if alternatives.len() < FEW {
             return None;
         }
-        let mut words: Vec<Word> = Vec::new();
-        for term in alternatives.iter().flat_map(|(_, t)| t) {
-            if let Term::Bits { word, mask, .. } = term
-                && *mask != 0
-                && !words.contains(word)
-            {
-                words.push(*word);
-            }
-        }
+        let (words, header) = words_of(&alternatives);
         if words.len() > WORDS {
             return None;
         }
@@ -118,53 +167,124 @@ impl Trees {
             .iter()
             .map(|(_, t)| t.iter().map(test).collect())
             .collect();
-        let fragment = words.iter().position(|w| *w == FRAGMENT.0);
-        let known = fragment.map(|field| classify::Test {
-            field: field as u8,
-            mask: FRAGMENT.1,
+        let fragment = match words.iter().position(|w| *w == FRAGMENT.0) {
+            Some(field) => (field, FRAGMENT.1),
+            None => (0, 0),
+        };
+        let known = classify::Test {
+            field: fragment.0 as u8,
+            mask: fragment.1,
             lo: 0,
             hi: 0,
-        });
+        };
         Some(Trees {
             fragment,
-            whole: Tree::assuming(&of_whole, known.as_slice()),
+            whole: Tree::assuming(&of_whole, &[known]),
             other: Tree::new(&of_other),
-            outcomes: alternatives.iter().map(|(outcome, _)| *outcome).collect(),
+            verdicts: alternatives.iter().map(|(o, _)| verdict(*o)).collect(),
+            places: words[if header { HEADER } else { 0 }..]
+                .iter()
+                .map(Place::of)
+                .collect(),
+            header,
             words,
         })
     }
 
     #[inline]
-    fn run(&self, view: &View) -> Outcome {
+    fn run<'a>(&self, packet: impl Headers<'a>) -> Verdict {
         let mut key: Key = [0; FIELDS];
-        let mut whole = true;
-        for (field, word) in key.iter_mut().zip(&self.words) {
-            let at = usize::from(word.offset);
-            match view.from(word.base).get(at..at + 4) {
-                Some(&[a, b, c, d]) => *field = u32::from_be_bytes([a, b, c, d]),
-                _ => {
-                    *field = word.read(view).0;
-                    whole = false;
-                }
-            }
-        }
-        let later = self
-            .fragment
-            .is_some_and(|f| key[f % FIELDS] & FRAGMENT.1 != 0);
-        let first = if whole && !later {
-            self.whole.first(&key)
+        if self.read(packet, &mut key) && !self.is_later_fragment(&key) {
+            self.verdict(self.whole.first(&key))
         } else {
-            self.first_of_other(&mut key, view)
-        };
-        first.and_then(|n| *self.outcomes.get(n as usize)?)
+            self.run_slowly(&packet.view())
+        }
+    }
+
+    /// Reads the key's words from a packet that has them all.
+    #[inline]
+    fn read<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> bool {
+        let mut fields = &mut key[..];
+        let (words, _) = packet.start().as_chunks::<4>();
+        if self.header {
+            let Some(header) = words.first_chunk::<HEADER>() else {
+                return false;
+            };
+            let (first, rest) = fields.split_at_mut(HEADER);
+            for (field, word) in first.iter_mut().zip(header) {
+                *field = u32::from_be_bytes(*word);
+            }
+            fields = rest;
+        }
+        let header_words = H::header_words(words);
+        for (field, place) in fields.iter_mut().zip(&self.places) {
+            let Some(word) = words.get(place.at + (place.behind & header_words)) else {
+                return false;
+            };
+            *field = u32::from_be_bytes(*word);
+        }
+        true
+    }
+
+    #[inline]
+    fn is_later_fragment(&self, key: &Key) -> bool {
+        let (field, bits) = self.fragment;
+        key[field % FIELDS] & bits != 0
+    }
+
+    #[inline]
+    fn verdict(&self, first: Option<u32>) -> Verdict {
+        let verdict = first.and_then(|n| self.verdicts.get(n as usize));
+        verdict.copied().unwrap_or(Verdict::drop(0))
     }
 
     #[cold]
-    fn first_of_other(&self, key: &mut Key, view: &View) -> Option<u32> {
+    #[inline(never)]
+    fn run_slowly(&self, view: &View) -> Verdict {
+        let mut key: Key = [0; FIELDS];
+        let mut whole = true;
+        for (field, word) in key.iter_mut().zip(&self.words) {
+            let (value, bytes) = word.read(view);
+            *field = value;
+            whole &= bytes >= 4;
+        }
+        let tree = if whole && !self.is_later_fragment(&key) {
+            &self.whole
+        } else {
+            &self.other
+        };
         for (field, bytes) in key[WORDS..].iter_mut().zip(view.0) {
             *field = bytes.len() as u32;
         }
-        self.other.first(key)
+        self.verdict(tree.first(&key))
+    }
+}
+
+/// The words that rules look at, and whether they begin with the first ones of packets, because rules
+/// look at most of these.
+fn words_of(alternatives: &[(Outcome, Terms)]) -> (Vec<Word>, bool) {
+    let mut named: Vec<Word> = Vec::new();
+    for term in alternatives.iter().flat_map(|(_, t)| t) {
+        if let Term::Bits { word, mask, .. } = term
+            && *mask != 0
+            && !named.contains(word)
+        {
+            named.push(*word);
+        }
+    }
+    let header = (0..HEADER as u16).map(|n| Word {
+        base: Base::Start,
+        offset: 4 * n,
+    });
+    let header: Vec<Word> = header.collect();
+    let others: Vec<Word> = named
+        .iter()
+        .filter(|w| !header.contains(w))
+        .copied()
+        .collect();
+    match named.len() - others.len() > HEADER / 2 {
+        true => ([header, others].concat(), true),
+        false => (named, false),
     }
 }
 
@@ -200,6 +320,27 @@ fn whole(terms: &Terms, words: &[Word]) -> Option<Terms> {
 mod tests {
     use super::*;
     use testkit::Rng;
+
+    /// An IPv4 packet whose header has no options.
+    impl<'a> Headers<'a> for &'a [u8] {
+        fn start(self) -> &'a [u8] {
+            self
+        }
+
+        fn header_words(_: &[[u8; 4]]) -> usize {
+            5
+        }
+
+        fn view(self) -> View<'a> {
+            View([self, self.get(20..).unwrap_or(&[]), &[]])
+        }
+    }
+
+    fn run(compiled: &Compiled, packet: &[u8]) -> Verdict {
+        let mut verdicts = Vec::new();
+        compiled.run([packet].into_iter(), &mut verdicts);
+        verdicts[0]
+    }
 
     use super::super::ip_pattern::parse;
     use engine::args::Names;
@@ -261,7 +402,11 @@ mod tests {
                 let view = View([&bytes, bytes.get(20..).unwrap_or(&[]), &[]]);
                 let first = rules.iter().find(|(_, e)| e.holds(&view));
                 let first = first.and_then(|(o, _)| *o);
-                assert_eq!(compiled.run(&view), first, "{rules:?} {bytes:x?}");
+                assert_eq!(
+                    run(&compiled, &bytes),
+                    verdict(first),
+                    "{rules:?} {bytes:x?}"
+                );
                 assert_eq!(compiled.program.run(&view), first, "{rules:?} {bytes:x?}");
             }
         }
@@ -292,9 +437,8 @@ mod tests {
             for (key, expected) in keys.iter().zip(expected.lines()) {
                 let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
                 key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
-                let view = View([&bytes, &bytes[20..], &[]]);
                 let expected = expected.parse::<usize>().ok().map(|n| (n % 255) as u8);
-                assert_eq!(compiled.run(&view), expected, "{name} {key:x?}");
+                assert_eq!(run(&compiled, &bytes), verdict(expected), "{name} {key:x?}");
             }
         }
     }

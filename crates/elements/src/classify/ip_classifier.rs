@@ -43,11 +43,13 @@
 
 use super::ip_pattern;
 use super::rules::Rules;
+use super::sorter::Sorter;
 use crate::prelude::*;
 
-const NO_MATCH: u8 = 0;
-
-pub(super) struct IPClassifier(Arc<Rules>);
+pub(super) struct IPClassifier {
+    rules: Arc<Rules>,
+    sorter: Sorter,
+}
 
 impl Element for IPClassifier {
     const CLASS: &'static str = "IPClassifier";
@@ -81,15 +83,14 @@ impl Element for IPClassifier {
     }
 
     fn new(rules: &Arc<Rules>, _: &Init) -> IPClassifier {
-        IPClassifier(Arc::clone(rules))
+        IPClassifier {
+            rules: Arc::clone(rules),
+            sorter: Sorter::default(),
+        }
     }
 
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        match self.0.run(packet, cx) {
-            Some(output) => Verdict::out(output),
-            None => Verdict::drop(NO_MATCH),
-        }
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.rules.sort(batch, &mut self.sorter, cx);
     }
 
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {

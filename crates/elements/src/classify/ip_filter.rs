@@ -20,11 +20,13 @@
 
 use super::ip_pattern;
 use super::rules::Rules;
+use super::sorter::Sorter;
 use crate::prelude::*;
 
-const DENIED: u8 = 0;
-
-pub(super) struct IPFilter(Arc<Config>);
+pub(super) struct IPFilter {
+    config: Arc<Config>,
+    sorter: Sorter,
+}
 
 pub(super) struct Config {
     rules: Rules,
@@ -78,15 +80,14 @@ impl Element for IPFilter {
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> IPFilter {
-        IPFilter(Arc::clone(config))
+        IPFilter {
+            config: Arc::clone(config),
+            sorter: Sorter::default(),
+        }
     }
 
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        match self.0.rules.run(packet, cx) {
-            Some(output) => Verdict::out(output),
-            None => Verdict::drop(DENIED),
-        }
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.config.rules.sort(batch, &mut self.sorter, cx);
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

@@ -12,6 +12,7 @@ mod ip_primitive;
 mod pattern;
 mod program;
 mod rules;
+mod sorter;
 mod terms;
 
 use engine::element::Class;

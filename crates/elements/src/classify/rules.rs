@@ -1,12 +1,12 @@
 //! Rules over IP patterns as IPClassifier and IPFilter share them: compiled, published, changed.
 
-use super::compiled::Compiled;
+use super::compiled::{Compiled, Headers};
 use super::expr::{View, Within};
 use super::ip_pattern;
-use super::program::{Outcome, Rule};
+use super::program::Rule;
+use super::sorter::Sorter;
 use engine::args::Names;
-use engine::packet::Packet;
-use engine::prelude::Cx;
+use engine::prelude::{Batch, Cx, Packet};
 use engine::publish::{Published, domain};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,10 +34,11 @@ impl Rules {
         }
     }
 
-    /// What becomes of a packet.
+    /// Sends packets on.
     #[inline]
-    pub(super) fn run(&self, packet: &Packet, cx: &Cx) -> Outcome {
-        self.compiled.read(cx.reader()).run(&view(packet))
+    pub(super) fn sort(&self, batch: &mut Batch, sorter: &mut Sorter, cx: &mut Cx) {
+        sorter.decide(self.compiled.read(cx.reader()), batch.iter().map(Ip));
+        sorter.send(batch, cx);
     }
 
     /// The decisions as text.
@@ -78,11 +79,25 @@ fn no_pattern(number: usize, count: usize) -> String {
     format!("there is no pattern {number}, there are {count}")
 }
 
-/// The packet's headers. The transport header is where the IP header ends.
-#[inline]
-fn view(packet: &Packet) -> View<'_> {
-    let network = packet.network();
-    let header_len = network.first().map_or(0, |b| usize::from(b & 0xf) * 4);
-    let transport = network.get(header_len..).unwrap_or(&[]);
-    View([network, transport, packet.mac().unwrap_or(&[])])
+/// A packet whose network header is of IP. The transport header is where that ends.
+#[derive(Clone, Copy)]
+struct Ip<'a>(&'a Packet);
+
+impl<'a> Headers<'a> for Ip<'a> {
+    #[inline]
+    fn start(self) -> &'a [u8] {
+        self.0.network()
+    }
+
+    #[inline]
+    fn header_words(words: &[[u8; 4]]) -> usize {
+        words.first().map_or(0, |word| usize::from(word[0] & 0xf))
+    }
+
+    fn view(self) -> View<'a> {
+        let network = self.start();
+        let header = network.first().map_or(0, |b| usize::from(b & 0xf) * 4);
+        let transport = network.get(header..).unwrap_or(&[]);
+        View([network, transport, self.0.mac().unwrap_or(&[])])
+    }
 }

@@ -15,6 +15,8 @@
 //! none can hold an earlier match. `eval/classify` has the figures.
 
 mod build;
+mod choose;
+mod region;
 pub mod sample;
 #[cfg(test)]
 mod tests;
@@ -50,38 +52,54 @@ impl Test {
 /// Tests that must all hold.
 pub type Rule = Vec<Test>;
 
-/// Kinds of nodes.
-const LEAF: u8 = 0;
-const CUT: u8 = 1;
-const SPLIT: u8 = 2;
-
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// The first child; of a leaf, its first check.
     next: u32,
     /// Of a cut: the number of the last child; of a split: the bits that are compared.
     mask: u32,
-    /// Of a split: least value that goes to the second child.
+    /// Of a cut: where its bits begin; of a split: least value that goes to the second child.
     at: u32,
-    field: u8,
-    /// Of a cut: where its bits begin.
-    shift: u8,
-    kind: u8,
+    /// Of a cut: its field; of a split: [`SPLIT`] and its field; or [`LEAF`].
+    code: u8,
 }
 
-/// A test of a leaf, or (with `field` [`END`]) a rule that matches.
+const SPLIT: u8 = FIELDS as u8;
+const LEAF: u8 = 2 * SPLIT;
+
+/// A test of a leaf: of single values in a pair of words, or of a range of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Check {
-    mask: u32,
-    /// Of the end of a rule: its number.
-    lo: u32,
-    span: u32,
-    field: u8,
+    /// The bits that count: of a pair, of its second word in the upper half.
+    mask: u64,
+    /// Of a pair: the bits' values. Of a range: the least value, and above it how many more.
+    value: u64,
+    /// The number of the rule whose last test this is, or [`MORE`].
+    rule: u32,
+    /// Of a pair: its number; of a range: [`RANGE`] and its field.
+    code: u8,
     /// Checks to go on if this one fails.
     skip: u8,
 }
 
-const END: u8 = u8::MAX;
+const RANGE: u8 = SPLIT;
+
+/// In place of a rule's number: tests of it follow.
+const MORE: u32 = u32::MAX - 1;
+
+impl Check {
+    #[inline]
+    fn holds(&self, key: &Key) -> bool {
+        let code = usize::from(self.code);
+        if code < FIELDS / 2 {
+            let pair = u64::from(key[2 * code]) | u64::from(key[2 * code + 1]) << 32;
+            pair & self.mask == self.value
+        } else {
+            let (lo, span) = (self.value as u32, (self.value >> 32) as u32);
+            (key[code % FIELDS] & self.mask as u32).wrapping_sub(lo) <= span
+        }
+    }
+}
 
 /// Number of a rule that no rule has.
 const NONE: u32 = u32::MAX;
@@ -89,7 +107,7 @@ const NONE: u32 = u32::MAX;
 /// One tree, and the first of its rules.
 #[derive(Clone, Debug)]
 struct Part {
-    root: usize,
+    root: Node,
     first: u32,
 }
 
@@ -114,38 +132,45 @@ impl Tree {
     }
 
     /// The number of the first rule that matches.
-    #[inline]
+    #[inline(always)] // a call would cost what one of the rules does
     pub fn first(&self, key: &Key) -> Option<u32> {
         let mut found = NONE;
         for part in &self.parts {
             if part.first > found {
                 break;
             }
-            found = found.min(self.descend(part.root, key));
+            found = found.min(self.descend(&part.root, key));
         }
         Some(found).filter(|&n| n != NONE)
     }
 
-    #[inline]
-    fn descend(&self, root: usize, key: &Key) -> u32 {
-        let mut node = &self.nodes[root];
-        while node.kind != LEAF {
-            let word = key[usize::from(node.field) % FIELDS];
-            let child = match node.kind {
-                CUT => word.wrapping_shr(node.shift.into()) & node.mask,
-                _ => u32::from(word & node.mask >= node.at),
-            };
+    #[inline(always)]
+    fn descend<'t>(&'t self, root: &'t Node, key: &Key) -> u32 {
+        let mut node = root;
+        let mut code = usize::from(node.code);
+        loop {
+            while code < FIELDS {
+                let child = key[code].wrapping_shr(node.at) & node.mask;
+                node = &self.nodes[(node.next + child) as usize];
+                code = usize::from(node.code);
+            }
+            if node.code >= LEAF {
+                break;
+            }
+            let child = u32::from(key[code % FIELDS] & node.mask >= node.at);
             node = &self.nodes[(node.next + child) as usize];
+            code = usize::from(node.code);
         }
         let mut at = node.next as usize;
         loop {
             let check = &self.checks[at];
-            if check.field == END {
-                return check.lo;
+            if !check.holds(key) {
+                at += usize::from(check.skip);
+            } else if check.rule == MORE {
+                at += 1;
+            } else {
+                return check.rule;
             }
-            let word = key[usize::from(check.field) % FIELDS];
-            let holds = (word & check.mask).wrapping_sub(check.lo) <= check.span;
-            at += if holds { 1 } else { usize::from(check.skip) };
         }
     }
 

@@ -1,0 +1,149 @@
+//! Which bits to cut, and which ranges to split.
+
+use super::FIELDS;
+use super::region::{Entry, Region, Way, covered};
+
+/// Instructions of one step down.
+const STEP: f64 = 15.0;
+/// Instructions of one check in a leaf.
+const CHECK: f64 = 14.0;
+/// Instructions that one halving of the rules is expected to take.
+const HALVING: f64 = 20.0;
+/// The best way so far, and the instructions that it is expected to take.
+type Best = (f64, Option<Way>);
+
+/// The best way to go on, if one is better than a leaf.
+pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<Way> {
+    let open = entries.iter().filter(|e| !e.tests.is_empty()).count();
+    if open < 2 {
+        return None;
+    }
+    let leaf = CHECK * (0.7 * entries.len() as f64 + 1.0);
+    let mut best = (leaf, None);
+    let tests = entries.iter().flat_map(|e| &e.tests);
+    let used = tests.fold(0u32, |used, t| used | 1 << t.field);
+    for field in (0..FIELDS as u8).filter(|f| used >> f & 1 != 0) {
+        let tests = entries.iter().flat_map(|e| &e.tests);
+        let mut asked = 0;
+        let mut masks: Vec<u32> = Vec::new();
+        for test in tests.filter(|t| t.field == field) {
+            asked |= test.mask;
+            if !masks.contains(&test.mask) && test.lo != test.hi {
+                masks.push(test.mask);
+            }
+        }
+        asked &= !region.known[usize::from(field)];
+        try_cuts(entries, field, asked, thrift, &mut best);
+        masks.truncate(4);
+        for mask in masks {
+            try_splits(entries, region, (field, mask), thrift, &mut best);
+        }
+    }
+    best.1
+}
+
+/// Tries, for every number of bits, the windows whose bits tell most rules apart one by one.
+fn try_cuts(entries: &[Entry], field: u8, asked: u32, thrift: f64, best: &mut Best) {
+    let worth = bit_worth(entries, field);
+    let most = (entries.len() * 4).max(2).ilog2().min(10);
+    for bits in [1u32, 2, 3, 4, 6, 8, 10] {
+        if bits > most {
+            break;
+        }
+        let window = |shift: u32| ((1u32 << bits) - 1) << shift;
+        let mut windows: Vec<(f64, u32)> = (0..=32 - bits)
+            .filter(|&shift| asked & window(shift) == window(shift))
+            .map(|shift| (worth[shift as usize..][..bits as usize].iter().sum(), shift))
+            .collect();
+        windows.sort_by(|a, b| b.0.total_cmp(&a.0));
+        windows.truncate(3);
+        for (_, shift) in windows {
+            rate(entries, Way::Cut { field, shift, bits }, thrift, best);
+        }
+    }
+}
+
+fn try_splits(
+    entries: &[Entry],
+    region: &Region,
+    (field, mask): (u8, u32),
+    thrift: f64,
+    best: &mut Best,
+) {
+    let (a, b) = region.range(field, mask);
+    let tests = entries.iter().flat_map(|e| &e.tests);
+    let mut ends: Vec<u32> = tests
+        .filter(|t| (t.field, t.mask) == (field, mask))
+        .flat_map(|t| [Some(t.lo), t.hi.checked_add(1)])
+        .flatten()
+        .filter(|&at| at > a && at <= b)
+        .collect();
+    ends.sort_unstable();
+    let mut distinct = ends.clone();
+    distinct.dedup();
+    let picks = (1..8).filter_map(|i| ends.get(ends.len() * i / 8));
+    let spread = (1..4).filter_map(|i| distinct.get(distinct.len() * i / 4));
+    let mut points: Vec<u32> = picks.chain(spread).copied().collect();
+    points.sort_unstable();
+    points.dedup();
+    for at in points {
+        rate(entries, Way::Split { field, mask, at }, thrift, best);
+    }
+}
+
+/// Keeps a way if it is expected to take fewer instructions than the best so far.
+fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
+    let count = way.children();
+    // Of many rules some tell enough.
+    let step = entries.len() / 1000 + 1;
+    let scale = step as u32;
+    let mut lists = vec![(0u32, 0f64); count];
+    let (mut wild, mut wild_mass) = (0u32, 0f64);
+    for entry in entries.iter().step_by(step) {
+        let Some(cover) = covered(entry, way) else {
+            wild += scale;
+            wild_mass += entry.mass;
+            continue;
+        };
+        let mass = entry.mass / cover.len() as f64;
+        for list in &mut lists[cover] {
+            list.0 += scale;
+            list.1 += mass;
+        }
+    }
+    let each = wild_mass / count as f64;
+    let mut total = 0.0;
+    let (mut cost, mut copies) = (0.0, 0.0);
+    for (n, mass) in lists {
+        let n = f64::from(n + wild);
+        total += mass + each;
+        cost += (mass + each) * (HALVING * n.max(1.0).log2() + CHECK * 0.35 * n.min(4.0));
+        copies += n;
+    }
+    let growth = (copies + count as f64 / 4.0) / entries.len() as f64;
+    let cost = STEP + cost / total.max(1e-9) + thrift * growth.max(1.0).log2();
+    let now = HALVING * (entries.len() as f64).log2() + CHECK * 0.35 * 4.0;
+    let helps = cost < now + STEP;
+    if cost < best.0 && helps {
+        *best = (cost, Some(way));
+    }
+}
+
+/// How well each bit of a field tells rules apart: how many say 0 and how many say 1, the fewer.
+fn bit_worth(entries: &[Entry], field: u8) -> [f64; 32] {
+    let mut said = [[0u32; 2]; 32];
+    let tests = entries.iter().flat_map(|e| &e.tests);
+    for test in tests.filter(|t| t.field == field) {
+        // The bits in which all values of a range agree.
+        let agreed = !u32::MAX
+            .checked_shr((test.lo ^ test.hi).leading_zeros())
+            .unwrap_or(0);
+        let mut left = test.mask & agreed;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            said[bit as usize][(test.lo >> bit & 1) as usize] += 1;
+            left &= left - 1;
+        }
+    }
+    said.map(|[zero, one]| f64::from(zero.min(one)) + 0.05 * f64::from(zero.max(one)))
+}
