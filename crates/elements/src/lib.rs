@@ -101,8 +101,19 @@ fn assign<T: engine::units::FromArg>(setting: &mut T, value: &str) -> Result<(),
     Ok(())
 }
 
+/// On by output 0 if all is well, else dropped under the `reason`-th name.
+#[inline]
+fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
+    use engine::element::Verdict;
+    if well {
+        Verdict::ON
+    } else {
+        Verdict::drop(reason)
+    }
+}
+
 pub(crate) mod prelude {
-    pub(crate) use crate::assign;
+    pub(crate) use crate::{assign, on_if};
     pub(crate) use engine::manual;
     pub(crate) use engine::prelude::*;
 }

@@ -59,11 +59,7 @@ impl Element for Align {
             room if room + forward >= self.modulus => packet.realign(room + forward - self.modulus),
             _ => false,
         };
-        if moved {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_ROOM)
-        }
+        on_if(moved, NO_ROOM)
     }
 }
 

@@ -5,7 +5,7 @@
 //! ps[1] -> Discard;
 //! ```
 //!
-//! Paint 255 is sent to all outputs. A packet whose paint names no output is dropped (`no_output`);
+//! Paint 255 is sent to all outputs, the original to the last. A packet whose paint names no output is dropped (`no_output`);
 //! when the pool has run dry a copy is not made (counter `no_buffer`).
 //!
 //! Arguments:
@@ -14,9 +14,10 @@
 
 use crate::anno::Anno;
 use crate::prelude::*;
+use crate::switch::hub::copy_to;
 
-const NO_OUTPUT: u8 = 0;
-const ALL: u8 = 255;
+const NO_OUTPUT: usize = 0;
+const ALL: usize = 255;
 
 pub(super) struct PaintSwitch {
     anno: Anno<1>,
@@ -39,26 +40,19 @@ impl Element for PaintSwitch {
     fn new(anno: &Arc<Anno<1>>, init: &Init) -> PaintSwitch {
         PaintSwitch {
             anno: **anno,
-            outputs: init.outputs.min(usize::from(ALL)),
+            outputs: init.outputs.min(ALL),
             no_buffer: 0,
         }
     }
 
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let [paint] = self.anno.get(packet);
-        match paint {
-            ALL => {
-                for output in 1..self.outputs {
-                    match packet.copy() {
-                        Some(twin) => cx.emit(output, twin),
-                        None => self.no_buffer += 1,
-                    }
-                }
-                Verdict::ON
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        for packet in batch.drain() {
+            let [paint] = self.anno.get(&packet);
+            match usize::from(paint) {
+                ALL => self.no_buffer += copy_to(packet, 0..self.outputs, cx),
+                output if output < self.outputs => cx.emit(output, packet),
+                _ => cx.drop(packet, NO_OUTPUT),
             }
-            paint if usize::from(paint) < self.outputs => Verdict::out(paint),
-            _ => Verdict::drop(NO_OUTPUT),
         }
     }
 
@@ -90,5 +84,19 @@ mod tests {
         assert_eq!(bench.take("a"), [[0], [255], [0]]);
         assert_eq!(bench.take("b"), [[1], [255]]);
         assert_eq!(bench.drops("s", "no_output"), 1);
+    }
+
+    #[test]
+    fn outputs_get_their_copies_in_order() {
+        let text = "p :: Paint(255) -> s :: PaintSwitch -> Paint(0) -> out :: Collect;
+            s[1] -> Paint(1) -> out; s[2] -> Paint(2) -> out";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.push("p", &[b"x"]);
+        let order: Vec<u8> = bench
+            .take_packets("out")
+            .iter()
+            .map(|packet| packet.anno.paint)
+            .collect();
+        assert_eq!(order, [0, 1, 2]);
     }
 }

@@ -64,11 +64,7 @@ impl Element for Resize {
             } else {
                 packet.put(tail).is_some()
             };
-        if fits {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_ROOM)
-        }
+        on_if(fits, NO_ROOM)
     }
 }
 

@@ -13,6 +13,7 @@
 //! - `N`: number of outputs; default is the number connected.
 
 use crate::prelude::*;
+use crate::switch::hub::copy_to;
 
 pub(super) struct Tee {
     outputs: usize,
@@ -42,13 +43,7 @@ impl Element for Tee {
             return;
         }
         for packet in batch.drain() {
-            for output in 0..self.outputs - 1 {
-                match packet.copy() {
-                    Some(twin) => cx.emit(output, twin),
-                    None => self.no_buffer += 1,
-                }
-            }
-            cx.emit(self.outputs - 1, packet);
+            self.no_buffer += copy_to(packet, 0..self.outputs, cx);
         }
     }
 

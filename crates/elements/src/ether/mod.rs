@@ -42,3 +42,11 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlan_decap::VlanDecap>(),
     Class::of::<vlan_encap::VlanEncap>(),
 ];
+
+#[cfg(test)]
+mod tests {
+    /// A frame of VLAN 7 with priority 1.
+    pub(super) const TAGGED: &[u8] = b"ddddddssssss\x81\0\x20\x07\x08\0rest";
+    /// The same without its tag.
+    pub(super) const PLAIN: &[u8] = b"ddddddssssss\x08\0rest";
+}

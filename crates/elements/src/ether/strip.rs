@@ -44,11 +44,7 @@ impl Element for Strip {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if packet.pull(self.length) {
-            Verdict::ON
-        } else {
-            Verdict::drop(TOO_SHORT)
-        }
+        on_if(packet.pull(self.length), TOO_SHORT)
     }
 }
 

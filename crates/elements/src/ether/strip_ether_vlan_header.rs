@@ -70,10 +70,8 @@ impl Element for StripEtherVlanHeader {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{PLAIN, TAGGED};
     use testkit::Bench;
-
-    const TAGGED: &[u8] = b"ddddddssssss\x81\0\x20\x07\x08\0rest";
-    const PLAIN: &[u8] = b"ddddddssssss\x08\0rest";
 
     #[test]
     fn headers_go_and_the_tag_is_noted() {

@@ -37,11 +37,7 @@ impl Element for StripToNetworkHeader {
             Some(before) => packet.pull(before),
             None => packet.push(packet.headroom() - place).is_some(),
         };
-        if moved {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_NETWORK_HEADER)
-        }
+        on_if(moved, NO_NETWORK_HEADER)
     }
 }
 

@@ -40,10 +40,7 @@ impl Element for Unstrip {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match packet.push(self.length) {
-            Some(_) => Verdict::ON,
-            None => Verdict::drop(NO_HEADROOM),
-        }
+        on_if(packet.push(self.length).is_some(), NO_HEADROOM)
     }
 }
 

@@ -57,10 +57,8 @@ impl Element for VlanDecap {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{PLAIN, TAGGED};
     use testkit::Bench;
-
-    const TAGGED: &[u8] = b"ddddddssssss\x81\0\x20\x07\x08\0rest";
-    const PLAIN: &[u8] = b"ddddddssssss\x08\0rest";
 
     #[test]
     fn tags_go_and_untagged_and_cut_frames_stay() {

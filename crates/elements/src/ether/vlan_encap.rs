@@ -69,10 +69,9 @@ impl Element for VlanEncap {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{PLAIN, TAGGED};
     use engine::packet::Packet;
     use testkit::Bench;
-
-    const FRAME: &[u8] = b"ddddddssssss\x08\0rest";
 
     #[test]
     fn the_tag_stands_behind_the_addresses() {
@@ -80,8 +79,8 @@ mod tests {
             crate::CLASSES,
             "v :: VLANEncap(VLAN_ID 7, VLAN_PCP 1) -> out :: Collect",
         );
-        bench.push("v", &[FRAME, b"short"]);
-        assert_eq!(bench.take("out"), [b"ddddddssssss\x81\0\x20\x07\x08\0rest"]);
+        bench.push("v", &[PLAIN, b"short"]);
+        assert_eq!(bench.take("out"), [TAGGED]);
         assert_eq!(bench.drops("v", "too_short"), 1);
     }
 
@@ -92,14 +91,14 @@ mod tests {
             "v :: VLANEncap(ANNO, NATIVE_VLAN 3, ETHERTYPE 0x88a8) -> out :: Collect",
         );
         let packet = |tci| {
-            let mut packet = Packet::from_bytes(FRAME).expect("it fits");
+            let mut packet = Packet::from_bytes(PLAIN).expect("it fits");
             packet.set_vlan_tci(tci);
             packet
         };
         bench.push_packets("v", 0, [packet(9), packet(3)].into_iter().collect());
         assert_eq!(
             bench.take("out"),
-            [&b"ddddddssssss\x88\xa8\0\x09\x08\0rest"[..], FRAME]
+            [&b"ddddddssssss\x88\xa8\0\x09\x08\0rest"[..], PLAIN]
         );
     }
 
@@ -109,7 +108,7 @@ mod tests {
             crate::CLASSES,
             "v :: VLANEncap(VLAN_ID 7) -> VLANDecap -> out :: Collect",
         );
-        bench.push("v", &[FRAME]);
-        assert_eq!(bench.take("out"), [FRAME]);
+        bench.push("v", &[PLAIN]);
+        assert_eq!(bench.take("out"), [PLAIN]);
     }
 }

@@ -57,18 +57,29 @@ pub(crate) fn flood(
     alone: usize,
     cx: &mut Cx,
 ) -> u64 {
-    let Some(last) = (0..outputs).rev().find(|&output| output != input) else {
-        cx.drop(packet, alone);
-        return 0;
-    };
+    let mut others = (0..outputs).filter(|&output| output != input).peekable();
+    if others.peek().is_some() {
+        return copy_to(packet, others, cx);
+    }
+    cx.drop(packet, alone);
+    0
+}
+
+/// Sends a packet to some outputs, of which there is at least one: a copy to each but the last, the
+/// original there. Returns how many copies could not be made.
+pub(crate) fn copy_to(packet: Packet, outputs: impl Iterator<Item = usize>, cx: &mut Cx) -> u64 {
+    let mut outputs = outputs.peekable();
     let mut missing = 0;
-    for output in (0..last).filter(|&output| output != input) {
+    while let Some(output) = outputs.next() {
+        if outputs.peek().is_none() {
+            cx.emit(output, packet);
+            break;
+        }
         match packet.copy() {
             Some(twin) => cx.emit(output, twin),
             None => missing += 1,
         }
     }
-    cx.emit(last, packet);
     missing
 }
 
