@@ -32,6 +32,7 @@ pub(crate) trait Kind<const N: usize>: 'static {
 
 pub(crate) struct Config<const N: usize> {
     table: Table<N>,
+    names: Names,
     no_route: Option<u8>,
     /// The highest port that the configuration names.
     port_max: Option<u16>,
@@ -154,10 +155,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             read_file::<K, N>(&file, &names, &mut routes, args);
         }
         let mut parser = Parser::new(&names);
-        for arg in &given {
+        for (number, arg) in (1..).zip(&given) {
             match parser.route::<K::Family, N>(&arg.words().join(" ")) {
                 Ok(route) => routes.push(route),
-                Err(wrong) => refuse(args, arg, &wrong),
+                Err(wrong) => refuse(args, number, arg, &wrong),
             }
         }
         if no_route == Some(NOWHERE) {
@@ -173,6 +174,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         });
         Config {
             table,
+            names,
             no_route,
             port_max: port_max.filter(|&port| port < PORTS_MAX),
             outputs: AtomicUsize::new(0),
@@ -257,11 +259,14 @@ fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u3
     }
 }
 
-fn refuse(args: &mut Args, arg: &Arg, wrong: &str) {
+fn refuse(args: &mut Args, number: usize, arg: &Arg, wrong: &str) {
     args.error_with_help(
         arg,
-        format!("in `{}` {wrong}", arg.raw),
-        "a route is ADDRESS/MASK [GATEWAY] PORT, and more next hops follow behind `|`",
+        format!("argument {number} should be `ADDR/MASK [GATEWAY] OUTPUT`"),
+        format!(
+            "in `{}` {wrong}; more next hops may follow behind `|`",
+            arg.raw
+        ),
     );
 }
 
@@ -303,8 +308,7 @@ fn control<K: Kind<N>, const N: usize>(
     text: &str,
 ) -> Result<String, (usize, String)> {
     use super::syntax::Command::{Add, Remove, Set};
-    let names = Names::default();
-    let mut parser = Parser::new(&names);
+    let mut parser = Parser::new(&config.names);
     let (mut commands, mut numbers) = (Vec::new(), Vec::new());
     for (number, line) in lines(text) {
         let command = parser.command::<K::Family, N>(line);
@@ -336,7 +340,7 @@ fn set_up<K: Kind<N>, const N: usize>(
     };
     let gateway = match gateway {
         "-" => None,
-        text => K::Family::gateway(text, &Names::default())
+        text => K::Family::gateway(text, &config.names)
             .map_err(|wrong| format!("the gateway {wrong}"))?,
     };
     if gateway.is_none() && port.is_none() {

@@ -47,6 +47,24 @@ fn lookup(bench: &mut Bench, address: &str) -> String {
     bench.try_read("rt.lookup", address).expect("an address")
 }
 
+/// The table with a space between its columns.
+fn table(bench: &mut Bench) -> String {
+    bench
+        .read("rt.table")
+        .replace("\t\t", " ")
+        .replace('\t', " ")
+}
+
+#[test]
+fn columns_of_the_table_stand_below_each_other() {
+    let mut bench =
+        bench("192.168.100.128/25 100.100.100.100 1 | 10.0.0.1 2, 192.168.1.0/24 1.1.1.1 0");
+    assert_eq!(
+        bench.read("rt.table"),
+        "192.168.1.0/24\t\t1.1.1.1\t\t0\n192.168.100.128/25\t10.0.0.1\t2 | 100.100.100.100 1\n"
+    );
+}
+
 #[test]
 fn the_longest_prefix_decides_the_port_and_the_gateway() {
     for class in ALL.into_iter().chain(["StaticIPLookup"]) {
@@ -113,18 +131,34 @@ fn changes_that_make_no_sense_are_refused() {
         refused("add", "18.26/12 6.0.0.6 0"),
         "conflict with existing route '18.16.0.0/12 4.0.0.4 0'"
     );
-    assert!(refused("remove", "18.26/13").contains("no such route to 18.24.0.0/13"));
-    assert!(refused("remove", "18.26/12 4.0.0.5 0").contains("no such route"));
+    assert_eq!(
+        refused("remove", "18.26/13"),
+        "route '18.24.0.0/13 - -1' not found"
+    );
+    assert_eq!(
+        refused("remove", "18.26/12 4.0.0.5 0"),
+        "route '18.16.0.0/12 4.0.0.5 0' not found"
+    );
     assert!(refused("set", "18.26/12 3").contains("there is no output 3, only 0 to 2"));
     assert!(refused("ctrl", "add 1/8 1\n\n set 2/8").contains("line 3: a route is written"));
     assert_eq!(bench.read("rt.length"), "2");
     assert_eq!(
         bench.read("rt.table"),
-        "10.0.0.0/8 - 1\n18.16.0.0/12 4.0.0.4 0\n"
+        "10.0.0.0/8\t\t-\t\t1\n18.16.0.0/12\t\t4.0.0.4\t\t0\n"
     );
     let fixed =
         Bench::new(crate::CLASSES, &text("StaticIPLookup", "0/0 0")).try_write("rt.add", "");
     assert!(fixed.expect_err("it is static").contains("no handler"));
+}
+
+#[test]
+fn handlers_know_the_names_of_the_configuration() {
+    let text = "AddressInfo(net 10.0.0.0/8, gw 1.2.3.4); ".to_owned() + &text("RadixIPLookup", "");
+    let mut bench = Bench::new(crate::CLASSES, &text);
+    bench.write("rt.add", "net gw 2");
+    assert_eq!(lookup(&mut bench, "10.1.1.1"), "2 1.2.3.4");
+    bench.write("rt.remove", "net:ipnet");
+    assert_eq!(lookup(&mut bench, "10.1.1.1"), "-1");
 }
 
 #[test]
@@ -138,7 +172,7 @@ fn several_changes_are_made_all_or_none() {
         assert_eq!(bench.read("rt.table"), before);
     }
     bench.write("rt.ctrl", "set 10/8 0\nremove 20/8\nadd 30/8 0");
-    assert_eq!(bench.read("rt.table"), "10.0.0.0/8 - 0\n30.0.0.0/8 - 0\n");
+    assert_eq!(table(&mut bench), "10.0.0.0/8 - 0\n30.0.0.0/8 - 0\n");
     bench.write("rt.flush", "");
     assert_eq!(bench.read("rt.table"), "");
 }
@@ -244,7 +278,7 @@ fn a_reload_brings_the_difference_and_keeps_what_handlers_did() {
     let text = text("DirectIPLookup", "2/8 0, 3/8 0, 4/8 1, 5/8 1, 10/8 2");
     bench.reload(&text).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(
-        bench.read("rt.table").replace(".0.0.0", ""),
+        table(&mut bench).replace(".0.0.0", ""),
         // 1 is gone, 2 and 3 stay as handlers left them, 4, 5 and 10 are as is written now.
         "2/8 - 1\n4/8 - 1\n5/8 - 1\n9/8 1.1.1.1 2\n10/8 - 2\n"
     );
@@ -342,6 +376,8 @@ fn mistakes_of_the_configuration_are_told_with_their_places() {
     };
     let errors = refused("RadixIPLookup", "10/8 0, 11/33 0, 12/8 1.2.3 0, 13/8 x");
     for wrong in [
+        "argument 2 should be `ADDR/MASK [GATEWAY] OUTPUT`",
+        "argument 4 should be",
         "in `11/33 0` the destination must be an IPv4 prefix",
         "in `12/8 1.2.3 0` the gateway must be an IPv4 address",
         "in `13/8 x` the port must be a number",

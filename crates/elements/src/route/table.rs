@@ -155,10 +155,7 @@ impl<const N: usize> Table<N> {
         let writer = self.lock();
         let mut text = String::new();
         for (prefix, id) in writer.rib.iter() {
-            text.push_str(&show(prefix));
-            text.push(' ');
-            text.push_str(&show_hops(&writer.hops(id)));
-            text.push('\n');
+            text.push_str(&row(&show(prefix), &show_hops(&writer.hops(id))));
         }
         text
     }
@@ -333,7 +330,10 @@ impl<const N: usize> Writer<N> {
                 };
                 match id.filter(|id| same(*id)) {
                     Some(_) => Ok((*prefix, self.rib.stage_remove(*prefix))),
-                    None => Err(format!("there is no such route to {}", show(*prefix))),
+                    None => {
+                        let hops = hops.as_ref().map_or("- -1".to_owned(), |h| show_hops(&**h));
+                        Err(format!("route '{} {hops}' not found", show(*prefix)))
+                    }
                 }
             }
             (Command::Add(prefix, _), Some(id)) => match self.rib.get(prefix) {
@@ -361,6 +361,16 @@ impl<const N: usize> Writer<N> {
         // If even this finds no room while memory waits in limbo, it is done with the next change.
         let _ = self.rib.publish();
     }
+}
+
+/// A line of the table: prefix, gateway and port in columns of Click's widths, further next hops behind.
+fn row(prefix: &str, hops: &str) -> String {
+    let (gateway, port) = hops.split_once(' ').unwrap_or((hops, ""));
+    let column = |text: &str, width: usize| match text.len() + 1 < width {
+        true => format!("{text}\t\t"),
+        false => format!("{text}\t"),
+    };
+    format!("{}{}{port}\n", column(prefix, 17), column(gateway, 9))
 }
 
 /// Next hops in the order in which a group keeps them.
