@@ -84,8 +84,10 @@ impl Element for Classifier {
             patterns.truncate(255);
         }
         let rules: Vec<_> = (0..=u8::MAX).map(Some).zip(patterns).collect();
+        let program = Compiled::new(&rules);
+        program.warn(args, rules.len());
         Config {
-            program: Compiled::new(&rules),
+            program,
             patterns: given.into_iter().map(|arg| arg.raw).collect(),
         }
     }
@@ -198,5 +200,22 @@ alignment offset 0
         assert!(errors.contains("output 1 unused"), "{errors}");
         let errors = testkit::errors(crate::CLASSES, "Idle -> c :: Classifier -> Discard");
         assert!(errors.contains("cannot have 0 patterns"), "{errors}");
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_told() {
+        let warned = |class: &str, patterns: &str| {
+            let outputs: String = (0..3).map(|n| format!("c[{n}] -> Discard; ")).collect();
+            // Warnings are shown where there is an error too.
+            let text = format!(
+                "Idle -> MarkIPHeader -> c :: {class}({patterns}); {outputs} Idle -> Strip -> Discard"
+            );
+            testkit::errors(crate::CLASSES, &text)
+        };
+        let said = warned("Classifier", "12/08, 12/0806 12/0800, -");
+        assert!(said.contains("pattern 1 matches no packets"), "{said}");
+        assert!(!said.contains("pattern 0") && !said.contains("pattern 2"));
+        let said = warned("IPClassifier", "src port www and ftp, -, tcp");
+        assert!(said.contains("pattern 2 matches no packets"), "{said}");
     }
 }

@@ -9,7 +9,9 @@
 use super::expr::{Base, View, Within, Word};
 use super::program::{Outcome, Program, Rule};
 use super::terms::{self, Term, Terms};
+use engine::args::Args;
 use engine::element::Verdict;
+use lang::Severity;
 use std::fmt;
 use tables::classify::{self, FIELDS, Key, Tree};
 
@@ -88,6 +90,16 @@ impl Compiled {
             None => Program::compile(rules),
         };
         Compiled { program, trees }
+    }
+
+    /// Warns of patterns, each with an output of its number, that are known to match nothing.
+    pub(super) fn warn(&self, args: &mut Args, patterns: usize) {
+        for output in (0..=u8::MAX).take(patterns) {
+            if !self.program.leads_to(Some(output)) {
+                let message = format!("pattern {output} matches no packets");
+                args.say(Severity::Warning, message);
+            }
+        }
     }
 
     /// What becomes of packets, in order.

@@ -79,7 +79,9 @@ impl Element for IPClassifier {
                 Err(wrong) => args.error(arg, format!("pattern {output}: {wrong}")),
             }
         }
-        Rules::new(rules, args.names())
+        let rules = Rules::new(rules, args.names());
+        rules.warn(args);
+        rules
     }
 
     fn new(rules: &Arc<Rules>, _: &Init) -> IPClassifier {

@@ -357,6 +357,13 @@ impl Program {
         }
     }
 
+    /// Whether an outcome is one of those that the decisions lead to.
+    pub(super) fn leads_to(&self, outcome: Outcome) -> bool {
+        let ends = self.steps.iter().flat_map(|step| [step.yes, step.no]);
+        let mut ends = ends.chain([self.first]);
+        ends.any(|end| end == Next::End(outcome))
+    }
+
     /// What becomes of a packet.
     #[inline]
     pub(super) fn run(&self, view: &View) -> Outcome {

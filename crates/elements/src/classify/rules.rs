@@ -5,7 +5,7 @@ use super::expr::{View, Within};
 use super::ip_pattern;
 use super::program::Rule;
 use super::sorter::Sorter;
-use engine::args::Names;
+use engine::args::{Args, Names};
 use engine::prelude::{Batch, Cx, Packet};
 use engine::publish::{Published, domain};
 use std::sync::{Mutex, PoisonError};
@@ -44,6 +44,11 @@ impl Rules {
     /// The decisions as text.
     pub(super) fn program(&self) -> String {
         self.compiled.snapshot().to_string()
+    }
+
+    /// Warns of patterns that match nothing, where each has an output of its number.
+    pub(super) fn warn(&self, args: &mut Args) {
+        self.compiled.snapshot().warn(args, self.len());
     }
 
     /// Number of rules.
