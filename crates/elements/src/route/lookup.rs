@@ -77,7 +77,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "lookup",
             "`ADDRESS`: its port and gateway; -1 without route",
             |config: &Config<N>, address| {
-                let id = K::Family::lookup(config.table.fib(), address)?;
+                let id = config.table.look(|fib| K::Family::lookup(fib, address))?;
                 Ok(answer(&config.table.hops(id)))
             },
         ),

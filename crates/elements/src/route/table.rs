@@ -93,6 +93,12 @@ impl<const N: usize> Table<N> {
         &self.fib
     }
 
+    /// Looks up for control, which passes no quiescent points: no memory is used again meanwhile.
+    pub(super) fn look<R>(&self, with: impl FnOnce(&Fib<N>) -> R) -> R {
+        let _writer = self.lock();
+        with(&self.fib)
+    }
+
     /// What workers look the ids up in that the table gives.
     #[inline]
     pub(super) fn groups(&self) -> &Published<Groups> {

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// Words for nodes that a table can have: 256 MiB of address space.
-pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 25 };
+/// Words for nodes that a table can have: 128 MiB of address space.
+pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 24 };
 pub(super) type Words = [AtomicU64; WORDS_MAX];
 /// Words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
 pub(super) const NODE_MAX: usize = 34;

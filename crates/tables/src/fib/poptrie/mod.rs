@@ -21,7 +21,7 @@
 //! # Memory
 //!
 //! 4 x 2^18 bytes + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes. Address
-//! space for 256 MiB of nodes is set aside; pages of it that were never used cost nothing.
+//! space for 128 MiB of nodes is set aside; pages of it that were never used cost nothing.
 
 mod arena;
 mod writer;
@@ -238,5 +238,30 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
 
     fn memory_bytes(&self) -> usize {
         TOP * size_of::<AtomicU32>() + self.used.load(Ordering::Relaxed) * size_of::<AtomicU64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Rib4;
+    use super::*;
+    use crate::sample::{Random, routes4};
+
+    #[test]
+    fn bursts_give_the_same_without_instructions_that_count_bits() {
+        let mut rib = Rib4::new();
+        for (prefix, id) in routes4(5, 3000, 255) {
+            rib.insert(prefix, id).unwrap();
+        }
+        let mut random = Random::new(6);
+        for size in [0, 1, 2, BURST - 1, BURST] {
+            let addresses: Vec<u32> = (0..size).map(|_| random.bits() as u32).collect();
+            let (mut plain, mut counted) = ([7; BURST], [7; BURST]);
+            rib.fib().burst(&addresses, &mut plain[..size]);
+            rib.fib().lookup_bulk(&addresses, &mut counted);
+            assert_eq!(plain, counted, "and nothing behind the last");
+            let alone = addresses.iter().map(|a| rib.fib().lookup(*a));
+            assert!(alone.eq(plain[..size].iter().copied()));
+        }
     }
 }
