@@ -55,9 +55,35 @@ pub(crate) struct Config {
     offset: usize,
     checksum: bool,
     addresses: bool,
-    bad_sources: Vec<Ipv4Addr>,
+    bad_sources: Listed,
     good_destinations: Vec<Ipv4Addr>,
     verbose: bool,
+}
+
+/// A list of addresses that packets seldom have: of most others a bit tells that they are not in it.
+#[derive(Default)]
+struct Listed {
+    all: Vec<Ipv4Addr>,
+    bits: u64,
+}
+
+impl Listed {
+    fn extend(&mut self, more: impl IntoIterator<Item = Ipv4Addr>) {
+        for address in more {
+            self.bits |= Listed::bit(address);
+            self.all.push(address);
+        }
+    }
+
+    #[inline]
+    fn contains(&self, address: Ipv4Addr) -> bool {
+        self.bits & Listed::bit(address) != 0 && self.all.contains(&address)
+    }
+
+    #[inline]
+    fn bit(address: Ipv4Addr) -> u64 {
+        1 << (address.to_bits().wrapping_mul(0x9e37_79b1) >> 26)
+    }
 }
 
 pub(crate) struct CheckIPHeader {
@@ -146,7 +172,8 @@ impl Config {
         let checksum = args.key("CHECKSUM", checksum, "whether to verify checksums");
         let verbose = faults::verbose(args);
         let addresses = interfaces.is_some() || bad.is_some() || good.is_some();
-        let mut bad_sources = bad.unwrap_or_default().0;
+        let mut bad_sources = Listed::default();
+        bad_sources.extend(bad.unwrap_or_default().0);
         let mut good_destinations = good.unwrap_or_default().0;
         if let Some(interfaces) = interfaces {
             bad_sources.extend(interfaces.broadcasts());
@@ -166,7 +193,7 @@ impl Config {
     /// RFC 1812, 5.3.7. The bad sources count only for packets that are not for this router.
     #[inline]
     fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool) -> Option<u8> {
-        let listed = self.bad_sources.contains(&src);
+        let listed = self.bad_sources.contains(src);
         let bad = match listed {
             true => !self.good_destinations.contains(&dst),
             false => !list_alone && addr::is_martian_source4(src),

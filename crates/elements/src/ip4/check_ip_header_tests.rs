@@ -137,3 +137,14 @@ fn a_wrong_interface_is_an_error_in_words() {
         "{errors}"
     );
 }
+
+#[test]
+fn a_list_holds_what_was_put_in_and_nothing_else() {
+    let address = |n: u32| std::net::Ipv4Addr::from_bits(n.wrapping_mul(0x0101_4321));
+    let mut listed = super::Listed::default();
+    assert!(!listed.contains(address(0)));
+    listed.extend((0..20).map(address));
+    for n in 0..2000 {
+        assert_eq!(listed.contains(address(n)), n < 20, "{n}");
+    }
+}
