@@ -345,7 +345,8 @@ pub trait Element: Sized + 'static {
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
 
-    /// Looks at one packet and says where it goes.
+    /// Looks at one packet and says where it goes. What it emits itself may overtake packets before this
+    /// one that leave by verdicts other than [`Verdict::ON`]: they leave together.
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let _ = (packet, cx);

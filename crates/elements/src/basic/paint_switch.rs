@@ -99,4 +99,18 @@ mod tests {
             .collect();
         assert_eq!(order, [0, 1, 2]);
     }
+
+    #[test]
+    fn copies_do_not_overtake_packets_of_their_output() {
+        let text = "s :: PaintSwitch -> a :: Collect; s[1] -> b :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packet = |(n, paint): (u8, u8)| {
+            let mut packet = Packet::from_bytes(&[n]).expect("it fits");
+            packet.anno_mut().paint = paint;
+            packet
+        };
+        let batch = [(1, 1), (2, 255), (3, 1), (4, 255)].map(packet);
+        bench.push_packets("s", 0, batch.into_iter().collect());
+        assert_eq!(bench.take("b"), [[1], [2], [3], [4]]);
+    }
 }
