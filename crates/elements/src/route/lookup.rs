@@ -77,8 +77,8 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "lookup",
             "`ADDRESS`: its port and gateway; -1 without route",
             |config: &Config<N>, address| {
-                let id = config.table.look(|fib| K::Family::lookup(fib, address))?;
-                Ok(answer(&config.table.hops(id)))
+                let hops = config.table.hops(|fib| K::Family::lookup(fib, address))?;
+                Ok(answer(&hops))
             },
         ),
         Handler::shared("length", "number of routes", |config: &Config<N>, _| {

@@ -178,6 +178,25 @@ fn several_changes_are_made_all_or_none() {
 }
 
 #[test]
+fn next_hops_of_a_change_that_was_refused_can_be_used_by_the_next() {
+    // A worker that is held up: what the refused change named is not gone yet.
+    let held_up = engine::publish::domain().register();
+    let mut bench = bench("");
+    bench.write("rt.next_hop_down", "192.0.2.8 1");
+    let many: Vec<String> = (0..257)
+        .map(|n| format!("10.0.{}.{} 1", n / 256, n % 256))
+        .collect();
+    let both = "192.0.2.9 1 | 192.0.2.8 1";
+    let lines = format!("add 10.0.0.0/8 {both}\nadd 11.0.0.0/8 {}", many.join(" | "));
+    let wrong = bench.try_write("rt.ctrl", &lines).expect_err("too many");
+    assert!(wrong.contains("line 2: a next-hop group takes"), "{wrong}");
+    bench.write("rt.add", &format!("10.0.0.0/8 {both}"));
+    send(&mut bench, &["10.0.0.1"; 3]);
+    assert_eq!(next(&mut bench, "b"), ["192.0.2.9"; 3]);
+    drop(held_up);
+}
+
+#[test]
 fn packets_without_route_are_dropped_by_name_or_leave_by_their_port() {
     let mut bench = bench("10/8 0");
     send(&mut bench, &["10.0.0.1", "11.0.0.1"]);

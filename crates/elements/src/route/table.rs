@@ -10,7 +10,7 @@ use engine::publish::{Epoch, Published, domain};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::fib::{Fib, Limbo, Prefix, Rib};
+use tables::fib::{Fib, Full, Limbo, Prefix, Rib};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
 /// A routing table.
@@ -30,6 +30,8 @@ struct Writer<const N: usize> {
     /// come too.
     said: Vec<(Which, bool)>,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
+    /// Ids that no route has any more, but that readers may still find: there was no room to tell them.
+    untold: Vec<GroupId>,
 }
 
 /// Names next hops: by gateway (`None`: those without), and by port if that is given.
@@ -78,6 +80,7 @@ impl<const N: usize> Table<N> {
                 configured: Vec::new(),
                 said: Vec::new(),
                 retired: VecDeque::new(),
+                untold: Vec::new(),
             }),
         }
     }
@@ -91,12 +94,6 @@ impl<const N: usize> Table<N> {
     #[inline]
     pub(super) fn fib(&self) -> &Fib<N> {
         &self.fib
-    }
-
-    /// Looks up for control, which passes no quiescent points: no memory is used again meanwhile.
-    pub(super) fn look<R>(&self, with: impl FnOnce(&Fib<N>) -> R) -> R {
-        let _writer = self.lock();
-        with(&self.fib)
     }
 
     /// What workers look the ids up in that the table gives.
@@ -118,12 +115,14 @@ impl<const N: usize> Table<N> {
         let mut writer = self.lock();
         writer.settle();
         let groups = writer.groups.len();
-        let ids = writer.intern(commands)?;
+        let ids = writer.intern(commands);
         if writer.groups.len() != groups {
-            // Before the routes: none may lead to an id that workers do not know.
+            // Before the routes: none may lead to an id that workers do not know. Also if the commands are
+            // refused: until their groups have gone, the next ones may use them.
+            writer.follow_said();
             self.groups.replace(writer.groups.groups());
         }
-        writer.change(commands, &ids, show)
+        writer.change(commands, &ids?, show)
     }
 
     /// Removes all routes.
@@ -133,9 +132,8 @@ impl<const N: usize> Table<N> {
         let all: Vec<Prefix<N>> = writer.rib.iter().map(|(p, _)| p).collect();
         let ids = all.into_iter().filter_map(|p| writer.rib.stage_remove(p));
         let ids = ids.collect();
-        // An empty table needs no room.
-        let _ = writer.rib.publish();
-        writer.retire(ids);
+        let published = writer.rib.publish();
+        writer.part_with(ids, published);
     }
 
     /// Says that next hops are up or down; returns how many groups changed.
@@ -166,10 +164,15 @@ impl<const N: usize> Table<N> {
         text
     }
 
-    /// The next hops of a group.
-    pub(super) fn hops(&self, id: u16) -> Vec<Member> {
+    /// The next hops of the group that `look` finds. Who asks need not be a reader of the domain, so
+    /// nothing is used again meanwhile: control waits.
+    pub(super) fn hops(
+        &self,
+        look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
+    ) -> Result<Vec<Member>, String> {
         let writer = self.lock();
-        GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id))
+        let id = look(&self.fib)?;
+        Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
     }
 
     /// A line for each group in use: its id, its routes, its next hops and whether they are up.
@@ -249,9 +252,18 @@ impl<const N: usize> Writer<N> {
         }
     }
 
+    /// Puts aside ids whose routes are gone, as soon as that was `published`.
+    fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
+        self.untold.extend(ids);
+        let gone = match published {
+            Ok(()) => std::mem::take(&mut self.untold),
+            Err(Full) => Vec::new(),
+        };
+        self.retire(gone);
+    }
+
     /// An id with one user more for each command that brings next hops.
     fn intern(&mut self, commands: &[Command<N>]) -> Result<Vec<Option<GroupId>>, Refused> {
-        let groups = self.groups.len();
         // Commands that were read together share their next hops.
         let mut known: HashMap<*const Member, GroupId> = HashMap::new();
         let mut ids = Vec::with_capacity(commands.len());
@@ -277,12 +289,14 @@ impl<const N: usize> Writer<N> {
             known.insert(hops.as_ptr(), id);
             ids.push(Some(id));
         }
-        if self.groups.len() != groups {
-            for (which, up) in &self.said {
-                self.groups.set_up(*up, |member| which.holds(member));
-            }
-        }
         Ok(ids)
+    }
+
+    /// Has new groups know which next hops are down.
+    fn follow_said(&mut self) {
+        for (which, up) in &self.said {
+            self.groups.set_up(*up, |member| which.holds(member));
+        }
     }
 
     fn change(
@@ -309,12 +323,13 @@ impl<const N: usize> Writer<N> {
         }
         match wrong {
             Some(wrong) => {
-                self.undo(before);
-                self.retire(ids.iter().copied().flatten().collect());
+                let published = self.undo(before);
+                self.part_with(ids.iter().copied().flatten().collect(), published);
                 Err(wrong)
             }
             None => {
-                self.retire(before.into_iter().filter_map(|(_, id)| id).collect());
+                let ids = before.into_iter().filter_map(|(_, id)| id).collect();
+                self.part_with(ids, Ok(()));
                 Ok(())
             }
         }
@@ -357,15 +372,16 @@ impl<const N: usize> Writer<N> {
         }
     }
 
-    fn undo(&mut self, before: Vec<(Prefix<N>, Option<GroupId>)>) {
+    /// Takes changes back. If even this finds no room while memory waits in limbo, readers hear of it with
+    /// the next change.
+    fn undo(&mut self, before: Vec<(Prefix<N>, Option<GroupId>)>) -> Result<(), Full> {
         for (prefix, id) in before.into_iter().rev() {
             match id {
                 Some(id) => self.rib.stage_insert(prefix, id),
                 None => self.rib.stage_remove(prefix),
             };
         }
-        // If even this finds no room while memory waits in limbo, it is done with the next change.
-        let _ = self.rib.publish();
+        self.rib.publish()
     }
 }
 
@@ -384,4 +400,44 @@ fn normal(hops: &[Member]) -> Vec<Member> {
     let mut hops = hops.to_vec();
     hops.sort_unstable();
     hops
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that leads a prefix to a gateway, and that gateway's next hop.
+    fn set(n: u8) -> Command<4> {
+        let hop = Member {
+            gateway: Some(IpAddr::from([192, 0, 2, n])),
+            port: 0,
+            weight: 1,
+        };
+        Command::Set(Prefix::new([10, 0, 0, 0], 8), [hop].into())
+    }
+
+    /// Waits until no reader of this process is in the way, and takes what is free then.
+    fn id_of(writer: &mut Writer<4>, n: u8) -> GroupId {
+        while !writer.retired.is_empty() {
+            writer.settle();
+            std::thread::yield_now();
+        }
+        let ids = writer.intern(&[set(n)]).expect("there are ids");
+        ids[0].expect("it has a next hop")
+    }
+
+    #[test]
+    fn an_id_that_readers_may_still_find_is_not_used_again() {
+        let table = Table::<4>::empty();
+        let mut writer = table.lock();
+        let first = id_of(&mut writer, 1);
+        // The route is gone, but the table had no room to say so.
+        writer.part_with(vec![first], Err(Full));
+        let second = id_of(&mut writer, 2);
+        assert_ne!(second, first);
+        writer.part_with(vec![second], Ok(()));
+        let mut free = [id_of(&mut writer, 3), id_of(&mut writer, 4)];
+        free.sort_unstable();
+        assert_eq!(free, [first, second]);
+    }
 }
