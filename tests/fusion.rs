@@ -7,6 +7,7 @@ use engine::plan::{Options, Plan, Registry, make};
 use engine::router::single;
 use engine::stats::NodeStats;
 use router_tests::{InMemory, router_text};
+use std::collections::HashSet;
 use std::sync::Arc;
 use testkit::{Rng, ip4, ip6};
 
@@ -184,6 +185,24 @@ fn the_fused_router_counts_and_sends_what_its_elements_do() {
         ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),
     ];
     same(&router_text(), &definitions, &writes, 9);
+}
+
+/// The end of a row calls handlers of elements in it, which are running then.
+const CALLS: &str = "
+    FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0)
+        -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+        -> count :: Counter(COUNT_CALL 40 s.run) -> out :: ToDevice(DEV1);
+    kind[1] -> Discard;
+    s :: Script(TYPE PASSIVE, init y 0, set y $(add $y 1), write ttl.active $(mod $y 2), write rt.set 10.9.0.0/16 192.0.2.1 0,
+        write encap.dst 2:0:0:0:0:$y, write count.reset_counts);";
+
+#[test]
+fn what_the_end_of_a_row_calls_reaches_the_elements_of_the_row() {
+    same(CALLS, &[], &[], 11);
+    let frames = frames(&mut Rng::seed(11), 1500);
+    let (sent, _) = run(CALLS, &[], &[], &frames, true);
+    let destinations: HashSet<&[u8]> = sent[1].iter().map(|frame| &frame[..6]).collect();
+    assert!(destinations.len() > 5, "{destinations:?}");
 }
 
 #[test]
