@@ -29,13 +29,13 @@ pub struct Ipv4Checked {
 ///
 /// The checksum comes third, since it needs the header's length. A datagram longer than `bytes` is
 /// [`BadHeader::Truncated`]; the RFC wants a Parameter Problem with pointer 2 for it.
-#[inline]
+#[inline(always)]
 pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, true)
 }
 
 /// As [`check`], but believes the checksum (the device has verified it).
-#[inline]
+#[inline(always)]
 pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, false)
 }

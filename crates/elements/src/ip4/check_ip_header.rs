@@ -243,7 +243,7 @@ impl Element for CheckIPHeader {
         }
     }
 
-    #[inline]
+    #[inline(always)] // into the loops of rows: what it reads stays in registers
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let config = &*self.config;
         let bytes = packet.data().get(config.offset..).unwrap_or(&[]);

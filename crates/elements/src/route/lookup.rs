@@ -205,7 +205,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         self.stepped = 0;
     }
 
-    #[inline]
+    #[inline(always)] // into the loops of rows
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let id = self.ids.get(self.stepped).copied().unwrap_or(0);
         self.stepped += 1;
