@@ -270,6 +270,8 @@ fn entries_can_be_made_and_removed_by_hand() {
             .try_write("q.insert", "10.0.0.2 ff:ff:ff:ff:ff:ff")
             .is_err()
     );
+    bench.write("q.insert", "10.0.0.2 03:bf:0a:00:00:02");
+    assert!(bench.read("q.table").contains(" 03-BF-0A-00-00-02 "));
     bench.write("q.insert", &format!("10.0.0.3 {B}"));
     bench.write("q.clear", "");
     assert_eq!(bench.read("q.table"), "");

@@ -10,8 +10,8 @@
 //!
 //! Input are ARP requests with their Ethernet headers. Each is turned into the reply; those for other
 //! addresses leave by output 1 or are dropped (`other_address`), and so do announcements, in which a
-//! station names itself: an answer would say that the address is taken. What is no ARP request is
-//! dropped too (`not_a_request`).
+//! station names itself: an answer would say that the address is taken, and questions from nobody (a
+//! zero or broadcast Ethernet address). What is no ARP request is dropped too (`not_a_request`).
 //!
 //! Arguments, any number of:
 //!
@@ -80,7 +80,8 @@ impl Element for ArpResponder {
             _ => return Verdict::drop(NOT_A_REQUEST),
         };
         let (asker, ip) = (request.sender_ether(), request.target_ip());
-        if ip == request.sender_ip() || !asker.is_unicast() {
+        let nobody = matches!(asker, EtherAddr::ZERO | EtherAddr::BROADCAST);
+        if ip == request.sender_ip() || nobody {
             return Verdict::reject(OTHER_ADDRESS, OTHERS);
         }
         let Some(mac) = find(self.0.table.read(cx.reader()), ip) else {
@@ -215,6 +216,22 @@ mod tests {
         );
         assert_eq!(bench.take("out"), [arp_reply(US, "10.0.0.1", A, "0.0.0.0")]);
         assert_eq!(bench.take("o"), [announcement]);
+    }
+
+    #[test]
+    fn a_group_of_stations_is_answered_and_nobody_is_not() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            &format!("r :: ARPResponder(10.0.0.1 {US}) -> out :: Collect"),
+        );
+        let askers = ["1:1:1:1:1:1", "0:0:0:0:0:0", "ff:ff:ff:ff:ff:ff"];
+        bench.push(
+            "r",
+            &askers.map(|asker| arp_request(asker, "10.0.0.9", "10.0.0.1")),
+        );
+        let reply = arp_reply(US, "10.0.0.1", askers[0], "10.0.0.9");
+        assert_eq!(bench.take("out"), [reply]);
+        assert_eq!(bench.drops("r", "other_address"), 2);
     }
 
     #[test]

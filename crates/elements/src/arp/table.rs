@@ -93,15 +93,16 @@ pub(super) fn show(link: &Link<u32>) -> String {
     text
 }
 
-/// `IP ETH`: makes an entry.
+/// `IP ETH`: makes an entry. Unlike a reply, an operator may name a group of stations, as clusters
+/// that share one address want.
 pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
     let words: Vec<&str> = value.split_whitespace().collect();
     let &[ip, mac] = words.as_slice() else {
         return Err("write an IPv4 address and an Ethernet address".to_owned());
     };
     let (ip, mac): (Ipv4Addr, EtherAddr) = (engine::units::parse(ip)?, engine::units::parse(mac)?);
-    if !mac.is_unicast() {
-        return Err(format!("{mac} is not the address of one station"));
+    if matches!(mac, EtherAddr::ZERO | EtherAddr::BROADCAST) {
+        return Err(format!("{mac} is the address of no station"));
     }
     let done = link.insert(ip.to_bits(), mac);
     done.map(|()| String::new()).map_err(refused)
