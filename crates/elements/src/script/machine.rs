@@ -240,7 +240,8 @@ impl Machine {
         let mut text = format!("While executing '{}':", self.title);
         for line in wrong.lines() {
             text.push_str("\n  ");
-            text.push_str(line);
+            // Click quotes as `cc` did.
+            text.push_str(&line.replace('`', "'"));
         }
         host.chatter(&text);
     }

@@ -307,6 +307,16 @@ fn goto_leads_to_labels_and_to_the_words_with_a_meaning() {
 }
 
 #[test]
+fn what_went_wrong_is_said_with_plain_quotes() {
+    let mut world = world();
+    machine(&["end"]).complain("`x` is no number\nnor `y`", &mut world);
+    assert_eq!(
+        world.said,
+        "While executing 's :: Script':\n  'x' is no number\n  nor 'y'\n"
+    );
+}
+
+#[test]
 fn a_condition_that_is_none_is_said_and_does_not_hold() {
     let mut world = world();
     let script = machine(&["goto exit maybe"]);
