@@ -12,6 +12,8 @@ pub trait FromArg: Sized {
     const KIND: &'static str;
     /// Whether quotes and escapes are part of the value; else they are removed before.
     const QUOTED: bool = false;
+    /// Of whole numbers: the least and the greatest.
+    const BOUNDS: Option<(i128, i128)> = None;
 
     /// Parses an argument. The error completes a sentence that starts with the
     /// argument's name: `must be true or false`.
@@ -43,6 +45,18 @@ pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
         range.start(),
         range.end()
     ))
+}
+
+/// What Click says of a value that is not a `T`.
+pub(crate) fn as_click<T: FromArg>(raw: &str) -> String {
+    match (T::BOUNDS, integer(raw)) {
+        (None, _) => "parse error".to_owned(),
+        (Some(_), None) => "invalid number".to_owned(),
+        (Some((least, _)), Some(value)) if value < least => {
+            format!("out of range, bound {least}")
+        }
+        (Some((_, most)), Some(_)) => format!("out of range, bound {most}"),
+    }
 }
 
 fn must_be<T>(kind: &str, raw: &str) -> Result<T, String> {
@@ -95,6 +109,7 @@ macro_rules! integers {
     ($($t:ty, $kind:literal;)*) => {$(
         impl FromArg for $t {
             const KIND: &'static str = $kind;
+            const BOUNDS: Option<(i128, i128)> = Some((<$t>::MIN as i128, <$t>::MAX as i128));
 
             fn from_arg(raw: &str, _: &Names) -> Result<$t, String> {
                 match integer(raw) {
@@ -391,6 +406,14 @@ mod tests {
                 .contains("between 0 and 255")
         );
         assert!(parse::<u8>("twelve").unwrap_err().contains("not `twelve`"));
+    }
+
+    #[test]
+    fn wrong_values_are_told_in_clicks_words_too() {
+        assert_eq!(as_click::<u32>("many"), "invalid number");
+        assert_eq!(as_click::<u8>("256"), "out of range, bound 255");
+        assert_eq!(as_click::<u16>("-1"), "out of range, bound 0");
+        assert_eq!(as_click::<bool>("maybe"), "parse error");
     }
 
     #[test]
