@@ -134,7 +134,7 @@ impl Element for ControlSocket {
             "TCP" => {
                 let port = at.strip_suffix('+');
                 let number = port.unwrap_or(&at).parse();
-                if number.is_err() {
+                if number.is_err() && !at.is_empty() {
                     args.error_in_whole(
                         format!("PORT must be a TCP port, not `{at}`"),
                         "write a number, and `+` behind it if one of the next will do",
