@@ -1,0 +1,119 @@
+//! Packets that wait for neighbours, bounded.
+
+use super::Bounds;
+use engine::clock::Time;
+use engine::packet::Packet;
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// Packets by the neighbour that they wait for.
+pub(super) struct Waiting<K> {
+    pub(super) queues: HashMap<K, Line>,
+    /// Neighbours in the order in which packets began to wait; those that no longer do stay until
+    /// they come to the front or are too many.
+    order: VecDeque<(K, u64)>,
+    /// Emptied lines, whose memory is used again.
+    spare: Vec<VecDeque<Packet>>,
+    pub(super) packets: usize,
+    pub(super) total: usize,
+    pub(super) each: usize,
+    pub(super) slim: usize,
+    /// Whether a neighbour keeps its place in the order when its packets have made room.
+    pub(super) keeps_order: bool,
+    serial: u64,
+}
+
+pub(super) struct Line {
+    packets: VecDeque<Packet>,
+    since: Time,
+    asked: Time,
+    serial: u64,
+}
+
+impl<K: Copy + Eq + Hash> Waiting<K> {
+    pub(super) fn new(bounds: &Bounds, workers: usize) -> Waiting<K> {
+        Waiting {
+            queues: HashMap::new(),
+            order: VecDeque::new(),
+            spare: Vec::new(),
+            packets: 0,
+            total: bounds.packets.div_ceil(workers.max(1)).max(1),
+            each: bounds.packets_each.max(1),
+            slim: bounds.slim.max(1),
+            keeps_order: bounds.asks_on(),
+            serial: 0,
+        }
+    }
+
+    /// When packets began to wait for a neighbour, and when it was asked for them last.
+    pub(super) fn times(&self, key: K) -> Option<(Time, Time)> {
+        self.queues.get(&key).map(|line| (line.since, line.asked))
+    }
+
+    pub(super) fn asked(&mut self, key: K, now: Time) {
+        if let Some(line) = self.queues.get_mut(&key) {
+            line.asked = now;
+        }
+    }
+
+    pub(super) fn push(&mut self, key: K, packet: Packet, now: Time, mut full: impl FnMut(Packet)) {
+        let line = self.queues.entry(key).or_insert_with(|| {
+            self.serial += 1;
+            self.order.push_back((key, self.serial));
+            Line {
+                packets: self.spare.pop().unwrap_or_default(),
+                since: now,
+                asked: now,
+                serial: self.serial,
+            }
+        });
+        line.packets.push_back(packet);
+        self.packets += 1;
+        if line.packets.len() > self.each {
+            self.packets -= 1;
+            line.packets.pop_front().map(full);
+        } else if self.packets > self.total {
+            let keep = (self.total - self.total / self.slim).max(1);
+            self.make_room(key, keep, &mut full);
+        }
+        if self.order.len() > 2 * self.queues.len() + 64 {
+            let live = |(key, serial): &(K, u64)| {
+                self.queues.get(key).is_some_and(|l| l.serial == *serial)
+            };
+            self.order.retain(live);
+        }
+    }
+
+    /// Gives up packets of the neighbours whose packets began to wait first, until no more than `keep` are
+    /// left; never the one that has just come for `newest`.
+    fn make_room(&mut self, newest: K, keep: usize, full: &mut impl FnMut(Packet)) {
+        let mut at = 0;
+        while self.packets > keep
+            && let Some(&(key, serial)) = self.order.get(at)
+        {
+            at += 1;
+            let Some(line) = self.queues.get_mut(&key).filter(|l| l.serial == serial) else {
+                continue;
+            };
+            let spared = usize::from(key == newest);
+            while self.packets > keep && line.packets.len() > spared {
+                line.packets.pop_front().map(&mut *full);
+                self.packets -= 1;
+            }
+            if line.packets.is_empty() && !self.keeps_order {
+                self.take(key, drop);
+            }
+        }
+    }
+
+    /// Takes out all that waits for a neighbour, in order.
+    pub(super) fn take(&mut self, key: K, each: impl FnMut(Packet)) {
+        if let Some(mut line) = self.queues.remove(&key) {
+            self.packets -= line.packets.len();
+            line.packets.drain(..).for_each(each);
+            if self.spare.len() < 64 {
+                self.spare.push(line.packets);
+            }
+        }
+    }
+}
