@@ -1,0 +1,249 @@
+//! DPDK's mbuf: how a packet's buffer lies in memory, and how mbufs go to and come from C.
+//!
+//! What is here is what `ports` and the pools rely on; a [`Packet`]'s meaning is in its own file.
+#![allow(unsafe_code)]
+
+use super::{Batch, HEADROOM, Packet};
+use crate::anno::{Anno, Cold};
+use std::mem::{ManuallyDrop, offset_of, size_of};
+use std::ptr::NonNull;
+
+/// DPDK's `struct rte_mbuf` (22.11): 128 bytes, the annotations in its dynamic fields.
+#[repr(C, align(64))]
+pub struct Mbuf {
+    pub(super) buf_addr: *mut u8,
+    buf_iova: u64,
+    pub(super) data_off: u16,
+    refcnt: u16,
+    nb_segs: u16,
+    pub(super) port: u16,
+    pub(super) ol_flags: u64,
+    packet_type: u32,
+    pub(super) pkt_len: u32,
+    pub(super) data_len: u16,
+    pub(super) vlan_tci: u16,
+    pub(super) hash: [u32; 2],
+    vlan_tci_outer: u16,
+    pub(super) buf_len: u16,
+    pool: *mut u8,
+    next: *mut Mbuf,
+    tx_offload: u64,
+    shinfo: *mut u8,
+    priv_size: u16,
+    timesync: u16,
+    pub(super) anno: Anno,
+}
+
+const _: () = assert!(size_of::<Mbuf>() == 128);
+
+/// Field offsets that `ports` compares with DPDK's header: name, offset here.
+pub const MBUF_OFFSETS: &[(&str, usize)] = &[
+    ("buf_addr", offset_of!(Mbuf, buf_addr)),
+    ("data_off", offset_of!(Mbuf, data_off)),
+    ("refcnt", offset_of!(Mbuf, refcnt)),
+    ("nb_segs", offset_of!(Mbuf, nb_segs)),
+    ("port", offset_of!(Mbuf, port)),
+    ("ol_flags", offset_of!(Mbuf, ol_flags)),
+    ("packet_type", offset_of!(Mbuf, packet_type)),
+    ("pkt_len", offset_of!(Mbuf, pkt_len)),
+    ("data_len", offset_of!(Mbuf, data_len)),
+    ("vlan_tci", offset_of!(Mbuf, vlan_tci)),
+    ("hash", offset_of!(Mbuf, hash)),
+    ("vlan_tci_outer", offset_of!(Mbuf, vlan_tci_outer)),
+    ("buf_len", offset_of!(Mbuf, buf_len)),
+    ("pool", offset_of!(Mbuf, pool)),
+    ("next", offset_of!(Mbuf, next)),
+    ("tx_offload", offset_of!(Mbuf, tx_offload)),
+    ("shinfo", offset_of!(Mbuf, shinfo)),
+    ("priv_size", offset_of!(Mbuf, priv_size)),
+    ("dynfield1", offset_of!(Mbuf, anno)),
+];
+
+/// Bytes of private area that a pool must reserve after each mbuf header (`priv_size`).
+pub const PRIV_SIZE: usize = size_of::<Cold>();
+
+/// Bytes before the data area of a heap buffer: mbuf header and private area.
+pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
+
+/// DPDK's RTE_MBUF_F_RX_RSS_HASH: `hash` holds the device's flow hash.
+const RX_RSS_HASH: u64 = 1 << 1;
+
+/// One cache line, the unit in which the heap pool allocates.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub(crate) struct Line(pub(crate) [u8; 64]);
+
+/// A buffer that holds no packet: what pools store.
+#[repr(transparent)]
+pub struct Buffer(pub(super) NonNull<Mbuf>);
+
+// SAFETY: a `Buffer` is the only handle to its memory and that memory is not tied to a thread.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// Formats heap memory as a buffer. It is never given back to the allocator.
+    pub(crate) fn format(lines: &'static mut [Line]) -> Buffer {
+        let bytes = std::mem::size_of_val(lines);
+        assert!(bytes > HEADER + HEADROOM);
+        let buf_len = u16::try_from(bytes - HEADER).unwrap_or(u16::MAX);
+        let base = lines.as_mut_ptr();
+        let mbuf = base.cast::<Mbuf>();
+        // SAFETY: `lines` is exclusively ours for ever, 64-byte aligned and longer than HEADER; the
+        // value written is a complete mbuf and the pointers stay inside `lines`.
+        unsafe {
+            mbuf.write(Mbuf {
+                buf_addr: base.cast::<u8>().add(HEADER),
+                buf_iova: 0,
+                data_off: HEADROOM as u16,
+                refcnt: 1,
+                nb_segs: 1,
+                port: u16::MAX,
+                ol_flags: 0,
+                packet_type: 0,
+                pkt_len: 0,
+                data_len: 0,
+                vlan_tci: 0,
+                hash: [0; 2],
+                vlan_tci_outer: 0,
+                buf_len,
+                pool: std::ptr::null_mut(),
+                next: std::ptr::null_mut(),
+                tx_offload: 0,
+                shinfo: std::ptr::null_mut(),
+                priv_size: PRIV_SIZE as u16,
+                timesync: 0,
+                anno: Anno::EMPTY,
+            });
+            Buffer(NonNull::new_unchecked(mbuf))
+        }
+    }
+
+    /// Marks a heap buffer as one of the large ones, which go back to a list of their own.
+    pub(crate) fn mark_large(&mut self) {
+        // SAFETY: a `Buffer` is the only handle to its mbuf.
+        unsafe { self.0.as_mut() }.pool = std::ptr::without_provenance_mut(1);
+    }
+
+    /// Whether it does not belong to the heap's usual buffers: it is a large one, or an outside pool's.
+    #[inline]
+    pub(crate) fn is_of_other_pool(&self) -> bool {
+        // SAFETY: as above.
+        !unsafe { self.0.as_ref() }.pool.is_null()
+    }
+
+    /// The raw mbuf, for a pool that lives outside (DPDK's mempool).
+    pub fn into_raw(self) -> NonNull<Mbuf> {
+        self.0
+    }
+
+    /// Takes over a raw mbuf.
+    ///
+    /// # Safety
+    /// `mbuf` must be a valid, unshared, single-segment mbuf in this layout with a private area of
+    /// [`PRIV_SIZE`] bytes, owned by the caller, who gives it up.
+    pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Buffer {
+        Buffer(mbuf)
+    }
+
+    /// An empty packet in this buffer: no data, full headroom, no annotations.
+    pub(crate) fn into_packet(self) -> Packet {
+        let mut packet = Packet { mbuf: self.0 };
+        let m = packet.mbuf_mut();
+        m.data_off = HEADROOM as u16;
+        m.data_len = 0;
+        m.pkt_len = 0;
+        m.ol_flags = 0;
+        m.vlan_tci = 0;
+        m.hash = [0; 2];
+        m.anno = Anno::EMPTY;
+        packet
+    }
+}
+
+impl Packet {
+    /// Gives the mbuf up to a C library or a ring.
+    #[inline]
+    pub fn into_raw(self) -> NonNull<Mbuf> {
+        ManuallyDrop::new(self).mbuf
+    }
+
+    /// Takes over an mbuf as a packet, as it is.
+    ///
+    /// # Safety
+    /// As [`Buffer::from_raw`], and data_off + data_len <= buf_len.
+    #[inline]
+    pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Packet {
+        Packet { mbuf }
+    }
+
+    /// Prepares a packet that a DPDK port has just received: annotations are empty, it owns one
+    /// segment. Returns false if the frame has several segments (longer than a buffer).
+    #[inline]
+    pub fn arrived(&mut self) -> bool {
+        let m = self.mbuf_mut();
+        m.anno = Anno::EMPTY;
+        // A driver tells by flags which of its fields it has set; others hold what the last user left.
+        if m.ol_flags & RX_RSS_HASH == 0 {
+            m.hash = [0; 2];
+        }
+        m.ol_flags = 0;
+        m.vlan_tci = 0;
+        m.nb_segs == 1
+    }
+}
+
+impl Batch {
+    /// Appends up to `max` packets that `fill` writes as raw mbufs; `fill` returns how many.
+    ///
+    /// # Safety
+    /// `fill(place, max)` must write that many mbufs from `place` on, each as [`Packet::from_raw`]
+    /// asks, and return no more than `max`.
+    pub unsafe fn fill_raw(
+        &mut self,
+        max: usize,
+        fill: impl FnOnce(*mut *mut Mbuf, usize) -> usize,
+    ) -> usize {
+        self.0.reserve(max);
+        let len = self.0.len();
+        // SAFETY: room for `max` was reserved; `Packet` is a transparent mbuf pointer.
+        unsafe {
+            let n = fill(self.0.as_mut_ptr().add(len).cast(), max);
+            self.0.set_len(len + n.min(max));
+            n
+        }
+    }
+
+    /// Offers the packets as raw mbufs to `send`, which takes some of the first ones and returns how
+    /// many it took; those belong to it now.
+    ///
+    /// # Safety
+    /// `send` must take ownership of exactly the mbufs that it counts.
+    pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
+        let len = self.0.len();
+        // SAFETY: the first `n` packets are not ours any more; the rest moves to the front.
+        unsafe {
+            let base = self.0.as_mut_ptr();
+            let n = send(base.cast(), len).min(len);
+            self.0.set_len(0);
+            std::ptr::copy(base.add(n), base, len - n);
+            self.0.set_len(len - n);
+            n
+        }
+    }
+
+    /// Sends the first `n` packets as a driver would, to the caller.
+    #[cfg(test)]
+    pub(super) fn send_first(&mut self, n: usize) -> Vec<Packet> {
+        let mut taken = Vec::new();
+        // SAFETY: each mbuf is a packet of this batch, taken over once and counted.
+        let sent = unsafe {
+            self.send_raw(|base, len| {
+                let first = (0..n.min(len)).filter_map(|i| NonNull::new(*base.add(i)));
+                taken.extend(first.map(|mbuf| Packet::from_raw(mbuf)));
+                taken.len()
+            })
+        };
+        assert_eq!(sent, taken.len());
+        taken
+    }
+}
