@@ -11,9 +11,8 @@ use std::io::Read;
 use std::net::Ipv4Addr;
 
 use engine::packet::{Batch, Packet};
-use tables::classify::sample::{FiveTuple, grow, hit, parse_rules, parse_trace};
-use tables::classify::{Key, Rule};
-use tables::sample::Random;
+use tables::classify::Key;
+use tables::classify::sample::{FiveTuple, Sample};
 use testkit::Bench;
 
 /// Packets of a batch, as many as a port gives.
@@ -102,49 +101,25 @@ fn matched(rules: &[FiveTuple], keys: &[Key]) -> Vec<Option<u32>> {
     found
 }
 
-fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
-    let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
-    first.map(|n| n as u32)
-}
-
 fn main() {
     let mut args = std::env::args().skip(1);
     let mode = args.next().expect("check, filter or null");
-    let path = args.next().expect("the path of a filter set");
-    let n: Option<usize> = args.next().map(|n| n.parse().expect("a number of rules"));
-    let seed = args.next().map_or(1, |n| n.parse().expect("a seed"));
-    let read = |kind: &str| {
-        let path = path.replace(".rules", kind);
-        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"))
-    };
-    let mut rules = parse_rules(&read(".rules")).expect("lines of ClassBench");
-    let mut random = Random::new(seed);
-    if let Some(n) = n {
-        rules = grow(&rules, n, &mut random);
-    }
-    let keys: Vec<Key> = match n {
-        None => parse_trace(&read(".trace")).expect("lines of ClassBench"),
-        Some(_) => rules.iter().map(|r| hit(r, &mut random)).collect(),
-    };
+    let sample = Sample::from_args(args).unwrap_or_else(|e| panic!("{e}"));
+    let (rules, keys) = (&sample.rules, &sample.keys);
     let mut bench = match mode.as_str() {
         "check" => {
-            let tests: Vec<Rule> = rules.iter().map(FiveTuple::rule).collect();
-            let expected: Vec<Option<u32>> = match n {
-                None => read(".expected").lines().map(|l| l.parse().ok()).collect(),
-                Some(_) => keys.iter().map(|k| naive(&tests, k)).collect(),
-            };
-            assert_eq!(matched(&rules, &keys), expected);
+            assert_eq!(matched(rules, keys), sample.expected());
             println!("{} rules, {} packets, all right", rules.len(), keys.len());
             return;
         }
         "filter" => {
             let action = |n: usize| ["allow", "deny"][n % 2].to_owned();
-            filter(&rules, action, "f -> Discard")
+            filter(rules, action, "f -> Discard")
         }
         _ => Bench::new(elements::CLASSES, "f :: Null -> Discard"),
     };
     let node = bench.graph().plan().find("f").expect("it is there");
-    let mut batches = batches(&keys);
+    let mut batches = batches(keys);
     println!("{} rules, {} packets", rules.len(), keys.len());
     // Whoever counts says when.
     let _ = std::io::stdin().read(&mut [0]);

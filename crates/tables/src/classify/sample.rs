@@ -154,6 +154,72 @@ pub fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
     key(src, dst, from, to, protocol)
 }
 
+/// The number of the first rule that a key matches, found by asking one after another.
+pub fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
+    let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
+    first.map(|n| n as u32)
+}
+
+/// What a measurement of classifiers takes: rules, and packets for them.
+pub struct Sample {
+    /// The rules, in order.
+    pub rules: Vec<FiveTuple>,
+    /// The packets.
+    pub keys: Vec<Key>,
+    /// The rule of each packet, as the filter set states it.
+    stated: Option<Vec<Option<u32>>>,
+}
+
+impl Sample {
+    /// Reads a program's arguments `RULES [N [SEED]]`: RULES is the path of a ClassBench filter set, beside
+    /// which, with the same stem, lie `.trace` and `.expected`. With N, a set of N rules is grown from it,
+    /// and there is one packet per rule.
+    ///
+    /// # Errors
+    /// An argument, a file or a line that is missing or not as it should be, in words.
+    pub fn from_args(mut args: impl Iterator<Item = String>) -> Result<Sample, String> {
+        let path = args.next().ok_or("the path of a filter set is missing")?;
+        let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
+        let n = args.next().map(number).transpose()?;
+        let seed = args.next().map(number).transpose()?.unwrap_or(1);
+        let read = |kind: &str| {
+            let path = path.replace(".rules", kind);
+            std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))
+        };
+        let foreign = || format!("{path}: some lines are not ClassBench's");
+        let given = parse_rules(&read(".rules")?).ok_or_else(foreign)?;
+        let Some(n) = n else {
+            let stated = read(".expected")?;
+            return Ok(Sample {
+                rules: given,
+                keys: parse_trace(&read(".trace")?).ok_or_else(foreign)?,
+                stated: Some(stated.lines().map(|n| n.parse().ok()).collect()),
+            });
+        };
+        let mut random = Random::new(seed);
+        let rules = grow(&given, n as usize, &mut random);
+        Ok(Sample {
+            keys: rules.iter().map(|r| hit(r, &mut random)).collect(),
+            rules,
+            stated: None,
+        })
+    }
+
+    /// The rules as tests.
+    pub fn tests(&self) -> Vec<Rule> {
+        self.rules.iter().map(FiveTuple::rule).collect()
+    }
+
+    /// The number of the rule that each packet matches first; without a file that says so every rule is
+    /// asked.
+    pub fn expected(&self) -> Vec<Option<u32>> {
+        self.stated.clone().unwrap_or_else(|| {
+            let tests = self.tests();
+            self.keys.iter().map(|key| naive(&tests, key)).collect()
+        })
+    }
+}
+
 /// A random trie that is made where it is walked.
 struct Trie {
     /// By level: how often a node has two children, and the share of its heavier one.

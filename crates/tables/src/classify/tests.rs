@@ -1,11 +1,6 @@
-use super::sample::{grow, hit, key, parse_rules, parse_trace};
-use super::{FIELDS, Key, Rule, Test, Tree};
+use super::sample::{grow, hit, key, naive, parse_rules, parse_trace};
+use super::{FIELDS, Rule, Test, Tree};
 use crate::sample::Random;
-
-fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
-    let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
-    first.map(|n| n as u32)
-}
 
 fn shared(name: &str) -> Option<String> {
     let root = match std::env::var_os("ASHLAR_SHARED") {
