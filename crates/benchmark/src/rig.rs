@@ -4,9 +4,7 @@ use crate::offer::Source;
 use crate::stand::{End, Sink, Stand, lock};
 use engine::anno::PacketType;
 use engine::packet::{Batch, Packet};
-use engine::port::{
-    OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue,
-};
+use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use wire::EtherAddr;
@@ -84,7 +82,7 @@ impl PortDirectory for Rig {
         });
         let port = OpenPort {
             name: name.to_owned(),
-            port: Arc::new(Info(self.info(name))),
+            port: Arc::new(self.info(name)),
             rx: rx.collect(),
             tx: tx.collect(),
         };
@@ -102,22 +100,6 @@ impl PortDirectory for Rig {
 
     fn close(&self, name: &str) {
         lock(&self.open).remove(name);
-    }
-}
-
-struct Info(PortInfo);
-
-impl Port for Info {
-    fn info(&self) -> PortInfo {
-        self.0.clone()
-    }
-
-    fn link_up(&self) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Vec<PortCounter> {
-        Vec::new()
     }
 }
 

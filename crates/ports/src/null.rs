@@ -3,26 +3,10 @@
 
 use crate::directory::Parts;
 use engine::packet::{Batch, Packet};
-use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
 
 const MAX_QUEUES: usize = 64;
-
-struct Null(PortInfo);
-
-impl Port for Null {
-    fn info(&self) -> PortInfo {
-        self.0.clone()
-    }
-
-    fn link_up(&self) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Vec<PortCounter> {
-        Vec::new()
-    }
-}
 
 /// Receives copies of one frame, or nothing.
 struct Rx(Option<Vec<u8>>);
@@ -113,7 +97,7 @@ pub(crate) fn open(rest: &str, request: &PortRequest) -> Result<Parts, String> {
         .map(|queue| Box::new(Rx(len.map(|len| frame(len, queue)))) as Box<dyn RxQueue>);
     let tx = (0..request.tx_queues).map(|_| Box::new(Tx) as Box<dyn TxQueue>);
     Ok(Parts {
-        port: Arc::new(Null(info)),
+        port: Arc::new(info),
         rx: rx.collect(),
         tx: tx.collect(),
     })

@@ -4,7 +4,7 @@
 use crate::directory::Parts;
 use crate::sys;
 use engine::packet::{Batch, Packet};
-use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use engine::ring::{Head, Tail, ring};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -12,22 +12,6 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 
 const MAX_QUEUES: usize = 64;
 const DESCRIPTORS: usize = 1024;
-
-struct Ring(PortInfo);
-
-impl Port for Ring {
-    fn info(&self) -> PortInfo {
-        self.0.clone()
-    }
-
-    fn link_up(&self) -> bool {
-        true
-    }
-
-    fn counters(&self) -> Vec<PortCounter> {
-        Vec::new()
-    }
-}
 
 struct Rx {
     head: Head<Packet>,
@@ -119,7 +103,7 @@ pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
         tx.push(Box::new(Tx { tail, bell }) as Box<dyn TxQueue>);
     }
     Ok(Parts {
-        port: Arc::new(Ring(probe())),
+        port: Arc::new(probe()),
         rx,
         tx,
     })
