@@ -50,12 +50,8 @@ fn plan_after(
         false => registry.with_chains(&[]),
     };
     let options = Options {
-        workers: 1,
-        ports,
-        devices_must_exist: true,
-        open_inputs: false,
-        as_click: false,
         previous,
+        ..Options::new(1, ports)
     };
     let (plan, more) = make(&router, &registry, &options);
     plan.unwrap_or_else(|| {

@@ -89,12 +89,9 @@ pub(crate) fn read(
         ..Source::default()
     };
     let options = Options {
-        workers,
-        ports,
-        devices_must_exist: true,
         open_inputs,
-        as_click: false,
         previous,
+        ..Options::new(workers, ports)
     };
     control::compile(&source, registry(), &options)
 }

@@ -215,12 +215,8 @@ mod tests {
                     ..control::Source::default()
                 };
                 let options = Options {
-                    workers: 1,
-                    ports: &AnyPort,
-                    devices_must_exist: true,
                     open_inputs: true,
-                    as_click: false,
-                    previous: None,
+                    ..Options::new(1, &AnyPort)
                 };
                 let compiled = control::compile(&source, &registry, &options);
                 if compiled.plan.is_none() {

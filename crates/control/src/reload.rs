@@ -50,12 +50,8 @@ impl Control {
         // A plan that is not taken up must not touch what the running elements share.
         let previous = (!dry_run).then_some(&*plan);
         let options = Options {
-            workers: plan.workers,
-            ports: &*self.ports,
-            devices_must_exist: true,
-            open_inputs: false,
-            as_click: false,
             previous,
+            ..Options::new(plan.workers, &*self.ports)
         };
         let compiled = compile(&source, &self.registry, &options);
         let Some(next) = compiled.plan.clone() else {

@@ -103,12 +103,8 @@ pub fn plan(
         &registry(lists),
         text,
         Options {
-            workers,
-            ports,
-            devices_must_exist: true,
-            open_inputs: false,
-            as_click: false,
             previous,
+            ..Options::new(workers, ports)
         },
     )
 }
@@ -124,14 +120,7 @@ pub fn plan_fused(
     make(
         &registry(lists).with_chains(chains),
         text,
-        Options {
-            workers,
-            ports,
-            devices_must_exist: true,
-            open_inputs: false,
-            as_click: false,
-            previous: None,
-        },
+        Options::new(workers, ports),
     )
 }
 
@@ -271,12 +260,10 @@ impl Bench {
             &registry(lists),
             text,
             Options {
-                workers: 1,
-                ports,
-                devices_must_exist: true,
                 open_inputs: true,
                 as_click,
                 previous,
+                ..Options::new(1, ports)
             },
         )
     }

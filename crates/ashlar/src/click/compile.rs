@@ -58,12 +58,9 @@ impl Compiler {
             lang::parse_with_libraries(&mut map, file, &self.definitions, &mut library);
         self.add_sockets(&mut router, &mut map, running.is_some());
         let options = Options {
-            workers: 1,
-            ports: &*self.ports,
-            devices_must_exist: true,
-            open_inputs: false,
             as_click: true,
             previous: running,
+            ..Options::new(1, &*self.ports)
         };
         let (plan, planned) = plan::make(&router, &self.registry, &options);
         let unknown = planned.iter().filter(|d| d.code == "unknown-class");

@@ -50,12 +50,8 @@ pub(crate) fn compile(
 ) -> Result<(Source, Compiled), String> {
     let source = Source::read(&configuration.file, configuration.definitions.clone())?;
     let options = Options {
-        workers: usize::from(workers),
-        ports,
         devices_must_exist,
-        open_inputs: false,
-        as_click: false,
-        previous: None,
+        ..Options::new(usize::from(workers), ports)
     };
     let compiled = control::compile(&source, &registry(configuration), &options);
     Ok((source, compiled))

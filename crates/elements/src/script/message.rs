@@ -52,12 +52,8 @@ mod tests {
         let (router, mistakes) = lang::parse(&mut map, file, &[]);
         assert_eq!(mistakes, []);
         let options = Options {
-            workers: 1,
-            ports: &engine::port::NoPorts,
-            devices_must_exist: true,
-            open_inputs: false,
             as_click: true,
-            previous: None,
+            ..Options::new(1, &engine::port::NoPorts)
         };
         let (_, said) = make(&router, &Registry::new(crate::CLASSES), &options);
         (

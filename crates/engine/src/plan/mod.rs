@@ -107,6 +107,20 @@ pub struct Options<'a> {
     pub previous: Option<&'a Plan>,
 }
 
+impl<'a> Options<'a> {
+    /// What a router that is to run is planned with; nothing runs yet.
+    pub fn new(workers: usize, ports: &'a dyn PortDirectory) -> Options<'a> {
+        Options {
+            workers,
+            ports,
+            devices_must_exist: true,
+            open_inputs: false,
+            as_click: false,
+            previous: None,
+        }
+    }
+}
+
 /// An element, with everything decided.
 pub struct PlanElement {
     /// Name.
