@@ -14,7 +14,7 @@
 
 use crate::anno::Anno;
 use crate::prelude::*;
-use crate::switch::hub::copy_to;
+use crate::switch::hub::{copy_to, no_buffer};
 
 const NO_OUTPUT: usize = 0;
 const ALL: usize = 255;
@@ -56,11 +56,7 @@ impl Element for PaintSwitch {
         }
     }
 
-    const HANDLERS: &'static [Handler<PaintSwitch>] = &[Handler::sum(
-        "no_buffer",
-        "copies not made because the pool had run dry",
-        |e| e.no_buffer,
-    )];
+    const HANDLERS: &'static [Handler<PaintSwitch>] = &[no_buffer(|e| e.no_buffer)];
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 
 use super::paint::Color;
 use crate::prelude::*;
+use crate::switch::hub::no_buffer;
 
 pub(crate) struct PaintTee {
     color: Color,
@@ -70,11 +71,7 @@ impl Element for PaintTee {
             assign(&mut e.color.color, value)
         }),
         Handler::sum("copies", "copies made", |e| e.copies),
-        Handler::sum(
-            "no_buffer",
-            "copies not made because the pool had run dry",
-            |e| e.no_buffer,
-        ),
+        no_buffer(|e| e.no_buffer),
     ];
 }
 

@@ -13,7 +13,7 @@
 //! - `N`: number of outputs; default is the number connected.
 
 use crate::prelude::*;
-use crate::switch::hub::copy_to;
+use crate::switch::hub::{copy_to, no_buffer};
 
 pub(super) struct Tee {
     outputs: usize,
@@ -51,11 +51,7 @@ impl Element for Tee {
         (None, *config)
     }
 
-    const HANDLERS: &'static [Handler<Tee>] = &[Handler::sum(
-        "no_buffer",
-        "copies not made because the pool had run dry",
-        |e| e.no_buffer,
-    )];
+    const HANDLERS: &'static [Handler<Tee>] = &[no_buffer(|e| e.no_buffer)];
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@
 //! - `CAPACITY`: stations in the table. Default 65536.
 
 use crate::prelude::*;
-use crate::switch::hub::flood;
+use crate::switch::hub::{flood, no_buffer};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -171,11 +171,7 @@ impl Element for EtherSwitch {
             "frames from stations that found no room",
             |e| e.not_learnt,
         ),
-        Handler::sum(
-            "no_buffer",
-            "copies not made because the pool had run dry",
-            |e| e.no_buffer,
-        ),
+        no_buffer(|e| e.no_buffer),
     ];
 }
 

@@ -20,6 +20,7 @@ use super::dec_ip_ttl::DecIPTTL;
 use super::fix_ip_src::fix;
 use super::ip_gw_options::IPGWOptions;
 use crate::prelude::*;
+use crate::switch::hub::no_buffer;
 use engine::anno::PacketType;
 use std::net::Ipv4Addr;
 
@@ -100,11 +101,7 @@ impl Element for IPOutputCombo {
         Verdict::ON
     }
 
-    const HANDLERS: &'static [Handler<IPOutputCombo>] = &[Handler::sum(
-        "no_buffer",
-        "copies not made because the pool had run dry",
-        |e| e.no_buffer,
-    )];
+    const HANDLERS: &'static [Handler<IPOutputCombo>] = &[no_buffer(|e| e.no_buffer)];
 }
 
 #[cfg(test)]

@@ -41,11 +41,13 @@ impl Element for Hub {
         }
     }
 
-    const HANDLERS: &'static [Handler<Hub>] = &[Handler::sum(
-        "no_buffer",
-        "copies not made because the pool had run dry",
-        |e| e.no_buffer,
-    )];
+    const HANDLERS: &'static [Handler<Hub>] = &[no_buffer(|e| e.no_buffer)];
+}
+
+/// The handler of a class that copies, for the copies that could not be made.
+pub(crate) const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
+    let doc = "copies not made because the pool had run dry";
+    Handler::sum("no_buffer", doc, count)
 }
 
 /// Sends a packet to every output but `input`, the original last; with no such output it is dropped
