@@ -121,7 +121,7 @@ class Veth:
 
     def wait_running(self):
         try:
-            net.until(lambda: self.sent() > 1000, "packets at the far end of the veth pairs", peers.STARTUP)
+            net.until(lambda: self.sent() > 1000, "packets at the far end of the veth pairs", lab.STARTUP)
         except net.Failed as failed:
             raise machine.Failed(str(failed)) from failed
 

@@ -3,16 +3,15 @@
 import json
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import tempfile
 import time
 
-from lib.machine import ROOT, Failed
+from lib.lab import Process, until
+from lib.machine import ROOT
 
 HERE = pathlib.Path(__file__).resolve().parent
-STARTUP = 120  # seconds until the first packet must have been sent
 
 
 def rate_of(sent, seconds):
@@ -23,44 +22,23 @@ def rate_of(sent, seconds):
     return (last - first) / (end - start)
 
 
-class Peer:
+class Peer(Process):
     """A process that forwards on one core from an endless capture to nowhere."""
 
     def __init__(self, command, log):
-        self.command = [str(c) for c in command]
-        self.log = open(log, "w+")
-        self.process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *self.command], stdin=subprocess.PIPE, stdout=self.log, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        # At the end of its input an interactive testpmd would end, too.
+        super().__init__(command, log, stdin=subprocess.PIPE)
 
     def sent(self):
         """Packets sent so far; None as long as the peer cannot tell."""
         raise NotImplementedError
 
     def wait_running(self):
-        until = time.monotonic() + STARTUP
-        while time.monotonic() < until:
-            if self.process.poll() is not None:
-                break
-            if (self.sent() or 0) > 0:
-                return
-            time.sleep(0.1)
-        self.log.seek(0)
-        raise Failed(f"a peer did not run: {' '.join(self.command)}\n{self.log.read()[-2000:]}")
+        until(lambda: (self.sent() or 0) > 0, self, "the first packet")
 
     def rate(self, seconds):
         """Packets per second over a while."""
         return rate_of(self.sent, seconds)
-
-    def close(self):
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-            try:
-                self.process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
-        self.log.close()
 
 
 class Dpdk(Peer):
@@ -97,7 +75,7 @@ class Ashlar(Peer):
     def __init__(self, program, core, conf, values, log, out, setup, buffers=262_143, before=()):
         self.program = str(program)
         self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}.socket"
-        self.setup = list(setup)
+        self.setup = setup
         self.counter = f"{out}.count"
         command = [*before, program, "run", conf, *values, "--cores", core, "--socket", self.socket, "--buffers", buffers]
         super().__init__(command, log)
@@ -108,13 +86,8 @@ class Ashlar(Peer):
         return done.stdout.strip() if done.returncode == 0 else None
 
     def wait_running(self):
-        until = time.monotonic() + STARTUP
-        while self.setup and self.process.poll() is None and time.monotonic() < until:
-            handler, value = self.setup[0]
-            if self.ask("set", handler, "-", text=value) is not None:
-                self.setup.pop(0)
-            else:
-                time.sleep(0.1)
+        for handler, value in self.setup:
+            until(lambda: self.ask("set", handler, "-", text=value) is not None, self, handler)
         super().wait_running()
 
     def sent(self):

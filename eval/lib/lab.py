@@ -45,12 +45,12 @@ def until(ask, process, what):
 class Process:
     """A program in a session of its own, its output in a file."""
 
-    def __init__(self, command, log, stdout=None):
+    def __init__(self, command, log, stdout=None, stdin=subprocess.DEVNULL):
         self.command = " ".join(map(str, command))
         self.log = open(log, "w+")
         self.process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *map(str, command)], start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=stdout or self.log, stderr=self.log)
+            stdin=stdin, stdout=stdout or self.log, stderr=self.log)
 
     def poll(self):
         return self.process.poll()
