@@ -12,7 +12,7 @@ pub use crate::class::{AnyConfig, Class};
 use crate::clock::Time;
 use crate::cx::Cx;
 pub use crate::facts::Facts;
-use crate::handler::{Access, Handler, HandlerInfo, Job, Use};
+use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
 use crate::plan::Plan;
@@ -252,43 +252,10 @@ impl Init<'_> {
         self.plan.as_click
     }
 
-    /// What the copies of another element of a class share, by its full name.
-    pub fn shared_by<E: Element>(&self, name: &str) -> Option<Arc<E::Config>> {
+    /// What the copies of another element share, by its full name, if that is a `C`.
+    pub fn shared_by<C: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<C>> {
         let peer = &self.plan.elements[self.plan.find(name)?];
-        let same = peer.class.name == E::CLASS;
-        Arc::clone(&peer.config).downcast().ok().filter(|_| same)
-    }
-
-    /// A question to what the copies of another element share, by its full name, whatever its class: one
-    /// of its handlers that control answers. `None` if it has no such handler.
-    pub fn question(&self, name: &str, handler: &str) -> Option<Question> {
-        let peer = &self.plan.elements[self.plan.find(name)?];
-        let handlers = (peer.class.handlers)();
-        let fits = |h: &HandlerInfo| {
-            h.name == handler && matches!(h.access, Access::Control { read: true, .. })
-        };
-        Some(Question {
-            handler: handlers.iter().position(fits)?,
-            control: peer.class.control,
-            config: Arc::clone(&peer.config),
-        })
-    }
-}
-
-/// What [`Init::question`] gives.
-pub struct Question {
-    handler: usize,
-    control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
-    config: AnyConfig,
-}
-
-impl Question {
-    /// The answer to a value.
-    ///
-    /// # Errors
-    /// As the handler's.
-    pub fn ask(&self, value: &str) -> Result<String, String> {
-        (self.control)(&self.config, self.handler, value)
+        Arc::clone(&peer.config).downcast().ok()
     }
 }
 

@@ -46,7 +46,7 @@
 //! - `BROADCAST_POLL`: whether such questions go to all stations, not to the neighbour alone. Default
 //!   false.
 
-use super::arp_table::ArpTable;
+use super::arp_table::{self, ArpTable};
 use super::station::Station;
 use super::table::{self, Manner};
 use crate::neighbour::{Event, Found, Link, Resolver};
@@ -353,7 +353,7 @@ impl Element for ArpQuerier {
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {
         let named = config.table.as_ref();
-        if let Some(table) = named.and_then(|name| init.shared_by::<ArpTable>(name)) {
+        if let Some(table) = named.and_then(|name| init.shared_by::<arp_table::Config>(name)) {
             config.named.get_or_init(|| Arc::clone(&table.link));
         }
         config.link().tell(init.now);

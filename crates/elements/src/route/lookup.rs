@@ -7,8 +7,9 @@ use crate::prelude::*;
 use engine::args::{Arg, Names};
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use tables::fib::Prefix;
+use tables::fib::{Prefix, Structure};
 use tables::groups::Member;
 
 const NO_ROUTE: u8 = 0;
@@ -53,6 +54,13 @@ impl<const N: usize> Config<N> {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+impl Config<4> {
+    /// Whether an address has a route. For workers: it waits for nobody.
+    pub(crate) fn has_route(&self, address: Ipv4Addr) -> bool {
+        self.table.fib().lookup(address.to_bits()) != 0
     }
 }
 

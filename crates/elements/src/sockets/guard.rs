@@ -1,7 +1,7 @@
 //! Who may send to a server: `ALLOW` and `DENY`, two tables of routes.
 
 use crate::prelude::*;
-use engine::element::Question;
+use crate::route::lookup::Config as Routes;
 use std::net::Ipv4Addr;
 
 /// Classes of tables.
@@ -44,25 +44,23 @@ impl Lists {
 /// The tables, to look addresses up.
 #[derive(Default)]
 pub(super) struct Guard {
-    allow: Option<Question>,
-    deny: Option<Question>,
+    allow: Option<Arc<Routes<4>>>,
+    deny: Option<Arc<Routes<4>>>,
 }
 
 impl Guard {
     pub(super) fn new(lists: &Lists, init: &Init) -> Guard {
-        let table = |name: &Option<String>| init.question(name.as_deref()?, "lookup");
+        let table = |name: &Option<String>| init.shared_by(name.as_deref()?);
         Guard {
             allow: table(&lists.allow),
             deny: table(&lists.deny),
         }
     }
 
-    /// Whether packets from an address are wanted. It costs a string, where tables are given.
+    /// Whether packets from an address are wanted.
     pub(super) fn lets_in(&self, address: Ipv4Addr) -> bool {
-        let lists = |table: &Option<Question>| {
-            let answer = table.as_ref().map(|t| t.ask(&address.to_string()));
-            answer.is_some_and(|answer| answer.is_ok_and(|port| !port.starts_with('-')))
-        };
+        let lists =
+            |table: &Option<Arc<Routes<4>>>| table.as_ref().is_some_and(|t| t.has_route(address));
         lists(&self.allow) || !lists(&self.deny)
     }
 }
