@@ -35,6 +35,8 @@ pub mod ip6;
 mod limit;
 /// What ARP and Neighbour Discovery share.
 mod neighbour;
+/// Arguments that name another element.
+mod peer;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;
 /// Network address translation.

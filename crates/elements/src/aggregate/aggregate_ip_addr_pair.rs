@@ -19,7 +19,6 @@ use super::notice::Notifier;
 use crate::dump::when::Span;
 use crate::prelude::*;
 use std::collections::HashMap;
-use wire::ipv4::{Ipv4, MIN_LEN};
 
 const NOT_IP: u8 = 0;
 
@@ -102,11 +101,9 @@ impl Element for AggregateIpAddrPair {
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let bytes = packet.network();
-        if packet.anno().network == 0 || bytes.len() < MIN_LEN || bytes[0] >> 4 != 4 {
+        let Some(ip) = super::header(packet) else {
             return Verdict::reject(NOT_IP, 1);
-        }
-        let ip = Ipv4::new_unchecked(bytes);
+        };
         let (src, dst) = (ip.src().to_bits(), ip.dst().to_bits());
         let now = packet.cold().timestamp as i64;
         self.reap(now);

@@ -92,10 +92,7 @@ struct Seen {
 
 /// Looks at an IPv4 packet, which may be cut off behind its ports.
 fn look(bytes: &[u8]) -> Option<Seen> {
-    if bytes.len() < wire::ipv4::MIN_LEN || bytes[0] >> 4 != 4 {
-        return None;
-    }
-    let ip = Ipv4::new_unchecked(bytes);
+    let ip = super::header_of(bytes)?;
     let body = bytes.get(ip.header_len().max(wire::ipv4::MIN_LEN)..)?;
     let later = ip.fragment_offset() > 0;
     let ports = match body.get(..4) {

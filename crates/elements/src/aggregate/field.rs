@@ -4,7 +4,6 @@
 use engine::args::Names;
 use engine::packet::Packet;
 use engine::units::FromArg;
-use wire::ipv4::{Ipv4, MIN_LEN};
 use wire::proto;
 
 /// What a field's place is counted from.
@@ -160,11 +159,7 @@ impl Field {
 
     /// Its value in a packet whose network header annotation is set; `None` if the packet lacks it.
     pub(super) fn value(&self, packet: &Packet) -> Option<u32> {
-        let bytes = packet.network();
-        if packet.anno().network == 0 || bytes.len() < MIN_LEN || bytes[0] >> 4 != 4 {
-            return None;
-        }
-        let ip = Ipv4::new_unchecked(bytes);
+        let (ip, bytes) = (super::header(packet)?, packet.network());
         let from = match self.base {
             Base::Ip => 0,
             _ if ip.fragment_offset() > 0 => return None,

@@ -20,6 +20,9 @@ mod ip_rate_monitor;
 mod notice;
 
 use engine::element::Class;
+use engine::packet::Packet;
+use wire::Ipv4;
+use wire::ipv4::MIN_LEN;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -36,3 +39,14 @@ pub const CLASSES: &[Class] = &[
     Class::of::<average_counter::AverageCounter>(),
     Class::of::<ip_rate_monitor::IPRateMonitor>(),
 ];
+
+/// The IPv4 header of a packet whose network header annotation is set.
+fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {
+    header_of(packet.network()).filter(|_| packet.anno().network != 0)
+}
+
+/// An IPv4 header; what is behind its first 20 bytes may be cut off.
+fn header_of(bytes: &[u8]) -> Option<Ipv4<&[u8]>> {
+    let sound = bytes.len() >= MIN_LEN && bytes[0] >> 4 == 4;
+    sound.then(|| Ipv4::new_unchecked(bytes))
+}

@@ -3,6 +3,7 @@
 //!
 //! Both must run on one worker, as they do where packets go from one to the other without a queue.
 
+use crate::peer;
 use crate::prelude::*;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -48,15 +49,8 @@ impl Notifier {
 /// The keyword `NOTIFIER`: the full name of an element that numbers aggregates.
 pub(super) fn argument(args: &mut Args) -> Option<String> {
     let doc = "element that numbers aggregates and knows when one has ended";
-    let name: String = args.key_maybe("NOTIFIER", doc)?;
-    let peer = args.peer(&name).filter(|p| NOTIFIERS.contains(&p.class()));
-    if peer.is_none() {
-        args.error_in_whole(
-            format!("NOTIFIER must be an AggregateNotifier element, not `{name}`"),
-            "name an AggregateIPFlows or AggregateIPAddrPair",
-        );
-    }
-    peer.map(|peer| peer.name().to_owned())
+    let what = "AggregateNotifier element";
+    peer::named(args, ("NOTIFIER", doc), &NOTIFIERS, what)
 }
 
 /// The side that hears.

@@ -50,6 +50,7 @@ use super::arp_table::{self, ArpTable};
 use super::station::Station;
 use super::table::{self, Manner};
 use crate::neighbour::{Event, Found, Link, Resolver};
+use crate::peer;
 use crate::prelude::*;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -308,7 +309,8 @@ impl Element for ArpQuerier {
     fn configure(args: &mut Args) -> Config {
         let us: Station = args.required("IP", "our address, with the network's prefix length");
         let ether: Option<EtherAddr> = args.maybe("ETH", "our Ethernet address");
-        let table: Option<String> = args.key_maybe("TABLE", "an ARPTable to use");
+        let doc = "an ARPTable to use";
+        let table = peer::named(args, ("TABLE", doc), &[ArpTable::CLASS], "ARPTable");
         let poll = args.key(
             "POLL_TIMEOUT",
             Duration::from_secs(60),
@@ -319,18 +321,6 @@ impl Element for ArpQuerier {
             false => Manner::OnAndOn,
         };
         let bounds = table::bounds(args, manner, poll);
-        let table = table.and_then(|name| {
-            let peer = args
-                .peer(&name)
-                .filter(|peer| peer.class() == ArpTable::CLASS);
-            if peer.is_none() {
-                args.error_in_whole(
-                    format!("TABLE must be an ARPTable, not `{name}`"),
-                    "name an ARPTable, or leave TABLE out",
-                );
-            }
-            peer.map(|peer| peer.name().to_owned())
-        });
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
         let broadcast_poll = args.key("BROADCAST_POLL", false, "whether all are asked again");
         if ether.or(us.ether).is_none() {

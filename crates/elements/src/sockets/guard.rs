@@ -1,5 +1,6 @@
 //! Who may send to a server: `ALLOW` and `DENY`, two tables of routes.
 
+use crate::peer;
 use crate::prelude::*;
 use crate::route::lookup::Config as Routes;
 use std::net::Ipv4Addr;
@@ -23,17 +24,8 @@ pub(super) struct Lists {
 impl Lists {
     /// Reads them.
     pub(super) fn parse(args: &mut Args) -> Lists {
-        let mut table = |keyword, doc| {
-            let name: String = args.key_maybe(keyword, doc)?;
-            let peer = args.peer(&name).filter(|p| TABLES.contains(&p.class()));
-            if peer.is_none() {
-                args.error_in_whole(
-                    format!("{keyword} must be an IPRouteTable element, not `{name}`"),
-                    "name a RadixIPLookup or another table of routes",
-                );
-            }
-            peer.map(|peer| peer.name().to_owned())
-        };
+        let mut table =
+            |keyword, doc| peer::named(args, (keyword, doc), &TABLES, "IPRouteTable element");
         Lists {
             allow: table("ALLOW", "table of addresses that may send"),
             deny: table("DENY", "table of other addresses that may not"),

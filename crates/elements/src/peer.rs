@@ -1,0 +1,22 @@
+//! Arguments that name another element of the router.
+
+use engine::args::Args;
+
+/// The full name of the element that a keyword names, which must be of one of `classes`; `what` they are
+/// together, in words.
+pub(crate) fn named(
+    args: &mut Args,
+    (keyword, doc): (&'static str, &'static str),
+    classes: &[&str],
+    what: &str,
+) -> Option<String> {
+    let name: String = args.key_maybe(keyword, doc)?;
+    let peer = args.peer(&name).filter(|p| classes.contains(&p.class()));
+    if peer.is_none() {
+        args.error_in_whole(
+            format!("{keyword} must be an {what}, not `{name}`"),
+            format!("name one of the class {}", classes.join(" or ")),
+        );
+    }
+    peer.map(|peer| peer.name().to_owned())
+}
