@@ -101,14 +101,15 @@ impl Element for IPFragmenter {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let long = |p: &Packet| p.len() - p.network_offset() > self.config.mtu;
+        let mtu = self.config.mtu;
+        let long = |p: &Packet| p.len() - p.network_offset() > mtu;
         if !batch.iter().any(long) {
             return;
         }
         let mut out = cx.spare();
         let mut rest = cx.spare();
         for mut packet in batch.drain() {
-            if packet.len() - packet.network_offset() <= self.config.mtu {
+            if !long(&packet) {
                 out.push(packet);
                 continue;
             }
