@@ -5,12 +5,14 @@ between a program and itself makes a proxy; FromDevice hands on what an interfac
 sources meet in a scheduler.
 """
 
+import contextlib
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from net import Lab, Namespace, Process
+from net import Namespace, Process
 from topology import ASHLAR
 from traffic import answered
 
@@ -61,44 +63,45 @@ s -> TimedSink(0.005);
 """
 
 
-def click(lab: Lab, space: Namespace, text: str, tmp_path: Path) -> Process:
+@contextlib.contextmanager
+def click(space: Namespace, text: str, tmp_path: Path) -> Iterator[Process]:
+    """Runs a configuration; at the end it must stop when it is told to."""
     file = tmp_path / "test.click"
     file.write_text(text)
-    return space.spawn(ASHLAR, "click", str(file))
+    router = space.spawn(ASHLAR, "click", str(file))
+    yield router
+    assert router.stop() == 0
 
 
 def test_a_tun_interface_carries_pings_both_ways(lab, tmp_path):
     space = lab.namespace("tun")
-    router = click(lab, space, TUN, tmp_path)
-    router.wait_for(r"^reply: [0-9.]+: 10\.77\.0\.1 > 10\.77\.0\.2: icmp echo-reply \(0, 2\)")
-    answered(space, "10.77.0.2")
-    assert router.stop() == 0
+    with click(space, TUN, tmp_path) as router:
+        router.wait_for(r"^reply: [0-9.]+: 10\.77\.0\.1 > 10\.77\.0\.2: icmp echo-reply \(0, 2\)")
+        answered(space, "10.77.0.2")
 
 
 def test_a_tap_interface_answers_arp_and_pings(lab, tmp_path):
     space = lab.namespace("tap")
-    router = click(lab, space, TAP, tmp_path)
-    space.run("bash", "-c", "until ip -br link show tap0 2>/dev/null | grep -q UP; do :; done")
-    assert "02:00:00:00:77:02" in space.ip("link show tap0").out
-    answered(space, "10.78.0.9")
-    assert router.stop() == 0
+    with click(space, TAP, tmp_path):
+        space.run("bash", "-c", "until ip -br link show tap0 2>/dev/null | grep -q UP; do :; done")
+        assert "02:00:00:00:77:02" in space.ip("link show tap0").out
+        answered(space, "10.78.0.9")
 
 
 def test_a_rewriter_makes_a_program_its_own_proxy(lab, tmp_path):
     space = lab.namespace("proxy")
-    router = click(lab, space, PROXY, tmp_path)
-    space.run("bash", "-c", "until ip -br addr show tun0 2>/dev/null | grep -q 10.79; do :; done")
-    server, client = (space.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
-    server.bind(("10.79.0.1", 53))
-    client.bind(("10.79.0.1", 0))
-    for end in (server, client):
-        end.settimeout(5)
-    client.sendto(b"question", ("10.79.0.2", 53))
-    question, asker = server.recvfrom(100)
-    assert (question, asker[0]) == (b"question", "10.79.0.9")
-    server.sendto(b"answer", asker)
-    assert client.recvfrom(100) == (b"answer", ("10.79.0.2", 53))
-    assert router.stop() == 0
+    with click(space, PROXY, tmp_path):
+        space.run("bash", "-c", "until ip -br addr show tun0 2>/dev/null | grep -q 10.79; do :; done")
+        server, client = (space.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+        server.bind(("10.79.0.1", 53))
+        client.bind(("10.79.0.1", 0))
+        for end in (server, client):
+            end.settimeout(5)
+        client.sendto(b"question", ("10.79.0.2", 53))
+        question, asker = server.recvfrom(100)
+        assert (question, asker[0]) == (b"question", "10.79.0.9")
+        server.sendto(b"answer", asker)
+        assert client.recvfrom(100) == (b"answer", ("10.79.0.2", 53))
 
 
 def test_pings_that_an_interface_receives_are_printed_with_their_time(lab, tmp_path):
@@ -107,17 +110,15 @@ def test_pings_that_an_interface_receives_are_printed_with_their_time(lab, tmp_p
     for space, host in ((near, 1), (far, 2)):
         space.ip(f"addr add 10.80.0.{host}/24 dev eth0")
         space.ip("link set eth0 up")
-    router = click(lab, near, PINGS, tmp_path)
-    pings = far.spawn("ping", "-i0.1", "-c100", "10.80.0.1")
-    seen = router.wait_for(r"^seen: (\d+)\.\d+: 10\.80\.0\.2 > 10\.80\.0\.1: icmp echo")
-    assert int(seen[1]) > 1_700_000_000
-    pings.stop()
-    assert router.stop() == 0
+    with click(near, PINGS, tmp_path) as router:
+        pings = far.spawn("ping", "-i0.1", "-c100", "10.80.0.1")
+        seen = router.wait_for(r"^seen: (\d+)\.\d+: 10\.80\.0\.2 > 10\.80\.0\.1: icmp echo")
+        assert int(seen[1]) > 1_700_000_000
+        pings.stop()
 
 
 def test_timed_sources_meet_in_a_scheduler_that_warns_of_too_many_tickets(lab, tmp_path):
-    router = click(lab, lab.namespace("timed"), SCHEDULER, tmp_path)
-    for name in ("slow", "fast"):
-        router.wait_for(rf"^{name}:   69 \| ")
-    assert re.search("too many", router.err), router.said()
-    assert router.stop() == 0
+    with click(lab.namespace("timed"), SCHEDULER, tmp_path) as router:
+        for name in ("slow", "fast"):
+            router.wait_for(rf"^{name}:   69 \| ")
+        assert re.search("too many", router.err), router.said()
