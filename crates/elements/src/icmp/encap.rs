@@ -88,11 +88,7 @@ impl<F: Family> Element for Encap<F> {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if self.message.put(packet, self.idents.next()) {
-            Verdict::ON
-        } else {
-            Verdict::drop(NO_ROOM)
-        }
+        on_if(self.message.put(packet, self.idents.next()), NO_ROOM)
     }
 
     const HANDLERS: &'static [Handler<Encap<F>>] =

@@ -164,10 +164,8 @@ impl Element for ICMPError {
         if self.limited && !self.config.limit.take(cx) {
             return Verdict::drop(RATE_LIMITED);
         }
-        match self.config.message(packet, cx.random() as u16) {
-            Some(()) => Verdict::ON,
-            None => Verdict::drop(NO_ROOM),
-        }
+        let made = self.config.message(packet, cx.random() as u16);
+        on_if(made.is_some(), NO_ROOM)
     }
 
     fn inherit(config: &mut Config, old: &Config) {

@@ -117,10 +117,8 @@ impl Element for IPEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.header.put(packet, 0, self.idents.next()) {
-            Some(_) => Verdict::ON,
-            None => Verdict::drop(NO_ROOM),
-        }
+        let put = self.header.put(packet, 0, self.idents.next());
+        on_if(put.is_some(), NO_ROOM)
     }
 
     const HANDLERS: &'static [Handler<IPEncap>] =

@@ -81,10 +81,8 @@ impl Element for UDPIPEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.config.put(packet, self.idents.next()) {
-            Some(()) => Verdict::ON,
-            None => Verdict::drop(NO_ROOM),
-        }
+        let put = self.config.put(packet, self.idents.next());
+        on_if(put.is_some(), NO_ROOM)
     }
 
     const HANDLERS: &'static [Handler<UDPIPEncap>] = &[

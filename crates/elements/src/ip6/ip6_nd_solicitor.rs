@@ -130,13 +130,8 @@ impl Face {
     fn act(self, event: Event<Key6>, counts: &mut Counts, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => {
-                let on = nd::encapsulate(&mut packet, self.ether, mac);
-                let verdict = if on {
-                    Verdict::ON
-                } else {
-                    Verdict::drop(NO_HEADROOM)
-                };
-                cx.send(packet, verdict);
+                let put = nd::encapsulate(&mut packet, self.ether, mac);
+                cx.send(packet, on_if(put, NO_HEADROOM));
             }
             Event::Ask(key, known) => self.ask(key.into(), known, counts, cx),
             Event::Failed(packet) => cx.send(packet, Verdict::reject(UNREACHABLE, 1)),

@@ -56,10 +56,7 @@ impl Element for StoreTimestamp {
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.store(packet) {
-            Some(()) => Verdict::ON,
-            None => Verdict::drop(TOO_LONG),
-        }
+        on_if(self.store(packet).is_some(), TOO_LONG)
     }
 }
 

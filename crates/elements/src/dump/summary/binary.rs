@@ -2,7 +2,7 @@
 
 use super::record::Record;
 use super::show::View;
-use super::{Field, Size, Stamp};
+use super::{Field, Size};
 
 /// The bit of a record's first word that marks a line of text in place of a packet.
 pub(in crate::dump) const META: u32 = 1 << 31;
@@ -57,10 +57,9 @@ fn stamp(view: &View<'_>, field: Field) -> Option<[u32; 2]> {
         Field::FirstTimestamp(stamp) => (first, stamp),
         _ => return None,
     };
-    let unit = if stamp == Stamp::Nano { 1 } else { 1000 };
     Some([
         (nanos / 1_000_000_000) as u32,
-        (nanos % 1_000_000_000 / unit) as u32,
+        (nanos % 1_000_000_000 / u64::from(stamp.unit())) as u32,
     ])
 }
 

@@ -81,6 +81,13 @@ pub(super) enum Stamp {
     Nano,
 }
 
+impl Stamp {
+    /// Nanoseconds in a unit of a binary record.
+    fn unit(self) -> u32 {
+        if self == Stamp::Nano { 1 } else { 1000 }
+    }
+}
+
 /// How a field lies in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Size {

@@ -309,12 +309,13 @@ impl Record {
             .iter()
             .take(8)
             .fold(0u64, |n, b| n << 8 | u64::from(*b));
-        let halves =
-            |unit: i64| (number >> 32) as i64 * SECOND + (number & 0xffff_ffff) as i64 * unit;
-        let unit = |stamp| if stamp == Stamp::Nano { 1 } else { 1000 };
+        let time = |stamp: Stamp| {
+            let (seconds, rest) = ((number >> 32) as i64, (number & 0xffff_ffff) as i64);
+            Some(seconds * SECOND + rest * i64::from(stamp.unit()))
+        };
         match field {
-            Field::Timestamp(stamp) => self.timestamp = Some(halves(unit(stamp))),
-            Field::FirstTimestamp(stamp) => self.first_timestamp = Some(halves(unit(stamp))),
+            Field::Timestamp(stamp) => self.timestamp = time(stamp),
+            Field::FirstTimestamp(stamp) => self.first_timestamp = time(stamp),
             Field::IpSrc => self.src = Some(Ipv4Addr::from(number as u32)),
             Field::IpDst => self.dst = Some(Ipv4Addr::from(number as u32)),
             Field::IpFragoff => self.fragment = Some(number as u16),
