@@ -3,6 +3,7 @@
 use crate::handlers::edge_name;
 use engine::element::Runs;
 use engine::plan::Plan;
+use lang::count;
 use serde::Serialize;
 use std::fmt;
 
@@ -176,11 +177,6 @@ fn worker(plan: &Plan, worker: usize) -> Worker {
             })
             .collect(),
     }
-}
-
-/// `1 queue`, `2 queues`.
-fn count(n: usize, thing: &str) -> String {
-    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Numbers joined: `0, 1 and 2`.

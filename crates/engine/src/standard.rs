@@ -142,8 +142,7 @@ fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
         while each.last().is_some_and(Vec::is_empty) {
             each.pop();
         }
-        let mark = if each.len() == 1 { "" } else { "s" };
-        let _ = writeln!(text, "{} {what}{mark}", each.len());
+        let _ = writeln!(text, "{}", lang::count(each.len(), what));
         for (port, ends) in each.iter().enumerate() {
             let flow = if flows[port] { "pull" } else { "push" };
             let passed = sent.get(port).map_or("-".to_owned(), u64::to_string);

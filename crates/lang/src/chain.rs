@@ -1,7 +1,7 @@
 //! Chains of connections: which port goes to which.
 
 use crate::ast::{Arrow, Chain, Item, Ports, What};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, count};
 use crate::scope::Builder;
 use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
@@ -349,13 +349,12 @@ impl Builder<'_, '_> {
         } else {
             return true;
         };
-        let plural = if own == 1 { "" } else { "s" };
         self.report(
             Diagnostic::error("group-port", text)
                 .at(ports.span)
                 .note_at(
                     place.span.before(),
-                    format!("the group has {own} {side}{plural}"),
+                    format!("the group has {}", count(own, side)),
                 )
                 .help("list all its ports, or leave the list out"),
         );

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 mod click;
 
-pub use click::render_click;
+pub use click::{click_quotes, render_click};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -200,6 +200,19 @@ pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
 /// All of them, in the order of [`sort`].
 pub fn render_all(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
     diagnostics.iter().map(|d| render(d, map)).collect()
+}
+
+/// `1 input`, `2 inputs`.
+pub fn count(n: usize, thing: &str) -> String {
+    format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
+}
+
+/// As [`count`]; `no inputs` where there are none.
+pub(crate) fn count_in_words(n: usize, thing: &str) -> String {
+    match n {
+        0 => format!("no {thing}s"),
+        n => count(n, thing),
+    }
 }
 
 /// Orders by place, those without one last; keeps the order of those at the same place and removes

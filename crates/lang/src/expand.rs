@@ -1,7 +1,7 @@
 //! Templates to the graph: compound elements opened, variables replaced.
 
 use crate::config::Config;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, count_in_words};
 use crate::formals;
 use crate::graph::{Element, Router};
 use crate::source::Span;
@@ -350,12 +350,6 @@ impl<'a> Expander<'a> {
                 .iter()
                 .find(is_use)
                 .map_or(node.span, |link| link.span);
-            let plural = if has == 1 { "" } else { "s" };
-            let has = if has == 0 {
-                "no".to_owned()
-            } else {
-                has.to_string()
-            };
             let mut error = Diagnostic::error(
                 "compound-port",
                 format!("{name} has no {side} {}", used - 1),
@@ -365,7 +359,7 @@ impl<'a> Expander<'a> {
                 "connect `{side}` inside the compound element, or use a port that it has"
             ));
             if let Some(span) = inner.span {
-                let text = format!("the compound element has {has} {side}{plural}");
+                let text = format!("the compound element has {}", count_in_words(has, side));
                 error = error.note_at(span.before(), text);
             }
             self.diagnostics.push(error);

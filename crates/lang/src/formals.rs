@@ -3,7 +3,7 @@
 use crate::args;
 use crate::ast::Formal;
 use crate::config::Config;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, count, count_in_words};
 use crate::template::{Node, Template};
 
 /// Why arguments do not fit parameters.
@@ -90,7 +90,10 @@ pub(crate) fn complain(
                 Misfit::Few(given, taken) | Misfit::Many(given, taken) => {
                     let keywords = template.formals.iter().any(|f| f.keyword.is_some());
                     let kind = if keywords { " without keyword" } else { "" };
-                    format!("{class} takes {}{kind}, not {given}", count(*taken))
+                    format!(
+                        "{class} takes {}{kind}, not {given}",
+                        count_in_words(*taken, "argument")
+                    )
                 }
                 Misfit::Missing(keyword) => format!("{class} needs the argument `{keyword}`"),
             };
@@ -136,7 +139,7 @@ pub(crate) fn no_match(
     };
     let given = match arguments {
         0 => String::new(),
-        n => format!("{n} argument{}, ", plural(n)),
+        n => format!("{}, ", count(n, "argument")),
     };
     let asked = format!("{name}[{given}{}]", ports(node.inputs, node.outputs));
     let place = node.class_span;
@@ -161,23 +164,7 @@ pub(crate) fn no_match(
 
 /// How many inputs and outputs, in Click's words.
 pub(crate) fn ports(inputs: usize, outputs: usize) -> String {
-    format!(
-        "{inputs} input{}, {outputs} output{}",
-        plural(inputs),
-        plural(outputs)
-    )
-}
-
-fn plural(n: usize) -> &'static str {
-    if n == 1 { "" } else { "s" }
-}
-
-fn count(arguments: usize) -> String {
-    match arguments {
-        0 => "no arguments".to_owned(),
-        1 => "1 argument".to_owned(),
-        n => format!("{n} arguments"),
-    }
+    format!("{}, {}", count(inputs, "input"), count(outputs, "output"))
 }
 
 fn list(formals: &[Formal]) -> String {

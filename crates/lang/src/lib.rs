@@ -43,7 +43,8 @@ mod vars;
 
 pub use config::Config;
 pub use diagnostic::{
-    About, Diagnostic, Severity, render, render_all, render_click, sort, to_json,
+    About, Diagnostic, Severity, click_quotes, count, render, render_all, render_click, sort,
+    to_json,
 };
 pub use graph::{Connection, Element, Port, Requirement, Router};
 pub use print::print;

@@ -196,7 +196,6 @@ fn refuse((code, text): (u16, String), word: &str, name: &str) -> Vec<u8> {
     if code != 520 {
         return protocol::answer(code, &text);
     }
-    // Click quotes as `cc` did.
-    let text = text.replace('`', "'");
+    let text = lang::click_quotes(&text);
     protocol::answer(520, &format!("{word} handler '{name}' error:\n{text}"))
 }

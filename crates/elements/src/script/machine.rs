@@ -240,8 +240,7 @@ impl Machine {
         let mut text = format!("While executing '{}':", self.title);
         for line in wrong.lines() {
             text.push_str("\n  ");
-            // Click quotes as `cc` did.
-            text.push_str(&line.replace('`', "'"));
+            text.push_str(&lang::click_quotes(line));
         }
         host.chatter(&text);
     }

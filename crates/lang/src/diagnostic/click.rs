@@ -4,6 +4,11 @@ use super::{Diagnostic, Severity};
 use crate::source::{SourceMap, Span};
 use std::fmt::Write;
 
+/// Words of ours as Click writes them, which quotes as `cc` did.
+pub fn click_quotes(text: &str) -> String {
+    text.replace('`', "'")
+}
+
 /// All of them as Click writes them, in the order given: `file:line: message`; what was found while
 /// an element was configured or initialized follows a line that says so, indented.
 pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
@@ -25,8 +30,7 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         let own = [(None, diagnostic.message.clone())];
         for (at, words) in diagnostic.click.as_deref().unwrap_or(&own) {
             let place = landmark(at.or(place));
-            // Click quotes as `cc` did.
-            let message = words.replace('`', "'");
+            let message = click_quotes(words);
             let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
                 head.clear();
                 let _ = writeln!(out, "{place}{kind}{message}");
