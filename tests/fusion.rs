@@ -3,11 +3,11 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::{Options, Plan, Registry, make};
+use engine::plan::{Options, Plan};
 use engine::router::single;
 use engine::stats::NodeStats;
 use engine::tap::Point;
-use router_tests::{InMemory, router_text};
+use router_tests::{InMemory, plan_with, router_text};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -40,24 +40,15 @@ fn plan_after(
     fuse: bool,
     ports: &InMemory,
 ) -> Arc<Plan> {
-    let mut map = lang::SourceMap::new();
-    let file = map.add("test.click", text);
-    let definitions = definitions.iter().map(|&(n, v)| (n.into(), v.into()));
-    let (router, errors) = lang::parse(&mut map, file, &definitions.collect::<Vec<_>>());
-    let registry: Registry = elements::registry();
     let registry = match fuse {
-        true => registry,
-        false => registry.with_chains(&[]),
+        true => elements::registry(),
+        false => elements::registry().with_chains(&[]),
     };
     let options = Options {
         previous,
         ..Options::new(1, ports)
     };
-    let (plan, more) = make(&router, &registry, &options);
-    plan.unwrap_or_else(|| {
-        let all: Vec<_> = errors.into_iter().chain(more).collect();
-        panic!("{}", lang::render_all(&all, &map))
-    })
+    plan_with(&registry, text, definitions, &options)
 }
 
 /// What left each device, and what each element counted.

@@ -15,4 +15,4 @@ mod whole;
 pub use books::{Account, Books, Law, law};
 pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, dropped, on_both, strip};
-pub use whole::{InMemory, Whole, conf, plan, registry, router_text};
+pub use whole::{InMemory, Whole, conf, plan, plan_with, registry, router_text};

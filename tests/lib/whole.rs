@@ -74,12 +74,10 @@ impl PortDirectory for InMemory {
 
 /// Reads and plans a text, with definitions as on the command line.
 pub(crate) fn read(
+    registry: &Registry,
     text: &str,
     definitions: &[(&str, &str)],
-    workers: usize,
-    ports: &dyn PortDirectory,
-    open_inputs: bool,
-    previous: Option<&Plan>,
+    options: &Options,
 ) -> Compiled {
     let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
     let source = Source {
@@ -88,12 +86,7 @@ pub(crate) fn read(
         definitions: definitions.iter().map(own).collect(),
         ..Source::default()
     };
-    let options = Options {
-        open_inputs,
-        previous,
-        ..Options::new(workers, ports)
-    };
-    control::compile(&source, registry(), &options)
+    control::compile(&source, registry, options)
 }
 
 /// A text's plan, with definitions as on the command line. Panics with the mistakes if it is refused.
@@ -104,7 +97,21 @@ pub fn plan(
     ports: &dyn PortDirectory,
     previous: Option<&Plan>,
 ) -> Arc<Plan> {
-    let read = read(text, definitions, workers, ports, false, previous);
+    let options = Options {
+        previous,
+        ..Options::new(workers, ports)
+    };
+    plan_with(registry(), text, definitions, &options)
+}
+
+/// As [`plan`], with other classes or options.
+pub fn plan_with(
+    registry: &Registry,
+    text: &str,
+    definitions: &[(&str, &str)],
+    options: &Options,
+) -> Arc<Plan> {
+    let read = read(registry, text, definitions, options);
     let text = read.text();
     read.plan.unwrap_or_else(|| panic!("{text}"))
 }
@@ -145,9 +152,11 @@ impl Whole {
     /// text is refused.
     pub fn new(text: &str, definitions: &[(&str, &str)], walker: Walker) -> Whole {
         let ports = Arc::new(InMemory::default());
-        let read = read(text, definitions, 1, &*ports, true, None);
-        let mistakes = read.text();
-        let plan = read.plan.unwrap_or_else(|| panic!("{mistakes}"));
+        let options = Options {
+            open_inputs: true,
+            ..Options::new(1, &*ports)
+        };
+        let plan = plan_with(registry(), text, definitions, &options);
         let mut devices: Vec<_> = plan.devices.iter().collect();
         devices.sort_by_key(|d| &d.name);
         let far = devices.iter().map(|d| ports.far(&d.name)).collect();

@@ -5,6 +5,7 @@ use super::Choices;
 use crate::whole::{InMemory, read, registry};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site, Walker};
+use engine::plan::Options;
 use engine::port::PortDirectory;
 use engine::publish;
 use engine::wake::Wakers;
@@ -32,7 +33,11 @@ pub fn run(data: &[u8]) {
 /// Plans a text and builds the plan's graphs.
 pub fn plan(text: &str) {
     let ports = Arc::new(InMemory::default());
-    let read = read(text, &[], WORKERS, &*ports, true, None);
+    let options = Options {
+        open_inputs: true,
+        ..Options::new(WORKERS, &*ports)
+    };
+    let read = read(registry(), text, &[], &options);
     for mistake in &read.diagnostics {
         if let Some(span) = mistake.span {
             let place = read.map.text(span.file).get(span.range());
