@@ -20,7 +20,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import links  # noqa: E402
 import peers  # noqa: E402
 import traffic  # noqa: E402
-from lib import machine  # noqa: E402
+from lib import machine, spread  # noqa: E402
 
 RATIOS = [
     ("forward", "testpmd-io"),
@@ -44,10 +44,6 @@ def prepare():
             raise machine.Failed("l3fwd does not build: see above")
     if not (FOLDER / "in4.pcap").exists():
         traffic.write_all(FOLDER)
-
-
-def spread(values):
-    return f"{statistics.median(values):.3f} ({min(values):.3f}-{max(values):.3f})"
 
 
 def measured(name, args):
@@ -100,11 +96,11 @@ def main():
     args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
     print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():
-        print(f"{name:<14}{spread([v / 1e6 for v in values]):>24}{hz / statistics.median(values):>20.1f}")
+        print(f"{name:<14}{spread([v / 1e6 for v in values], 3):>24}{hz / statistics.median(values):>20.1f}")
     print()
     for ours, theirs in RATIOS:
         if ours in rates and theirs in rates:
-            print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])])}")
+            print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])], 3)}")
     if set(args.peer) == set(PEERS):
         print(lookups(args.rounds), flush=True)
     for name in rates:

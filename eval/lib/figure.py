@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 
-from . import machine, plot
+from . import machine, plot, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
 from .progress import Bar
 
@@ -140,11 +140,6 @@ def column(results, label, field="rate", scale=1.0):
 
 def median(results, label, field="rate", scale=1.0):
     return statistics.median(column(results, label, field, scale))
-
-
-def spread(values, digits=2):
-    """Median, least and most."""
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
 
 
 def table(head, rows):

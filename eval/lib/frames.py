@@ -1,5 +1,6 @@
 """Frames and routes of the figures, made once and kept in target/bench: random, by seed."""
 
+import ipaddress
 import random
 
 from .machine import WORK
@@ -21,8 +22,6 @@ def routes():
 
 
 def _routes_text():
-    import ipaddress
-
     return "".join(f"{ipaddress.IPv4Address(a)}/{n} 1\n" for a, n in traffic.routes4())
 
 

@@ -1,5 +1,7 @@
 """Plots in one hand, as SVG that changes only when its figures do."""
 
+import statistics
+
 import matplotlib
 
 matplotlib.use("svg")
@@ -22,8 +24,6 @@ def write(path, draw, size, panels):
 
 def bars(axes, names, values, color=OURS, unit="Mpps"):
     """Bars with their values above, least and most as whiskers; `values` are lists."""
-    import statistics
-
     middle = [statistics.median(v) for v in values]
     around = [[m - min(v) for m, v in zip(middle, values)], [max(v) - m for m, v in zip(middle, values)]]
     drawn = axes.bar(names, middle, color=color, yerr=around, capsize=3, width=0.6)
