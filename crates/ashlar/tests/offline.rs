@@ -48,6 +48,39 @@ fn check_is_silent_where_all_is_well_and_warns_of_missing_devices() {
 }
 
 #[test]
+fn a_configuration_that_the_machine_has_no_memory_for_is_refused() {
+    let folder = Folder::new();
+    let refused = |text: &str| {
+        let file = folder.write("large.click", text);
+        let limited = "ulimit -v 131000; exec \"$0\" check \"$1\"";
+        let program = ashlar().get_program().to_owned();
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", limited]).arg(program).arg(&file);
+        let output = shell.output().expect("a shell");
+        complained(&output, 1);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    for table in [
+        "RadixIPLookup(0/0 0)",
+        "StaticIPLookup(0/0 0)",
+        "LookupIP6Route(::/0 0)",
+    ] {
+        let errors = refused(&format!("Idle -> {table} -> Discard;"));
+        assert!(errors.contains("large.click:1:2"), "{errors}");
+        assert!(errors.contains("refuses the 129 MiB of address space of a routing table"));
+        assert!(errors.contains("= let the process have more"));
+    }
+    let errors = refused("a, b :: ARPTable(ENTRY_CAPACITY 1048576);");
+    assert!(errors.contains("in `b :: ARPTable`: the system refuses the 96 MiB that it takes"));
+    // A queue holds no more packets than there are buffers.
+    let file = folder.write(
+        "queue.click",
+        "Idle -> Queue(18446744073709551615) -> Discard;",
+    );
+    said(&run(&["plan", &file]));
+}
+
+#[test]
 fn plan_tells_who_runs_what_and_where_packets_change_worker() {
     golden(
         "router.plan",

@@ -48,6 +48,10 @@ impl Element for ArpTable {
         ArpTable
     }
 
+    fn memory(config: &Config) -> usize {
+        config.link.memory()
+    }
+
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
     }

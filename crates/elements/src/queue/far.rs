@@ -1,6 +1,7 @@
 //! The part of a queue that crosses workers: one ring per worker that fills it from afar.
 
 use crate::prelude::*;
+use engine::pool;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use std::collections::VecDeque;
@@ -16,6 +17,11 @@ struct Rings {
     levels: Vec<Level>,
 }
 
+/// Packets that a queue of some capacity can come to hold: no more than there are buffers for.
+pub(super) fn held_at_most(capacity: usize) -> usize {
+    capacity.min(pool::limits().1 + pool::LARGE_MAX)
+}
+
 /// The rings of a queue, made when the first copy is built and a worker fills from afar.
 #[derive(Default)]
 pub(super) struct Shared(OnceLock<Arc<Rings>>);
@@ -29,7 +35,7 @@ impl Shared {
                 levels: Vec::new(),
             };
             for _ in 0..workers {
-                let (tail, head) = ring(capacity.max(1));
+                let (tail, head) = ring(held_at_most(capacity).max(1));
                 rings.levels.push(head.level().clone());
                 rings.tails.push(Slot::new(tail));
                 rings.heads.push(Slot::new(head));

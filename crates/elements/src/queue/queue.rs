@@ -20,7 +20,7 @@
 //!
 //! - `CAPACITY`: packets. Default 1000.
 
-use super::far::{Far, Shared};
+use super::far::{Far, Shared, held_at_most};
 use super::kind::{Kind, Notes};
 use super::overflow::Overflow;
 use crate::prelude::*;
@@ -183,7 +183,7 @@ impl<K: Kind> Element for Queue<K> {
     }
 
     fn memory(config: &Config) -> usize {
-        config.capacity * size_of::<Packet>()
+        held_at_most(config.capacity) * size_of::<Packet>()
     }
 
     fn inherit(config: &mut Config, old: &Config) {

@@ -32,7 +32,8 @@ pub(crate) trait Kind<const N: usize>: 'static {
 }
 
 pub(crate) struct Config<const N: usize> {
-    table: Table<N>,
+    /// None if there was no memory for it; then nothing of the plan is built.
+    table: Option<Arc<Table<N>>>,
     names: Names,
     no_route: Option<u8>,
     /// The highest port that the configuration names.
@@ -44,6 +45,12 @@ pub(crate) struct Config<const N: usize> {
 }
 
 impl<const N: usize> Config<N> {
+    fn table(&self) -> Result<&Table<N>, String> {
+        self.table
+            .as_deref()
+            .ok_or_else(|| "there was no memory for it".to_owned())
+    }
+
     fn check_ports(&self, hops: &[Member]) -> Result<(), String> {
         let outputs = self.outputs.load(Relaxed);
         match hops.iter().find(|hop| usize::from(hop.port) >= outputs) {
@@ -60,12 +67,14 @@ impl<const N: usize> Config<N> {
 impl Config<4> {
     /// Whether an address has a route. For workers: it waits for nobody.
     pub(crate) fn has_route(&self, address: Ipv4Addr) -> bool {
-        self.table.fib().lookup(address.to_bits()) != 0
+        let table = self.table.as_ref();
+        table.is_some_and(|table| table.fib().lookup(address.to_bits()) != 0)
     }
 }
 
 pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
     config: Arc<Config<N>>,
+    table: Arc<Table<N>>,
     outputs: usize,
     no_route: u8,
     keys: Vec<<K::Family as Family<N>>::Key>,
@@ -79,23 +88,25 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
     /// Those that only read come first.
     const ALL: &'static [Handler<Self>] = &[
         Handler::shared("table", "a route per line", |config: &Config<N>, _| {
-            Ok(config.table.show(K::Family::show))
+            Ok(config.table()?.show(K::Family::show))
         }),
         Handler::shared(
             "lookup",
             "`ADDRESS`: its port and gateway; -1 without route",
             |config: &Config<N>, address| {
-                let hops = config.table.hops(|fib| K::Family::lookup(fib, address))?;
+                let hops = config
+                    .table()?
+                    .hops(|fib| K::Family::lookup(fib, address))?;
                 Ok(answer(&hops))
             },
         ),
         Handler::shared("length", "number of routes", |config: &Config<N>, _| {
-            Ok(config.table.len().to_string())
+            Ok(config.table()?.len().to_string())
         }),
         Handler::shared(
             "groups",
             "a group of next hops per line: id, routes, and each next hop, up or down",
-            |config: &Config<N>, _| Ok(config.table.show_groups()),
+            |config: &Config<N>, _| Ok(config.table()?.show_groups()),
         ),
         Handler::action(
             "add",
@@ -127,7 +138,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             },
         ),
         Handler::action("flush", "removes all routes", |config: &Config<N>, _| {
-            config.table.flush();
+            config.table()?.flush();
             Ok(String::new())
         }),
         Handler::action(
@@ -176,12 +187,17 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             .iter()
             .flat_map(|(_, hops)| hops.iter().map(|h| h.port));
         let port_max = ports.chain(no_route.map(u16::from)).max();
-        let table = Table::new(routes).unwrap_or_else(|(_, wrong)| {
-            args.error_in_whole(wrong, "leave some of the routes out");
-            Table::empty()
+        let table = Table::new().map_err(|refused| {
+            let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
+            args.error_in_whole(refused.to_string(), help);
         });
+        if let Ok(table) = &table
+            && let Err((_, wrong)) = table.configure(routes)
+        {
+            args.error_in_whole(wrong, "leave some of the routes out");
+        }
         Config {
-            table,
+            table: table.ok().map(Arc::new),
             names,
             no_route,
             port_max: port_max.filter(|&port| port < PORTS_MAX),
@@ -195,6 +211,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         Lookup {
             no_route: config.no_route.unwrap_or(NOWHERE),
             config: Arc::clone(config),
+            table: config
+                .table
+                .clone()
+                .expect("a plan with mistakes is not built"),
             outputs: init.outputs,
             keys: Vec::new(),
             ids: Vec::new(),
@@ -209,7 +229,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         self.keys.clear();
         self.keys.extend(batch.iter().map(K::Family::key));
         self.ids.resize(batch.len(), 0);
-        K::Family::lookup_bulk(self.config.table.fib(), &self.keys, &mut self.ids);
+        K::Family::lookup_bulk(self.table.fib(), &self.keys, &mut self.ids);
         self.stepped = 0;
     }
 
@@ -218,7 +238,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         let id = self.ids.get(self.stepped).copied().unwrap_or(0);
         self.stepped += 1;
         // After the lookup: groups of an earlier moment might lack an id that it gave.
-        let groups = self.config.table.groups().read(cx.reader());
+        let groups = self.table.groups().read(cx.reader());
         let seed = self.config.seed;
         let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
         match next_hop {
@@ -235,11 +255,13 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     fn memory(config: &Config<N>) -> usize {
-        config.table.memory()
+        config.table.as_ref().map_or(0, |table| table.memory())
     }
 
     fn inherit(config: &mut Config<N>, old: &Config<N>) {
-        config.table.inherit(&old.table);
+        if let (Some(table), Some(old)) = (&config.table, &old.table) {
+            table.inherit(old);
+        }
         config.seed = old.seed; // flows stay on their next hops
     }
 
@@ -330,7 +352,8 @@ fn control<K: Kind<N>, const N: usize>(
         commands.push(command);
         numbers.push(number);
     }
-    let done = config.table.apply(&commands, K::Family::show);
+    let table = config.table().map_err(|wrong| (0, wrong))?;
+    let done = table.apply(&commands, K::Family::show);
     done.map(|()| String::new())
         .map_err(|(at, wrong)| (numbers.get(at).copied().unwrap_or(0), wrong))
 }
@@ -354,7 +377,8 @@ fn set_up<K: Kind<N>, const N: usize>(
     if gateway.is_none() && port.is_none() {
         return Err("without a gateway the port says which next hop it is".to_owned());
     }
-    Ok(config.table.set_up(up, Which { gateway, port }).to_string())
+    let changed = config.table()?.set_up(up, Which { gateway, port });
+    Ok(changed.to_string())
 }
 
 /// What `lookup` answers: port and gateway of each next hop.

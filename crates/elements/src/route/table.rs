@@ -10,7 +10,7 @@ use engine::publish::{Epoch, Published, domain};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::fib::{Fib, Full, Limbo, Prefix, Rib};
+use tables::fib::{Fib, Full, Limbo, NoMemory, Prefix, Rib};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
 /// A routing table.
@@ -56,22 +56,21 @@ impl Which {
 pub(super) type Refused = (usize, String);
 
 impl<const N: usize> Table<N> {
-    /// A table with the routes of a configuration. Of several for one prefix the last counts.
-    pub(super) fn new(mut routes: Vec<(Prefix<N>, Hops)>) -> Result<Table<N>, Refused> {
-        let table = Table::empty();
+    /// Brings the routes of a configuration into a new table. Of several for one prefix the last counts.
+    pub(super) fn configure(&self, mut routes: Vec<(Prefix<N>, Hops)>) -> Result<(), Refused> {
         let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
-        table.apply(&commands.collect::<Vec<_>>(), |_| String::new())?;
+        self.apply(&commands.collect::<Vec<_>>(), |_| String::new())?;
         routes.reverse();
         routes.sort_by_key(|(prefix, _)| *prefix); // stable: the last one comes first now
         routes.dedup_by_key(|(prefix, _)| *prefix);
-        table.lock().configured = routes;
-        Ok(table)
+        self.lock().configured = routes;
+        Ok(())
     }
 
     /// A table without routes.
-    pub(super) fn empty() -> Table<N> {
-        let rib = Rib::new();
-        Table {
+    pub(super) fn new() -> Result<Table<N>, NoMemory> {
+        let rib = Rib::try_new()?;
+        Ok(Table {
             fib: Arc::clone(rib.fib()),
             groups: Published::new(domain(), Groups::default()),
             writer: Mutex::new(Writer {
@@ -82,7 +81,7 @@ impl<const N: usize> Table<N> {
                 retired: VecDeque::new(),
                 untold: Vec::new(),
             }),
-        }
+        })
     }
 
     /// Bytes that it takes now.
@@ -428,7 +427,7 @@ mod tests {
 
     #[test]
     fn an_id_that_readers_may_still_find_is_not_used_again() {
-        let table = Table::<4>::empty();
+        let table = Table::<4>::new().expect("memory");
         let mut writer = table.lock();
         let first = id_of(&mut writer, 1);
         // The route is gone, but the table had no room to say so.

@@ -5,6 +5,7 @@
 
 mod facts;
 mod fuse;
+mod memory;
 mod names;
 mod owner;
 mod placement;
@@ -384,6 +385,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     };
     placement::place(&mut plan, router, options, &mut errors);
     check_calls(&plan, router, &calls, &mut errors);
+    memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);
     plan.fused = fuse::find(registry.chains, &plan.elements, &plan.edges, &plan.rank);
     let fine = !errors.iter().any(Diagnostic::is_error);

@@ -36,7 +36,7 @@ pub use linear::Linear;
 pub use poptrie::{Poptrie, PoptrieWriter};
 pub use prefix::{Address, Prefix};
 pub use radix::Radix;
-pub use rib::{Full, Limbo, Rib, Writer};
+pub use rib::{Full, Limbo, NoMemory, Rib, Writer};
 pub use routes::{Route, Routes};
 pub use trie::{Dir24, Stride4, Trie, TrieWriter};
 pub use whole::{Whole, WholeWriter};

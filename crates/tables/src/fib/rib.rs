@@ -19,6 +19,25 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
+/// The system refuses the memory of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoMemory {
+    /// Bytes of address space that it wants.
+    pub bytes: usize,
+}
+
+impl fmt::Display for NoMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = self.bytes.div_ceil(1 << 20);
+        write!(
+            f,
+            "the system refuses the {mib} MiB of address space of a routing table"
+        )
+    }
+}
+
+impl std::error::Error for NoMemory {}
+
 /// Memory that readers may still be looking at. Give it back with [`Rib::release`] when every
 /// reader has passed a quiescent point since it was taken.
 #[derive(Debug, Default)]
@@ -43,7 +62,10 @@ pub struct Rib<const N: usize, S: Structure<N> = Poptrie<N>> {
 }
 
 /// What keeps a structure in step with the routes; see [`Structure::Writer`].
-pub trait Writer<const N: usize, F>: Default {
+pub trait Writer<const N: usize, F>: Sized {
+    /// An empty structure and its writer.
+    fn new() -> Result<Self, NoMemory>;
+
     /// What readers look up in.
     fn fib(&self) -> &Arc<F>;
 
@@ -73,18 +95,27 @@ pub trait Writer<const N: usize, F>: Default {
 
 impl<const N: usize, S: Structure<N>> Default for Rib<N, S> {
     fn default() -> Self {
-        Rib {
-            routes: Routes::default(),
-            staged: Vec::new(),
-            writer: S::Writer::default(),
-        }
+        Self::new()
     }
 }
 
 impl<const N: usize, S: Structure<N>> Rib<N, S> {
     /// An empty table.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses its memory: see [`Rib::try_new`].
     pub fn new() -> Self {
-        Self::default()
+        Self::try_new().unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// An empty table, if the system gives it memory.
+    pub fn try_new() -> Result<Self, NoMemory> {
+        Ok(Rib {
+            routes: Routes::default(),
+            staged: Vec::new(),
+            writer: S::Writer::new()?,
+        })
     }
 
     /// What workers look up in. It follows every change.

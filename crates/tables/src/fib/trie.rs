@@ -26,9 +26,11 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use bytemuck::allocation::{try_zeroed_box, try_zeroed_slice_box};
+
 use super::default::DefaultRoute;
 use super::prefix::{Address, Prefix, bits};
-use super::rib::{Full, Limbo, Writer};
+use super::rib::{Full, Limbo, NoMemory, Writer};
 use super::routes::{Route, Routes};
 use super::{Structure, sys};
 
@@ -82,14 +84,17 @@ pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
 }
 
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
-    fn new() -> Self {
+    fn new() -> Result<Self, NoMemory> {
         const { assert!(ROOT <= 24 && STRIDE <= 8 && N >= 4 && N <= 16) };
-        Trie {
-            root: bytemuck::allocation::zeroed_slice_box(1 << ROOT),
-            groups: bytemuck::zeroed_box(),
+        let refused = |()| NoMemory {
+            bytes: ((1 << ROOT) + ENTRIES_MAX) * size_of::<AtomicU32>(),
+        };
+        Ok(Trie {
+            root: try_zeroed_slice_box(1 << ROOT).map_err(refused)?,
+            groups: try_zeroed_box().map_err(refused)?,
             default: DefaultRoute::default(),
             used: AtomicUsize::new(0),
-        }
+        })
     }
 
     #[inline(always)]
@@ -186,17 +191,6 @@ pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
     used: usize,
     free: Vec<u32>,
     limbo: Limbo,
-}
-
-impl<const N: usize, const ROOT: u32, const STRIDE: u32> Default for TrieWriter<N, ROOT, STRIDE> {
-    fn default() -> Self {
-        TrieWriter {
-            fib: Arc::new(Trie::new()),
-            used: 0,
-            free: Vec::new(),
-            limbo: Limbo::default(),
-        }
-    }
 }
 
 /// The slot that a prefix goes through at some level: where it is, and the bits above its array.
@@ -308,6 +302,15 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT, STRIDE>>
     for TrieWriter<N, ROOT, STRIDE>
 {
+    fn new() -> Result<Self, NoMemory> {
+        Ok(TrieWriter {
+            fib: Arc::new(Trie::new()?),
+            used: 0,
+            free: Vec::new(),
+            limbo: Limbo::default(),
+        })
+    }
+
     fn fib(&self) -> &Arc<Trie<N, ROOT, STRIDE>> {
         &self.fib
     }

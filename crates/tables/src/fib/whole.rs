@@ -3,7 +3,7 @@
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use super::rib::{Full, Writer};
+use super::rib::{Full, NoMemory, Writer};
 use super::routes::Routes;
 use super::{Prefix, Structure};
 
@@ -15,10 +15,13 @@ pub trait Whole<const N: usize>: Structure<N> + Clone + Default {
 
 /// Keeps a [`Whole`] structure in step with the routes. A reader that holds [`Rib::fib`](super::Rib::fib) keeps
 /// what it is at that moment; the first change after that copies it.
-#[derive(Default)]
 pub struct WholeWriter<S>(Arc<S>);
 
 impl<const N: usize, S: Whole<N>> Writer<N, S> for WholeWriter<S> {
+    fn new() -> Result<Self, NoMemory> {
+        Ok(WholeWriter(Arc::default()))
+    }
+
     fn fib(&self) -> &Arc<S> {
         &self.0
     }

@@ -28,10 +28,12 @@ mod writer;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+use bytemuck::allocation::try_zeroed_box;
+
 use self::arena::{WORDS_MAX, Words};
 use super::default::DefaultRoute;
 use super::prefix::{Address, bits};
-use super::{Structure, sys};
+use super::{NoMemory, Structure, sys};
 
 pub use writer::PoptrieWriter;
 
@@ -89,14 +91,17 @@ pub struct Poptrie<const N: usize> {
 }
 
 impl<const N: usize> Poptrie<N> {
-    fn new() -> Self {
+    fn new() -> Result<Self, NoMemory> {
         const { assert!(N * 8 > TOP_BITS as usize && N <= 16) };
-        Poptrie {
-            top: bytemuck::zeroed_box(),
-            words: bytemuck::zeroed_box(),
+        let refused = |()| NoMemory {
+            bytes: size_of::<[AtomicU32; TOP]>() + size_of::<Words>(),
+        };
+        Ok(Poptrie {
+            top: try_zeroed_box().map_err(refused)?,
+            words: try_zeroed_box().map_err(refused)?,
             default: DefaultRoute::default(),
             used: AtomicUsize::new(0),
-        }
+        })
     }
 
     #[inline(always)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::prefix::{Prefix, bits};
-use super::super::rib::{Full, Limbo, Writer};
+use super::super::rib::{Full, Limbo, NoMemory, Writer};
 use super::super::routes::{Route, Routes};
 use super::arena::{Arena, WORDS_MAX};
 use super::{NODE_BITS, Poptrie, SLOTS, Slot, TOP_BITS};
@@ -27,19 +27,6 @@ pub struct PoptrieWriter<const N: usize> {
     full: bool,
     /// Words that it has to leave.
     reserve: usize,
-}
-
-impl<const N: usize> Default for PoptrieWriter<N> {
-    fn default() -> Self {
-        PoptrieWriter {
-            fib: Arc::new(Poptrie::new()),
-            arena: Arena::default(),
-            limbo: Limbo::default(),
-            made: Vec::new(),
-            full: false,
-            reserve: 0,
-        }
-    }
 }
 
 impl<const N: usize> PoptrieWriter<N> {
@@ -212,6 +199,17 @@ impl<const N: usize> PoptrieWriter<N> {
 }
 
 impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
+    fn new() -> Result<Self, NoMemory> {
+        Ok(PoptrieWriter {
+            fib: Arc::new(Poptrie::new()?),
+            arena: Arena::default(),
+            limbo: Limbo::default(),
+            made: Vec::new(),
+            full: false,
+            reserve: 0,
+        })
+    }
+
     fn fib(&self) -> &Arc<Poptrie<N>> {
         &self.fib
     }

@@ -1,0 +1,36 @@
+//! Whether there is memory for what elements will take: afterwards a table that cannot be made would end the process.
+
+use super::{Plan, title};
+use lang::{Diagnostic, Router};
+use std::hint::black_box;
+use std::sync::Arc;
+
+/// Reserves what all elements say that they take, and gives it back. What a plan before this one has, it has already.
+pub(super) fn check(
+    plan: &Plan,
+    router: &Router,
+    previous: Option<&Plan>,
+    errors: &mut Vec<Diagnostic>,
+) {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for (element, written) in plan.elements.iter().zip(&router.elements) {
+        let is_kept = previous.and_then(|before| before.find(&element.name));
+        let is_kept = is_kept
+            .zip(previous)
+            .is_some_and(|(at, before)| Arc::ptr_eq(&before.elements[at].config, &element.config));
+        let (bytes, mut room) = (element.memory(), Vec::new());
+        if is_kept || room.try_reserve_exact(bytes).is_ok() {
+            all.push(room);
+            continue;
+        }
+        let message = format!(
+            "the system refuses the {} MiB that it takes",
+            bytes.div_ceil(1 << 20)
+        );
+        let wrong = Diagnostic::error("no-memory", message).at(written.span);
+        let wrong = wrong.about(title(written), written.span, Some("initializing"));
+        let help = "ask for less, or let the process have more (`ulimit -v`)";
+        errors.push(wrong.help(help));
+    }
+    black_box(all); // else the compiler may leave all of it out
+}
