@@ -4,7 +4,7 @@
 //! line of its own and costs nothing until it is written. Header places are kept as offsets into
 //! the buffer, so they stay right when bytes are pulled or pushed at the front.
 
-/// Annotations of the packet path: 36 bytes, the mbuf's dynamic fields.
+/// Annotations of the packet path: 32 of the 36 bytes of the mbuf's dynamic fields, two vector stores.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Anno {
@@ -21,15 +21,13 @@ pub struct Anno {
     pub packet_type: PacketType,
     /// Next-hop group id that a route lookup chose; 0 = none.
     pub group: u16,
-    dst: [u8; 16],
-    /// Number of the device that the packet came from.
-    pub device: u16,
     /// Identifier of a traced packet; 0 = not traced.
     pub trace: u16,
-    spare: [u8; 4],
+    spare: u16,
+    dst: [u8; 16],
 }
 
-const _: () = assert!(std::mem::size_of::<Anno>() == 36 && std::mem::align_of::<Anno>() <= 4);
+const _: () = assert!(std::mem::size_of::<Anno>() == 32 && std::mem::align_of::<Anno>() <= 4);
 
 /// How the link layer addressed a packet; numbers as in Linux's `PACKET_*`.
 #[repr(u8)]
@@ -60,11 +58,16 @@ impl Anno {
         paint: 0,
         packet_type: PacketType::Host,
         group: 0,
-        dst: [0; 16],
-        device: 0,
         trace: 0,
-        spare: [0; 4],
+        spare: 0,
+        dst: [0; 16],
     };
+
+    /// Those of a frame whose MAC header lies there in the buffer.
+    #[inline]
+    pub(crate) const fn of_frame_at(mac: u16) -> Anno {
+        Anno { mac, ..Anno::EMPTY }
+    }
 
     /// The IPv4 destination annotation: where the packet is sent next.
     #[inline]

@@ -68,10 +68,14 @@ fn a_buffer_that_comes_back_carries_no_annotations_over() {
     let mut p = packet(b"x");
     p.cold_mut().user[0] = 1;
     p.anno_mut().paint = 3;
+    p.set_hash(4);
+    p.set_vlan_tci(5);
+    assert_eq!((p.hash(), p.vlan_tci()), (4, 5));
     drop(p);
     for _ in 0..200 {
         let q = packet(b"y");
         assert_eq!((*q.anno(), *q.cold()), (Anno::EMPTY, Cold::EMPTY));
+        assert_eq!((q.hash(), q.vlan_tci()), (0, 0));
     }
 }
 

@@ -29,9 +29,7 @@ impl RxQueue for Rx {
             self.head.pop_each(max, |packet| into.push(packet));
         }
         for packet in into.iter_mut().skip(before) {
-            *packet.anno_mut() = engine::anno::Anno::EMPTY;
-            packet.set_mac_here();
-            packet.anno_mut().packet_type = crate::link_type(packet.data());
+            packet.arrived(crate::link_type);
         }
         into.len() - before
     }

@@ -78,6 +78,7 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
     batch.iter_mut().for_each(|packet| {
         packet.anno_mut().paint = 7;
         packet.set_hash(9);
+        packet.set_vlan_tci(5);
     });
     assert_eq!(tx.transmit(&mut batch), 100);
     assert!(batch.is_empty());
@@ -87,8 +88,8 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
     for (i, packet) in batch.iter().enumerate() {
         assert_eq!(packet.data(), [i as u8; 60]);
         assert_eq!(
-            (packet.anno().paint, packet.hash()),
-            (0, 0),
+            (packet.anno().paint, packet.hash(), packet.vlan_tci()),
+            (0, 0, 0),
             "annotations of another life"
         );
         assert!(packet.mac().is_some());

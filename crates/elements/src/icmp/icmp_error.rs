@@ -276,12 +276,12 @@ impl Config {
         Some(())
     }
 
-    /// The annotations of a packet that this router made; it keeps only where it came from.
+    /// The annotations of a packet that this router made; it stays a traced one.
     fn annotate(&self, packet: &mut Packet, dst: Ipv4Addr, header_len: usize) {
-        let (device, trace) = (packet.anno().device, packet.anno().trace);
+        let trace = packet.anno().trace;
         let anno = packet.anno_mut();
         *anno = Anno::EMPTY;
-        (anno.device, anno.trace) = (device, trace);
+        anno.trace = trace;
         anno.set_dst4(dst.octets());
         anno.set_fix_ip_src(self.fix_src);
         packet.set_network_offset(0);

@@ -1,6 +1,7 @@
 //! Where a packet's headers are, its hash and its VLAN tag.
 
 use super::Packet;
+use super::mbuf::{FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
 
 impl Packet {
     /// The bytes from the network header annotation on; the whole packet if it is not set.
@@ -58,24 +59,36 @@ impl Packet {
     /// Flow hash: the port's RSS hash, or what an element stored; 0 if there is none.
     #[inline]
     pub fn hash(&self) -> u32 {
-        self.mbuf().hash[0]
+        let m = self.mbuf();
+        if m.ol_flags & (RX_RSS_HASH | FLOW_HASH) == 0 {
+            return 0;
+        }
+        m.hash[0]
     }
 
     /// Stores a flow hash.
     #[inline]
     pub fn set_hash(&mut self, hash: u32) {
-        self.mbuf_mut().hash[0] = hash;
+        let m = self.mbuf_mut();
+        m.hash[0] = hash;
+        m.ol_flags = m.ol_flags & !RX_RSS_HASH | FLOW_HASH;
     }
 
     /// The VLAN tag control information annotation (Click's VLAN_TCI).
     #[inline]
     pub fn vlan_tci(&self) -> u16 {
-        self.mbuf().vlan_tci
+        let m = self.mbuf();
+        if m.ol_flags & VLAN_TCI == 0 {
+            return 0;
+        }
+        m.vlan_tci
     }
 
     /// Sets the VLAN tag control information annotation.
     #[inline]
     pub fn set_vlan_tci(&mut self, tci: u16) {
-        self.mbuf_mut().vlan_tci = tci;
+        let m = self.mbuf_mut();
+        m.vlan_tci = tci;
+        m.ol_flags |= VLAN_TCI;
     }
 }

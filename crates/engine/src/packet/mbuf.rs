@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::{Batch, HEADROOM, Packet};
-use crate::anno::{Anno, Cold};
+use crate::anno::{Anno, Cold, PacketType};
 use std::mem::{ManuallyDrop, offset_of, size_of};
 use std::ptr::NonNull;
 
@@ -32,6 +32,7 @@ pub struct Mbuf {
     priv_size: u16,
     timesync: u16,
     pub(super) anno: Anno,
+    spare: u32,
 }
 
 const _: () = assert!(size_of::<Mbuf>() == 128);
@@ -65,8 +66,14 @@ pub const PRIV_SIZE: usize = size_of::<Cold>();
 /// Bytes before the data area of a heap buffer: mbuf header and private area.
 pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
 
+// Flags that say which fields hold something; in others lies what the last user left.
+
 /// DPDK's RTE_MBUF_F_RX_RSS_HASH: `hash` holds the device's flow hash.
-const RX_RSS_HASH: u64 = 1 << 1;
+pub(super) const RX_RSS_HASH: u64 = 1 << 1;
+/// One of DPDK's flags for applications: `hash` holds a flow hash that an element has stored.
+pub(super) const FLOW_HASH: u64 = 1 << 23;
+/// Another: `vlan_tci` holds a tag that an element has stored.
+pub(super) const VLAN_TCI: u64 = 1 << 24;
 
 /// One cache line, the unit in which the heap pool allocates.
 #[repr(C, align(64))]
@@ -113,6 +120,7 @@ impl Buffer {
                 priv_size: PRIV_SIZE as u16,
                 timesync: 0,
                 anno: Anno::EMPTY,
+                spare: 0,
             });
             Buffer(NonNull::new_unchecked(mbuf))
         }
@@ -153,8 +161,6 @@ impl Buffer {
         m.data_len = 0;
         m.pkt_len = 0;
         m.ol_flags = 0;
-        m.vlan_tci = 0;
-        m.hash = [0; 2];
         m.anno = Anno::EMPTY;
         packet
     }
@@ -176,19 +182,25 @@ impl Packet {
         Packet { mbuf }
     }
 
-    /// Prepares a packet that a DPDK port has just received: annotations are empty, it owns one
-    /// segment. Returns false if the frame has several segments (longer than a buffer).
+    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here, `packet_type`
+    /// tells the type from the frame, other annotations are empty. Returns the number of its segments:
+    /// what has more than one is longer than a buffer.
     #[inline]
-    pub fn arrived(&mut self) -> bool {
+    pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) -> u16 {
+        let packet_type = packet_type(self.data());
         let m = self.mbuf_mut();
-        m.anno = Anno::EMPTY;
-        // A driver tells by flags which of its fields it has set; others hold what the last user left.
-        if m.ol_flags & RX_RSS_HASH == 0 {
-            m.hash = [0; 2];
+        m.anno = Anno::of_frame_at(m.data_off);
+        if packet_type != PacketType::Host {
+            m.anno.packet_type = packet_type;
         }
-        m.ol_flags = 0;
-        m.vlan_tci = 0;
-        m.nb_segs == 1
+        m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
+        m.nb_segs
+    }
+
+    /// Buffers that the frame fills: 1, but for frames that just came from a DPDK port.
+    #[inline]
+    pub fn segments(&self) -> u16 {
+        self.mbuf().nb_segs
     }
 }
 

@@ -8,7 +8,7 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
-use engine::packet::{Batch, Packet};
+use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
 use sys::{Device, Facts};
@@ -76,43 +76,27 @@ impl RxQueue for Rx {
         sys::register_thread();
         let before = into.len();
         let n = self.held.device.receive(self.queue, into, max);
-        let mut whole = true;
-        for packet in into.iter_mut().skip(before) {
-            whole &= packet.arrived();
-            describe(packet);
-        }
-        if whole {
-            n
-        } else {
-            self.take_out_long(into, before)
+        let segments = into
+            .iter_mut()
+            .skip(before)
+            .fold(1, |all, packet| all | packet.arrived(crate::link_type));
+        match segments {
+            1 => n,
+            _ => self.take_out_long(into, before),
         }
     }
-}
-
-#[inline]
-fn describe(packet: &mut Packet) {
-    packet.set_mac_here();
-    packet.anno_mut().packet_type = crate::link_type(packet.data());
 }
 
 impl Rx {
     /// Drops frames of several segments, which are longer than a packet buffer.
     #[cold]
     fn take_out_long(&self, into: &mut Batch, before: usize) -> usize {
-        let (mut kept, mut lost) = (Batch::with_capacity(into.len()), 0);
-        for (place, mut packet) in into.drain().enumerate() {
-            if place < before {
-                kept.push(packet);
-            } else if packet.arrived() {
-                describe(&mut packet);
-                kept.push(packet);
-            } else {
-                lost += 1;
-            }
-        }
-        into.append(&mut kept);
-        self.held.too_long.add_shared(lost);
-        into.len() - before
+        let mut late = into.split_off(before);
+        let came = late.len();
+        into.extend(late.drain().filter(|packet| packet.segments() == 1));
+        let kept = into.len() - before;
+        self.held.too_long.add_shared((came - kept) as u64);
+        kept
     }
 }
 
