@@ -58,22 +58,18 @@ pub struct Warp {
     epoch: u64,
 }
 
-fn origin() -> &'static (quanta::Instant, u64) {
-    static ORIGIN: OnceLock<(quanta::Instant, u64)> = OnceLock::new();
-    ORIGIN.get_or_init(|| {
+/// The process's start: by the cycle counter, and in nanoseconds since the Unix epoch.
+fn origin() -> (u64, u64) {
+    static ORIGIN: OnceLock<(u64, u64)> = OnceLock::new();
+    *ORIGIN.get_or_init(|| {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         (
-            quanta::Clock::new().now(),
+            quanta::Clock::new().raw(),
             u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
         )
     })
-}
-
-fn machine(clock: &quanta::Clock) -> Time {
-    let since = clock.now().duration_since(origin().0);
-    Time(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
 impl Clock {
@@ -99,7 +95,7 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> Time {
         match self {
-            Clock::Real(clock) => machine(clock),
+            Clock::Real(clock) => Time(clock.delta_as_nanos(origin().0, clock.raw())),
             Clock::Warped(warp) => {
                 let passed = warp.since.elapsed();
                 match warp.speed {

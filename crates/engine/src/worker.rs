@@ -258,7 +258,7 @@ impl Worker {
             inside.graph().quiescent();
             add(&pulse.turns, 1);
             let now = inside.graph().now();
-            let turn = u64::try_from(now.since(last).as_nanos()).unwrap_or(u64::MAX);
+            let turn = now.0.saturating_sub(last.0);
             if turn > pulse.longest_turn.load(Ordering::Relaxed) {
                 pulse.longest_turn.store(turn, Ordering::Relaxed);
             }

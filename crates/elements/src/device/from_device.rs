@@ -18,7 +18,7 @@
 //!
 //! - `CORES`: workers that receive, such as `0-3`.
 //! - `QUEUES`: receive queues to open. Default is one per worker that receives.
-//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 32.
+//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
 //!   Default false, but true where Click's driver is stood in for (`ashlar click`).
@@ -82,7 +82,7 @@ impl Style for Click {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
             queues: args.key_maybe("QUEUES", "receive queues to open"),
-            burst: args.key("BURST", 32, "packets taken from a queue at a time"),
+            burst: args.key("BURST", 64, "packets taken from a queue at a time"),
             descriptors: args.key(
                 "DESCRIPTORS",
                 0,
@@ -179,8 +179,9 @@ impl<S: Style> Element for FromDevice<S> {
                 ended = false;
                 continue;
             };
-            received += queue.receive(&mut batch, self.burst);
-            ended &= queue.ended();
+            let came = queue.receive(&mut batch, self.burst);
+            ended &= came == 0 && queue.ended();
+            received += came;
         }
         self.count += received as u64;
         self.bytes += batch.bytes();

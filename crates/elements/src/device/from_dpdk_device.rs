@@ -13,7 +13,7 @@
 //! Keyword arguments:
 //!
 //! - `PROMISC`: whether frames for other stations are wanted. Default true, as in Click.
-//! - `BURST`: packets taken at a time. Default 32.
+//! - `BURST`: packets taken at a time. Default 64.
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
 
@@ -51,7 +51,7 @@ impl Style for Dpdk {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
             queues: usize::try_from(queues).ok().filter(|&n| n > 0),
-            burst: args.key("BURST", 32, "packets taken from a queue at a time"),
+            burst: args.key("BURST", 64, "packets taken from a queue at a time"),
             descriptors: args.key(
                 "NDESC",
                 0,

@@ -15,7 +15,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `BURST`: packets handed to the port at a time. Default 32.
+//! - `BURST`: packets handed to the port at a time. Default 64.
 //! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: not beyond the turn.
 //! - `QUEUE`: packets that may wait, in push mode, for a port that is busy. Default 1024; what comes
 //!   beyond is dropped (`full`).
@@ -63,7 +63,7 @@ impl Style for Click {
         Config {
             device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
-            burst: args.key("BURST", 32, "packets handed to the port at a time"),
+            burst: args.key("BURST", 64, "packets handed to the port at a time"),
             timeout: args.key(
                 "TIMEOUT",
                 Duration::ZERO,

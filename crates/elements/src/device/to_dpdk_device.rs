@@ -10,7 +10,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `BURST`: packets handed over at a time. Default 32.
+//! - `BURST`: packets handed over at a time. Default 64.
 //! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0.
 //! - `IQUEUE`: packets that may wait for a busy port. Default 1024.
 //! - `NDESC`: descriptors per queue. Default is the driver's.
@@ -33,7 +33,7 @@ impl Style for Dpdk {
         Config {
             device: super::dpdk_name(&args.required::<String>("PORT", "the DPDK port")),
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
-            burst: args.key("BURST", 32, "packets handed to the port at a time"),
+            burst: args.key("BURST", 64, "packets handed to the port at a time"),
             timeout: args.key(
                 "TIMEOUT",
                 Duration::ZERO,
