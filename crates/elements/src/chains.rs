@@ -1,5 +1,7 @@
 //! Rows of elements that are compiled into one loop where a configuration has them; see
 //! [`engine::chain`]. A row of this list that is part of a longer one serves where the rest is missing.
+//! No class of a row may override [`Element::process`](engine::element::Element::process); a test below reads the
+//! sources that are named here for that.
 
 use crate::basic::counter::Counter;
 use crate::basic::paint::Paint;
@@ -63,3 +65,42 @@ pub const CHAINS: &[Chain] = chains! {
     DecIP6HLIM EtherEncap;
     EtherEncap Counter;
 };
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// A row calls `step`: what a class does in `process` would be left out there without a word.
+    #[test]
+    fn no_class_of_a_row_handles_batches_by_a_way_of_its_own() {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let read = |path: &Path| std::fs::read_to_string(path).expect("a source file");
+        let own = |text: &str| {
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let element = code.split_once(" Element for ").map(|(_, code)| code);
+            element.map(|code| code.contains("fn process("))
+        };
+        let (mut seen, list) = (0, read(&sources.join("chains.rs")));
+        for line in list.lines() {
+            let Some(path) = line.strip_prefix("use crate::") else {
+                continue;
+            };
+            assert!(!path.contains(['{', '*']), "one class a line: {line}");
+            let Some((file, _)) = path.rsplit_once("::") else {
+                panic!("{line}");
+            };
+            let file = file.replace("::", "/") + ".rs";
+            match own(&read(&sources.join(&file))) {
+                Some(own) => {
+                    seen += 1;
+                    assert!(!own, "{file} has `process`, so no row may have its class");
+                }
+                // What a class of routes is made from.
+                None => assert!(file.starts_with("route/"), "{file} holds no element"),
+            }
+        }
+        assert!(seen >= 15, "only {seen} classes");
+        // It finds one that has.
+        assert_eq!(own(&read(&sources.join("queue/queue.rs"))), Some(true));
+    }
+}
