@@ -107,8 +107,7 @@ class Veth:
         raise NotImplementedError
 
     def start_source(self, folder, core):
-        eal = ["--vdev", f"net_pcap0,rx_pcap={folder}/in4.pcap,infinite_rx=1"]
-        eal += ["--vdev", "net_af_packet1,iface=s0,qdisc_bypass=1"]
+        eal = peers.as_eal([lab.vdevs(folder / "in4.pcap")[0], "net_af_packet1,iface=s0,qdisc_bypass=1"])
         app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--no-flush-rx", "--stats-period=3600"]
         prefix = f"veth{self.lab.name}"
         self.spaces["source"].spawn(

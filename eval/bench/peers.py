@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-from lib.lab import Process, until
+from lib.lab import Process, until, vdevs
 from lib.machine import ROOT
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -95,24 +95,19 @@ class Ashlar(Peer):
         return int(text) if text else None
 
 
-def vdevs(folder, frames):
-    """The two ports of every run: an endless capture, and nowhere."""
-    return [f"net_pcap0,rx_pcap={folder}/{frames},infinite_rx=1", "net_null1,no-rx=1"]
-
-
 def as_eal(devices):
     return [word for device in devices for word in ("--vdev", device)]
 
 
 def testpmd(folder, core, log):
-    eal = as_eal(vdevs(folder, "in4.pcap"))
+    eal = as_eal(vdevs(folder / "in4.pcap"))
     app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--burst=32", "--no-flush-rx"]
     return Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], eal, app + ["-i"], log)
 
 
 def l3fwd(lookup):
     def start(folder, core, log):
-        eal = as_eal(vdevs(folder, "in4.pcap"))
+        eal = as_eal(vdevs(folder / "in4.pcap"))
         app = [
             "-p", "0x3", "-P", "--lookup", lookup, "--config", f"(0,0,{core}),(1,0,{core})", "--parse-ptype",
             f"--rule_ipv4={folder}/l3fwd4", f"--rule_ipv6={folder}/l3fwd6",
@@ -124,7 +119,7 @@ def l3fwd(lookup):
 
 def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), out="out"):
     def start(folder, core, log):
-        devices = vdevs(folder, frames)
+        devices = vdevs(folder / frames)
         named = [f"{n}={d.split(',')[0]}" for n, d in zip(names, devices)]
         filled = [v.format(folder=folder) for v in values]
         filled_setup = [(h, (folder / v).read_text() if isinstance(v, pathlib.Path) else v) for h, v in setup]

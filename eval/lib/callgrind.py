@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 
-from .lab import ASHLAR, MEASURED, Router
+from .lab import ASHLAR, MEASURED, Router, vdevs
 from .machine import Failed
 
 CACHES = ["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=33554432,16,64"]
@@ -96,8 +96,7 @@ def events(text):
 def per_packet(lab, conf, frames, values=(), seconds=6):
     """Instructions, accesses and misses per packet of `conf` from IN, an endless capture, to OUT, nowhere."""
     router = lab.keep(Valgrind(
-        lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values],
-        [f"net_pcap0,rx_pcap={frames},infinite_rx=1", "net_null1,no-rx=1"], 262_143))
+        lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values], vdevs(frames), 262_143))
     router.wait_sending()
     sums, packets = router.count(seconds)
     if packets < 1000:

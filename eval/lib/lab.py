@@ -83,6 +83,11 @@ class Unix(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def vdevs(frames, n=0):
+    """Two ports: an endless capture, and nowhere."""
+    return [f"net_pcap{n},rx_pcap={frames},infinite_rx=1", f"net_null{n + 1},no-rx=1"]
+
+
 class Router(Process):
     """`ashlar run`, asked over its socket."""
 
@@ -172,16 +177,20 @@ def difference(before, after):
     }
 
 
-def source_program():
-    """The program of source.c, built when it is older than its text."""
-    program, text = WORK / "source", ROOT / "eval" / "lib" / "source.c"
+def built(text, compiler, flags=()):
+    """The program of a file, built when it is older than its text."""
+    program = WORK / text.stem
     if not program.exists() or program.stat().st_mtime < text.stat().st_mtime:
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
-        build = ["cc", "-O3", "-march=native", "-o", program, text, *flags.stdout.split()]
-        done = subprocess.run(build, capture_output=True, text=True)
+        done = subprocess.run([*compiler, "-o", program, text, *flags], capture_output=True, text=True)
         if done.returncode != 0:
-            raise Failed(f"the source of packets does not build\n{done.stderr[-2000:]}")
+            raise Failed(f"{text.name} does not build\n{done.stderr[-2000:]}")
     return program
+
+
+def source_program():
+    """The program of source.c."""
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
+    return built(ROOT / "eval" / "lib" / "source.c", ["cc", "-O3", "-march=native"], flags.stdout.split())
 
 
 class Source(Process):

@@ -8,9 +8,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, plot, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
-CONF = pathlib.Path(__file__).resolve().parents[1] / "bench" / "conf"
 SIZES = [64, 128, 256, 512, 1024, 1518, "mix"]
-APPS = {"forward": "forward.click", "route": "route.click"}
+APPS = ["forward", "route"]
 # Gbps of eight cores; the paper gives no other points in words. 24.6 is all that its network cards carry.
 PAPER = {("forward", 64): 9.7, ("forward", "mix"): 24.6, ("route", 64): 6.35, ("route", "mix"): 24.6}
 
@@ -25,11 +24,10 @@ def bits(size):
 
 
 def steps():
-    for app, conf in APPS.items():
+    for app in APPS:
         for size in SIZES:
-            def run(lab, app=app, conf=conf, size=size):
-                values = [f"ROUTES={frames.routes()}"] if app == "route" else []
-                result = runs.endless(CONF / conf, capture(size), values)(lab)
+            def run(lab, app=app, size=size):
+                result = runs.endless(runs.CONF / f"{app}.click", capture(size), runs.values_of(app))(lab)
                 return result | {"line bits": result["rate"] * bits(size)}
 
             yield f"{app} {size}", run

@@ -8,18 +8,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
-CONF = pathlib.Path(__file__).resolve().parents[1] / "bench" / "conf"
-APPS = {"forward": "forward.click", "route": "route.click"}
+APPS = ["forward", "route"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23}  # Table 3: instructions times cycles for each
 
 
 def steps():
-    for app, conf in APPS.items():
+    for app in APPS:
         for rate in RATES:
-            def run(lab, app=app, conf=conf, rate=rate):
-                values = [f"ROUTES={frames.routes()}"] if app == "route" else []
-                result = runs.fed(CONF / conf, frames.fixed(64), rate * 1e6, 8, values)(lab)
+            def run(lab, app=app, rate=rate):
+                conf = runs.CONF / f"{app}.click"
+                result = runs.fed(conf, frames.fixed(64), rate * 1e6, 8, runs.values_of(app))(lab)
                 return result | {"hz": machine.tsc_hz()}
 
             yield f"{app} {rate or 'most'}", run

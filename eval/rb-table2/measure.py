@@ -3,7 +3,6 @@
 
 import json
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -11,19 +10,13 @@ from lib import frames, lab, machine, plot, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONF = HERE.parent / "bench" / "conf" / "forward.click"
+CONF = runs.CONF / "forward.click"
 CORES = [1, 2]
 
 
 def program():
-    """bounds.rs, built when it is older than its text."""
-    built, text = machine.WORK / "bounds", HERE / "bounds.rs"
-    if not built.exists() or built.stat().st_mtime < text.stat().st_mtime:
-        build = ["rustc", "--edition", "2024", "-O", "-C", "target-cpu=native", "-o", built, text]
-        done = subprocess.run(build, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise machine.Failed(f"bounds.rs does not build\n{done.stderr[-2000:]}")
-    return built
+    """bounds.rs, built."""
+    return lab.built(HERE / "bounds.rs", ["rustc", "--edition", "2024", "-O", "-C", "target-cpu=native"])
 
 
 def bounds(threads):

@@ -16,7 +16,7 @@ LINE = 64  # bytes that a miss moves
 
 
 def settings(app, burst):
-    return [f"BURST={burst}", *([f"ROUTES={frames.routes()}"] if app == "route" else [])]
+    return [f"BURST={burst}", *runs.values_of(app)]
 
 
 def step(app, size, burst):

@@ -9,22 +9,16 @@ from lib import frames, lab, machine, plot, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-BENCH = HERE.parent / "bench" / "conf"
 APPS, SIZES = ["forward", "route"], [64, 1024]
-
-
-def values_of(app):
-    return [f"ROUTES={frames.routes()}"] if app == "route" else []
 
 
 def two(app, size):
     def run(here):
         capture = frames.fixed(size)
         names = ["IN0=net_pcap0", "OUT0=net_null1", "IN1=net_pcap2", "OUT1=net_null3"]
-        vdevs = [f"net_pcap0,rx_pcap={capture},infinite_rx=1", "net_null1,no-rx=1",
-                 f"net_pcap2,rx_pcap={capture},infinite_rx=1", "net_null3,no-rx=1"]
-        router = here.router(HERE / f"two-{app}.click", [*names, *values_of(app)], vdevs, (lab.OTHER, lab.MEASURED),
-                             buffers=262_143)
+        ports = [*lab.vdevs(capture), *lab.vdevs(capture, 2)]
+        router = here.router(HERE / f"two-{app}.click", [*names, *runs.values_of(app)], ports,
+                             (lab.OTHER, lab.MEASURED), buffers=262_143)
         router.wait_sending()
         return router.measure(runs.SECONDS) | {"hz": machine.tsc_hz()}
 
@@ -35,7 +29,7 @@ def steps():
     for size in SIZES:
         for app in APPS:
             yield f"{app} {size} 1", lambda here, a=app, s=size: runs.endless(
-                BENCH / f"{a}.click", frames.fixed(s), values_of(a))(here)
+                runs.CONF / f"{a}.click", frames.fixed(s), runs.values_of(a))(here)
             yield f"{app} {size} 2", two(app, size)
 
 
