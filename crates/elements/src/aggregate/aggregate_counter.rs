@@ -260,15 +260,13 @@ impl Element for AggregateCounter {
             Ok(e.frozen.to_string())
         }),
         Handler::set("freeze", "freezes it, or not", |e, value, _| {
-            e.frozen = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.frozen, value)
         }),
         Handler::text("active", "whether it counts", |e, _| {
             Ok(e.active.to_string())
         }),
         Handler::set("active", "counts, or not", |e, value, _| {
-            e.active = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.active, value)
         }),
         Handler::set("stop", "counts no more and stops the router", |e, _, cx| {
             e.active = false;
@@ -290,8 +288,7 @@ impl Element for AggregateCounter {
         ),
         Handler::text("banner", "first line of files", |e, _| Ok(e.banner.clone())),
         Handler::set("banner", "see BANNER", |e, value, _| {
-            e.banner = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.banner, value)
         }),
         Handler::text("aggregate_call", "see AGGREGATE_CALL", |e, _| {
             Ok(e.aggregates.call.show())

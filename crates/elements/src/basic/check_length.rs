@@ -51,8 +51,7 @@ impl Element for CheckLength {
             |e, _| Ok(e.length.to_string()),
         ),
         Handler::set("length", "changes the length", |e, value, _| {
-            e.length = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.length, value)
         }),
     ];
 }

@@ -261,8 +261,7 @@ impl<S: Style> Element for ToDevice<S> {
             Ok(())
         }),
         Handler::set("set_timeout", "changes TIMEOUT", |e, value, _| {
-            e.timeout = engine::units::parse(value)?;
-            Ok(())
+            assign(&mut e.timeout, value)
         }),
     ];
 }
