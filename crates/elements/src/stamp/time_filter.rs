@@ -74,21 +74,26 @@ impl TimeFilter {
         });
     }
 
-    fn filter(&mut self, packet: Packet, cx: &mut Cx) {
-        let stamp = super::get(&packet, false);
-        let (place, first_behind) = {
-            let mut state = self.state.borrow_mut();
-            let place = state.window.place(stamp);
-            let behind = place == Place::Behind;
-            (place, behind && !std::mem::replace(&mut state.told, behind))
-        };
-        if first_behind && self.config.end.stop {
+    /// Whether a packet of this time passes, and, if it is the first behind the window, the handler to be
+    /// written; a router that is to stop then is asked to.
+    fn judge(&self, stamp: i64, cx: &mut Cx) -> (bool, Option<&HandlerCall>) {
+        let mut state = self.state.borrow_mut();
+        let place = state.window.place(stamp);
+        let first_behind = place == Place::Behind && !std::mem::replace(&mut state.told, true);
+        let end = &self.config.end;
+        if first_behind && end.stop {
             cx.stop();
         }
-        match &self.config.end.call {
-            Some(call) if first_behind => self.call(call, packet, stamp, cx),
-            _ if place == Place::Inside => cx.emit(0, packet),
-            _ => cx.send(packet, Verdict::reject(OUT_OF_RANGE, OTHER)),
+        let call = end.call.as_ref().filter(|_| first_behind);
+        (place == Place::Inside, call)
+    }
+
+    fn filter(&self, packet: Packet, cx: &mut Cx) {
+        let stamp = super::get(&packet, false);
+        match self.judge(stamp, cx) {
+            (true, _) => cx.emit(0, packet),
+            (false, Some(call)) => self.call(call, packet, stamp, cx),
+            (false, None) => cx.send(packet, Verdict::reject(OUT_OF_RANGE, OTHER)),
         }
     }
 
@@ -144,19 +149,13 @@ impl Element for TimeFilter {
         cx.pull(0, max, &mut batch);
         for packet in batch.drain() {
             let stamp = super::get(&packet, false);
-            let place = self.state.borrow_mut().window.place(stamp);
-            if place == Place::Inside {
+            let (passes, call) = self.judge(stamp, cx);
+            if passes {
                 into.push(packet);
                 continue;
             }
-            if place == Place::Behind && !std::mem::replace(&mut self.state.borrow_mut().told, true)
-            {
-                let End { stop, call } = &self.config.end;
-                match call {
-                    Some(call) => cx.defer_write(&at_time(call, stamp)),
-                    None if *stop => cx.stop(),
-                    None => {}
-                }
+            if let Some(call) = call {
+                cx.defer_write(&at_time(call, stamp));
             }
             cx.send(packet, Verdict::reject(OUT_OF_RANGE, OTHER));
         }
