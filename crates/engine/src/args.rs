@@ -35,10 +35,7 @@ impl Arg {
 
     /// The words of the argument, without quotes.
     pub fn words(&self) -> Vec<String> {
-        let words = text::words(&self.raw).into_iter();
-        words
-            .map(|r| text::unquote(&self.raw[r]).into_owned())
-            .collect()
+        text::unquoted_words(&self.raw)
     }
 }
 

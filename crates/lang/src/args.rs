@@ -49,6 +49,17 @@ pub fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
+/// The texts of [`words`].
+pub fn each_word(text: &str) -> impl Iterator<Item = &str> {
+    words(text).into_iter().map(|word| &text[word])
+}
+
+/// The texts of [`words`], without quotes.
+pub fn unquoted_words(text: &str) -> Vec<String> {
+    let unquoted = each_word(text).map(|word| unquote(word).into_owned());
+    unquoted.collect()
+}
+
 /// The keyword at the start of an argument and its value: `ACTIVE true` gives `("ACTIVE", "true")`.
 ///
 /// A keyword is a word of capital letters, digits and underscores that starts with a letter or an

@@ -13,7 +13,7 @@ impl FromArg for Addresses {
     const KIND: &'static str = "IPv4 addresses, separated by spaces";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses, String> {
-        let words = lang::args::words(raw).into_iter().map(|r| &raw[r]);
+        let words = lang::args::each_word(raw);
         words
             .map(|word| Ipv4Addr::from_arg(word, names))
             .collect::<Result<_, _>>()
@@ -77,7 +77,7 @@ impl FromArg for Interfaces {
     const KIND: &'static str = "addresses of interfaces such as 10.0.0.1/24, separated by spaces";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Interfaces, String> {
-        let words = lang::args::words(raw).into_iter().map(|r| &raw[r]);
+        let words = lang::args::each_word(raw);
         let parse = |word: &str| {
             let text = names.get(word, Kind::IpNet).unwrap_or(word);
             match Prefix4::parse_host(text) {

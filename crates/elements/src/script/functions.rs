@@ -2,7 +2,7 @@
 
 use super::number::{Number, boolean, integer};
 use super::sprintf::sprintf;
-use lang::args::{quote, unquote, words};
+use lang::args::{quote, unquote, unquoted_words, words};
 use std::cmp::Ordering;
 
 /// Largest number that `random` gives: C's `RAND_MAX`.
@@ -15,12 +15,6 @@ pub(crate) const PURE: &[&str] = &[
     "unquote", "htons", "htonl", "ntohs", "ntohl",
 ];
 
-/// The words of an argument, without quotes.
-pub(crate) fn split(argument: &str) -> Vec<String> {
-    let ranges = words(argument).into_iter();
-    ranges.map(|r| unquote(&argument[r]).into_owned()).collect()
-}
-
 /// Calls a function of [`PURE`]; `None` if it is none of them.
 pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>> {
     Some(match name {
@@ -31,7 +25,7 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
         "not" | "and" | "or" | "nand" | "nor" => logic(name, argument),
         "if" => choose(argument),
         "in" => Ok(member(argument)),
-        "sprintf" => sprintf(&split(argument)),
+        "sprintf" => sprintf(&unquoted_words(argument)),
         "length" => Ok(argument.len().to_string()),
         "unquote" => Ok(unquote(argument).into_owned()),
         "htons" | "ntohs" => swap(argument, 0xffff, |v| u64::from((v as u16).to_be())),
@@ -41,7 +35,10 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
 }
 
 fn numbers(argument: &str) -> Result<Vec<Number>, String> {
-    let all: Option<Vec<_>> = split(argument).iter().map(|w| Number::parse(w)).collect();
+    let all: Option<Vec<_>> = unquoted_words(argument)
+        .iter()
+        .map(|w| Number::parse(w))
+        .collect();
     all.ok_or_else(|| "expected list of numbers".to_owned())
 }
 
@@ -100,7 +97,7 @@ fn remainder(name: &str, argument: &str) -> Result<String, String> {
 }
 
 fn compare(name: &str, argument: &str) -> Result<String, String> {
-    let words = split(argument);
+    let words = unquoted_words(argument);
     let [a, b] = words.as_slice() else {
         return Err("expected two arguments".to_owned());
     };
@@ -120,7 +117,10 @@ fn compare(name: &str, argument: &str) -> Result<String, String> {
 }
 
 fn logic(name: &str, argument: &str) -> Result<String, String> {
-    let all: Option<Vec<bool>> = split(argument).iter().map(|w| boolean(w)).collect();
+    let all: Option<Vec<bool>> = unquoted_words(argument)
+        .iter()
+        .map(|w| boolean(w))
+        .collect();
     let all = all.ok_or_else(|| "expected list of Booleans".to_owned())?;
     Ok(match name {
         "not" if all.len() != 1 => return Err("expected Boolean".to_owned()),
@@ -133,7 +133,7 @@ fn logic(name: &str, argument: &str) -> Result<String, String> {
 }
 
 fn choose(argument: &str) -> Result<String, String> {
-    let mut words = split(argument);
+    let mut words = unquoted_words(argument);
     let condition = words.first().and_then(|w| boolean(w));
     match (condition, words.len()) {
         (Some(condition), 3) => Ok(words.swap_remove(if condition { 1 } else { 2 })),
@@ -143,7 +143,7 @@ fn choose(argument: &str) -> Result<String, String> {
 }
 
 fn member(argument: &str) -> String {
-    let words = split(argument);
+    let words = unquoted_words(argument);
     let found = words
         .split_first()
         .map(|(first, rest)| rest.contains(first));
@@ -151,7 +151,7 @@ fn member(argument: &str) -> String {
 }
 
 fn swap(argument: &str, max: i128, swap: fn(u64) -> u64) -> Result<String, String> {
-    let words = split(argument);
+    let words = unquoted_words(argument);
     let value = match words.as_slice() {
         [word] => integer(word).filter(|v| (0..=max).contains(v)),
         _ => None,
@@ -163,7 +163,7 @@ fn swap(argument: &str, max: i128, swap: fn(u64) -> u64) -> Result<String, Strin
 
 /// `random`: a number up to C's `RAND_MAX`, below a bound, or between two.
 pub(crate) fn random(argument: &str, draw: &mut dyn FnMut() -> u32) -> Result<String, String> {
-    let bounds: Option<Vec<i64>> = split(argument)
+    let bounds: Option<Vec<i64>> = unquoted_words(argument)
         .iter()
         .map(|w| integer(w).and_then(|v| i64::try_from(v).ok()))
         .collect();

@@ -143,7 +143,7 @@ impl Machine {
     }
 
     fn all_offer(&self, argument: &str, how: Use, host: &mut dyn Host) -> String {
-        let names = functions::split(argument);
+        let names = lang::args::unquoted_words(argument);
         let all = names
             .iter()
             .all(|name| self.offers(name, how) || host.offers(name, how));
@@ -156,7 +156,7 @@ fn file(argument: &str) -> String {
 }
 
 fn kill(argument: &str, host: &mut dyn Host) -> Result<String, String> {
-    let words = functions::split(argument);
+    let words = lang::args::unquoted_words(argument);
     let Some((signal, processes)) = words.split_first().filter(|(_, p)| !p.is_empty()) else {
         return Err("expected signal and processes".to_owned());
     };

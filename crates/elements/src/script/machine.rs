@@ -3,7 +3,6 @@
 //! A script's calls may come back to it: another element's handler may read this script's, or run it
 //! again. Its state is therefore in cells that are never borrowed across a call of the [`Host`].
 
-use super::functions;
 use super::host::Host;
 use super::instructions::Next;
 use super::program::{Insn, Jump, Program, Wait, time};
@@ -209,14 +208,14 @@ impl Machine {
         let special = match name {
             "?" => Some(self.status.get().to_string()),
             "0" => Some(call.name.clone()),
-            "#" => Some(functions::split(&call.args).len().to_string()),
+            "#" => Some(lang::args::unquoted_words(&call.args).len().to_string()),
             "args" => Some(call.args.clone()),
             "write" => Some(call.write.to_string()),
             "input" => call.input.map(|port| port.to_string()),
             _ => {
                 let nth = name.parse::<usize>().ok();
                 nth.map(|n| {
-                    let mut words = functions::split(&call.args).into_iter();
+                    let mut words = lang::args::unquoted_words(&call.args).into_iter();
                     n.checked_sub(1)
                         .and_then(|n| words.nth(n))
                         .unwrap_or_default()

@@ -67,7 +67,7 @@ impl Config {
 }
 
 fn parse_type(text: &str) -> Result<Type, String> {
-    let words = super::functions::split(text);
+    let words = lang::args::unquoted_words(text);
     let (name, signals) = words.split_first().ok_or("is empty")?;
     let kind = match name.to_ascii_uppercase().as_str() {
         "ACTIVE" => Type::Active,

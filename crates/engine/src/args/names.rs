@@ -50,7 +50,7 @@ impl Names {
     /// Adds an AddressInfo entry: a name, then addresses and prefixes of any kind. Words that are
     /// none are left to AddressInfo itself to complain of.
     pub fn insert_entry(&mut self, entry: &str) {
-        let words: Vec<&str> = text::words(entry).into_iter().map(|r| &entry[r]).collect();
+        let words: Vec<&str> = text::each_word(entry).collect();
         let Some((name, values)) = words.split_first() else {
             return;
         };
@@ -64,7 +64,7 @@ impl Names {
     /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Words
     /// that are none are left to PortInfo itself to complain of.
     pub fn insert_port_entry(&mut self, entry: &str) {
-        let words: Vec<&str> = text::words(entry).into_iter().map(|r| &entry[r]).collect();
+        let words: Vec<&str> = text::each_word(entry).collect();
         let [name, port, aliases @ ..] = words.as_slice() else {
             return;
         };

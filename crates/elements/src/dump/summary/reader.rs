@@ -228,10 +228,9 @@ impl<R: BufRead> Reader<R> {
 /// The names of a list of columns. Quotes hold a name with spaces together, or several names.
 pub(in crate::dump) fn columns(list: &str) -> Vec<String> {
     let mut names = Vec::new();
-    for word in lang::args::words(list) {
-        let word = lang::args::unquote(&list[word]);
+    for word in lang::args::unquoted_words(list) {
         match Field::find(&word) {
-            Some(_) => names.push(word.into_owned()),
+            Some(_) => names.push(word),
             None => names.extend(word.split_whitespace().map(str::to_owned)),
         }
     }
