@@ -4,7 +4,7 @@
 //! Addresses are random in random prefixes of the table, or random among all unicast ones.
 
 use tables::fib::{Rib, Route, Stride4, Structure};
-use tables::sample::{Random, routes4};
+use tables::sample::{Random, parse_routes, routes4};
 
 const LOOKUPS: usize = 1 << 20;
 const DEPTH_MAX: usize = 8;
@@ -46,12 +46,7 @@ fn main() {
     ];
     if let Some(path) = std::env::args().nth(1) {
         let text = std::fs::read_to_string(path).expect("a readable file of routes");
-        let route = |line: &str| {
-            let (prefix, id) = line.split_once(' ')?;
-            let prefix = prefix.parse::<wire::Prefix4>().ok()?;
-            Some((prefix.into(), id.parse().ok()?))
-        };
-        let routes: Vec<Route<4>> = text.lines().filter_map(route).collect();
+        let routes = parse_routes::<wire::Prefix4, 4>(&text);
         tables.push(report("full", &routes));
     }
     println!("{{{}}}", tables.join(", "));

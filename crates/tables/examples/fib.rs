@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use tables::fib::{Dir24, Poptrie, Prefix, Radix, Rib, Route, Stride4, Structure};
-use tables::sample::{Random, routes4, routes6};
+use tables::sample::{Random, parse_routes, routes4, routes6};
 
 const LOOKUPS: usize = 1 << 20;
 const BURST: usize = 256;
@@ -19,11 +19,7 @@ fn read<T: FromStr + Into<Prefix<N>>, const N: usize>(
     file: Option<String>,
 ) -> Option<Vec<Route<N>>> {
     let text = std::fs::read_to_string(file?).expect("a readable file");
-    let parse = |line: &str| {
-        let (prefix, id) = line.split_once(' ')?;
-        Some((prefix.parse::<T>().ok()?.into(), id.parse().ok()?))
-    };
-    Some(text.lines().filter_map(parse).collect())
+    Some(parse_routes::<T, N>(&text))
 }
 
 /// Time that this thread was on a processor: what others do meanwhile does not count.

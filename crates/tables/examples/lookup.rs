@@ -11,6 +11,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use tables::fib::{Dir24, Poptrie, Radix, Rib, Route, Stride4, Structure};
+use tables::sample::parse_routes;
 
 const BURST: usize = 64;
 
@@ -55,12 +56,7 @@ fn main() {
         std::process::exit(2);
     };
     let text = std::fs::read_to_string(routes).expect("a readable file of routes");
-    let route = |line: &str| {
-        let (prefix, id) = line.split_once(' ')?;
-        let prefix = prefix.parse::<wire::Prefix4>().ok()?;
-        Some((prefix.into(), id.parse().ok()?))
-    };
-    let routes: Vec<Route<4>> = text.lines().filter_map(route).collect();
+    let routes = parse_routes::<wire::Prefix4, 4>(&text);
     let bytes = std::fs::read(addresses).expect("a readable file of addresses");
     let word = |four: &[u8]| four.try_into().map_or(0, u32::from_ne_bytes);
     let addresses: Vec<u32> = bytes.chunks_exact(4).map(word).collect();

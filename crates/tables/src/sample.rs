@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
+use std::str::FromStr;
 
-use crate::fib::Prefix;
+use crate::fib::{Prefix, Route};
 
 /// A small random generator (SplitMix64): repeatable, not for secrets.
 #[derive(Debug, Clone)]
@@ -84,6 +85,15 @@ const LENGTHS6: &[(u8, u32)] = &[
     (64, 12),
     (128, 2),
 ];
+
+/// The routes of lines `PREFIX ID`, prefixes written as a `T` is; other lines are passed over.
+pub fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(text: &str) -> Vec<Route<N>> {
+    let route = |line: &str| {
+        let (prefix, id) = line.split_once(' ')?;
+        Some((prefix.parse::<T>().ok()?.into(), id.parse().ok()?))
+    };
+    text.lines().filter_map(route).collect()
+}
 
 /// `count` routes (or as many as can be found) of distinct IPv4 prefixes with ids from 1 to `ids`.
 /// Like the Internet's, they crowd: most lie near another one.

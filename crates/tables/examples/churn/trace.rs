@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use tables::fib::{Prefix, Rib4, Route, Structure};
-use tables::sample::{Random, routes4};
+use tables::sample::{Random, parse_routes, routes4};
 
 /// A prefix and what it gets; none: its route is removed.
 pub(crate) type Change = (Prefix<4>, Option<NonZeroU16>);
@@ -87,11 +87,7 @@ pub(crate) fn routes(path: Option<String>) -> Vec<Route<4>> {
         println!("there is no ../shared/data/rib: routes are made");
         return routes4(1, 901_899, 255);
     };
-    let route = |line: &str| {
-        let (word, id) = line.split_once(' ')?;
-        Some((prefix(word)?, id.parse().ok()?))
-    };
-    text(&path).lines().filter_map(route).collect()
+    parse_routes::<wire::Prefix4, 4>(&text(&path))
 }
 
 /// The IPv4 updates of a file; a next hop is an id from 256 on.
