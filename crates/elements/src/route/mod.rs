@@ -10,7 +10,7 @@ mod syntax;
 mod table;
 
 use engine::element::Class;
-use lookup::Lookup;
+use lookup::{Kind, Lookup};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -21,3 +21,16 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Lookup<range_ip_lookup::Range, 4>>(),
     Class::of::<Lookup<static_ip_lookup::Static, 4>>(),
 ];
+
+/// Names of the classes of IPv4, whose copies share a `lookup::Config<4>`.
+pub(crate) const TABLES4: [&str; 5] = [
+    name::<direct_ip_lookup::Direct>(),
+    name::<linear_ip_lookup::Linear>(),
+    name::<radix_ip_lookup::Radix>(),
+    name::<range_ip_lookup::Range>(),
+    name::<static_ip_lookup::Static>(),
+];
+
+const fn name<K: Kind<4>>() -> &'static str {
+    K::CLASS
+}

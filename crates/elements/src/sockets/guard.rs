@@ -2,17 +2,8 @@
 
 use crate::peer;
 use crate::prelude::*;
-use crate::route::lookup::Config as Routes;
+use crate::route::{TABLES4, lookup::Config as Routes};
 use std::net::Ipv4Addr;
-
-/// Classes of tables.
-const TABLES: [&str; 5] = [
-    "DirectIPLookup",
-    "LinearIPLookup",
-    "RadixIPLookup",
-    "RangeIPLookup",
-    "StaticIPLookup",
-];
 
 /// The arguments: full names of tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,7 +16,7 @@ impl Lists {
     /// Reads them.
     pub(super) fn parse(args: &mut Args) -> Lists {
         let mut table =
-            |keyword, doc| peer::named(args, (keyword, doc), &TABLES, "IPRouteTable element");
+            |keyword, doc| peer::named(args, (keyword, doc), &TABLES4, "IPRouteTable element");
         Lists {
             allow: table("ALLOW", "table of addresses that may send"),
             deny: table("DENY", "table of other addresses that may not"),
@@ -34,7 +25,6 @@ impl Lists {
 }
 
 /// The tables, to look addresses up.
-#[derive(Default)]
 pub(super) struct Guard {
     allow: Option<Arc<Routes<4>>>,
     deny: Option<Arc<Routes<4>>>,
