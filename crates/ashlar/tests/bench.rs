@@ -67,6 +67,28 @@ fn the_throughput_of_a_known_bottleneck_is_found_and_who_drops_beyond_it() {
 }
 
 #[test]
+fn a_packet_counts_once_and_those_that_come_again_or_late_are_told_apart() {
+    let folder = Folder::new();
+    let at_1000 = |text: &str, flows: &str| {
+        let text = format!("{text}; FromDevice(b) -> Discard; Idle -> ToDevice(a);");
+        let file = folder.write("odd.click", text);
+        let words = ["--simulate", "--rates", "1000", "--seconds", "1"];
+        let found = bench(&[&[&*file], &words[..], &["--flows", flows]].concat());
+        let load = &found["loads"][0];
+        ["received", "duplicates", "reordered"].map(|name| number(&load[name]))
+    };
+    // One of two is lost, the other comes twice: as many packets as were sent, and yet.
+    let twice = "FromDevice(a) -> s :: RoundRobinSwitch -> t :: Tee -> q :: Queue -> ToDevice(b);
+        t[1] -> q; s[1] -> Discard";
+    assert_eq!(at_1000(twice, "1"), [500.0, 500.0, 0.0]);
+    // Every other one is overtaken by the next, but not by one of its own flow if there are two.
+    let late = "FromDevice(a) -> s :: RoundRobinSwitch -> SetTimestamp -> Queue -> DelayUnqueue(1.5ms) -> q :: Queue
+        -> ToDevice(b); s[1] -> q";
+    assert_eq!(at_1000(late, "1"), [1000.0, 0.0, 500.0]);
+    assert_eq!(at_1000(late, "2"), [1000.0, 0.0, 0.0]);
+}
+
+#[test]
 fn simulated_results_are_the_same_every_time() {
     let folder = Folder::new();
     let file = folder.write("bounded.click", BOUNDED);

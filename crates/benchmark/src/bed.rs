@@ -25,6 +25,8 @@ const QUIET: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(5);
 /// Steps of simulated time: packets that are due within one come at once.
 const GRAIN: u64 = 1000;
+/// The same while nothing of a trial is under way: a configuration's own sources may have timers by the microsecond.
+const GRAIN_IDLE: u64 = 1_000_000;
 
 /// What came of a trial.
 #[derive(Clone, Debug)]
@@ -33,8 +35,12 @@ pub struct Measured {
     pub trial: Trial,
     /// Packets offered.
     pub offered: u64,
-    /// Packets that came where they should.
+    /// Packets that came where they should, each counted once.
     pub received: u64,
+    /// Packets that came there again.
+    pub duplicates: u64,
+    /// Of those received: came behind later packets of their flow, by the same queue.
+    pub reordered: u64,
     /// Of those that did not: lost because nobody took them from the ring of the receiving port in time.
     pub missed: u64,
     /// Of those that did not: left by another port.
@@ -93,6 +99,7 @@ impl Before {
 
     fn measured(&self, trial: Trial, offered: u64, stand: &Stand, drops: Drops) -> Measured {
         let counts = stand.snapshot().since(&self.counts);
+        let received = stand.distinct();
         let since = |(name, n): (String, u64)| {
             let before = self.drops.get(&name).copied().unwrap_or(0);
             (n > before).then(|| (name, n - before))
@@ -102,7 +109,9 @@ impl Before {
         Measured {
             trial,
             offered,
-            received: counts.received,
+            received,
+            duplicates: (counts.received + counts.again).saturating_sub(received),
+            reordered: counts.late,
             missed: counts.missed,
             elsewhere: counts.elsewhere,
             drops,
@@ -196,7 +205,7 @@ impl Bed for Live {
         let before = Before::new(stand, self.drops()?);
         let start = stand.now.get() + 1_000_000;
         let end = start + trial.duration.as_nanos() as u64;
-        let packets = stand.begin(start, trial);
+        let packets = stand.begin(start, trial)?;
         std::thread::sleep(Duration::from_nanos(end.saturating_sub(stand.now.get())));
         self.settle(&before.counts, packets, end)?;
         let measured = before.measured(trial, packets, stand, self.drops()?);
@@ -257,23 +266,41 @@ impl Simulated {
         }
     }
 
-    fn next(&mut self, now: u64) -> Option<u64> {
+    fn next(&mut self, now: u64, grain: u64) -> Option<u64> {
         let due = self.stand.offer.next_due(now);
         let timer = self.graph.next_timer().map(|at| at.0);
         let next = due.into_iter().chain(timer).min()?;
-        Some(next.max(now + GRAIN))
+        Some(next.max(now + grain))
     }
 
     /// Lets time pass until a moment, or until nothing is left to come.
-    fn pass(&mut self, until: u64, done: impl Fn(&Graph, &Stand) -> bool) {
+    fn pass(&mut self, until: u64, grain: u64, mut done: impl FnMut(&Graph, &Stand) -> bool) {
         let mut now = self.graph.now().0;
-        while let Some(next) = self.next(now).filter(|&next| next <= until) {
+        while let Some(next) = self.next(now, grain).filter(|&next| next <= until) {
             now = next;
             self.go(now);
             if self.graph.stopped() || done(&self.graph, &self.stand) {
                 break;
             }
         }
+    }
+
+    /// Has every trial begin as the first: with empty queues, and what shapers save up in idle times. When nothing has come
+    /// for a while, time goes by faster, and at the end as in a trial again.
+    fn rest(&mut self) {
+        let (start, quiet) = (self.graph.now().0, QUIET.as_nanos() as u64);
+        let end = start + REST_MAX.as_nanos() as u64;
+        let mut last = (self.stand.snapshot().any, start);
+        self.pass(end, GRAIN, |graph, stand| {
+            let (any, now) = (stand.snapshot().any, graph.now().0);
+            if any != last.0 {
+                last = (any, now);
+            }
+            now >= last.1 + quiet
+        });
+        self.pass(end - quiet, GRAIN_IDLE, |_, _| false);
+        self.pass(end, GRAIN, |_, _| false);
+        self.go(end);
     }
 }
 
@@ -282,18 +309,15 @@ impl Bed for Simulated {
         let before = Before::new(&self.stand, self.drops());
         let start = self.graph.now().0 + GRAIN;
         let end = start + trial.duration.as_nanos() as u64;
-        let packets = self.stand.begin(start, trial);
+        let packets = self.stand.begin(start, trial)?;
         let counts = before.counts.clone();
-        self.pass(end + PATIENCE.as_nanos() as u64, |graph, stand| {
+        self.pass(end + PATIENCE.as_nanos() as u64, GRAIN, |graph, stand| {
             let now = stand.snapshot().since(&counts);
             let all_given = now.given + now.missed >= packets;
             all_given && (now.received >= now.given || graph.held() == 0)
         });
         let measured = before.measured(trial, packets, &self.stand, self.drops());
-        // Every trial begins as the first: with empty queues, and what shapers save up in idle times.
-        let (now, rest) = (self.graph.now().0, REST_MAX.as_nanos() as u64);
-        self.pass(now + rest, |_, _| false);
-        self.go(now + rest);
+        self.rest();
         match self.graph.stopped() {
             true => Err("the configuration ended while it was measured".to_owned()),
             false => Ok(measured),

@@ -12,6 +12,7 @@ pub mod neighbour;
 pub mod offer;
 pub mod rig;
 pub mod search;
+pub mod seen;
 pub mod stand;
 pub mod traffic;
 

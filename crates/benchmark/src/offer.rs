@@ -2,7 +2,7 @@
 //!
 //! A [`Source`] stands in a device's place. It is asked for packets by who polls it, and gives those that are
 //! due by then. What is due while the ring is full is lost, as in a device that nobody reads in time. A packet
-//! carries the time at which it was due, not at which it was taken, so waiting counts as latency.
+//! carries its number, which says when it was due: not when it was taken, so waiting counts as latency.
 
 use crate::traffic::Templates;
 use engine::clock::Clock;
@@ -66,7 +66,7 @@ impl Offer {
         (next < plan.packets).then(|| plan.due(next))
     }
 
-    fn plan(&self) -> Plan {
+    pub(crate) fn plan(&self) -> Plan {
         Plan {
             start: self.start.load(Relaxed),
             period: f64::from_bits(self.period.load(Relaxed)),
@@ -75,15 +75,18 @@ impl Offer {
     }
 }
 
+/// Which packets are due when.
 #[derive(Clone, Copy, Default)]
-struct Plan {
+pub(crate) struct Plan {
     start: u64,
     period: f64,
     packets: u64,
 }
 
 impl Plan {
-    fn due(&self, n: u64) -> u64 {
+    /// When a packet is due.
+    #[inline]
+    pub(crate) fn due(&self, n: u64) -> u64 {
         self.start + (n as f64 * self.period).round() as u64
     }
 
@@ -199,9 +202,7 @@ impl Source {
                 self.counts.lost.fetch_add(1, Relaxed);
                 continue;
             };
-            let due = self.plan.due(n);
-            self.templates
-                .mark(flow, packet.data_mut(), self.trial, due);
+            self.templates.mark(flow, packet.data_mut(), self.trial, n);
             packet.set_mac_here();
             into.push(packet);
             given += 1;
@@ -272,7 +273,8 @@ mod tests {
             for source in &mut self.sources {
                 source.fill(&mut batch, max);
             }
-            let due = batch.iter().map(|p| marked(p.data()).unwrap().1);
+            let plan = self.offer.plan();
+            let due = batch.iter().map(|p| plan.due(marked(p.data()).unwrap().1));
             due.collect()
         }
 

@@ -2,8 +2,9 @@
 
 use crate::histogram::{Counts, Histogram};
 use crate::neighbour;
-use crate::offer::{Given, Now, Offer, Source};
+use crate::offer::{Given, Now, Offer, Plan, Source};
 use crate::search::Trial;
+use crate::seen::{Came, Seen};
 use crate::traffic::{Templates, marked};
 use engine::clock::Clock;
 use engine::packet::Batch;
@@ -24,8 +25,13 @@ pub struct Stand {
 /// What a sink has counted.
 #[derive(Default)]
 struct Taken {
-    /// Packets of the trial that runs.
+    /// Packets of the trial that runs, each once.
     now: AtomicU64,
+    /// Packets of it that came again, or behind later ones of their flow.
+    again: AtomicU64,
+    late: AtomicU64,
+    /// Which packets of it came.
+    seen: Mutex<Arc<Seen>>,
     /// Packets of any trial.
     any: AtomicU64,
     latency: Histogram,
@@ -38,8 +44,12 @@ pub struct Snapshot {
     pub given: u64,
     /// Packets that were lost before anybody took them.
     pub missed: u64,
-    /// Packets that came where they should.
+    /// Packets that came where they should; each once, but where it came to several queues.
     pub received: u64,
+    /// Packets that came there again.
+    pub again: u64,
+    /// Packets that came there behind later ones of their flow.
+    pub late: u64,
     /// Packets that left elsewhere.
     pub elsewhere: u64,
     /// Packets of any trial, anywhere.
@@ -99,27 +109,48 @@ pub struct Sink {
     now: Arc<Now>,
     end: Arc<End>,
     taken: Arc<Taken>,
+    /// The trial that packets are counted of.
+    trial: u32,
+    plan: Plan,
+    seen: Arc<Seen>,
 }
 
 impl Sink {
     /// Counts packets and frees them; hosts answer questions among them.
     pub fn take(&mut self, batch: &mut Batch) {
         let (now, trial) = (self.now.get(), self.offer.number());
-        let (mut of_it, mut any) = (0, 0);
+        if trial != self.trial {
+            (self.trial, self.plan) = (trial, self.offer.plan());
+            self.seen = Arc::clone(&lock(&self.taken.seen));
+        }
+        let (mut of_it, mut again, mut late, mut any) = (0, 0, 0, 0);
         for packet in batch.iter() {
             match marked(packet.data()) {
-                Some((number, due)) => {
+                Some((number, n)) => {
                     any += 1;
-                    if number == trial {
-                        of_it += 1;
-                        self.taken.latency.count(now.saturating_sub(due));
+                    if number != trial {
+                        continue;
                     }
+                    match self.seen.note(n) {
+                        Came::InOrder => {}
+                        Came::Late => late += 1,
+                        Came::Again => {
+                            again += 1;
+                            continue;
+                        }
+                        Came::Never => continue,
+                    }
+                    of_it += 1;
+                    let due = self.plan.due(n);
+                    self.taken.latency.count(now.saturating_sub(due));
                 }
                 None => self.end.look(packet.data()),
             }
         }
         batch.clear();
         self.taken.now.fetch_add(of_it, Relaxed);
+        self.taken.again.fetch_add(again, Relaxed);
+        self.taken.late.fetch_add(late, Relaxed);
         self.taken.any.fetch_add(any, Relaxed);
     }
 }
@@ -156,14 +187,37 @@ impl Stand {
             now: Arc::clone(&self.now),
             end: Arc::clone(end),
             taken,
+            trial: 0,
+            plan: Plan::default(),
+            seen: Arc::default(),
         }
     }
 
-    /// Offers a trial's packets from `start` on; gives how many.
-    pub fn begin(&self, start: u64, trial: Trial) -> u64 {
+    /// Offers a trial's packets from `start` on; gives how many. The error is a sentence.
+    pub fn begin(&self, start: u64, trial: Trial) -> Result<u64, String> {
         let packets = (trial.load * trial.duration.as_secs_f64()).round().max(1.0) as u64;
+        let none = || {
+            format!(
+                "there is no memory to tell {packets} packets apart: offer less, or shorter trials"
+            )
+        };
+        for (_, taken) in lock(&self.taken).iter() {
+            // The old ones first: they may be as large.
+            *lock(&taken.seen) = Arc::default();
+            let seen = Seen::new(packets, self.templates.flows()).ok_or_else(none)?;
+            *lock(&taken.seen) = Arc::new(seen);
+        }
+        // Sinks look for them when they see the trial's number.
         self.offer.make(start, trial.load, packets);
-        packets
+        Ok(packets)
+    }
+
+    /// Packets of the trial that came where they should, each counted once, wherever it came to.
+    pub fn distinct(&self) -> u64 {
+        let taken = lock(&self.taken);
+        let right = taken.iter().filter(|(right, _)| *right);
+        let seen: Vec<_> = right.map(|(_, t)| Arc::clone(&lock(&t.seen))).collect();
+        Seen::union(seen.iter().map(|seen| &**seen))
     }
 
     /// The counts now.
@@ -176,7 +230,11 @@ impl Stand {
         for (right, taken) in lock(&self.taken).iter() {
             let of_it = taken.now.load(Relaxed);
             match right {
-                true => all.received += of_it,
+                true => {
+                    all.received += of_it;
+                    all.again += taken.again.load(Relaxed);
+                    all.late += taken.late.load(Relaxed);
+                }
                 false => all.elsewhere += of_it,
             }
             all.any += taken.any.load(Relaxed);
@@ -201,6 +259,8 @@ impl Snapshot {
             given: self.given - before.given,
             missed: self.missed - before.missed,
             received: self.received - before.received,
+            again: self.again - before.again,
+            late: self.late - before.late,
             elsewhere: self.elsewhere - before.elsewhere,
             any: self.any - before.any,
         }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Ipv4, Ipv6, Prefix4, Prefix6, Udp, checksum, ether, ipv4, ipv6, proto, udp};
 
-/// Bytes of the mark: a magic number, the trial, the time at which the packet was due.
+/// Bytes of the mark: a magic number, the trial, the number of the packet in it.
 pub const MARK: usize = 16;
 /// Bytes of a frame that are never in memory: its CRC. Lengths of frames count it, as in RFC 2544.
 pub const CRC: usize = 4;
@@ -176,26 +176,26 @@ impl Templates {
 
     /// Puts the mark into a copy of a flow's packet and sets its checksum.
     #[inline]
-    pub fn mark(&self, flow: usize, packet: &mut [u8], trial: u32, due: u64) {
+    pub fn mark(&self, flow: usize, packet: &mut [u8], trial: u32, number: u64) {
         let at = packet.len() - MARK;
         let mark = &mut packet[at..];
         mark[..4].copy_from_slice(&MAGIC.to_be_bytes());
         mark[4..8].copy_from_slice(&trial.to_be_bytes());
-        mark[8..].copy_from_slice(&due.to_be_bytes());
+        mark[8..].copy_from_slice(&number.to_be_bytes());
         let sum = checksum::join(self.flows[flow].sum, at - self.udp, checksum::sum(mark));
         Udp::new_unchecked(&mut packet[self.udp..]).set_checksum(checksum::finish_udp(sum));
     }
 }
 
-/// The mark in a packet's last bytes: its trial, and when it was due.
+/// The mark in a packet's last bytes: its trial, and its number there.
 #[inline]
 pub fn marked(packet: &[u8]) -> Option<(u32, u64)> {
     let mark = packet.last_chunk::<MARK>()?;
     let (magic, rest) = mark.split_first_chunk::<4>()?;
     let (trial, rest) = rest.split_first_chunk::<4>()?;
-    let due = rest.first_chunk::<8>()?;
+    let number = rest.first_chunk::<8>()?;
     let ours = u32::from_be_bytes(*magic) == MAGIC;
-    ours.then(|| (u32::from_be_bytes(*trial), u64::from_be_bytes(*due)))
+    ours.then(|| (u32::from_be_bytes(*trial), u64::from_be_bytes(*number)))
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ pub(crate) struct Bench {
     #[arg(long, num_args = 2, value_names = ["SEND", "RECEIVE"], conflicts_with = "simulate")]
     pub(crate) cable: Option<Vec<String>>,
     /// Run on one worker in simulated time, in which work takes none: what queues, shapers and
-    /// schedulers let through, the same on every machine
+    /// schedulers let through, the same on every machine. Each microsecond in which a timer is due costs some 3 us,
+    /// and a source that always has packets (InfiniteSource) takes 10,000 turns at each moment
     #[arg(long, conflicts_with = "workers")]
     pub(crate) simulate: bool,
     /// Bytes of a frame, its CRC included; several are measured in turn

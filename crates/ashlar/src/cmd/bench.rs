@@ -266,6 +266,8 @@ impl Report {
         for load in self.measured.iter().filter(|m| m.lost() > 0.0) {
             text += &lost_line("", load);
         }
+        let fits = self.found.iter().filter_map(|found| found.fits.as_ref());
+        text.extend(fits.chain(&self.measured).map(odd_line));
         text
     }
 
@@ -340,6 +342,17 @@ fn lost_line(what: &str, over: &Measured) -> String {
     format!("{what}of {load:.0}/s, {lost:.3}% are lost: {places}\n")
 }
 
+/// What came otherwise than it was sent; nothing if all came once and in order.
+fn odd_line(m: &Measured) -> String {
+    match (m.duplicates, m.reordered) {
+        (0, 0) => String::new(),
+        (again, late) => format!(
+            "of {:.0}/s, {again} packets came again and {late} behind later ones of their flow\n",
+            m.trial.load
+        ),
+    }
+}
+
 fn trial(m: &Measured) -> Value {
     let latency =
         QUANTILES.map(|(name, share)| (name.to_owned(), json!(m.latency.quantile(share))));
@@ -348,6 +361,8 @@ fn trial(m: &Measured) -> Value {
         "seconds": m.trial.duration.as_secs_f64(),
         "offered": m.offered,
         "received": m.received,
+        "duplicates": m.duplicates,
+        "reordered": m.reordered,
         "loss_ratio": m.lost(),
         "ring_full": m.missed,
         "elsewhere": m.elsewhere,

@@ -1,0 +1,94 @@
+//! Which packets of a trial have come: each counts once, and those that came again or late are told apart.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What one sink has seen of a trial. One thread notes, any may look.
+#[derive(Default)]
+pub struct Seen {
+    /// A bit for each packet.
+    came: Box<[AtomicU64]>,
+    /// For each flow, one more than the greatest number that has come.
+    next: Box<[AtomicU64]>,
+}
+
+/// How a packet came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// For the first time, behind all packets of its flow that had come (RFC 4737, 3.2).
+    InOrder,
+    /// For the first time, behind a later packet of its flow.
+    Late,
+    /// Not for the first time (RFC 5560, 3.2).
+    Again,
+    /// It is no packet of the trial.
+    Never,
+}
+
+impl Seen {
+    /// Nothing has come of so many packets, which belong to the flows in turn. `None` if there is no memory: a bit for
+    /// each packet, a word for each flow.
+    pub fn new(packets: u64, flows: usize) -> Option<Seen> {
+        let words = |n: usize| bytemuck::allocation::try_zeroed_slice_box(n).ok();
+        Some(Seen {
+            came: words(usize::try_from(packets.div_ceil(64)).ok()?)?,
+            next: words(flows)?,
+        })
+    }
+
+    /// Notes that a packet has come.
+    #[inline]
+    pub fn note(&self, number: u64) -> Came {
+        let (flows, bit) = (self.next.len() as u64, 1 << (number % 64));
+        let Some(came) = self.came.get((number / 64) as usize).filter(|_| flows > 0) else {
+            return Came::Never;
+        };
+        let before = came.load(Relaxed);
+        if before & bit != 0 {
+            return Came::Again;
+        }
+        came.store(before | bit, Relaxed); // nobody else writes
+        let next = &self.next[(number % flows) as usize];
+        if number < next.load(Relaxed) {
+            return Came::Late;
+        }
+        next.store(number + 1, Relaxed);
+        Came::InOrder
+    }
+
+    /// How many packets have come to any of several sinks.
+    pub fn union<'a>(all: impl Iterator<Item = &'a Seen> + Clone) -> u64 {
+        let words = all.clone().map(|seen| seen.came.len()).max().unwrap_or(0);
+        let word = |i: usize| {
+            let each = all.clone().filter_map(|seen| seen.came.get(i));
+            each.fold(0, |any, word| any | word.load(Relaxed))
+        };
+        (0..words).map(|i| u64::from(word(i).count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_comes_once_and_order_counts_within_a_flow() {
+        let seen = Seen::new(100, 3).unwrap();
+        let came = [0, 4, 1, 3, 4, 99, 96, 0, 128].map(|n| seen.note(n));
+        use Came::*;
+        assert_eq!(
+            came,
+            [
+                InOrder, InOrder, Late, InOrder, Again, InOrder, Late, Again, Never
+            ]
+        );
+        assert_eq!(Seen::default().note(0), Never);
+    }
+
+    #[test]
+    fn what_came_to_two_sinks_is_counted_once() {
+        let [a, b] = [1000, 1000].map(|n| Seen::new(n, 1).unwrap());
+        (0..700).for_each(|n| assert_eq!(a.note(n), Came::InOrder));
+        (600..900).for_each(|n| assert_eq!(b.note(n), Came::InOrder));
+        assert_eq!(Seen::union([&a, &b, &Seen::default()].into_iter()), 900);
+    }
+}
