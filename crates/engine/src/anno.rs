@@ -72,7 +72,7 @@ impl Anno {
     /// The IPv4 destination annotation: where the packet is sent next.
     #[inline]
     pub fn dst4(&self) -> [u8; 4] {
-        [self.dst[0], self.dst[1], self.dst[2], self.dst[3]]
+        self.dst.as_chunks().0[0] // one load, where bytes by themselves become three
     }
 
     /// Sets the IPv4 destination annotation.

@@ -45,10 +45,11 @@ fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
     let Some(fixed) = bytes.first_chunk::<MIN_LEN>() else {
         return Err(BadHeader::TooShort);
     };
-    if fixed[0] >> 4 != 4 {
-        return Err(BadHeader::BadVersion);
-    }
-    let header_len = usize::from(fixed[0] & 0xf) * 4;
+    let header_len = match fixed[0] {
+        0x45 => MIN_LEN, // nearly always
+        first if first >> 4 != 4 => return Err(BadHeader::BadVersion),
+        first => usize::from(first & 0xf) * 4,
+    };
     if header_len < MIN_LEN {
         return Err(BadHeader::BadHeaderLength);
     }

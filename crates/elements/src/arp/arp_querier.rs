@@ -125,7 +125,7 @@ impl Sender {
     fn act(&mut self, event: Event<u32>, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => {
-                if self.encapsulate(&mut packet, mac) {
+                if encapsulate(&mut packet, &self.header(mac)) {
                     cx.emit(OUT, packet);
                 } else {
                     self.drop(packet, NO_HEADROOM, cx);
@@ -143,17 +143,9 @@ impl Sender {
         }
     }
 
-    #[inline]
-    fn encapsulate(&self, packet: &mut Packet, mac: EtherAddr) -> bool {
-        let Some(head) = packet
-            .push(ether::LEN)
-            .and_then(|head| head.first_chunk_mut())
-        else {
-            return false;
-        };
-        *head = ether::header(mac, self.config.ether, ether::IPV4);
-        packet.set_mac_here();
-        true
+    /// What frames to a neighbour begin with.
+    fn header(&self, mac: EtherAddr) -> [u8; ether::LEN] {
+        ether::header(mac, self.config.ether, ether::IPV4)
     }
 
     fn query(&self, ip: Ipv4Addr, to: Option<EtherAddr>) -> Option<Packet> {
@@ -191,6 +183,20 @@ impl Sender {
     }
 }
 
+/// Puts an Ethernet header before a packet; false if there is no room.
+#[inline]
+fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
+    let Some(head) = packet
+        .push(ether::LEN)
+        .and_then(|head| head.first_chunk_mut())
+    else {
+        return false;
+    };
+    *head = *header;
+    packet.set_mac_here();
+    true
+}
+
 pub(super) struct ArpQuerier {
     resolver: Resolver<u32>,
     sender: Sender,
@@ -207,14 +213,14 @@ impl ArpQuerier {
         resolver.catch_up(&mut |event| sender.act(event, cx));
         let mut ready = cx.spare();
         // Packets of a batch often go the same way: the last answer holds for the whole batch.
-        let mut last = (0, EtherAddr::ZERO);
+        let (mut last, mut header) = (0, [0; ether::LEN]);
         for mut packet in batch.drain() {
             let key = u32::from_be_bytes(packet.anno().dst4());
             if key == 0 {
                 sender.drop(packet, NO_ADDRESS, cx);
                 continue;
             }
-            if key != last.0 {
+            if key != last {
                 let found = match sender.config.group(Ipv4Addr::from(key)) {
                     Some(mac) => Found::Known(mac),
                     None => {
@@ -223,7 +229,7 @@ impl ArpQuerier {
                     }
                 };
                 match found {
-                    Found::Known(mac) => last = (key, mac),
+                    Found::Known(mac) => (last, header) = (key, sender.header(mac)),
                     Found::Wait => {
                         resolver.hold(key, packet, now, &mut |event| sender.act(event, cx));
                         continue;
@@ -238,7 +244,7 @@ impl ArpQuerier {
                     }
                 }
             }
-            if sender.encapsulate(&mut packet, last.1) {
+            if encapsulate(&mut packet, &header) {
                 ready.push(packet);
             } else {
                 sender.drop(packet, NO_HEADROOM, cx);

@@ -18,12 +18,14 @@
 
 use crate::ip4::Interfaces;
 use crate::prelude::*;
+use std::net::Ipv4Addr;
 
 const DIRECTED_BROADCAST: u8 = 0;
 const NO_HEADER: u8 = 1;
 
 pub(crate) struct DropDirectedBroadcasts {
-    interfaces: Arc<Interfaces>,
+    /// What no packet may be addressed to.
+    broadcasts: Vec<Ipv4Addr>,
 }
 
 impl Element for DropDirectedBroadcasts {
@@ -41,7 +43,7 @@ impl Element for DropDirectedBroadcasts {
 
     fn new(interfaces: &Arc<Interfaces>, _: &Init) -> DropDirectedBroadcasts {
         DropDirectedBroadcasts {
-            interfaces: Arc::clone(interfaces),
+            broadcasts: interfaces.broadcasts().collect(),
         }
     }
 
@@ -49,7 +51,7 @@ impl Element for DropDirectedBroadcasts {
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         match super::header(packet) {
             None => Verdict::drop(NO_HEADER),
-            Some(ip) if self.interfaces.is_broadcast(ip.dst()) => {
+            Some(ip) if self.broadcasts.iter().any(|&b| b == ip.dst()) => {
                 Verdict::reject(DIRECTED_BROADCAST, 1)
             }
             Some(_) => Verdict::ON,

@@ -101,7 +101,10 @@ pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
 #[inline]
 fn holds_header(bytes: &[u8]) -> bool {
     bytes.len() >= ipv4::MIN_LEN
-        && (ipv4::MIN_LEN..=bytes.len()).contains(&(usize::from(bytes[0] & 0xf) * 4))
+        && match usize::from(bytes[0] & 0xf) * 4 {
+            ipv4::MIN_LEN => true, // nearly always
+            len => (ipv4::MIN_LEN..=bytes.len()).contains(&len),
+        }
 }
 
 /// Where the payload of a marked, unfragmented packet starts behind the network header, its length, and the
