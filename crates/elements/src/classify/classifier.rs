@@ -26,7 +26,7 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
-use super::compiled::{Compiled, Headers};
+use super::compiled::{Compiled, HEADER, Headers};
 use super::expr::View;
 use super::pattern;
 use crate::prelude::*;
@@ -48,9 +48,10 @@ impl<'a> Headers<'a> for Data<'a> {
         self.0.data()
     }
 
+    /// That of IPv4 without options, for no pattern counts from the end of it.
     #[inline]
     fn header_words(_: &[[u8; 4]]) -> usize {
-        0
+        HEADER
     }
 
     #[inline]

@@ -20,7 +20,9 @@ const FEW: usize = 16;
 /// Fields of the key for words; the last three hold lengths.
 const WORDS: usize = FIELDS - 3;
 /// Words of an IPv4 header without options.
-const HEADER: usize = 5;
+pub(super) const HEADER: usize = 5;
+/// These and the ports.
+const USUAL: usize = HEADER + 1;
 /// Flags and fragment offset, and the bits of the offset.
 const FRAGMENT: (Word, u32) = (
     Word {
@@ -39,10 +41,12 @@ pub(super) struct Compiled {
 struct Trees {
     /// The words of the key.
     words: Vec<Word>,
-    /// Whether they begin with the first [`HEADER`] ones of packets: these are read in one go.
-    header: bool,
-    /// Where the others are in packets.
+    /// Whether they begin with the [`USUAL`] ones: these are read in one go where no options are between.
+    usual: bool,
+    /// Where they are in packets.
     places: Vec<Place>,
+    /// Where those are that are not read in one go.
+    others: Vec<Place>,
     /// The field of the fragment offset and its bits; none if no rule asks for it.
     fragment: (usize, u32),
     whole: Tree,
@@ -54,13 +58,14 @@ struct Trees {
 /// Where a word lies, in words from the network header on.
 #[derive(Clone, Copy)]
 struct Place {
+    field: usize,
     at: usize,
     /// Which bits of the network header's length come on top: all or none.
     behind: usize,
 }
 
 impl Place {
-    fn of(word: &Word) -> Place {
+    fn of((field, word): (usize, &Word)) -> Place {
         let at = usize::from(word.offset / 4);
         let (at, behind) = match word.base {
             Base::Start => (at, 0),
@@ -68,7 +73,7 @@ impl Place {
             // Behind every end: such packets are looked at one header after the other.
             Base::Mac => (usize::MAX >> 1, 0),
         };
-        Place { at, behind }
+        Place { field, at, behind }
     }
 }
 
@@ -110,7 +115,7 @@ impl Compiled {
         verdicts: &mut Vec<Verdict>,
     ) {
         match &self.trees {
-            Some(trees) => verdicts.extend(packets.map(|packet| trees.run(packet))),
+            Some(trees) => trees.run(packets, verdicts),
             None => verdicts.extend(packets.map(|packet| self.run_one(packet))),
         }
     }
@@ -119,7 +124,7 @@ impl Compiled {
     #[inline]
     pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {
         match &self.trees {
-            Some(trees) => trees.run(packet),
+            Some(trees) => trees.run_one(packet, &mut [0; FIELDS]),
             None => verdict(self.program.run(&packet.view())),
         }
     }
@@ -153,7 +158,7 @@ impl Trees {
         if alternatives.len() < FEW {
             return None;
         }
-        let (words, header) = words_of(&alternatives);
+        let (words, usual) = words_of(&alternatives);
         if words.len() > WORDS {
             return None;
         }
@@ -189,53 +194,53 @@ impl Trees {
             lo: 0,
             hi: 0,
         };
+        let places: Vec<Place> = (0..).zip(&words).map(Place::of).collect();
         Some(Trees {
             fragment,
             whole: Tree::assuming(&of_whole, &[known]),
             other: Tree::new(&of_other),
             verdicts: alternatives.iter().map(|(o, _)| verdict(*o)).collect(),
-            places: words[if header { HEADER } else { 0 }..]
-                .iter()
-                .map(Place::of)
-                .collect(),
-            header,
+            others: places[if usual { USUAL } else { 0 }..].to_vec(),
+            places,
+            usual,
             words,
         })
     }
 
-    #[inline]
-    fn run<'a>(&self, packet: impl Headers<'a>) -> Verdict {
-        let mut key: Key = [0; FIELDS];
-        if self.read(packet, &mut key) && !self.is_later_fragment(&key) {
-            self.verdict(self.whole.first(&key))
+    fn run<'a, H: Headers<'a>>(
+        &self,
+        packets: impl ExactSizeIterator<Item = H>,
+        verdicts: &mut Vec<Verdict>,
+    ) {
+        let mut key = [0; FIELDS];
+        verdicts.extend(packets.map(|packet| self.run_one(packet, &mut key)));
+    }
+
+    /// What becomes of a packet. All packets write the same fields of the key, which may be used again.
+    #[inline(always)] // a call would cost what one of the rules does
+    fn run_one<'a>(&self, packet: impl Headers<'a>, key: &mut Key) -> Verdict {
+        if self.read(packet, key) && !self.is_later_fragment(key) {
+            self.verdict(self.whole.first(key))
         } else {
             self.run_slowly(&packet.view())
         }
     }
 
     /// Reads the key's words from a packet that has them all.
-    #[inline]
+    #[inline(always)]
     fn read<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> bool {
-        let mut fields = &mut key[..];
         let (words, _) = packet.start().as_chunks::<4>();
-        if self.header {
-            let Some(header) = words.first_chunk::<HEADER>() else {
-                return false;
-            };
-            let (first, rest) = fields.split_at_mut(HEADER);
-            for (field, word) in first.iter_mut().zip(header) {
+        if self.usual
+            && let Some(usual) = words.first_chunk::<USUAL>()
+            && H::header_words(usual) == HEADER
+        {
+            for (field, word) in key.iter_mut().zip(usual) {
                 *field = u32::from_be_bytes(*word);
             }
-            fields = rest;
+            self.others.is_empty() || read(&self.others, words, HEADER, key)
+        } else {
+            read(&self.places, words, H::header_words(words), key)
         }
-        let header_words = H::header_words(words);
-        for (field, place) in fields.iter_mut().zip(&self.places) {
-            let Some(word) = words.get(place.at + (place.behind & header_words)) else {
-                return false;
-            };
-            *field = u32::from_be_bytes(*word);
-        }
-        true
     }
 
     #[inline]
@@ -272,8 +277,20 @@ impl Trees {
     }
 }
 
-/// The words that rules look at, and whether they begin with the first ones of packets, because rules
-/// look at most of these.
+/// Reads the words at some places, if they are all there.
+#[inline(never)] // the usual words alone are read without it
+fn read(places: &[Place], words: &[[u8; 4]], header_words: usize, key: &mut Key) -> bool {
+    for place in places {
+        let Some(word) = words.get(place.at + (place.behind & header_words)) else {
+            return false;
+        };
+        key[place.field % FIELDS] = u32::from_be_bytes(*word);
+    }
+    true
+}
+
+/// The words that rules look at, and whether they begin with the usual ones, because rules look at most of
+/// these.
 fn words_of(alternatives: &[(Outcome, Terms)]) -> (Vec<Word>, bool) {
     let mut named: Vec<Word> = Vec::new();
     for term in alternatives.iter().flat_map(|(_, t)| t) {
@@ -284,18 +301,16 @@ fn words_of(alternatives: &[(Outcome, Terms)]) -> (Vec<Word>, bool) {
             named.push(*word);
         }
     }
-    let header = (0..HEADER as u16).map(|n| Word {
-        base: Base::Start,
-        offset: 4 * n,
-    });
-    let header: Vec<Word> = header.collect();
+    let word = |base, offset| Word { base, offset };
+    let header = (0..HEADER as u16).map(|n| word(Base::Start, 4 * n));
+    let usual: Vec<Word> = header.chain([word(Base::Transport, 0)]).collect();
     let others: Vec<Word> = named
         .iter()
-        .filter(|w| !header.contains(w))
+        .filter(|w| !usual.contains(w))
         .copied()
         .collect();
-    match named.len() - others.len() > HEADER / 2 {
-        true => ([header, others].concat(), true),
+    match named.len() - others.len() >= USUAL / 2 {
+        true => ([usual, others].concat(), true),
         false => (named, false),
     }
 }
@@ -333,18 +348,19 @@ mod tests {
     use super::*;
     use testkit::Rng;
 
-    /// An IPv4 packet whose header has no options.
+    /// An IPv4 packet.
     impl<'a> Headers<'a> for &'a [u8] {
         fn start(self) -> &'a [u8] {
             self
         }
 
-        fn header_words(_: &[[u8; 4]]) -> usize {
-            5
+        fn header_words(words: &[[u8; 4]]) -> usize {
+            words.first().map_or(0, |word| usize::from(word[0] & 0xf))
         }
 
         fn view(self) -> View<'a> {
-            View([self, self.get(20..).unwrap_or(&[]), &[]])
+            let header = self.first().map_or(0, |b| usize::from(b & 0xf) * 4);
+            View([self, self.get(header..).unwrap_or(&[]), &[]])
         }
     }
 
@@ -380,15 +396,18 @@ mod tests {
     }
 
     fn packet(rng: &mut Rng) -> Vec<u8> {
-        let mut p = vec![0; 40];
-        p[0] = 0x45;
+        let mut p = vec![0; 44];
+        p[0] = if rng.one_in(4) { 0x46 } else { 0x45 };
+        let transport = usize::from(p[0] & 0xf) * 4;
         p[7] = if rng.one_in(4) { rng.u8() & 3 } else { 0 };
         p[6] = if rng.one_in(6) { 0x20 } else { 0 };
         p[9] = *rng.pick(&[6, 6, 17, 1]);
         p[12..16].copy_from_slice(&[10, 0, rng.below(4) as u8, rng.below(4) as u8]);
         p[16..20].copy_from_slice(&[10, 0, 0, rng.below(5) as u8]);
-        (p[21], p[23], p[33]) = (rng.below(5) as u8, rng.below(5) as u8, rng.u8());
-        let len = if rng.one_in(3) { rng.below(41) } else { 40 };
+        for (at, value) in [(1, rng.u8() & 7), (3, rng.u8() & 7), (13, rng.u8())] {
+            p[transport + at] = value;
+        }
+        let len = if rng.one_in(3) { rng.below(45) } else { 44 };
         p.truncate(len);
         p
     }
@@ -411,7 +430,7 @@ mod tests {
             trees += usize::from(compiled.trees.is_some());
             for _ in 0..200 {
                 let bytes = packet(&mut rng);
-                let view = View([&bytes, bytes.get(20..).unwrap_or(&[]), &[]]);
+                let view = (&bytes[..]).view();
                 let first = rules.iter().find(|(_, e)| e.holds(&view));
                 let first = first.and_then(|(o, _)| *o);
                 assert_eq!(

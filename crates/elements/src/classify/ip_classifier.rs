@@ -43,12 +43,12 @@
 
 use super::ip_pattern;
 use super::rules::Rules;
-use super::sorter::Sorter;
 use crate::prelude::*;
 
 pub(super) struct IPClassifier {
     rules: Arc<Rules>,
-    sorter: Sorter,
+    /// Of the packets of a batch.
+    verdicts: Vec<Verdict>,
 }
 
 impl Element for IPClassifier {
@@ -87,12 +87,12 @@ impl Element for IPClassifier {
     fn new(rules: &Arc<Rules>, _: &Init) -> IPClassifier {
         IPClassifier {
             rules: Arc::clone(rules),
-            sorter: Sorter::default(),
+            verdicts: Vec::new(),
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.rules.sort(batch, &mut self.sorter, cx);
+        self.rules.sort(batch, &mut self.verdicts, cx);
     }
 
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {

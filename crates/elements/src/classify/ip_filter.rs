@@ -20,12 +20,12 @@
 
 use super::ip_pattern;
 use super::rules::Rules;
-use super::sorter::Sorter;
 use crate::prelude::*;
 
 pub(super) struct IPFilter {
     config: Arc<Config>,
-    sorter: Sorter,
+    /// Of the packets of a batch.
+    verdicts: Vec<Verdict>,
 }
 
 pub(super) struct Config {
@@ -82,12 +82,12 @@ impl Element for IPFilter {
     fn new(config: &Arc<Config>, _: &Init) -> IPFilter {
         IPFilter {
             config: Arc::clone(config),
-            sorter: Sorter::default(),
+            verdicts: Vec::new(),
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.config.rules.sort(batch, &mut self.sorter, cx);
+        self.config.rules.sort(batch, &mut self.verdicts, cx);
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

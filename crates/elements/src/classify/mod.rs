@@ -12,7 +12,6 @@ mod ip_primitive;
 mod pattern;
 mod program;
 mod rules;
-mod sorter;
 mod terms;
 
 use engine::element::Class;

@@ -4,9 +4,8 @@ use super::compiled::{Compiled, Headers};
 use super::expr::{View, Within};
 use super::ip_pattern;
 use super::program::Rule;
-use super::sorter::Sorter;
 use engine::args::{Args, Names};
-use engine::prelude::{Batch, Cx, Packet};
+use engine::prelude::{Batch, Cx, Packet, Verdict};
 use engine::publish::{Published, domain};
 use std::sync::{Mutex, PoisonError};
 
@@ -34,11 +33,16 @@ impl Rules {
         }
     }
 
-    /// Sends packets on.
-    #[inline]
-    pub(super) fn sort(&self, batch: &mut Batch, sorter: &mut Sorter, cx: &mut Cx) {
-        sorter.decide(self.compiled.read(cx.reader()), batch.iter().map(Ip));
-        sorter.send(batch, cx);
+    /// Sends packets on: all are decided about first. Those that nothing matches are dropped under the
+    /// class's first name. `verdicts` only keeps its memory between calls.
+    pub(super) fn sort(&self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        verdicts.clear();
+        let compiled = self.compiled.read(cx.reader());
+        compiled.run(batch.iter().map(Ip), verdicts);
+        let mut verdicts = verdicts.iter();
+        cx.sort(batch, |_, _| {
+            verdicts.next().copied().unwrap_or(Verdict::drop(0))
+        });
     }
 
     /// The decisions as text.

@@ -2,7 +2,9 @@
 
 use super::choose::choose;
 use super::region::{Entry, Region, Way, covered, weight};
-use super::{Check, FIELDS, LEAF, MORE, NONE, Node, Part, RANGE, Rule, SPLIT, Test, Tree};
+use super::{
+    Check, FIELDS, LEAF, MORE, NONE, Node, Part, RANGE, Rule, SPLIT, TOGETHER, Test, Tree,
+};
 use std::collections::HashMap;
 
 /// Instructions given for half as many copies of rules.
@@ -198,36 +200,44 @@ fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, V
     groups
 }
 
-/// What a leaf asks for a rule. Single values of a pair of words are asked for together; what tells most
+/// What a leaf asks for a rule. Single values of neighbouring words are asked for together; what tells most
 /// comes first.
 fn checks_of(entry: &Entry) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
-    for test in &entry.tests {
+    let mut tests = entry.tests.clone();
+    tests.sort_by_key(|t| t.field);
+    for test in &tests {
         if test.lo != test.hi {
             checks.push(Check {
-                mask: test.mask.into(),
-                value: u64::from(test.hi - test.lo) << 32 | u64::from(test.lo),
+                mask: [test.mask.into(), 0],
+                value: [test.lo, test.hi - test.lo].map(u64::from),
                 code: RANGE | test.field,
                 ..end(MORE)
             });
             continue;
         }
-        let shift = u32::from(test.field % 2) * 32;
-        let (mask, value) = (u64::from(test.mask) << shift, u64::from(test.lo) << shift);
-        match checks.iter_mut().find(|c| c.code == test.field / 2) {
-            Some(check) if (check.value ^ value) & check.mask & mask != 0 => return Vec::new(),
-            Some(check) => (check.mask, check.value) = (check.mask | mask, check.value | value),
-            None => checks.push(Check {
-                mask,
-                value,
-                code: test.field / 2,
+        let near = |c: &Check| (c.code..c.code + TOGETHER as u8).contains(&test.field);
+        let at = checks.iter().position(near).unwrap_or_else(|| {
+            checks.push(Check {
+                code: test.field.min((FIELDS - TOGETHER) as u8),
                 ..end(MORE)
-            }),
+            });
+            checks.len() - 1
+        });
+        let check = &mut checks[at];
+        let word = test.field - check.code;
+        let (half, shift) = (usize::from(word / 2), word % 2 * 32);
+        let (mask, value) = (u64::from(test.mask) << shift, u64::from(test.lo) << shift);
+        if (check.value[half] ^ value) & check.mask[half] & mask != 0 {
+            return Vec::new();
         }
+        check.mask[half] |= mask;
+        check.value[half] |= value;
     }
+    let bits = |c: &Check| u64::from(c.mask[0].count_ones() + c.mask[1].count_ones());
     checks.sort_by_key(|c| match c.code {
-        0..RANGE => (0, u64::from(64 - c.mask.count_ones())),
-        _ => (1, c.value >> 32),
+        0..RANGE => (0, u64::MAX - bits(c)),
+        _ => (1, c.value[1]),
     });
     let count = checks.len();
     for (i, check) in checks.iter_mut().enumerate() {
@@ -243,8 +253,8 @@ fn checks_of(entry: &Entry) -> Vec<Check> {
 /// A check that always holds.
 fn end(rule: u32) -> Check {
     Check {
-        mask: 0,
-        value: 0,
+        mask: [0; 2],
+        value: [0; 2],
         rule,
         code: 0,
         skip: 1,

@@ -67,21 +67,23 @@ struct Node {
 const SPLIT: u8 = FIELDS as u8;
 const LEAF: u8 = 2 * SPLIT;
 
-/// A test of a leaf: of single values in a pair of words, or of a range of one word.
+/// A test of a leaf: of single values in neighbouring words, or of a range of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Check {
-    /// The bits that count: of a pair, of its second word in the upper half.
-    mask: u64,
-    /// Of a pair: the bits' values. Of a range: the least value, and above it how many more.
-    value: u64,
+    /// The bits that count, of two words in each half, the second in the upper half of that.
+    mask: [u64; 2],
+    /// These bits' values. Of a range: the least value, and how many more.
+    value: [u64; 2],
     /// The number of the rule whose last test this is, or [`MORE`].
     rule: u32,
-    /// Of a pair: its number; of a range: [`RANGE`] and its field.
+    /// The first field of the words; of a range: [`RANGE`] and its field.
     code: u8,
     /// Checks to go on if this one fails.
     skip: u8,
 }
 
+/// Words of which a check asks for single values.
+const TOGETHER: usize = 4;
 const RANGE: u8 = SPLIT;
 
 /// In place of a rule's number: tests of it follow.
@@ -91,12 +93,13 @@ impl Check {
     #[inline]
     fn holds(&self, key: &Key) -> bool {
         let code = usize::from(self.code);
-        if code < FIELDS / 2 {
-            let pair = u64::from(key[2 * code]) | u64::from(key[2 * code + 1]) << 32;
-            pair & self.mask == self.value
+        if code <= FIELDS - TOGETHER {
+            let pair = |at: usize| u64::from(key[at]) | u64::from(key[at + 1]) << 32;
+            let differ = |n: usize| pair(code + 2 * n) & self.mask[n] ^ self.value[n];
+            differ(0) | differ(1) == 0
         } else {
-            let (lo, span) = (self.value as u32, (self.value >> 32) as u32);
-            (key[code % FIELDS] & self.mask as u32).wrapping_sub(lo) <= span
+            let [lo, span] = self.value.map(|v| v as u32);
+            (key[code % FIELDS] & self.mask[0] as u32).wrapping_sub(lo) <= span
         }
     }
 }
