@@ -382,6 +382,7 @@ impl<K: Key + Hash> Resolver<K> {
         now: Time,
         out: &mut impl FnMut(Event<K>),
     ) {
+        self.link.tell(now);
         let news = self.link.table().confirm(key, mac, now.0);
         self.after_news(news, key, out);
     }
@@ -397,6 +398,7 @@ impl<K: Key + Hash> Resolver<K> {
         out: &mut impl FnMut(Event<K>),
     ) {
         if make || self.link.table().address(key).is_some() {
+            self.link.tell(now);
             let news = self.link.table().learn(key, mac, now.0);
             self.after_news(news, key, out);
         }

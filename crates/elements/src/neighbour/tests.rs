@@ -144,3 +144,17 @@ fn other_bounds_keep_what_was_known() {
     assert_eq!(link.table().address(8), Some((A, State::Permanent)));
     assert_eq!(link.table().address(9), None);
 }
+
+#[test]
+fn ages_count_to_the_latest_answer_or_announcement() {
+    let link = link(10, 10);
+    let (mut r, mut log, start) = (Resolver::new(&link, 1), Log::default(), Time(5));
+    r.heard(7, A, true, start, &mut log.note());
+    assert_eq!(r.find(8, start, &mut log.note()), Found::Wait);
+    r.answered(8, A, start + SECOND, &mut log.note());
+    let ages = || -> Vec<_> { link.entries().iter().map(|e| (e.0, e.2)).collect() };
+    let of = |key| ages().iter().find(|e| e.0 == key).map(|e| e.1);
+    assert_eq!((of(7), of(8)), (Some(SECOND), Some(Duration::ZERO)));
+    r.heard(9, A, true, start + 3 * SECOND, &mut log.note());
+    assert_eq!((of(7), of(9)), (Some(3 * SECOND), Some(Duration::ZERO)));
+}
