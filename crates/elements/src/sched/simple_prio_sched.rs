@@ -1,0 +1,72 @@
+//! Asks its inputs in order: the first that has a packet gives it. Asks also those that say that they are
+//! empty.
+//!
+//! ```click
+//! InfiniteSource(LIMIT 3) -> Queue -> p :: SimplePrioSched -> Discard;
+//! InfiniteSource(LIMIT 3) -> Queue -> [1] p;
+//! ```
+//!
+//! As PrioSched, which asks less.
+
+use crate::prelude::*;
+
+pub(super) struct SimplePrioSched {
+    inputs: usize,
+}
+
+impl Element for SimplePrioSched {
+    const CLASS: &'static str = "SimplePrioSched";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const COPIES: Copies = Copies::One;
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, init: &Init) -> SimplePrioSched {
+        SimplePrioSched {
+            inputs: init.inputs,
+        }
+    }
+
+    fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        let mut left = max;
+        for input in 0..self.inputs {
+            // An input may give less than it has: ask until it gives nothing.
+            while left > 0 {
+                match cx.pull(input, left, into) {
+                    0 => break,
+                    n => left -= n,
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn the_first_input_goes_first() {
+        let text =
+            "a :: Queue -> p :: SimplePrioSched -> u :: Unqueue(ACTIVE false) -> out :: Collect;
+            b :: SimpleQueue -> [1] p; Idle -> [2] p";
+        for make in [Bench::new, Bench::strict] {
+            let mut bench = make(crate::CLASSES, text);
+            bench.push("b", &[b"3", b"4"]);
+            bench.push("a", &[b"1", b"2"]);
+            bench.write("u.active", "true");
+            for _ in 0..10 {
+                bench.graph().turn();
+            }
+            assert_eq!(bench.take("out"), [b"1", b"2", b"3", b"4"]);
+            bench.push("b", &[b"5"]);
+            for _ in 0..10 {
+                bench.graph().turn();
+            }
+            assert_eq!(bench.take("out"), [b"5"]);
+        }
+    }
+}
