@@ -188,20 +188,45 @@ fn threads_are_names_only() {
 }
 
 #[test]
+fn packages_that_are_not_there_are_refused_and_classes_may_be_required() {
+    let text = "require(package Idle, nowhere,\n package elsewhere); Idle";
+    let ended = run(&["-q", "-e", text]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(
+        err(&ended),
+        "config:1: requirement 'nowhere' not available\n\
+         config:2: requirement 'elsewhere' not available\n"
+    );
+    let folder = Folder::new();
+    let file = folder.write("a.click", "require(nowhere); Idle -> Discard;");
+    let mut check = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    let checked = check.args(["check", &file]).output().expect("it starts");
+    assert_eq!(checked.status.code(), Some(1));
+    let told = err(&checked) + &out(&checked);
+    assert!(
+        told.contains("a.click:1:9: error: package `nowhere` is not available"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_router_s_own_handlers_are_there() {
     let read = |name: &str| {
         out(&run(&[
             "-q",
             "-R",
             "-e",
-            "require(x); i :: Idle",
+            "require(userlevel); i :: Idle",
             "-h",
             name,
         ]))
     };
-    assert_eq!(read("config"), "require(x); i :: Idle\n");
-    assert_eq!(read("flatconfig"), "require(package x);\n\ni :: Idle;\n");
-    assert_eq!(read("requirements"), "x\n");
+    assert_eq!(read("config"), "require(userlevel); i :: Idle\n");
+    assert_eq!(
+        read("flatconfig"),
+        "require(package userlevel);\n\ni :: Idle;\n"
+    );
+    assert_eq!(read("requirements"), "userlevel\n");
     assert!(read("classes").contains("\nIdle\n"));
     assert!(read("handlers").contains("hotconfig\tw\n"));
     assert_eq!(read("timewarp"), "1\n");

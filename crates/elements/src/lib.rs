@@ -90,11 +90,15 @@ pub const CLASSES: &[&[Class]] = &[
     switch::CLASSES,
 ];
 
+/// What Click's configurations may require beside classes: the driver, and what a build of it can leave out.
+const PACKAGES: &[&str] = &["userlevel", "int64", "ip6"];
+
 /// All of Ashlar's classes.
 pub fn registry() -> Registry {
     Registry::new(CLASSES)
         .with_rewrite(device::rewrite)
         .with_chains(CHAINS)
+        .with_packages(PACKAGES)
 }
 
 /// Sets what a handler sets, from its text. A wrong value changes nothing.

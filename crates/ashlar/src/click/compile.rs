@@ -63,7 +63,8 @@ impl Compiler {
             ..Options::new(1, &*self.ports)
         };
         let (plan, planned) = plan::make(&router, &self.registry, &options);
-        let unknown = planned.iter().filter(|d| d.code == "unknown-class");
+        let unknown = |d: &&Diagnostic| matches!(d.code, "unknown-class" | "no-package");
+        let unknown = planned.iter().filter(unknown);
         let mut wrong: Vec<Diagnostic> = language
             .iter()
             .filter(|d| d.is_error())

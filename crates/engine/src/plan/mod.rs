@@ -38,6 +38,7 @@ pub struct Registry {
     classes: HashMap<&'static str, &'static Class>,
     rewrites: Vec<Rewrite>,
     chains: &'static [Chain],
+    packages: &'static [&'static str],
 }
 
 impl Registry {
@@ -48,6 +49,7 @@ impl Registry {
             classes: all.map(|c| (c.name, c)).collect(),
             rewrites: Vec::new(),
             chains: &[],
+            packages: &[],
         }
     }
 
@@ -55,6 +57,12 @@ impl Registry {
     /// no others.
     pub fn with_chains(mut self, chains: &'static [Chain]) -> Registry {
         self.chains = chains;
+        self
+    }
+
+    /// Has configurations require these packages, as they may every class.
+    pub fn with_packages(mut self, packages: &'static [&'static str]) -> Registry {
+        self.packages = packages;
         self
     }
 
@@ -67,6 +75,11 @@ impl Registry {
     /// A class by name.
     pub fn get(&self, name: &str) -> Option<&'static Class> {
         self.classes.get(name).copied()
+    }
+
+    /// Whether a package that a configuration requires is there.
+    pub fn provides(&self, package: &str) -> bool {
+        self.packages.contains(&package) || self.classes.contains_key(package)
     }
 
     /// All classes, by name.
@@ -314,6 +327,8 @@ type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
 
 fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let mut errors = Vec::new();
+    let wanted = router.requirements.iter().filter(|r| r.kind == "package");
+    errors.extend(wanted.filter(|r| !registry.provides(&r.name)).map(missing));
     let classes = resolve(router, registry, &mut errors);
     let (names, addressed) = names::of(router, options);
     let previous = options.previous;
@@ -414,6 +429,15 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
 /// What an element is called in errors: `ttl :: DecIPTTL`.
 fn title(element: &lang::Element) -> String {
     format!("{} :: {}", element.name, element.class)
+}
+
+fn missing(package: &lang::Requirement) -> Diagnostic {
+    let name = &package.name;
+    let message = format!("package `{name}` is not available");
+    Diagnostic::error("no-package", message)
+        .at(package.span)
+        .click(format!("requirement '{name}' not available"))
+        .help("all that Ashlar has is built in: leave the requirement out if its classes are there (`ashlar doc`)")
 }
 
 fn resolve(
