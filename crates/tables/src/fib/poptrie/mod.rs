@@ -63,7 +63,7 @@ impl Slot {
 
     #[inline(always)]
     fn is_wide(self) -> bool {
-        self.0 & (Self::NODE | Self::WIDE) == Self::NODE | Self::WIDE
+        self.0 >= Self::NODE | Self::WIDE // both, which are the uppermost bits: one comparison
     }
 
     /// Of a node: where its bitmap is.
@@ -105,35 +105,77 @@ impl<const N: usize> Poptrie<N> {
     }
 
     #[inline(always)]
-    fn word(&self, at: usize) -> u64 {
+    fn nodes(&self) -> Nodes<'_, N> {
+        Nodes {
+            top: &self.top,
+            words: &self.words,
+        }
+    }
+
+    /// As [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
+    #[inline(always)]
+    fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
+        let mut slots = [Slot::NONE; BURST];
+        let nodes = self.nodes();
+        self.default.or_all(ids, |ids| {
+            // The first loads of all before the next of any: none waits for another.
+            for (slot, address) in slots.iter_mut().zip(addresses) {
+                *slot = nodes.top(&address.octets());
+                sys::prefetch(&nodes.words[slot.word() % WORDS_MAX]);
+            }
+            if N > 4 {
+                nodes.descend_together(addresses, &mut slots);
+            }
+            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
+                *id = match N {
+                    4 => nodes.leaf(&address.octets(), *slot),
+                    _ => slot.id(),
+                };
+            }
+            ids.iter().fold(false, |any, id| any | (*id == 0))
+        });
+    }
+}
+
+/// Where a lookup reads. By value in registers: behind [`Poptrie`], which holds atomics, these would be read again after
+/// every word.
+#[derive(Clone, Copy)]
+struct Nodes<'a, const N: usize> {
+    top: &'a [AtomicU32; TOP],
+    words: &'a Words,
+}
+
+impl<const N: usize> Nodes<'_, N> {
+    #[inline(always)]
+    fn word(self, at: usize) -> u64 {
         self.words[at % WORDS_MAX].load(Ordering::Relaxed)
     }
 
     #[inline(always)]
-    fn top(&self, address: &[u8; N]) -> Slot {
+    fn top(self, address: &[u8; N]) -> Slot {
         Slot(self.top[bits(address, 0, TOP_BITS) % TOP].load(Ordering::Acquire))
     }
 
     /// The run of slot `index` in the node at `word`: how many slots before it differ from their next.
     #[inline(always)]
-    fn run(&self, word: usize, index: usize) -> usize {
+    fn run(self, word: usize, index: usize) -> usize {
         let before = (1u64 << (index as u32 % 64)) - 1;
         (self.word(word) & before).count_ones() as usize
     }
 
     #[inline(always)]
-    fn narrow(&self, word: usize, run: usize) -> u16 {
+    fn narrow(self, word: usize, run: usize) -> u16 {
         (self.word(word + 1 + run / 4) >> (run % 4 * 16)) as u16
     }
 
     #[inline(always)]
-    fn wide(&self, word: usize, run: usize) -> Slot {
+    fn wide(self, word: usize, run: usize) -> Slot {
         Slot((self.word(word + 1 + run / 2) >> (run % 2 * 32)) as u32)
     }
 
     /// The id of the longest prefix other than the default route's, or 0, from `slot` of `top` on.
     #[inline(always)]
-    fn descend(&self, address: &[u8; N], mut slot: Slot) -> u16 {
+    fn descend(self, address: &[u8; N], mut slot: Slot) -> u16 {
         let mut at = TOP_BITS;
         while slot.is_node() && at < N as u32 * 8 {
             let (word, index) = (slot.word(), bits(address, at, NODE_BITS));
@@ -147,32 +189,9 @@ impl<const N: usize> Poptrie<N> {
         slot.id()
     }
 
-    /// As [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
+    /// As [`Nodes::descend`] for all of `slots`: one level for all before the next for any.
     #[inline(always)]
-    fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
-        let mut slots = [Slot::NONE; BURST];
-        self.default.or_all(ids, |ids| {
-            // The first loads of all before the next of any: none waits for another.
-            for (slot, address) in slots.iter_mut().zip(addresses) {
-                *slot = self.top(&address.octets());
-                sys::prefetch(&self.words[slot.word() % WORDS_MAX]);
-            }
-            if N > 4 {
-                self.descend_together(addresses, &mut slots);
-            }
-            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
-                *id = match N {
-                    4 => self.leaf(&address.octets(), *slot),
-                    _ => slot.id(),
-                };
-            }
-            ids.iter().fold(false, |any, id| any | (*id == 0))
-        });
-    }
-
-    /// As [`Poptrie::descend`] for all of `slots`: one level for all before the next for any.
-    #[inline(always)]
-    fn descend_together<A: Address<N>>(&self, addresses: &[A], slots: &mut [Slot; BURST]) {
+    fn descend_together<A: Address<N>>(self, addresses: &[A], slots: &mut [Slot; BURST]) {
         // A bit for each address that has not reached its id.
         let mut open = 0u64;
         for (i, slot) in slots.iter().take(addresses.len()).enumerate() {
@@ -199,9 +218,9 @@ impl<const N: usize> Poptrie<N> {
         }
     }
 
-    /// As [`Poptrie::descend`], without a branch where there is one node or none.
+    /// As [`Nodes::descend`], without a branch where there is one node or none.
     #[inline(always)]
-    fn leaf(&self, address: &[u8; N], slot: Slot) -> u16 {
+    fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
         if slot.is_wide() {
             return self.descend(address, slot);
         }
@@ -221,7 +240,7 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
     fn lookup(&self, address: impl Address<N>) -> u16 {
         let address = address.octets();
         self.default
-            .or(|| self.descend(&address, self.top(&address)))
+            .or(|| self.nodes().descend(&address, self.nodes().top(&address)))
     }
 
     fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {

@@ -167,12 +167,12 @@ impl<const N: usize> PoptrieWriter<N> {
         if !slot.is_node() {
             return [slot; SLOTS];
         }
-        let (word, bitmap) = (slot.word(), self.fib.word(slot.word()));
+        let (word, bitmap) = (slot.word(), self.fib.nodes().word(slot.word()));
         let mut run = 0;
         std::array::from_fn(|i| {
             let slot = match slot.is_wide() {
-                true => self.fib.wide(word, run),
-                false => Slot(u32::from(self.fib.narrow(word, run))),
+                true => self.fib.nodes().wide(word, run),
+                false => Slot(u32::from(self.fib.nodes().narrow(word, run))),
             };
             run += (bitmap >> i & 1) as usize;
             slot
@@ -185,9 +185,9 @@ impl<const N: usize> PoptrieWriter<N> {
             return;
         }
         if slot.is_wide() {
-            let runs = self.fib.run(slot.word(), SLOTS - 1);
+            let runs = self.fib.nodes().run(slot.word(), SLOTS - 1);
             for run in 0..=runs {
-                self.retire(self.fib.wide(slot.word(), run));
+                self.retire(self.fib.nodes().wide(slot.word(), run));
             }
         }
         self.limbo.0.push(slot.0);
@@ -244,7 +244,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
 
     fn release(&mut self, limbo: Limbo) {
         for slot in limbo.0.into_iter().map(Slot) {
-            let runs = self.fib.run(slot.word(), SLOTS - 1) + 1;
+            let runs = self.fib.nodes().run(slot.word(), SLOTS - 1) + 1;
             let each = if slot.is_wide() { 2 } else { 4 };
             self.arena.give_back(slot.word(), 1 + runs.div_ceil(each));
         }
