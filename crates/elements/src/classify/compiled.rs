@@ -124,7 +124,7 @@ impl Compiled {
     #[inline]
     pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {
         match &self.trees {
-            Some(trees) => trees.run_one(packet, &mut [0; FIELDS]),
+            Some(trees) => trees.run_alone(packet),
             None => verdict(self.program.run(&packet.view())),
         }
     }
@@ -214,6 +214,11 @@ impl Trees {
     ) {
         let mut key = [0; FIELDS];
         verdicts.extend(packets.map(|packet| self.run_one(packet, &mut key)));
+    }
+
+    #[inline(never)] // beside a program, which is short, it would cost what it never gives back
+    fn run_alone<'a>(&self, packet: impl Headers<'a>) -> Verdict {
+        self.run_one(packet, &mut [0; FIELDS])
     }
 
     /// What becomes of a packet. All packets write the same fields of the key, which may be used again.

@@ -33,7 +33,7 @@ impl Test {
     }
 
     #[inline]
-    fn holds(self, view: &View) -> bool {
+    fn holds(&self, view: &View) -> bool {
         let at = usize::from(self.word.offset);
         match view.from(self.word.base).get(at..at + 4) {
             Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]) & self.mask == self.value,
@@ -42,7 +42,7 @@ impl Test {
     }
 
     #[cold]
-    fn holds_at_end(self, view: &View) -> bool {
+    fn holds_at_end(&self, view: &View) -> bool {
         let (word, len) = self.word.read(view);
         match len < usize::from(self.need) {
             true => self.short,
@@ -216,11 +216,34 @@ pub(super) type Outcome = Option<u8>;
 /// A pattern and what happens to the packets that it is the first to match.
 pub(super) type Rule<L> = (Outcome, Expr<L>);
 
-/// Where a decision leads.
+/// Where a decision leads: to the step of this number, or, behind all steps, to an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    Step(u32),
-    End(Outcome),
+struct Next(u32);
+
+impl Next {
+    /// No program has so many steps.
+    const END: u32 = 1 << 31;
+    /// As an outcome: none.
+    const NONE: u32 = 1 << 8;
+
+    fn step(at: usize) -> Next {
+        Next(at as u32)
+    }
+
+    fn end(outcome: Outcome) -> Next {
+        Next(Next::END | outcome.map_or(Next::NONE, u32::from))
+    }
+
+    #[inline]
+    fn is_end(self) -> bool {
+        self.0 >= Next::END
+    }
+
+    /// What an end says.
+    #[inline]
+    fn outcome(self) -> Outcome {
+        (self.0 & Next::NONE == 0).then_some(self.0 as u8)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -264,7 +287,7 @@ impl Program {
     fn empty() -> Program {
         Program {
             steps: Vec::new(),
-            first: Next::End(None),
+            first: Next::end(None),
         }
     }
 
@@ -280,10 +303,10 @@ impl Program {
             left.truncate(sure + 1);
         }
         let Some((outcome, first)) = left.first() else {
-            return Some(Next::End(None));
+            return Some(Next::end(None));
         };
         let Some(test) = first.next_test() else {
-            return Some(Next::End(*outcome));
+            return Some(Next::end(*outcome));
         };
         if let Some(next) = known.get(&left) {
             return Some(*next);
@@ -292,8 +315,8 @@ impl Program {
         let at = self.steps.len();
         self.steps.push(Step {
             test,
-            yes: Next::End(None),
-            no: Next::End(None),
+            yes: Next::end(None),
+            no: Next::end(None),
         });
         for answer in [true, false] {
             let after = left
@@ -309,23 +332,23 @@ impl Program {
                 self.steps.pop();
                 yes
             }
-            _ => Next::Step(at as u32),
+            _ => Next::step(at),
         };
         known.insert(left, next);
         Some(next)
     }
 
     fn chain(&mut self, rules: &[Rule<Test>]) {
-        let mut next = Next::End(None);
+        let mut next = Next::end(None);
         for (outcome, expr) in rules.iter().rev() {
-            next = self.chain_one(expr, Next::End(*outcome), next);
+            next = self.chain_one(expr, Next::end(*outcome), next);
         }
         // Steps were made from the last to the first.
         self.steps.reverse();
-        let last = self.steps.len().saturating_sub(1) as u32;
-        let turn = |next: Next| match next {
-            Next::Step(at) => Next::Step(last - at),
-            end => end,
+        let last = self.steps.len().saturating_sub(1);
+        let turn = |next: Next| match next.is_end() {
+            true => next,
+            false => Next::step(last - next.0 as usize),
         };
         for step in &mut self.steps {
             (step.yes, step.no) = (turn(step.yes), turn(step.no));
@@ -341,7 +364,7 @@ impl Program {
                     yes,
                     no,
                 });
-                Next::Step(self.steps.len() as u32 - 1)
+                Next::step(self.steps.len() - 1)
             }
             Expr::Not(inner) => self.chain_one(inner, no, yes),
             Expr::And(parts) => {
@@ -361,35 +384,30 @@ impl Program {
     pub(super) fn leads_to(&self, outcome: Outcome) -> bool {
         let ends = self.steps.iter().flat_map(|step| [step.yes, step.no]);
         let mut ends = ends.chain([self.first]);
-        ends.any(|end| end == Next::End(outcome))
+        ends.any(|end| end == Next::end(outcome))
     }
 
     /// What becomes of a packet.
     #[inline]
     pub(super) fn run(&self, view: &View) -> Outcome {
         let mut next = self.first;
-        loop {
-            match next {
-                Next::Step(at) => {
-                    let step = &self.steps[at as usize];
-                    next = if step.test.holds(view) {
-                        step.yes
-                    } else {
-                        step.no
-                    };
-                }
-                Next::End(outcome) => return outcome,
-            }
+        while let Some(step) = self.steps.get(next.0 as usize) {
+            next = if step.test.holds(view) {
+                step.yes
+            } else {
+                step.no
+            };
         }
+        next.outcome()
     }
 }
 
 impl fmt::Display for Next {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Next::Step(at) => write!(f, "step {at}"),
-            Next::End(Some(output)) => write!(f, "[{output}]"),
-            Next::End(None) => f.write_str("[X]"),
+        match (self.is_end(), self.outcome()) {
+            (false, _) => write!(f, "step {}", self.0),
+            (true, Some(output)) => write!(f, "[{output}]"),
+            (true, None) => f.write_str("[X]"),
         }
     }
 }
@@ -492,8 +510,7 @@ mod tests {
     #[test]
     fn no_way_through_asks_the_same_twice() {
         fn walk(program: &Program, next: Next, asked: &mut Vec<Test>) {
-            if let Next::Step(at) = next {
-                let step = program.steps[at as usize];
+            if let Some(step) = program.steps.get(next.0 as usize) {
                 assert!(!asked.contains(&step.test), "{program}");
                 asked.push(step.test);
                 walk(program, step.yes, asked);
