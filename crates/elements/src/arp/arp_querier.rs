@@ -119,6 +119,8 @@ struct Sender {
     no_buffer: u64,
     /// Time stamp and VLAN of the packet for which is asked: the query gets them.
     cause: (u64, u16),
+    /// What frames to the neighbour begin with that was found last.
+    header: [u8; ether::LEN],
 }
 
 impl Sender {
@@ -204,54 +206,90 @@ pub(super) struct ArpQuerier {
     conflicts: u64,
 }
 
+/// A batch of packets to be sent.
+struct Sending<'a, 'c> {
+    resolver: &'a mut Resolver<u32>,
+    sender: &'a mut Sender,
+    cx: &'a mut Cx<'c>,
+    /// Packets of a batch often go the same way: the last answer holds for the whole batch.
+    last: u32,
+}
+
+// What becomes of packets that cannot leave yet: no port is meant, they do not leave by verdicts.
+const WAIT: Verdict = Verdict::out(QUERIES as u8);
+const GIVE_UP: Verdict = Verdict::out(UNREACHABLE as u8);
+
+impl Sending<'_, '_> {
+    #[inline]
+    fn step(&mut self, packet: &mut Packet) -> Verdict {
+        let key = u32::from_be_bytes(packet.anno().dst4());
+        if (key != self.last || key == 0)
+            && let Err(verdict) = self.turn_to(key, packet)
+        {
+            return verdict;
+        }
+        match encapsulate(packet, &self.sender.header) {
+            true => Verdict::ON,
+            false => Verdict::drop(NO_HEADROOM as u8),
+        }
+    }
+
+    /// Finds where packets for an address go.
+    fn turn_to(&mut self, key: u32, packet: &Packet) -> Result<(), Verdict> {
+        if key == 0 {
+            return Err(Verdict::drop(NO_ADDRESS as u8));
+        }
+        let (sender, cx) = (&mut *self.sender, &mut *self.cx);
+        let found = match sender.config.group(Ipv4Addr::from(key)) {
+            Some(mac) => Found::Known(mac),
+            None => {
+                sender.cause = (packet.cold().timestamp, packet.vlan_tci());
+                let now = cx.now();
+                self.resolver
+                    .find(key, now, &mut |event| sender.act(event, cx))
+            }
+        };
+        match found {
+            Found::Known(mac) => (self.last, sender.header) = (key, sender.header(mac)),
+            Found::Wait => return Err(WAIT),
+            Found::Unreachable => return Err(GIVE_UP),
+            Found::TableFull => return Err(Verdict::drop(TABLE_FULL as u8)),
+        }
+        Ok(())
+    }
+
+    /// What to do with a packet that does not leave.
+    fn keep(&mut self, packet: Packet, verdict: Verdict) {
+        let (sender, cx) = (&mut *self.sender, &mut *self.cx);
+        match verdict.reason() {
+            Some(reason) => sender.drop(packet, reason, cx),
+            None if verdict == WAIT => {
+                let (key, now) = (u32::from_be_bytes(packet.anno().dst4()), cx.now());
+                self.resolver
+                    .hold(key, packet, now, &mut |event| sender.act(event, cx));
+            }
+            None => sender.give_up(packet, cx),
+        }
+    }
+}
+
 impl ArpQuerier {
     fn send(&mut self, batch: &mut Batch, cx: &mut Cx) {
         let ArpQuerier {
             resolver, sender, ..
         } = self;
-        let now = cx.now();
         resolver.catch_up(&mut |event| sender.act(event, cx));
-        let mut ready = cx.spare();
-        // Packets of a batch often go the same way: the last answer holds for the whole batch.
-        let (mut last, mut header) = (0, [0; ether::LEN]);
-        for mut packet in batch.drain() {
-            let key = u32::from_be_bytes(packet.anno().dst4());
-            if key == 0 {
-                sender.drop(packet, NO_ADDRESS, cx);
-                continue;
-            }
-            if key != last {
-                let found = match sender.config.group(Ipv4Addr::from(key)) {
-                    Some(mac) => Found::Known(mac),
-                    None => {
-                        sender.cause = (packet.cold().timestamp, packet.vlan_tci());
-                        resolver.find(key, now, &mut |event| sender.act(event, cx))
-                    }
-                };
-                match found {
-                    Found::Known(mac) => (last, header) = (key, sender.header(mac)),
-                    Found::Wait => {
-                        resolver.hold(key, packet, now, &mut |event| sender.act(event, cx));
-                        continue;
-                    }
-                    Found::Unreachable => {
-                        sender.give_up(packet, cx);
-                        continue;
-                    }
-                    Found::TableFull => {
-                        sender.drop(packet, TABLE_FULL, cx);
-                        continue;
-                    }
-                }
-            }
-            if encapsulate(&mut packet, &header) {
-                ready.push(packet);
-            } else {
-                sender.drop(packet, NO_HEADROOM, cx);
-            }
-        }
-        batch.append(&mut ready);
-        cx.keep_spare(ready);
+        let mut sending = Sending {
+            resolver,
+            sender,
+            cx,
+            last: 0,
+        };
+        batch.split(
+            &mut sending,
+            |packet, sending| sending.step(packet),
+            |packet, verdict, sending| sending.keep(packet, verdict),
+        );
     }
 
     /// Learns from an ARP frame; false if it is none.
@@ -361,6 +399,7 @@ impl Element for ArpQuerier {
                 drops: 0,
                 no_buffer: 0,
                 cause: (0, 0),
+                header: [0; ether::LEN],
             },
             responses: 0,
             conflicts: 0,

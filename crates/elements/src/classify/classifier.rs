@@ -29,6 +29,7 @@
 use super::compiled::{Compiled, HEADER, Headers};
 use super::expr::View;
 use super::pattern;
+use super::program::{Outcome, Program};
 use crate::prelude::*;
 
 pub(crate) struct Config {
@@ -57,6 +58,11 @@ impl<'a> Headers<'a> for Data<'a> {
     #[inline]
     fn view(self) -> View<'a> {
         View::of_data(self.0.data())
+    }
+
+    #[inline]
+    fn run(self, program: &Program) -> Outcome {
+        program.run_on(|_| self.0.data()) // patterns speak of nothing else
     }
 }
 

@@ -125,7 +125,7 @@ impl Compiled {
     pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {
         match &self.trees {
             Some(trees) => trees.run_alone(packet),
-            None => verdict(self.program.run(&packet.view())),
+            None => verdict(packet.run(&self.program)),
         }
     }
 }
@@ -138,6 +138,11 @@ pub(super) trait Headers<'a>: Copy {
     fn header_words(words: &[[u8; 4]]) -> usize;
     /// The bytes from each header on.
     fn view(self) -> View<'a>;
+    /// What a program makes of the packet.
+    #[inline]
+    fn run(self, program: &Program) -> Outcome {
+        program.run(&self.view())
+    }
 }
 
 /// The program; how many rules a packet meets one by one only a program can show.
@@ -266,7 +271,7 @@ impl Trees {
         let mut key: Key = [0; FIELDS];
         let mut whole = true;
         for (field, word) in key.iter_mut().zip(&self.words) {
-            let (value, bytes) = word.read(view);
+            let (value, bytes) = word.read(view.from(word.base));
             *field = value;
             whole &= bytes >= 4;
         }

@@ -40,10 +40,10 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// The word's value, the bytes that the packet lacks as zero, and how many it has.
+    /// The word's value, of the bytes from its base on; bytes that these lack are zero. And how many it has.
     #[inline]
-    pub(super) fn read(self, view: &View) -> (u32, usize) {
-        let (bytes, at) = (view.from(self.base), usize::from(self.offset));
+    pub(super) fn read(self, bytes: &[u8]) -> (u32, usize) {
+        let at = usize::from(self.offset);
         match bytes.get(at..at + 4) {
             Some(&[a, b, c, d]) => (u32::from_be_bytes([a, b, c, d]), 4),
             _ => {
@@ -75,7 +75,7 @@ pub(super) struct Within {
 #[cfg(test)]
 impl Within {
     pub(super) fn holds(&self, view: &View) -> bool {
-        let (word, len) = self.word.read(view);
+        let (word, len) = self.word.read(view.from(self.word.base));
         let inside = (self.lo..=self.hi).contains(&(word & self.mask));
         len >= bytes_of(self.mask) && inside != self.outside
     }

@@ -9,7 +9,7 @@
 //! test of bytes behind the end of the packet fails, except in the second case: then what was asked
 //! for fails.
 
-use super::expr::{Expr, View, Within, Word, bytes_of};
+use super::expr::{Base, Expr, View, Within, Word, bytes_of};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -32,18 +32,19 @@ impl Test {
         usize::from(self.word.offset) + usize::from(self.need)
     }
 
+    /// Whether it holds for the bytes from its base on.
     #[inline]
-    fn holds(&self, view: &View) -> bool {
+    fn holds(&self, bytes: &[u8]) -> bool {
         let at = usize::from(self.word.offset);
-        match view.from(self.word.base).get(at..at + 4) {
+        match bytes.get(at..at + 4) {
             Some(&[a, b, c, d]) => u32::from_be_bytes([a, b, c, d]) & self.mask == self.value,
-            _ => self.holds_at_end(view),
+            _ => self.holds_at_end(bytes),
         }
     }
 
     #[cold]
-    fn holds_at_end(&self, view: &View) -> bool {
-        let (word, len) = self.word.read(view);
+    fn holds_at_end(&self, bytes: &[u8]) -> bool {
+        let (word, len) = self.word.read(bytes);
         match len < usize::from(self.need) {
             true => self.short,
             false => word & self.mask == self.value,
@@ -390,9 +391,15 @@ impl Program {
     /// What becomes of a packet.
     #[inline]
     pub(super) fn run(&self, view: &View) -> Outcome {
+        self.run_on(|base| view.from(base))
+    }
+
+    /// As [`run`](Self::run), of a packet whose bytes `from` gives.
+    #[inline]
+    pub(super) fn run_on<'a>(&self, from: impl Fn(Base) -> &'a [u8]) -> Outcome {
         let mut next = self.first;
         while let Some(step) = self.steps.get(next.0 as usize) {
-            next = if step.test.holds(view) {
+            next = if step.test.holds(from(step.test.word.base)) {
                 step.yes
             } else {
                 step.no

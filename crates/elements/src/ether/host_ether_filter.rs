@@ -58,7 +58,8 @@ impl Element for HostEtherFilter {
         let Some(Ok(frame)) = packet.data().get(self.offset..).map(Ether::new_checked) else {
             return Verdict::drop(TOO_SHORT);
         };
-        let (dst, own) = (frame.dst(), frame.src() == self.ether);
+        let dst = frame.dst();
+        let own = self.drop_own && frame.src() == self.ether;
         let packet_type = if dst == self.ether {
             PacketType::Host
         } else if dst.is_broadcast() {
@@ -69,7 +70,7 @@ impl Element for HostEtherFilter {
             PacketType::OtherHost
         };
         packet.anno_mut().packet_type = packet_type;
-        if own && self.drop_own {
+        if own {
             Verdict::reject(OWN, FILTERED)
         } else if packet_type == PacketType::OtherHost && self.drop_other {
             Verdict::reject(OTHER, FILTERED)
