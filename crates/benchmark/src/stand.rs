@@ -202,8 +202,6 @@ impl Stand {
             )
         };
         for (_, taken) in lock(&self.taken).iter() {
-            // The old ones first: they may be as large.
-            *lock(&taken.seen) = Arc::default();
             let seen = Seen::new(packets, self.templates.flows()).ok_or_else(none)?;
             *lock(&taken.seen) = Arc::new(seen);
         }

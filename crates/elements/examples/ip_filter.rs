@@ -15,7 +15,7 @@ use tables::classify::Key;
 use tables::classify::sample::{FiveTuple, Sample};
 use testkit::Bench;
 
-/// Packets of a batch, as many as a port gives.
+/// Packets of a batch.
 const BURST: usize = 32;
 /// Outputs of a router that shows which rule was the first.
 const OUTPUTS: usize = 200;

@@ -31,12 +31,6 @@ impl Batch {
         self.0.is_empty()
     }
 
-    /// Whether memory has been allocated for packets.
-    #[inline]
-    pub(crate) fn has_room(&self) -> bool {
-        self.0.capacity() > 0
-    }
-
     /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, packet: Packet) {

@@ -319,7 +319,7 @@ fn words_of(alternatives: &[(Outcome, Terms)]) -> (Vec<Word>, bool) {
         .filter(|w| !usual.contains(w))
         .copied()
         .collect();
-    match named.len() - others.len() >= USUAL / 2 {
+    match named.len() - others.len() >= USUAL / 2 && USUAL + others.len() <= WORDS {
         true => ([usual, others].concat(), true),
         false => (named, false),
     }

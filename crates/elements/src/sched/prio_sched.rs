@@ -31,14 +31,27 @@ impl Element for PrioSched {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        let mut left = max;
-        for input in 0..self.inputs {
-            // An input may give less than it has: ask until it gives nothing.
-            while left > 0 && cx.input_active(input) {
-                match cx.pull(input, left, into) {
-                    0 => break,
-                    n => left -= n,
-                }
+        let worth = |cx: &Cx, input| cx.input_active(input);
+        pull_in_order(self.inputs, max, into, cx, worth);
+    }
+}
+
+/// Pulls up to `max` packets, from an input only what the ones before it do not give. Inputs that are
+/// not `worth` it are not asked.
+pub(super) fn pull_in_order(
+    inputs: usize,
+    max: usize,
+    into: &mut Batch,
+    cx: &mut Cx,
+    worth: impl Fn(&Cx, usize) -> bool,
+) {
+    let mut left = max;
+    for input in 0..inputs {
+        // An input may give less than it has: ask until it gives nothing.
+        while left > 0 && worth(cx, input) {
+            match cx.pull(input, left, into) {
+                0 => break,
+                n => left -= n,
             }
         }
     }

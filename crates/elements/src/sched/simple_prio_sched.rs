@@ -8,6 +8,7 @@
 //!
 //! As PrioSched, which asks less.
 
+use super::prio_sched::pull_in_order;
 use crate::prelude::*;
 
 pub(super) struct SimplePrioSched {
@@ -31,16 +32,7 @@ impl Element for SimplePrioSched {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        let mut left = max;
-        for input in 0..self.inputs {
-            // An input may give less than it has: ask until it gives nothing.
-            while left > 0 {
-                match cx.pull(input, left, into) {
-                    0 => break,
-                    n => left -= n,
-                }
-            }
-        }
+        pull_in_order(self.inputs, max, into, cx, |_, _| true);
     }
 }
 

@@ -37,9 +37,10 @@ impl Graph {
                 if self.core.inboxes[inbox].is_empty() {
                     continue;
                 }
-                let mut batch = std::mem::take(&mut self.core.inboxes[inbox]);
+                let mut batch = self.core.spare.pop().unwrap_or_default();
+                std::mem::swap(&mut batch, &mut self.core.inboxes[inbox]);
                 self.follow(node, input, &mut batch);
-                self.core.give_room(inbox, batch);
+                self.core.spare.push(batch);
             }
         }
     }
@@ -221,16 +222,6 @@ impl Core {
             inbox.append(batch);
         }
         self.ready.insert(target.rank());
-    }
-
-    /// Gives an inbox its memory back, unless it has got other memory since.
-    #[inline]
-    fn give_room(&mut self, inbox: usize, empty: Batch) {
-        let inbox = &mut self.inboxes[inbox];
-        match inbox.has_room() {
-            true => self.spare.push(empty),
-            false => *inbox = empty,
-        }
     }
 
     #[inline]

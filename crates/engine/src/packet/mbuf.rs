@@ -70,10 +70,11 @@ pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
 
 /// DPDK's RTE_MBUF_F_RX_RSS_HASH: `hash` holds the device's flow hash.
 pub(super) const RX_RSS_HASH: u64 = 1 << 1;
-/// One of DPDK's flags for applications: `hash` holds a flow hash that an element has stored.
-pub(super) const FLOW_HASH: u64 = 1 << 23;
-/// Another: `vlan_tci` holds a tag that an element has stored.
-pub(super) const VLAN_TCI: u64 = 1 << 24;
+/// The last of DPDK's dynamic flags (RTE_MBUF_F_LAST_FREE), which DPDK gives out from the first on: `hash`
+/// holds a flow hash that an element has stored.
+pub(super) const FLOW_HASH: u64 = 1 << 40;
+/// The one before: `vlan_tci` holds a tag that an element has stored.
+pub(super) const VLAN_TCI: u64 = 1 << 39;
 
 /// One cache line, the unit in which the heap pool allocates.
 #[repr(C, align(64))]
@@ -182,9 +183,9 @@ impl Packet {
         Packet { mbuf }
     }
 
-    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here, `packet_type`
-    /// tells the type from the frame, other annotations are empty. Returns the number of its segments:
-    /// what has more than one is longer than a buffer.
+    /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here,
+    /// `packet_type` tells the type from the frame, of other annotations there is only a device's flow
+    /// hash. Returns the number of its segments: what has more than one is longer than a buffer.
     #[inline]
     pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) -> u16 {
         let packet_type = packet_type(self.data());
