@@ -117,23 +117,28 @@ impl<const N: usize> Poptrie<N> {
     fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
         let mut slots = [Slot::NONE; BURST];
         let nodes = self.nodes();
-        self.default.or_all(ids, |ids| {
-            // The first loads of all before the next of any: none waits for another.
-            for (slot, address) in slots.iter_mut().zip(addresses) {
-                *slot = nodes.top(&address.octets());
-                sys::prefetch(&nodes.words[slot.word() % WORDS_MAX]);
-            }
-            if N > 4 {
-                nodes.descend_together(addresses, &mut slots);
-            }
-            for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
-                *id = match N {
-                    4 => nodes.leaf(&address.octets(), *slot),
-                    _ => slot.id(),
-                };
-            }
-            ids.iter().fold(false, |any, id| any | (*id == 0))
-        });
+        self.default.or_all(
+            ids,
+            // Else it is a function by itself, without the instructions that this one is compiled for.
+            #[inline(always)]
+            |ids| {
+                // The first loads of all before the next of any: none waits for another.
+                for (slot, address) in slots.iter_mut().zip(addresses) {
+                    *slot = nodes.top(&address.octets());
+                    sys::prefetch(&nodes.words[slot.word() % WORDS_MAX]);
+                }
+                if N > 4 {
+                    nodes.descend_together(addresses, &mut slots);
+                }
+                for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
+                    *id = match N {
+                        4 => nodes.leaf(&address.octets(), *slot),
+                        _ => slot.id(),
+                    };
+                }
+                ids.iter().fold(false, |any, id| any | (*id == 0))
+            },
+        );
     }
 }
 
