@@ -5,7 +5,7 @@
 //! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
 //! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
 //!
-//! The layout itself is in `packet/mbuf.rs`. These are two of the engine's four files with `unsafe`;
+//! The layout itself is in `packet/sys.rs`. These are two of the engine's four files with `unsafe`;
 //! everything above them works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
@@ -25,12 +25,12 @@ use crate::anno::{Anno, Cold};
 pub use crate::batch::Batch;
 use crate::element::Verdict;
 use crate::pool;
-pub use mbuf::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
-pub(crate) use mbuf::{HEADER, Line};
 use std::ptr::NonNull;
+pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
+pub(crate) use sys::{HEADER, Line};
 
 mod fields;
-mod mbuf;
+mod sys;
 
 /// Bytes kept free before a received frame, for headers that elements prepend.
 pub const HEADROOM: usize = 128;

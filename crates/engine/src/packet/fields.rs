@@ -1,7 +1,7 @@
 //! Where a packet's headers are, its hash and its VLAN tag.
 
 use super::Packet;
-use super::mbuf::{FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
+use super::sys::{FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
 
 impl Packet {
     /// The bytes from the network header annotation on; the whole packet if it is not set.
