@@ -38,6 +38,7 @@ pub mod ipv4_options;
 pub mod ipv6;
 pub mod mpls;
 pub mod nd;
+pub mod netlink;
 pub mod prefix;
 pub mod proto;
 pub mod rss;

@@ -1,0 +1,132 @@
+//! Attributes: length, type and value, each filled up to a multiple of four (`struct nlattr`).
+
+use crate::{BadHeader, EtherAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{AF_INET, AF_INET6, aligned};
+
+/// Bits of a type that say how the value is written, and not what it is.
+const TYPE: u16 = 0x3fff;
+
+/// The 16-bit number at `at` in the order of the machine, of a header whose length has been checked.
+#[inline(always)]
+pub(super) const fn ne16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
+    u16::from_ne_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The 32-bit number at `at` in the order of the machine, of a header whose length has been checked.
+#[inline(always)]
+pub(super) const fn ne32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
+    u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Attributes that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Attributes<'a> {
+    /// Those in `bytes`.
+    #[inline]
+    pub const fn new(bytes: &'a [u8]) -> Attributes<'a> {
+        Attributes(bytes)
+    }
+}
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = Result<Attribute<'a>, BadHeader>;
+
+    /// The next one; after a fault there is none.
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // Fewer bytes than an attribute's header are what fills the message up.
+        let (header, _) = self.0.split_first_chunk::<4>()?;
+        let len = usize::from(ne16(header, 0));
+        let Some(value) = self.0.get(4..len) else {
+            self.0 = &[];
+            return Some(Err(BadHeader::BadOption));
+        };
+        let kind = ne16(header, 2) & TYPE;
+        self.0 = self.0.get(aligned(len)..).unwrap_or(&[]);
+        Some(Ok(Attribute { kind, value }))
+    }
+}
+
+/// One attribute. A getter refuses a value of another length than its type has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attribute<'a> {
+    /// What it is; the meaning depends on where it stands.
+    pub kind: u16,
+    /// The value.
+    pub value: &'a [u8],
+}
+
+impl<'a> Attribute<'a> {
+    /// A number of 8 bits.
+    #[inline]
+    pub fn u8(&self) -> Result<u8, BadHeader> {
+        self.array().map(|[byte]| byte)
+    }
+
+    /// A number of 16 bits.
+    #[inline]
+    pub fn u16(&self) -> Result<u16, BadHeader> {
+        self.array().map(u16::from_ne_bytes)
+    }
+
+    /// A number of 32 bits.
+    #[inline]
+    pub fn u32(&self) -> Result<u32, BadHeader> {
+        self.array().map(u32::from_ne_bytes)
+    }
+
+    /// An address of `family`.
+    #[inline]
+    pub fn ip(&self, family: u8) -> Result<IpAddr, BadHeader> {
+        ip(family, self.value).ok_or(BadHeader::BadOption)
+    }
+
+    /// An address of its own family (`struct rtvia`).
+    #[inline]
+    pub fn via(&self) -> Result<IpAddr, BadHeader> {
+        let (family, address) = self
+            .value
+            .split_first_chunk::<2>()
+            .ok_or(BadHeader::BadOption)?;
+        let family = u8::try_from(u16::from_ne_bytes(*family)).unwrap_or(0);
+        ip(family, address).ok_or(BadHeader::BadOption)
+    }
+
+    /// An Ethernet address; other kinds of hardware address are none.
+    #[inline]
+    pub fn ether(&self) -> Option<EtherAddr> {
+        self.array().ok().map(EtherAddr)
+    }
+
+    /// A text, without the zero that ends it.
+    #[inline]
+    pub fn text(&self) -> &'a [u8] {
+        let end = self.value.iter().position(|b| *b == 0);
+        self.value
+            .get(..end.unwrap_or(usize::MAX))
+            .unwrap_or(self.value)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&self) -> Result<[u8; N], BadHeader> {
+        self.value.try_into().map_err(|_| BadHeader::BadOption)
+    }
+}
+
+/// An address of `family`, if `bytes` have its length.
+#[inline]
+fn ip(family: u8, bytes: &[u8]) -> Option<IpAddr> {
+    match family {
+        AF_INET => <[u8; 4]>::try_from(bytes)
+            .ok()
+            .map(|b| IpAddr::V4(Ipv4Addr::from_octets(b))),
+        AF_INET6 => <[u8; 16]>::try_from(bytes)
+            .ok()
+            .map(|b| IpAddr::V6(Ipv6Addr::from_octets(b))),
+        _ => None,
+    }
+}

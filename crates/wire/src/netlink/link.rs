@@ -1,0 +1,86 @@
+//! Network interfaces (`struct ifinfomsg` and `IFLA_*`).
+
+use crate::{BadHeader, EtherAddr};
+
+use super::attr::{Attributes, ne32};
+
+/// Flag: the operator has it up.
+pub const IFF_UP: u32 = 1;
+/// Flag: it is up and works.
+pub const IFF_RUNNING: u32 = 0x40;
+/// Flag: it has a carrier.
+pub const IFF_LOWER_UP: u32 = 0x1_0000;
+
+pub(super) const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+pub(super) const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_OPERSTATE: u16 = 16;
+pub(super) const IFLA_CARRIER: u16 = 33;
+
+/// An interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link<'a> {
+    /// `AF_UNSPEC`. A message of `AF_BRIDGE` is about a bridge's port: "gone" then means that it has left the
+    /// bridge.
+    pub family: u8,
+    /// Its number.
+    pub index: u32,
+    /// `IFF_*`.
+    pub flags: u32,
+    /// Its name, at most 15 bytes.
+    pub name: &'a [u8],
+    /// Its Ethernet address; `None` if it is of another kind.
+    pub ether: Option<EtherAddr>,
+    /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
+    pub mtu: u32,
+    /// State by RFC 2863: 0 unknown, 2 down, 3 the layer below is down, 5 dormant, 6 up.
+    pub operstate: u8,
+    /// Whether it has a carrier, if the message says.
+    pub carrier: Option<bool>,
+    /// Number of the bridge, bond or VRF that it belongs to; 0 if none.
+    pub master: u32,
+}
+
+impl<'a> Link<'a> {
+    /// Decodes what follows the header of a message.
+    pub fn parse(body: &'a [u8]) -> Result<Link<'a>, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<16>().ok_or(BadHeader::TooShort)?;
+        let mut link = Link {
+            family: head[0],
+            index: ne32(head, 4),
+            flags: ne32(head, 8),
+            name: &[],
+            ether: None,
+            mtu: 0,
+            operstate: 0,
+            carrier: None,
+            master: 0,
+        };
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                IFLA_ADDRESS => link.ether = attribute.ether(),
+                IFLA_IFNAME => link.name = attribute.text(),
+                IFLA_MTU => link.mtu = attribute.u32()?,
+                IFLA_MASTER => link.master = attribute.u32()?,
+                IFLA_OPERSTATE => link.operstate = attribute.u8()?,
+                IFLA_CARRIER => link.carrier = Some(attribute.u8()? != 0),
+                _ => {}
+            }
+        }
+        Ok(link)
+    }
+
+    /// Whether the operator has it up.
+    #[inline]
+    pub const fn is_up(&self) -> bool {
+        self.flags & IFF_UP != 0
+    }
+
+    /// Whether it has a carrier.
+    #[inline]
+    pub const fn has_carrier(&self) -> bool {
+        self.flags & IFF_LOWER_UP != 0
+    }
+}

@@ -1,0 +1,231 @@
+//! rtnetlink: how Linux tells of links, addresses, neighbours, routes and next hops, and how it is asked
+//! (`linux/netlink.h`, `linux/rtnetlink.h`, `linux/nexthop.h`, `linux/neighbour.h`; RFC 3549).
+//!
+//! [`messages`] walks over what one receive brought; [`Message::event`] decodes one message into a plain
+//! structure. Lists (hops of a route, members of a group) stay slices of the message and are walked in
+//! place, so nothing is allocated. [`Writer`] puts requests into a buffer of the caller's.
+//!
+//! Numbers of netlink stand in the order of the machine, addresses in network order. Whatever the bytes
+//! are, nothing here panics: a length that leaves its message is a [`BadHeader`], unknown types are
+//! [`Event::Other`], unknown attributes are passed over.
+
+mod address;
+mod attr;
+mod build;
+mod link;
+mod neighbour;
+mod nexthop;
+mod route;
+
+pub use address::Address;
+pub use attr::{Attribute, Attributes};
+pub use build::{Full, LinkChange, NewHop, NewRoute, Target, Writer};
+pub use link::{IFF_LOWER_UP, IFF_RUNNING, IFF_UP, Link};
+pub use neighbour::{
+    NTF_EXT_LEARNED, NTF_PROXY, NTF_ROUTER, NTF_USE, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
+    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE, Neighbour,
+};
+pub use nexthop::{Member, Members, Nexthop};
+pub use route::{
+    Hop, Hops, RTM_F_CLONED, RTM_F_OFFLOAD, RTM_F_TRAP, RTNH_F_DEAD, RTNH_F_LINKDOWN,
+    RTNH_F_ONLINK, Route, RouteKind, TABLE_LOCAL, TABLE_MAIN,
+};
+
+use crate::BadHeader;
+use attr::{ne16, ne32};
+
+/// Address family: none, all.
+pub const AF_UNSPEC: u8 = 0;
+/// Address family: IPv4.
+pub const AF_INET: u8 = 2;
+/// Address family: bridges' ports and forwarding entries.
+pub const AF_BRIDGE: u8 = 7;
+/// Address family: IPv6.
+pub const AF_INET6: u8 = 10;
+
+/// Flag: a request.
+pub const NLM_F_REQUEST: u16 = 1;
+/// Flag: one of several, [`Event::Done`] ends them.
+pub const NLM_F_MULTI: u16 = 2;
+/// Flag: answer with [`Event::Error`], 0 if all is well.
+pub const NLM_F_ACK: u16 = 4;
+/// Flag: what is dumped changed meanwhile, so entries may be missing.
+pub const NLM_F_DUMP_INTR: u16 = 0x10;
+/// Flag of a new thing: it takes the place of one that is there.
+pub const NLM_F_REPLACE: u16 = 0x100;
+/// Flag of a new thing: there must not be one.
+pub const NLM_F_EXCL: u16 = 0x200;
+/// Flag of a new thing: make it if there is none.
+pub const NLM_F_CREATE: u16 = 0x400;
+/// Flag of a new thing: behind those that are there.
+pub const NLM_F_APPEND: u16 = 0x800;
+/// Flags of a request: all there are.
+pub const NLM_F_DUMP: u16 = 0x300;
+
+const NOOP: u16 = 1;
+const ERROR: u16 = 2;
+const DONE: u16 = 3;
+const OVERRUN: u16 = 4;
+
+/// Type: a link is there, or has changed.
+pub const RTM_NEWLINK: u16 = 16;
+/// Type: a link is gone.
+pub const RTM_DELLINK: u16 = 17;
+/// Type: asks for links.
+pub const RTM_GETLINK: u16 = 18;
+/// Type: changes a link.
+pub const RTM_SETLINK: u16 = 19;
+/// Type: an address is there, or has changed.
+pub const RTM_NEWADDR: u16 = 20;
+/// Type: an address is gone.
+pub const RTM_DELADDR: u16 = 21;
+/// Type: asks for addresses.
+pub const RTM_GETADDR: u16 = 22;
+/// Type: a route is there, or has changed.
+pub const RTM_NEWROUTE: u16 = 24;
+/// Type: a route is gone.
+pub const RTM_DELROUTE: u16 = 25;
+/// Type: asks for routes.
+pub const RTM_GETROUTE: u16 = 26;
+/// Type: a neighbour is there, or has changed.
+pub const RTM_NEWNEIGH: u16 = 28;
+/// Type: a neighbour is gone.
+pub const RTM_DELNEIGH: u16 = 29;
+/// Type: asks for neighbours.
+pub const RTM_GETNEIGH: u16 = 30;
+/// Type: a next hop or group is there, or has changed.
+pub const RTM_NEWNEXTHOP: u16 = 104;
+/// Type: a next hop or group is gone.
+pub const RTM_DELNEXTHOP: u16 = 105;
+/// Type: asks for next hops and groups.
+pub const RTM_GETNEXTHOP: u16 = 106;
+
+/// Length of the header of a message.
+pub const HEADER: usize = 16;
+
+/// `n` bytes with what fills them up to a multiple of four.
+const fn aligned(n: usize) -> usize {
+    (n + 3) & !3
+}
+
+/// The messages in the bytes of one receive. After a fault there is no further one.
+pub fn messages(bytes: &[u8]) -> Messages<'_> {
+    Messages(bytes)
+}
+
+/// See [`messages`].
+#[derive(Clone, Debug)]
+pub struct Messages<'a>(&'a [u8]);
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = Result<Message<'a>, BadHeader>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let Some((header, _)) = self.0.split_first_chunk::<HEADER>() else {
+            self.0 = &[];
+            return Some(Err(BadHeader::TooShort));
+        };
+        let len = ne32(header, 0) as usize;
+        let Some(body) = self.0.get(HEADER..len) else {
+            self.0 = &[];
+            return Some(Err(match len < HEADER {
+                true => BadHeader::BadLength,
+                false => BadHeader::Truncated,
+            }));
+        };
+        let message = Message {
+            kind: ne16(header, 4),
+            flags: ne16(header, 6),
+            sequence: ne32(header, 8),
+            port: ne32(header, 12),
+            body,
+        };
+        self.0 = self.0.get(aligned(len)..).unwrap_or(&[]);
+        Some(Ok(message))
+    }
+}
+
+/// One message: the fields of its header (`struct nlmsghdr`) and what follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// `RTM_*`, or below 16 a type of netlink itself.
+    pub kind: u16,
+    /// `NLM_F_*`.
+    pub flags: u16,
+    /// The number of the request that this answers; 0 if it answers none.
+    pub sequence: u32,
+    /// The port of the socket whose request this answers or, in what all are told, that made the change.
+    pub port: u32,
+    /// What follows the header.
+    pub body: &'a [u8],
+}
+
+/// Whether a thing is there now or has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is there: new, changed, or told because it was asked for.
+    New,
+    /// It is gone.
+    Gone,
+}
+
+/// What a message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A network interface.
+    Link(Change, Link<'a>),
+    /// An address of an interface.
+    Address(Change, Address),
+    /// A neighbour.
+    Neighbour(Change, Neighbour),
+    /// A route.
+    Route(Change, Route<'a>),
+    /// A next hop or a group of them.
+    Nexthop(Change, Nexthop<'a>),
+    /// All that was asked for has been told. Not 0: it could not be, the negative errno.
+    Done(i32),
+    /// The answer to a request: 0 if it was obeyed, otherwise the negative errno.
+    Error(i32),
+    /// Messages were lost.
+    Overrun,
+    /// Something else.
+    Other,
+}
+
+impl<'a> Message<'a> {
+    /// Decodes the message.
+    #[inline]
+    pub fn event(&self) -> Result<Event<'a>, BadHeader> {
+        let change = match self.kind & 3 {
+            0 => Change::New,
+            _ => Change::Gone,
+        };
+        let body = self.body;
+        Ok(match self.kind {
+            RTM_NEWROUTE | RTM_DELROUTE => Event::Route(change, Route::parse(body)?),
+            RTM_NEWNEIGH | RTM_DELNEIGH => Event::Neighbour(change, Neighbour::parse(body)?),
+            RTM_NEWNEXTHOP | RTM_DELNEXTHOP => Event::Nexthop(change, Nexthop::parse(body)?),
+            RTM_NEWLINK | RTM_DELLINK => Event::Link(change, Link::parse(body)?),
+            RTM_NEWADDR | RTM_DELADDR => Event::Address(change, Address::parse(body)?),
+            ERROR => Event::Error(errno(body).ok_or(BadHeader::TooShort)?),
+            DONE => Event::Done(errno(body).unwrap_or(0)),
+            OVERRUN => Event::Overrun,
+            NOOP => Event::Other,
+            _ => Event::Other,
+        })
+    }
+
+    /// Whether the dump that this is part of missed changes made meanwhile and has to be repeated.
+    #[inline]
+    pub const fn interrupted(&self) -> bool {
+        self.flags & NLM_F_DUMP_INTR != 0
+    }
+}
+
+fn errno(body: &[u8]) -> Option<i32> {
+    body.first_chunk().map(|b| i32::from_ne_bytes(*b))
+}

@@ -1,0 +1,79 @@
+//! Neighbours (`struct ndmsg` and `NDA_*`).
+
+use crate::{BadHeader, EtherAddr};
+use core::net::IpAddr;
+
+use super::attr::{Attributes, ne16, ne32};
+use super::{AF_INET, AF_INET6};
+
+/// State: asked, not answered yet.
+pub const NUD_INCOMPLETE: u16 = 1;
+/// State: heard of lately.
+pub const NUD_REACHABLE: u16 = 2;
+/// State: not heard of lately, used none the less; its use has the kernel ask.
+pub const NUD_STALE: u16 = 4;
+/// State: used while stale, and the kernel will ask soon.
+pub const NUD_DELAY: u16 = 8;
+/// State: being asked, used meanwhile.
+pub const NUD_PROBE: u16 = 0x10;
+/// State: has not answered.
+pub const NUD_FAILED: u16 = 0x20;
+/// State: needs no asking (group addresses, links without ARP).
+pub const NUD_NOARP: u16 = 0x40;
+/// State: set by hand, stays.
+pub const NUD_PERMANENT: u16 = 0x80;
+
+/// Flag of a request: ask for the neighbour, or have the kernel find that it is in use.
+pub const NTF_USE: u8 = 1;
+/// Flag: the host answers for it; it is not a neighbour itself.
+pub const NTF_PROXY: u8 = 8;
+/// Flag: another program has learnt it (EVPN).
+pub const NTF_EXT_LEARNED: u8 = 0x10;
+/// Flag: it says that it is a router (IPv6).
+pub const NTF_ROUTER: u8 = 0x80;
+
+pub(super) const NDA_DST: u16 = 1;
+pub(super) const NDA_LLADDR: u16 = 2;
+
+/// A neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// `AF_INET`, `AF_INET6`, or `AF_BRIDGE` for a bridge's forwarding entry.
+    pub family: u8,
+    /// Number of the interface.
+    pub interface: u32,
+    /// `NUD_*`, one of them or 0.
+    pub state: u16,
+    /// `NTF_*`.
+    pub flags: u8,
+    /// Its address; `None` of a bridge's entry.
+    pub dst: Option<IpAddr>,
+    /// Its Ethernet address, once it is known.
+    pub ether: Option<EtherAddr>,
+}
+
+impl Neighbour {
+    /// Decodes what follows the header of a message.
+    #[inline]
+    pub fn parse(body: &[u8]) -> Result<Neighbour, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
+        let mut neighbour = Neighbour {
+            family: head[0],
+            interface: ne32(head, 4),
+            state: ne16(head, 8),
+            flags: head[10],
+            dst: None,
+            ether: None,
+        };
+        let of_ip = matches!(neighbour.family, AF_INET | AF_INET6);
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                NDA_DST if of_ip => neighbour.dst = Some(attribute.ip(neighbour.family)?),
+                NDA_LLADDR => neighbour.ether = attribute.ether(),
+                _ => {}
+            }
+        }
+        Ok(neighbour)
+    }
+}

@@ -1,0 +1,117 @@
+//! Next-hop objects and groups of them (`struct nhmsg` and `NHA_*`).
+
+use crate::BadHeader;
+use core::net::IpAddr;
+
+use super::attr::{Attributes, ne32};
+
+pub(super) const NHA_ID: u16 = 1;
+pub(super) const NHA_GROUP: u16 = 2;
+const NHA_GROUP_TYPE: u16 = 3;
+pub(super) const NHA_BLACKHOLE: u16 = 4;
+pub(super) const NHA_OIF: u16 = 5;
+pub(super) const NHA_GATEWAY: u16 = 6;
+const NHA_ENCAP_TYPE: u16 = 7;
+const NHA_FDB: u16 = 11;
+
+/// A next hop that routes name by its number, or a group of such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nexthop<'a> {
+    /// The gateway's family, which need not be that of the routes; 0 of a group.
+    pub family: u8,
+    /// Who has made it (`RTPROT_*`).
+    pub protocol: u8,
+    /// `RTNH_F_*`.
+    pub flags: u32,
+    /// Its number, never 0 in what the kernel says.
+    pub id: u32,
+    /// Number of the interface; 0 if none.
+    pub interface: u32,
+    /// The next router; `None`: destinations are on the link.
+    pub gateway: Option<IpAddr>,
+    /// It drops packets.
+    pub blackhole: bool,
+    /// Packets get another header or label in front.
+    pub encapsulated: bool,
+    /// It serves a bridge's forwarding entries, not routes.
+    pub bridge: bool,
+    /// Kind of group: 0 shares by a hash of the flow, 1 also keeps flows where they are on changes.
+    pub group_type: u16,
+    members: &'a [u8],
+}
+
+impl<'a> Nexthop<'a> {
+    /// Decodes what follows the header of a message.
+    #[inline]
+    pub fn parse(body: &'a [u8]) -> Result<Nexthop<'a>, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<8>().ok_or(BadHeader::TooShort)?;
+        let mut hop = Nexthop {
+            family: head[0],
+            protocol: head[2],
+            flags: ne32(head, 4),
+            id: 0,
+            interface: 0,
+            gateway: None,
+            blackhole: false,
+            encapsulated: false,
+            bridge: false,
+            group_type: 0,
+            members: &[],
+        };
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                NHA_ID => hop.id = attribute.u32()?,
+                NHA_GROUP if attribute.value.len() % 8 == 0 => hop.members = attribute.value,
+                NHA_GROUP => return Err(BadHeader::BadOption),
+                NHA_GROUP_TYPE => hop.group_type = attribute.u16()?,
+                NHA_BLACKHOLE => hop.blackhole = true,
+                NHA_OIF => hop.interface = attribute.u32()?,
+                NHA_GATEWAY => hop.gateway = Some(attribute.ip(hop.family)?),
+                NHA_ENCAP_TYPE => hop.encapsulated = true,
+                NHA_FDB => hop.bridge = true,
+                _ => {}
+            }
+        }
+        Ok(hop)
+    }
+
+    /// Whether it is a group.
+    #[inline]
+    pub const fn is_group(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    /// The members of a group.
+    #[inline]
+    pub fn members(&self) -> Members<'a> {
+        Members(self.members)
+    }
+}
+
+/// One of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The next hop's number.
+    pub id: u32,
+    /// Its part of the traffic in parts of all weights' sum, 1 to 256.
+    pub weight: u16,
+}
+
+/// See [`Nexthop::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'a>(&'a [u8]);
+
+impl Iterator for Members<'_> {
+    type Item = Member;
+
+    #[inline]
+    fn next(&mut self) -> Option<Member> {
+        let (member, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(Member {
+            id: ne32(member, 0),
+            weight: u16::from(member[4]) + 1,
+        })
+    }
+}

@@ -1,0 +1,293 @@
+//! Routes (`struct rtmsg` and `RTA_*`).
+
+use crate::{BadHeader, Prefix4, Prefix6};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::attr::{Attributes, ne32};
+use super::{AF_INET, AF_INET6, aligned};
+
+/// The table of what is the host's own: its addresses, broadcast.
+pub const TABLE_LOCAL: u32 = 255;
+/// The table that routes go to unless they name one.
+pub const TABLE_MAIN: u32 = 254;
+
+/// Flag of a route: an entry of the cache of exceptions, not of the table.
+pub const RTM_F_CLONED: u32 = 0x200;
+/// Flag of a route: hardware forwards by it.
+pub const RTM_F_OFFLOAD: u32 = 0x4000;
+/// Flag of a route: hardware hands its packets to the kernel.
+pub const RTM_F_TRAP: u32 = 0x8000;
+/// Flag of a hop: its interface is down, the kernel does not use it.
+pub const RTNH_F_DEAD: u8 = 1;
+/// Flag of a hop: the gateway is on the link, whatever the addresses say.
+pub const RTNH_F_ONLINK: u8 = 4;
+/// Flag of a hop: its interface has no carrier.
+pub const RTNH_F_LINKDOWN: u8 = 16;
+
+pub(super) const RTA_DST: u16 = 1;
+pub(super) const RTA_OIF: u16 = 4;
+pub(super) const RTA_GATEWAY: u16 = 5;
+pub(super) const RTA_PRIORITY: u16 = 6;
+pub(super) const RTA_MULTIPATH: u16 = 9;
+pub(super) const RTA_TABLE: u16 = 15;
+pub(super) const RTA_VIA: u16 = 18;
+const RTA_NEWDST: u16 = 19;
+const RTA_ENCAP_TYPE: u16 = 21;
+pub(super) const RTA_NH_ID: u16 = 30;
+
+/// What a route does with packets (`RTN_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RouteKind {
+    /// It sends them to a gateway or a neighbour.
+    Unicast = 1,
+    /// They are for the host itself.
+    Local = 2,
+    /// They are for all on the link, the host among them.
+    Broadcast = 3,
+    /// They are for the host as one of several.
+    Anycast = 4,
+    /// They are for a group.
+    Multicast = 5,
+    /// It drops them.
+    Blackhole = 6,
+    /// It drops them and answers "host unreachable".
+    Unreachable = 7,
+    /// It drops them and answers "communication prohibited".
+    Prohibit = 8,
+    /// The search goes on in the next table.
+    Throw = 9,
+    /// Something else.
+    Other = 0,
+}
+
+impl RouteKind {
+    #[inline]
+    const fn of(number: u8) -> RouteKind {
+        match number {
+            1 => RouteKind::Unicast,
+            2 => RouteKind::Local,
+            3 => RouteKind::Broadcast,
+            4 => RouteKind::Anycast,
+            5 => RouteKind::Multicast,
+            6 => RouteKind::Blackhole,
+            7 => RouteKind::Unreachable,
+            8 => RouteKind::Prohibit,
+            9 => RouteKind::Throw,
+            _ => RouteKind::Other,
+        }
+    }
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route<'a> {
+    /// [`AF_INET`] or [`AF_INET6`]. Routes of other families (MPLS, multicast) have no hops here.
+    pub family: u8,
+    /// The destination's address, as written; of another family than those two, 0.0.0.0.
+    pub dst: IpAddr,
+    /// Length of the destination in bits, at most the address's.
+    pub dst_len: u8,
+    /// Not 0: only packets from some sources (IPv6).
+    pub src_len: u8,
+    /// Not 0: only packets of this traffic class (IPv4).
+    pub tos: u8,
+    /// The table, also above 255.
+    pub table: u32,
+    /// Who has made it (`RTPROT_*`): 2 the kernel, 3 `ip`, 11 zebra, 12 BIRD, 186 BGP.
+    pub protocol: u8,
+    /// How far the destination is (`RT_SCOPE_*`).
+    pub scope: u8,
+    /// What it does.
+    pub kind: RouteKind,
+    /// `RTM_F_*`, and of a route with one hop that one's `RTNH_F_*`.
+    pub flags: u32,
+    /// The metric; of several routes to a destination the lowest counts.
+    pub priority: u32,
+    /// The next-hop object or group that it goes by, which rules over the hops below; 0 if none.
+    pub nexthop: u32,
+    /// The hop, if there is one alone.
+    hop: Hop,
+    multipath: &'a [u8],
+}
+
+impl<'a> Route<'a> {
+    /// Decodes what follows the header of a message.
+    #[inline]
+    pub fn parse(body: &'a [u8]) -> Result<Route<'a>, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
+        let family = head[0];
+        let (none, most) = match family {
+            AF_INET6 => (IpAddr::V6(Ipv6Addr::UNSPECIFIED), 128),
+            AF_INET => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 32),
+            _ => (IpAddr::V4(Ipv4Addr::UNSPECIFIED), u8::MAX),
+        };
+        let mut route = Route {
+            family,
+            dst: none,
+            dst_len: head[1],
+            src_len: head[2],
+            tos: head[3],
+            table: head[4].into(),
+            protocol: head[5],
+            scope: head[6],
+            kind: RouteKind::of(head[7]),
+            flags: ne32(head, 8),
+            priority: 0,
+            nexthop: 0,
+            hop: Hop::NONE,
+            multipath: &[],
+        };
+        if route.dst_len > most {
+            return Err(BadHeader::BadField);
+        }
+        if most != u8::MAX {
+            route.attributes(Attributes::new(rest))?;
+            route.hop.flags = route.flags as u8;
+        }
+        Ok(route)
+    }
+
+    #[inline]
+    fn attributes(&mut self, attributes: Attributes<'a>) -> Result<(), BadHeader> {
+        for attribute in attributes {
+            let attribute = attribute?;
+            match attribute.kind {
+                RTA_DST => self.dst = attribute.ip(self.family)?,
+                RTA_TABLE => self.table = attribute.u32()?,
+                RTA_PRIORITY => self.priority = attribute.u32()?,
+                RTA_NH_ID => self.nexthop = attribute.u32()?,
+                RTA_MULTIPATH => {
+                    check_multipath(attribute.value, self.family)?;
+                    self.multipath = attribute.value;
+                }
+                _ => self.hop.take(&attribute, self.family)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The destination, if it is of IPv4.
+    #[inline]
+    pub fn prefix4(&self) -> Option<Prefix4> {
+        match self.dst {
+            IpAddr::V4(dst) if self.family == AF_INET => Some(Prefix4::new(dst, self.dst_len)),
+            _ => None,
+        }
+    }
+
+    /// The destination, if it is of IPv6.
+    #[inline]
+    pub fn prefix6(&self) -> Option<Prefix6> {
+        match self.dst {
+            IpAddr::V6(dst) => Some(Prefix6::new(dst, self.dst_len)),
+            IpAddr::V4(_) => None,
+        }
+    }
+
+    /// The hops: those of a multipath route, or the only one, with weight 1; a route without an interface
+    /// and without a gateway (a blackhole, or one of a next-hop object not told in full) has none.
+    #[inline]
+    pub fn hops(&self) -> Hops<'a> {
+        let one = self.hop.interface != 0 || self.hop.gateway.is_some();
+        Hops {
+            one: (one && self.multipath.is_empty()).then_some(self.hop),
+            rest: self.multipath,
+            family: self.family,
+        }
+    }
+
+    /// Whether [`hops`](Self::hops) come from a list, be it of one.
+    #[inline]
+    pub const fn is_multipath(&self) -> bool {
+        !self.multipath.is_empty()
+    }
+}
+
+/// One of the ways that a route takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// Number of the interface; 0 if none.
+    pub interface: u32,
+    /// The next router, which may be of another family than the route; `None`: the destination is on the link.
+    pub gateway: Option<IpAddr>,
+    /// Its part of the traffic in parts of all weights' sum, 1 to 256.
+    pub weight: u16,
+    /// `RTNH_F_*`.
+    pub flags: u8,
+    /// Packets get another header or label in front (`RTA_ENCAP`, `RTA_NEWDST`).
+    pub encapsulated: bool,
+}
+
+impl Hop {
+    const NONE: Hop = Hop {
+        interface: 0,
+        gateway: None,
+        weight: 1,
+        flags: 0,
+        encapsulated: false,
+    };
+
+    #[inline]
+    fn take(&mut self, attribute: &super::Attribute<'_>, family: u8) -> Result<(), BadHeader> {
+        match attribute.kind {
+            RTA_OIF => self.interface = attribute.u32()?,
+            RTA_GATEWAY => self.gateway = Some(attribute.ip(family)?),
+            RTA_VIA => self.gateway = Some(attribute.via()?),
+            RTA_ENCAP_TYPE | RTA_NEWDST => self.encapsulated = true,
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// See [`Route::hops`].
+#[derive(Clone, Debug)]
+pub struct Hops<'a> {
+    one: Option<Hop>,
+    rest: &'a [u8],
+    family: u8,
+}
+
+impl Iterator for Hops<'_> {
+    type Item = Hop;
+
+    #[inline]
+    fn next(&mut self) -> Option<Hop> {
+        if let Some(hop) = self.one.take() {
+            return Some(hop);
+        }
+        if self.rest.is_empty() {
+            return None;
+        }
+        // Checked when the route was decoded, so this ends only where the list does.
+        let (hop, rest) = next_hop(self.rest, self.family).ok()?;
+        self.rest = rest;
+        Some(hop)
+    }
+}
+
+fn check_multipath(mut bytes: &[u8], family: u8) -> Result<(), BadHeader> {
+    while !bytes.is_empty() {
+        bytes = next_hop(bytes, family)?.1;
+    }
+    Ok(())
+}
+
+/// The first hop of a list (`struct rtnexthop`) and what follows it.
+#[inline]
+fn next_hop(bytes: &[u8], family: u8) -> Result<(Hop, &[u8]), BadHeader> {
+    let (head, _) = bytes.split_first_chunk::<8>().ok_or(BadHeader::BadOption)?;
+    let len = usize::from(u16::from_ne_bytes([head[0], head[1]]));
+    let attributes = bytes.get(8..len).ok_or(BadHeader::BadOption)?;
+    let mut hop = Hop {
+        interface: ne32(head, 4),
+        weight: u16::from(head[3]) + 1,
+        flags: head[2],
+        ..Hop::NONE
+    };
+    for attribute in Attributes::new(attributes) {
+        hop.take(&attribute?, family)?;
+    }
+    Ok((hop, bytes.get(aligned(len)..).unwrap_or(&[])))
+}
