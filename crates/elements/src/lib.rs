@@ -33,6 +33,8 @@ pub mod ip4;
 pub mod ip6;
 /// Rate limits of ICMP errors.
 mod limit;
+/// Classes that go by what a Linux kernel says, and the image of that.
+pub mod linux;
 /// What ARP and Neighbour Discovery share.
 mod neighbour;
 /// Arguments that name another element.

@@ -103,6 +103,11 @@ impl<K: Key> Link<K> {
         self.now.fetch_max(now.0, Relaxed);
     }
 
+    /// The latest time that a worker has told.
+    pub(crate) fn now(&self) -> Time {
+        Time(self.now.load(Relaxed))
+    }
+
     /// Makes an entry by hand: for good, or as if there had been an answer where answers are forgotten
     /// in the end.
     pub(crate) fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {

@@ -2,7 +2,8 @@
 //!
 //! A route holds the id of a group; thousands of routes share one. When a next hop is lost, the groups
 //! that contain it change, not the routes. [`Groups`] is what workers read: immutable, published as a
-//! whole. [`GroupTable`] belongs to the writer, gives equal groups one id and counts their users.
+//! whole. [`GroupTable`] belongs to the writer. Equal groups that are interned have one id, and their users
+//! are counted; a group that is added is its owner's alone, who may change its members in place.
 //!
 //! # How a member is chosen
 //!
@@ -120,7 +121,8 @@ struct Record {
     /// As configured, up or down; sorted.
     members: Arc<[Member]>,
     up: Vec<bool>,
-    users: usize,
+    /// How many have interned it; none if it was added.
+    users: Option<usize>,
 }
 
 /// Ids that workers may still carry. Give them back with [`GroupTable::release_limbo`] when every
@@ -134,6 +136,7 @@ pub struct LimboIds(Vec<GroupId>);
 pub struct GroupTable {
     records: Vec<Option<Record>>,
     by_members: HashMap<Arc<[Member]>, GroupId>,
+    used: usize,
     free: Vec<GroupId>,
     limbo: LimboIds,
     groups: Groups,
@@ -150,53 +153,77 @@ impl GroupTable {
     pub fn intern(&mut self, members: &[Member]) -> Result<GroupId, GroupError> {
         let members = normal_form(members)?;
         if let Some(&id) = self.by_members.get(&members) {
-            if let Some(record) = &mut self.records[index(id)] {
-                record.users += 1;
-            }
+            self.retain(id);
             return Ok(id);
         }
-        let id = match self.free.pop() {
-            Some(id) => id,
-            None => {
-                let next = u16::try_from(self.records.len() + 1)
-                    .ok()
-                    .and_then(NonZeroU16::new);
-                self.records.push(None);
-                self.groups.0.push(Choice::Nothing);
-                next.ok_or(GroupError::NoIds).inspect_err(|_| {
-                    self.records.pop();
-                    self.groups.0.pop();
-                })?
-            }
-        };
-        let up = vec![true; members.len()];
-        self.by_members.insert(members.clone(), id);
-        let record = Record {
-            members,
-            up,
-            users: 1,
-        };
-        self.groups.0[index(id)] = record.choice(&Choice::Nothing);
-        self.records[index(id)] = Some(record);
+        let id = self.place(Arc::clone(&members), Some(1))?;
+        self.by_members.insert(members, id);
         Ok(id)
     }
 
-    /// One user more of a group that is in use.
+    /// A group of these members that is nobody else's, also if there is an equal one. All are up.
+    pub fn add(&mut self, members: &[Member]) -> Result<GroupId, GroupError> {
+        self.place(normal_form(members)?, None)
+    }
+
+    /// Gives a group that was [added](Self::add) other members, which are up. Flows of members that stay
+    /// stay on them, as far as the new weights allow. Whether there is such a group.
+    pub fn change(&mut self, id: GroupId, members: &[Member]) -> Result<bool, GroupError> {
+        let members = normal_form(members)?;
+        let added = self.records.get_mut(index(id)).and_then(Option::as_mut);
+        let Some(record) = added.filter(|record| record.users.is_none()) else {
+            return Ok(false);
+        };
+        record.up = vec![true; members.len()];
+        record.members = members;
+        let choice = &mut self.groups.0[index(id)];
+        *choice = record.choice(choice);
+        Ok(true)
+    }
+
+    fn place(
+        &mut self,
+        members: Arc<[Member]>,
+        users: Option<usize>,
+    ) -> Result<GroupId, GroupError> {
+        let id = match self.free.pop() {
+            Some(id) => id,
+            None => {
+                let next = u16::try_from(self.records.len() + 1).ok();
+                let next = next.and_then(NonZeroU16::new).ok_or(GroupError::NoIds)?;
+                self.records.push(None);
+                self.groups.0.push(Choice::Nothing);
+                next
+            }
+        };
+        let up = vec![true; members.len()];
+        let record = Record { members, up, users };
+        self.groups.0[index(id)] = record.choice(&Choice::Nothing);
+        self.records[index(id)] = Some(record);
+        self.used += 1;
+        Ok(id)
+    }
+
+    /// One user more of a group that was interned.
     pub fn retain(&mut self, id: GroupId) {
         if let Some(Some(record)) = self.records.get_mut(index(id)) {
-            record.users += 1;
+            record.users = record.users.map(|users| users + 1);
         }
     }
 
-    /// One user less; the last one's leaving ends the group, and its id goes to limbo.
+    /// One user less; the last one's leaving ends the group, and its id goes to limbo. A group that was
+    /// added has one user.
     pub fn release(&mut self, id: GroupId) {
         let Some(slot) = self.records.get_mut(index(id)) else {
             return;
         };
         let Some(record) = slot else { return };
-        record.users -= 1;
-        if record.users == 0 {
-            self.by_members.remove(&record.members);
+        record.users = record.users.map(|users| users - 1);
+        if record.users.is_none_or(|users| users == 0) {
+            if record.users.is_some() {
+                self.by_members.remove(&record.members);
+            }
+            self.used -= 1;
             *slot = None;
             self.groups.0[index(id)] = Choice::Nothing;
             self.limbo.0.push(id);
@@ -243,12 +270,12 @@ impl GroupTable {
 
     /// Groups in use.
     pub fn len(&self) -> usize {
-        self.by_members.len()
+        self.used
     }
 
     /// Whether no group is in use.
     pub fn is_empty(&self) -> bool {
-        self.by_members.is_empty()
+        self.used == 0
     }
 
     /// What to publish after changes.
@@ -327,16 +354,21 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
 
 /// Gives the buckets to `members`, each to the one that has it already wherever its quota allows.
 fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Group {
+    // Of the same flows, if there were more or fewer buckets.
     let owner_before = |bucket: usize| match before {
         Choice::Nothing => None,
         Choice::One(member) => Some(member),
-        Choice::Several(group) => group.members.get(usize::from(*group.buckets.get(bucket)?)),
+        Choice::Several(group) => {
+            let bucket = bucket * group.buckets.len() / buckets;
+            group.members.get(usize::from(*group.buckets.get(bucket)?))
+        }
     };
+    let same = |a: &Member, b: &Member| (a.gateway, a.port) == (b.gateway, b.port);
     let mut left = quotas(&members, buckets);
     let mut owners: Vec<Option<usize>> = vec![None; buckets];
     for (bucket, owner) in owners.iter_mut().enumerate() {
-        let same = owner_before(bucket).and_then(|m| members.iter().position(|n| n == m));
-        if let Some(i) = same.filter(|i| left[*i] > 0) {
+        let kept = owner_before(bucket).and_then(|m| members.iter().position(|n| same(n, m)));
+        if let Some(i) = kept.filter(|i| left[*i] > 0) {
             left[i] -= 1;
             *owner = Some(i);
         }
@@ -472,6 +504,46 @@ mod tests {
             (groups.next_hop(0, 9), groups.next_hop(77, 9)),
             (None, None)
         );
+    }
+
+    #[test]
+    fn a_group_that_was_added_is_its_owners_alone_and_changes_in_place() {
+        let mut table = GroupTable::new();
+        let shared = table.intern(&[hop(1, 1)]).unwrap();
+        let own = table.add(&[hop(1, 1)]).unwrap();
+        assert_ne!(own, shared);
+        assert_eq!(table.change(own, &[hop(2, 1)]), Ok(true));
+        assert!(map(&table, own).iter().all(|p| *p == Some(2)));
+        assert!(map(&table, shared).iter().all(|p| *p == Some(1)));
+        assert_eq!(table.change(shared, &[hop(2, 1)]), Ok(false));
+        assert_eq!(table.change(own, &[]), Err(GroupError::Empty));
+        assert_eq!(table.intern(&[hop(2, 1)]).map(|id| id == own), Ok(false));
+        table.release(own);
+        assert_eq!((table.len(), table.take_limbo().0), (2, vec![own]));
+    }
+
+    #[test]
+    fn flows_stay_on_members_that_a_change_leaves_in_the_group() {
+        let mut table = GroupTable::new();
+        let two = [hop(1, 1), hop(2, 1)];
+        let id = table.add(&two).unwrap();
+        let before = map(&table, id);
+        // With five members there are twice as many buckets.
+        let five: Vec<_> = (1..=5).map(|n| hop(n, 1)).collect();
+        table.change(id, &five).unwrap();
+        let wide = map(&table, id);
+        let moved = |a: &[Option<u16>], b: &[Option<u16>]| {
+            a.iter().zip(b).filter(|(a, b)| a != b).count() as f64 / a.len() as f64
+        };
+        assert!(moved(&before, &wide) < 0.62, "three fifths must move");
+        table.change(id, &[hop(1, 3), hop(2, 1)]).unwrap();
+        let narrow = map(&table, id);
+        assert!((share(&narrow, 1) - 0.75).abs() < 1.0 / 64.0);
+        let kept = |port| {
+            let both = wide.iter().zip(&narrow).filter(|(a, _)| **a == Some(port));
+            both.clone().filter(|(a, b)| a == b).count() == both.count()
+        };
+        assert!(kept(1) && kept(2), "the shares of both have grown");
     }
 
     #[test]

@@ -282,7 +282,7 @@ fn timing(args: &mut Args) -> Timing {
             "how long an unused one is remembered",
         )),
         tries: args.key("TRIES", 3, "solicitations before giving up"),
-        slow: None,
+        ..Timing::default()
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod lookup_ip6_route;
 pub(crate) mod radix_ip_lookup;
 mod range_ip_lookup;
 pub(crate) mod static_ip_lookup;
+pub(crate) mod store;
 mod syntax;
 mod table;
 

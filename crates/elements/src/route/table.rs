@@ -1,37 +1,34 @@
-//! Routes and their next hops, as control changes them and workers read them.
-//!
-//! Workers read the [`Fib`], whose words are atomic, then the published [`Groups`]. Control writes
-//! under a lock that no worker takes. What a worker may still look at is kept until all have passed
-//! a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the
-//! table finds its group, also if the route has changed between the two reads.
+//! Routes and their next hops, as a configuration and handlers bring them.
 
+use super::store::{self, Store};
 use super::syntax::{Command, Hops, show_hops};
-use engine::publish::{Epoch, Published, domain};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::fib::{Fib, Full, Limbo, NoMemory, Prefix, Rib};
-use tables::groups::{GroupId, GroupTable, Groups, Member};
+use std::ops::Deref;
+use std::sync::Arc;
+use tables::fib::{Fib, Full, NoMemory, Prefix};
+use tables::groups::{GroupId, Member};
 
 /// A routing table.
-pub(super) struct Table<const N: usize> {
-    fib: Arc<Fib<N>>,
-    groups: Published<Groups>,
-    writer: Mutex<Writer<N>>,
-}
+pub(super) struct Table<const N: usize>(Store<N, Known<N>>);
 
-/// What control knows and workers do not.
-struct Writer<const N: usize> {
-    rib: Rib<N>,
-    groups: GroupTable,
+/// What its writer knows beside routes.
+pub(super) struct Known<const N: usize> {
     /// The routes that the configuration brought, in order.
     configured: Vec<(Prefix<N>, Hops)>,
     /// What was said of next hops going down and up, the last word last: it counts for routes to
     /// come too.
     said: Vec<(Which, bool)>,
-    retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
-    /// Ids that no route has any more, but that readers may still find: there was no room to tell them.
-    untold: Vec<GroupId>,
+}
+
+type Writer<const N: usize> = store::Writer<N, Known<N>>;
+
+impl<const N: usize> Deref for Table<N> {
+    type Target = Store<N, Known<N>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 /// Names next hops: by gateway (`None`: those without), and by port if that is given.
@@ -63,46 +60,17 @@ impl<const N: usize> Table<N> {
         routes.reverse();
         routes.sort_by_key(|(prefix, _)| *prefix); // stable: the last one comes first now
         routes.dedup_by_key(|(prefix, _)| *prefix);
-        self.lock().configured = routes;
+        self.lock().more.configured = routes;
         Ok(())
     }
 
     /// A table without routes.
     pub(super) fn new() -> Result<Table<N>, NoMemory> {
-        let rib = Rib::try_new()?;
-        Ok(Table {
-            fib: Arc::clone(rib.fib()),
-            groups: Published::new(domain(), Groups::default()),
-            writer: Mutex::new(Writer {
-                rib,
-                groups: GroupTable::new(),
-                configured: Vec::new(),
-                said: Vec::new(),
-                retired: VecDeque::new(),
-                untold: Vec::new(),
-            }),
-        })
-    }
-
-    /// Bytes that it takes now.
-    pub(super) fn memory(&self) -> usize {
-        self.lock().rib.memory_bytes()
-    }
-
-    /// What workers look addresses up in.
-    #[inline]
-    pub(super) fn fib(&self) -> &Fib<N> {
-        &self.fib
-    }
-
-    /// What workers look the ids up in that the table gives.
-    #[inline]
-    pub(super) fn groups(&self) -> &Published<Groups> {
-        &self.groups
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Writer<N>> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        let known = Known {
+            configured: Vec::new(),
+            said: Vec::new(),
+        };
+        Store::new(known).map(Table)
     }
 
     /// Carries out all commands, or none. `show` writes a prefix.
@@ -119,7 +87,7 @@ impl<const N: usize> Table<N> {
             // Before the routes: none may lead to an id that workers do not know. Also if the commands are
             // refused: until their groups have gone, the next ones may use them.
             writer.follow_said();
-            self.groups.replace(writer.groups.groups());
+            self.groups().replace(writer.groups.groups());
         }
         writer.change(commands, &ids?, show)
     }
@@ -138,13 +106,19 @@ impl<const N: usize> Table<N> {
     /// Says that next hops are up or down; returns how many groups changed.
     pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
         let mut writer = self.lock();
-        writer.said.retain(|(before, _)| !which.covers(before));
+        writer.more.said.retain(|(before, _)| !which.covers(before));
         // That something is up need be said only where more was said to be down.
-        if !up || writer.said.iter().any(|(before, _)| before.covers(&which)) {
-            writer.said.push((which, up));
+        if !up
+            || writer
+                .more
+                .said
+                .iter()
+                .any(|(before, _)| before.covers(&which))
+        {
+            writer.more.said.push((which, up));
         }
         let changed = writer.groups.set_up(up, |member| which.holds(member));
-        self.groups.replace(writer.groups.groups());
+        self.groups().replace(writer.groups.groups());
         changed
     }
 
@@ -170,7 +144,7 @@ impl<const N: usize> Table<N> {
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
         let writer = self.lock();
-        let id = look(&self.fib)?;
+        let id = look(self.fib())?;
         Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
     }
 
@@ -205,12 +179,12 @@ impl<const N: usize> Table<N> {
                 commands.push(Command::Set(prefix, Arc::clone(hops)));
             }
         }
-        for (prefix, hops) in &writer.configured {
+        for (prefix, hops) in &writer.more.configured {
             if old.configured(prefix) == Some(hops) && old.rib.get(prefix).is_none() {
                 commands.push(Command::Remove(*prefix, None));
             }
         }
-        let said = old.said.clone();
+        let said = old.more.said.clone();
         drop((old, writer));
         // Routes that fitted the old table fit this one, which has no more of them.
         let _ = self.apply(&commands, |_| String::new());
@@ -221,44 +195,12 @@ impl<const N: usize> Table<N> {
 }
 
 impl<const N: usize> Writer<N> {
-    fn hops(&self, id: GroupId) -> Vec<Member> {
-        self.groups.members(id).map(|(member, _)| member).collect()
-    }
-
     fn configured(&self, prefix: &Prefix<N>) -> Option<&Hops> {
-        let at = self.configured.binary_search_by_key(prefix, |(p, _)| *p);
-        at.ok().map(|at| &self.configured[at].1)
-    }
-
-    /// Uses again what no worker can be looking at any more.
-    fn settle(&mut self) {
-        while let Some((epoch, ..)) = self.retired.front()
-            && domain().passed(*epoch)
-            && let Some((_, limbo, ids)) = self.retired.pop_front()
-        {
-            self.rib.release(limbo);
-            ids.into_iter().for_each(|id| self.groups.release(id));
-            let free = self.groups.take_limbo();
-            self.groups.release_limbo(free);
-        }
-    }
-
-    /// Puts aside ids whose routes are gone, and the table's memory that is no longer needed.
-    fn retire(&mut self, ids: Vec<GroupId>) {
-        let limbo = self.rib.take_limbo();
-        if !ids.is_empty() || !limbo.is_empty() {
-            self.retired.push_back((domain().advance(), limbo, ids));
-        }
-    }
-
-    /// Puts aside ids whose routes are gone, as soon as that was `published`.
-    fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
-        self.untold.extend(ids);
-        let gone = match published {
-            Ok(()) => std::mem::take(&mut self.untold),
-            Err(Full) => Vec::new(),
-        };
-        self.retire(gone);
+        let at = self
+            .more
+            .configured
+            .binary_search_by_key(prefix, |(p, _)| *p);
+        at.ok().map(|at| &self.more.configured[at].1)
     }
 
     /// An id with one user more for each command that brings next hops.
@@ -293,7 +235,7 @@ impl<const N: usize> Writer<N> {
 
     /// Has new groups know which next hops are down.
     fn follow_said(&mut self) {
-        for (which, up) in &self.said {
+        for (which, up) in &self.more.said {
             self.groups.set_up(*up, |member| which.holds(member));
         }
     }
@@ -417,7 +359,7 @@ mod tests {
 
     /// Waits until no reader of this process is in the way, and takes what is free then.
     fn id_of(writer: &mut Writer<4>, n: u8) -> GroupId {
-        while !writer.retired.is_empty() {
+        while writer.unsettled() {
             writer.settle();
             std::thread::yield_now();
         }

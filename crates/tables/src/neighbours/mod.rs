@@ -103,6 +103,9 @@ pub struct Timing {
     /// For those who ask on and never call a neighbour unreachable (Click's ARPQuerier): the time between
     /// probes beyond `tries`. No answer is used for longer than `idle` then.
     pub slow: Option<u64>,
+    /// Whether somebody else finds the neighbours and says so here (the kernel): a known address is used
+    /// until it says otherwise, and asked for again now and then while it is stale.
+    pub told: bool,
 }
 
 impl Default for Timing {
@@ -115,6 +118,7 @@ impl Default for Timing {
             idle: 1200 * SECOND,
             tries: 3,
             slow: None,
+            told: false,
         }
     }
 }
@@ -318,7 +322,9 @@ impl<K: Key> Neighbours<K> {
             State::Probe if entry.tries < t.tries => {
                 (Change::Put(probe(entry.tries + 1)), Ask::One(entry.mac))
             }
-            State::Probe if t.slow.is_some() => (Change::Put(probe(t.tries)), Ask::One(entry.mac)),
+            State::Probe if t.slow.is_some() || t.told => {
+                (Change::Put(probe(t.tries)), Ask::One(entry.mac))
+            }
             State::Probe => (Change::Put(incomplete(1, entry.confirmed)), Ask::All),
             State::Incomplete if !due && entry.tries == 0 => (Change::Keep, Ask::Unreachable),
             State::Incomplete if !due => (Change::Keep, Ask::Nothing),
@@ -378,6 +384,33 @@ impl<K: Key> Neighbours<K> {
     pub fn set_permanent(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |_| {
             Change::Put(Neighbour::confirmed(mac, State::Permanent, now))
+        })
+    }
+
+    /// The address of a neighbour that was not confirmed lately. Who has asked for it already is not told
+    /// to ask anew. Returns whether packets have a new address to go to.
+    pub fn set_stale(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
+        self.resolve(key, |entry| match entry {
+            Some(e) if e.known() == Some(mac) && matches!(e.state, State::Stale | State::Probe) => {
+                Change::Keep
+            }
+            _ => Change::Put(Neighbour::confirmed(mac, State::Stale, now)),
+        })
+    }
+
+    /// A neighbour does not answer: it is [unreachable](Ask::Unreachable) for a while. One that nobody asked
+    /// for stays unknown.
+    pub fn set_unreachable(&self, key: K, now: u64) -> Result<(), Refused> {
+        let probe_at = now.saturating_add(self.timing.retry);
+        self.change(key.words(), |entry| match entry {
+            None => Change::Keep,
+            Some(e) => Change::Put(Neighbour {
+                mac: EtherAddr::ZERO,
+                state: State::Incomplete,
+                tries: 0,
+                probe_at,
+                ..e
+            }),
         })
     }
 

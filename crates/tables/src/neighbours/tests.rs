@@ -11,6 +11,7 @@ const T: Timing = Timing {
     idle: 500,
     tries: 3,
     slow: None,
+    told: false,
 };
 
 fn mac(n: u8) -> EtherAddr {
@@ -101,6 +102,27 @@ fn a_permanent_neighbour_stays_as_it_is_until_removed() {
     assert_eq!(t.get(7).unwrap().known(), Some(mac(9)));
     assert_eq!((t.remove(7), t.remove(7)), (Ok(true), Ok(false)));
     assert!(t.get(7).is_none() && t.is_empty());
+}
+
+#[test]
+fn a_neighbour_that_somebody_else_rules_is_used_until_he_says_otherwise() {
+    let told = Timing { told: true, ..T };
+    let t = Neighbours::new(8, told, 42);
+    assert_eq!(t.set_stale(7, mac(1), 0), Ok(true));
+    for now in [0, 10, 20, 30, 1000] {
+        assert_eq!(t.ask(7, now), Ok(Ask::One(mac(1))));
+        assert_eq!(t.ask(7, now + 9), Ok(Ask::Nothing), "not that often");
+        assert_eq!(t.set_stale(7, mac(1), now), Ok(false));
+        assert_eq!(t.ask(7, now + 9), Ok(Ask::Nothing), "he was asked already");
+    }
+    assert_eq!(t.set_stale(7, mac(2), 1000), Ok(true));
+    assert_eq!(t.get(7).unwrap().known(), Some(mac(2)));
+    t.set_unreachable(7, 1000).unwrap();
+    assert_eq!(t.get(7).unwrap().known(), None);
+    assert_eq!(t.ask(7, 1009), Ok(Ask::Unreachable));
+    assert_eq!(t.ask(7, 1010), Ok(Ask::All), "asked for anew");
+    t.set_unreachable(8, 1000).unwrap();
+    assert_eq!(t.get(8), None, "nobody had asked for it");
 }
 
 #[test]

@@ -1,0 +1,127 @@
+//! Questions for neighbours, from workers to control.
+
+use rustix::event::{EventfdFlags, eventfd};
+use std::fmt;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+
+/// Questions that wait for control. One that finds no room is asked again a second later.
+const WAITING_MAX: usize = 4096;
+
+/// A neighbour that packets want to go to: the kernel should find it, or make sure of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask {
+    /// [`Interface::number`](super::Interface::number).
+    pub interface: u16,
+    /// The neighbour's address.
+    pub address: IpAddr,
+}
+
+/// The way of questions. Workers never wait on it.
+pub(super) struct Asks {
+    sender: SyncSender<Ask>,
+    receiver: Mutex<Receiver<Ask>>,
+    bell: Option<OwnedFd>,
+    /// Whether the bell was rung since control looked.
+    rung: AtomicBool,
+    lost: AtomicU64,
+}
+
+impl Default for Asks {
+    fn default() -> Asks {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        Asks {
+            sender,
+            receiver: Mutex::new(receiver),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
+            rung: AtomicBool::new(false),
+            lost: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Asks {
+    /// Puts a question, and rings if control has not been rung for since it looked.
+    pub(super) fn put(&self, ask: Ask) {
+        if self.sender.try_send(ask).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        } else if !self.rung.swap(true, Ordering::AcqRel)
+            && let Some(bell) = &self.bell
+        {
+            // It cannot be full: control reads it before it is rung again.
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    pub(super) fn take(&self, each: &mut dyn FnMut(Ask)) {
+        if let Some(bell) = &self.bell {
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
+        // Before looking: who puts one now rings again.
+        self.rung.store(false, Ordering::Release);
+        let receiver = self.receiver.lock();
+        let receiver = receiver.unwrap_or_else(PoisonError::into_inner);
+        // No more than could wait at once: control has other work, too.
+        receiver.try_iter().take(WAITING_MAX).for_each(each);
+    }
+
+    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.bell.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Questions that found no room.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Asks, {} lost", self.lost())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(n: u8) -> Ask {
+        Ask {
+            interface: 3,
+            address: IpAddr::from([192, 0, 2, n]),
+        }
+    }
+
+    fn rings(asks: &Asks) -> bool {
+        rustix::io::read(asks.bell().expect("a descriptor"), &mut [0; 8]).is_ok()
+    }
+
+    #[test]
+    fn the_bell_rings_once_until_control_looks() {
+        let asks = Asks::default();
+        assert!(!rings(&asks));
+        asks.put(ask(1));
+        assert!(rings(&asks));
+        asks.put(ask(2));
+        assert!(!rings(&asks), "it was rung for already");
+        let mut taken = Vec::new();
+        asks.take(&mut |ask| taken.push(ask));
+        assert_eq!(taken, [ask(1), ask(2)]);
+        asks.put(ask(3));
+        assert!(rings(&asks));
+    }
+
+    #[test]
+    fn too_many_questions_are_lost_and_counted() {
+        let asks = Asks::default();
+        for _ in 0..WAITING_MAX + 5 {
+            asks.put(ask(1));
+        }
+        let mut taken = 0;
+        asks.take(&mut |_| taken += 1);
+        assert_eq!((taken, asks.lost()), (WAITING_MAX, 5));
+    }
+}

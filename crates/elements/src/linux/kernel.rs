@@ -1,0 +1,140 @@
+//! All that is known of the kernel.
+
+use super::asks::{Ask, Asks};
+use super::interface::Interface;
+use super::routes::Routes;
+use super::{INTERFACES, NoMemory};
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The image of a kernel's links, neighbours and routes. Nothing is known at first.
+#[derive(Debug, Default)]
+pub struct Kernel {
+    interfaces: Mutex<Vec<Arc<Interface>>>,
+    generation: AtomicU64,
+    routes4: OnceLock<Result<Arc<Routes<4>>, NoMemory>>,
+    routes6: OnceLock<Result<Arc<Routes<16>>, NoMemory>>,
+    asks: Arc<Asks>,
+    used: AtomicBool,
+}
+
+impl Kernel {
+    /// The interfaces that elements have named, by number. None ever goes.
+    pub fn interfaces(&self) -> Vec<Arc<Interface>> {
+        self.lock().clone()
+    }
+
+    /// Changes when an interface is added: next hops that led to the kernel may lead there now.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The routes of IPv4.
+    pub fn routes4(&self) -> Result<&Routes<4>, NoMemory> {
+        self.shared4().map(|routes| &**routes)
+    }
+
+    /// The routes of IPv6.
+    pub fn routes6(&self) -> Result<&Routes<16>, NoMemory> {
+        self.shared6().map(|routes| &**routes)
+    }
+
+    /// Whether some element has asked for anything of this: else nobody need follow the kernel.
+    pub fn in_use(&self) -> bool {
+        self.used.load(Ordering::Acquire)
+    }
+
+    /// Takes the questions since the last call, and silences the bell.
+    pub fn take_asks(&self, each: &mut dyn FnMut(Ask)) {
+        self.asks.take(each);
+    }
+
+    /// Becomes readable when there are questions, until [`Kernel::take_asks`]. None if the system refuses a
+    /// descriptor: then look every few milliseconds.
+    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
+        self.asks.bell()
+    }
+
+    /// Questions lost because too many waited.
+    pub fn lost_asks(&self) -> u64 {
+        self.asks.lost()
+    }
+
+    /// The interface of a name, made when an element first names it; none if there are too many.
+    pub fn interface(&self, name: &str) -> Option<Arc<Interface>> {
+        self.used.store(true, Ordering::Release);
+        let mut interfaces = self.lock();
+        if let Some(known) = interfaces.iter().find(|i| i.name() == name) {
+            return Some(Arc::clone(known));
+        }
+        let number = u16::try_from(interfaces.len()).ok();
+        let number = number.and_then(|n| n.checked_add(INTERFACES))?;
+        let new = Arc::new(Interface::new(name, number, &self.asks));
+        interfaces.push(Arc::clone(&new));
+        drop(interfaces);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        Some(new)
+    }
+
+    pub(super) fn shared4(&self) -> Result<&Arc<Routes<4>>, NoMemory> {
+        let routes = self.routes4.get_or_init(|| Routes::new().map(Arc::new));
+        routes.as_ref().map_err(|refused| *refused)
+    }
+
+    pub(super) fn shared6(&self) -> Result<&Arc<Routes<16>>, NoMemory> {
+        let routes = self.routes6.get_or_init(|| Routes::new().map(Arc::new));
+        routes.as_ref().map_err(|refused| *refused)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Interface>>> {
+        self.interfaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Neighbour;
+    use super::*;
+    use std::net::IpAddr;
+
+    #[test]
+    fn an_interface_is_made_once_and_counts_as_news() {
+        let kernel = Kernel::default();
+        assert!(!kernel.in_use());
+        let before = kernel.generation();
+        let eth0 = kernel.interface("eth0").expect("room");
+        let eth1 = kernel.interface("eth1").expect("room");
+        assert_eq!((eth0.number(), eth1.number()), (3, 4));
+        let after = kernel.generation();
+        assert_ne!(before, after);
+        let again = kernel.interface("eth0").expect("room");
+        assert!(Arc::ptr_eq(&eth0, &again) && kernel.generation() == after && kernel.in_use());
+    }
+
+    #[test]
+    fn an_interface_is_as_the_kernel_says() {
+        let kernel = Kernel::default();
+        let eth0 = kernel.interface("eth0").expect("room");
+        assert_eq!((eth0.is_up(), eth0.mac()), (false, None));
+        let mac = [0xfe, 1, 2, 3, 4, 5];
+        eth0.set_state(true, mac, 9000);
+        assert_eq!((eth0.mac().map(|mac| mac.0), eth0.mtu()), (Some(mac), 9000));
+        let at = |n: u8| IpAddr::from([192, 0, 2, n]);
+        let six = "fe80::1".parse().expect("an address");
+        eth0.set_neighbour(at(1), Neighbour::Reachable(mac));
+        eth0.set_neighbour(six, Neighbour::Stale(mac));
+        eth0.set_neighbour(at(2), Neighbour::Permanent(mac));
+        eth0.set_neighbour(at(2), Neighbour::Gone);
+        eth0.set_neighbour(at(3), Neighbour::Failed);
+        let known = [
+            (at(1), Neighbour::Reachable(mac)),
+            (six, Neighbour::Stale(mac)),
+        ];
+        assert_eq!(eth0.neighbours(), known);
+        eth0.clear_neighbours();
+        assert_eq!(eth0.neighbours(), []);
+    }
+}

@@ -1,0 +1,249 @@
+//! The kernel's routes, as control changes them and workers read them.
+
+use super::{Full, GroupError, GroupId, Member, NoMemory, Prefix};
+use crate::route::store::{Store, Writer};
+use engine::publish::Published;
+use std::fmt;
+use std::time::Duration;
+use tables::fib::Fib;
+use tables::groups::Groups;
+
+/// How often, and how long in all, a writer waits for workers to leave the table's memory.
+const LOOK: Duration = Duration::from_micros(100);
+const LOOKS: usize = 10_000;
+
+/// Routes for addresses of `N` bytes. A route names a group of next hops; groups are the caller's, who
+/// counts their users.
+pub struct Routes<const N: usize>(Store<N, More>);
+
+/// What the writer knows beside routes and groups.
+#[derive(Default)]
+struct More {
+    /// Whether workers have not seen the latest groups.
+    unseen: bool,
+    /// Whether the table had no room to tell workers of all routes.
+    full: bool,
+}
+
+impl<const N: usize> Routes<N> {
+    /// No routes.
+    pub fn new() -> Result<Routes<N>, NoMemory> {
+        Store::new(More::default()).map(Routes)
+    }
+
+    /// A new group, all its members up. It is not shared with equal ones.
+    pub fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
+        let mut writer = self.0.lock();
+        writer.settle();
+        let mut added = writer.groups.add(members);
+        if added == Err(GroupError::NoIds) {
+            // Ids of groups that are gone wait for workers.
+            wait_for_workers(&mut writer);
+            added = writer.groups.add(members);
+        }
+        writer.more.unseen |= added.is_ok();
+        added
+    }
+
+    /// Gives a group other members: all its routes follow at once, and none is touched. Flows of members
+    /// that stay stay on them.
+    pub fn change_group(&self, id: GroupId, members: &[Member]) -> Result<(), GroupError> {
+        self.change_groups([(id, members)])
+    }
+
+    /// As [`Routes::change_group`] for many groups, which workers see together. Of a change that cannot be,
+    /// the error is returned in the end; the others take effect.
+    pub fn change_groups<'a>(
+        &self,
+        changes: impl IntoIterator<Item = (GroupId, &'a [Member])>,
+    ) -> Result<(), GroupError> {
+        let mut writer = self.0.lock();
+        let mut result = Ok(());
+        for (id, members) in changes {
+            match writer.groups.change(id, members) {
+                Ok(changed) => writer.more.unseen |= changed,
+                Err(wrong) => result = Err(wrong),
+            }
+        }
+        self.show_groups(&mut writer);
+        result
+    }
+
+    /// Ends a group that no route uses any more. Its id is used again when no worker can carry it.
+    pub fn remove_group(&self, id: GroupId) {
+        let mut writer = self.0.lock();
+        let told = if writer.more.full { Err(Full) } else { Ok(()) };
+        writer.part_with(vec![id], told);
+    }
+
+    /// Gives each prefix a group, or takes its route away, and publishes all together, with groups that were
+    /// added before. If the table is full, what was said stays said, workers may have seen a part of it, and
+    /// the next call tells them the rest if there is room then.
+    pub fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
+        let mut writer = self.0.lock();
+        writer.settle();
+        // Before the routes: none may lead to an id that workers do not know.
+        self.show_groups(&mut writer);
+        for (prefix, group) in changes {
+            match group {
+                Some(id) => writer.rib.stage_insert(*prefix, *id),
+                None => writer.rib.stage_remove(*prefix),
+            };
+        }
+        let mut published = writer.rib.publish();
+        if published == Err(Full) {
+            wait_for_workers(&mut writer);
+            published = writer.rib.publish();
+        }
+        writer.more.full = published.is_err();
+        writer.part_with(Vec::new(), published);
+        published
+    }
+
+    /// The group of the route of this very prefix.
+    pub fn get(&self, prefix: &Prefix<N>) -> Option<GroupId> {
+        self.0.lock().rib.get(prefix)
+    }
+
+    /// The group that an address leads to: that of the longest prefix. For control; workers look many up.
+    pub fn lookup(&self, address: [u8; N]) -> Option<GroupId> {
+        let (writer, host) = (self.0.lock(), Prefix::new(address, 8 * N as u8));
+        let own = writer.rib.get(&host);
+        own.or_else(|| writer.rib.covering(&host).map(|(_, id)| id))
+    }
+
+    /// The members of a group.
+    pub fn members(&self, id: GroupId) -> Vec<Member> {
+        self.0.lock().hops(id)
+    }
+
+    /// Goes through all routes, by address and then by length. Changes wait meanwhile.
+    pub fn for_each(&self, each: &mut dyn FnMut(Prefix<N>, GroupId)) {
+        for (prefix, id) in self.0.lock().rib.iter() {
+            each(prefix, id);
+        }
+    }
+
+    /// How many routes there are.
+    pub fn len(&self) -> usize {
+        self.0.lock().rib.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Groups in use.
+    pub fn groups_len(&self) -> usize {
+        self.0.lock().groups.len()
+    }
+
+    /// Bytes that it takes now.
+    pub fn memory(&self) -> usize {
+        self.0.memory()
+    }
+
+    #[inline]
+    pub(super) fn fib(&self) -> &Fib<N> {
+        self.0.fib()
+    }
+
+    #[inline]
+    pub(super) fn groups(&self) -> &Published<Groups> {
+        self.0.groups()
+    }
+
+    fn show_groups(&self, writer: &mut Writer<N, More>) {
+        if std::mem::take(&mut writer.more.unseen) {
+            self.0.groups().replace(writer.groups.groups());
+        }
+    }
+}
+
+/// Has the table's memory and ids back that workers may have looked at, as soon as they do not; all that
+/// wait if they are not stuck.
+fn wait_for_workers<const N: usize>(writer: &mut Writer<N, More>) {
+    writer.retire(Vec::new());
+    for _ in 0..LOOKS {
+        writer.settle();
+        if !writer.unsettled() {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+impl<const N: usize> fmt::Debug for Routes<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} routes, {} groups", self.len(), self.groups_len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    fn hop(n: u8) -> Member {
+        Member {
+            gateway: Some(IpAddr::from([192, 0, 2, n])),
+            port: 3,
+            weight: 1,
+        }
+    }
+
+    fn prefix(n: u8) -> Prefix<4> {
+        Prefix::new([10, n, 0, 0], 16)
+    }
+
+    /// The gateway that a worker finds for an address of prefix `n`.
+    fn gateway(routes: &Routes<4>, n: u8) -> Option<IpAddr> {
+        use tables::fib::Structure;
+        let id = routes.fib().lookup(u32::from_be_bytes([10, n, 1, 1]));
+        let groups = routes.groups().snapshot();
+        groups.next_hop(id, 0).and_then(|member| member.gateway)
+    }
+
+    #[test]
+    fn routes_follow_their_group_and_equal_groups_stay_apart() {
+        let routes = Routes::<4>::new().expect("memory");
+        let a = routes.add_group(&[hop(1)]).expect("an id");
+        let b = routes.add_group(&[hop(1)]).expect("an id");
+        assert_ne!(a, b);
+        let all = [
+            (prefix(1), Some(a)),
+            (prefix(2), Some(a)),
+            (prefix(3), Some(b)),
+        ];
+        routes.apply(&all).expect("room");
+        assert_eq!(gateway(&routes, 2), hop(1).gateway);
+        routes.change_group(a, &[hop(2)]).expect("members");
+        let seen = [1, 2, 3].map(|n| gateway(&routes, n));
+        assert_eq!(seen, [hop(2), hop(2), hop(1)].map(|hop| hop.gateway));
+        assert_eq!(routes.get(&prefix(2)), Some(a));
+        assert_eq!(routes.lookup([10, 3, 9, 9]), Some(b));
+        assert_eq!(routes.change_group(a, &[]), Err(GroupError::Empty));
+        routes
+            .apply(&[(prefix(1), None), (prefix(2), Some(b))])
+            .expect("room");
+        assert_eq!((routes.len(), gateway(&routes, 1)), (2, None));
+        routes.remove_group(a);
+        let mut left = Vec::new();
+        routes.for_each(&mut |prefix, id| left.push((prefix, id)));
+        assert_eq!(left, [(prefix(2), b), (prefix(3), b)]);
+        assert_eq!(routes.members(b), [hop(1)]);
+    }
+
+    #[test]
+    fn ids_of_groups_that_are_gone_come_back_when_there_are_no_others() {
+        let routes = Routes::<4>::new().expect("memory");
+        let mut ids = Vec::new();
+        while let Ok(id) = routes.add_group(&[hop(1)]) {
+            ids.push(id);
+        }
+        assert_eq!(ids.len(), 65_535);
+        routes.remove_group(ids[7]);
+        assert_eq!(routes.add_group(&[hop(2)]), Ok(ids[7]));
+    }
+}

@@ -1,0 +1,113 @@
+//! The two halves of a routing table: what workers read, and what its writer knows.
+//!
+//! Workers read the [`Fib`], whose words are atomic, then the published [`Groups`]. The writer works
+//! under a lock that no worker takes. What a worker may still look at is kept until all have passed
+//! a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the
+//! table finds its group, also if the route has changed between the two reads.
+
+use engine::publish::{Epoch, Published, domain};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tables::fib::{Fib, Full, Limbo, NoMemory, Rib};
+use tables::groups::{GroupId, GroupTable, Groups, Member};
+
+/// A routing table whose writer knows `W` beside.
+pub(crate) struct Store<const N: usize, W> {
+    fib: Arc<Fib<N>>,
+    groups: Published<Groups>,
+    writer: Mutex<Writer<N, W>>,
+}
+
+/// What control knows and workers do not.
+pub(crate) struct Writer<const N: usize, W> {
+    pub(crate) rib: Rib<N>,
+    pub(crate) groups: GroupTable,
+    /// What there is to know beside routes and groups.
+    pub(crate) more: W,
+    retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
+    /// Ids that no route has any more, but that readers may still find: there was no room to tell them.
+    untold: Vec<GroupId>,
+}
+
+impl<const N: usize, W> Store<N, W> {
+    /// A table without routes.
+    pub(crate) fn new(more: W) -> Result<Self, NoMemory> {
+        let rib = Rib::try_new()?;
+        Ok(Store {
+            fib: Arc::clone(rib.fib()),
+            groups: Published::new(domain(), Groups::default()),
+            writer: Mutex::new(Writer {
+                rib,
+                groups: GroupTable::new(),
+                more,
+                retired: VecDeque::new(),
+                untold: Vec::new(),
+            }),
+        })
+    }
+
+    /// Bytes that it takes now.
+    pub(crate) fn memory(&self) -> usize {
+        self.lock().rib.memory_bytes()
+    }
+
+    /// What workers look addresses up in.
+    #[inline]
+    pub(crate) fn fib(&self) -> &Fib<N> {
+        &self.fib
+    }
+
+    /// What workers look the ids up in that the table gives.
+    #[inline]
+    pub(crate) fn groups(&self) -> &Published<Groups> {
+        &self.groups
+    }
+
+    /// The writer's half.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<const N: usize, W> Writer<N, W> {
+    /// The members of a group.
+    pub(crate) fn hops(&self, id: GroupId) -> Vec<Member> {
+        self.groups.members(id).map(|(member, _)| member).collect()
+    }
+
+    /// Uses again what no worker can be looking at any more.
+    pub(crate) fn settle(&mut self) {
+        while let Some((epoch, ..)) = self.retired.front()
+            && domain().passed(*epoch)
+            && let Some((_, limbo, ids)) = self.retired.pop_front()
+        {
+            self.rib.release(limbo);
+            ids.into_iter().for_each(|id| self.groups.release(id));
+            let free = self.groups.take_limbo();
+            self.groups.release_limbo(free);
+        }
+    }
+
+    /// Whether something waits for workers.
+    pub(crate) fn unsettled(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
+    /// Puts aside ids whose routes are gone, and the table's memory that is no longer needed.
+    pub(crate) fn retire(&mut self, ids: Vec<GroupId>) {
+        let limbo = self.rib.take_limbo();
+        if !ids.is_empty() || !limbo.is_empty() {
+            self.retired.push_back((domain().advance(), limbo, ids));
+        }
+    }
+
+    /// Puts aside ids whose routes are gone, as soon as that was `published`.
+    pub(crate) fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
+        self.untold.extend(ids);
+        let gone = match published {
+            Ok(()) => std::mem::take(&mut self.untold),
+            Err(Full) => Vec::new(),
+        };
+        self.retire(gone);
+    }
+}
