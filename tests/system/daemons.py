@@ -1,0 +1,178 @@
+"""Routing daemons as Debian ships them: FRR's and BIRD, each router's in a namespace and files of its own.
+
+FRR's daemons use fixed paths (/etc/frr, /run/frr, /var/tmp/frr). Those of one router get a mount
+namespace of their own, where these are folders of the lab, so that nothing of the machine's is
+touched and many routers run beside each other. They are not started by the machine's init system.
+
+What a daemon says goes to a file below the lab's folder; failures show its end.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from net import Done, Failed, Namespace, Process, until
+
+FRR = Path("/usr/lib/frr")
+# zebra first: the others speak to the kernel through it.
+ORDER = ("zebra", "staticd", "bfdd", "ospfd", "ospf6d", "bgpd")
+# Seconds for which zebra, killed and started again, keeps the routes that it finds in the kernel.
+KEEP = 60
+
+
+class _Daemons:
+    """Processes by name, the same for FRR and BIRD."""
+
+    def __init__(self, space: Namespace):
+        self.space = space
+        self.processes: dict[str, Process] = {}
+        self.folder = space.lab.folder / f"daemons-{space.name}"
+        self.folder.mkdir()
+
+    def running(self) -> list[str]:
+        return [name for name, process in self.processes.items() if process.running]
+
+    def kill(self, *names: str) -> None:
+        """Kills those named (all if none is) by SIGKILL, at once, and waits until they are gone."""
+        chosen = [self.processes[name] for name in names or self.running()]
+        for process in chosen:
+            process.signal(signal.SIGKILL)
+        for process in chosen:
+            process.wait()
+
+    def stop(self, *names: str) -> None:
+        """Ends those named (all if none is) by SIGTERM; the last started ends first."""
+        for name in names or reversed(self.running()):
+            self.processes[name].stop()
+
+    def said(self, lines: int = 15) -> str:
+        """The end of what each daemon said, for messages."""
+        parts = []
+        for name, process in self.processes.items():
+            state = "runs" if process.running else f"ended with {process.wait()}"
+            text = (process.out + process.err).splitlines()[-lines:]
+            parts.append("\n  ".join([f"{self.space} {name} {state}", *text]))
+        return "\n".join(parts)
+
+    def must_run(self) -> None:
+        """Fails if a daemon has ended that was not told to."""
+        if dead := set(self.processes) - set(self.running()):
+            raise Failed(f"{', '.join(sorted(dead))} ended\n{self.said()}")
+
+
+class Frr(_Daemons):
+    """FRR in a namespace. `configuration` has a text per daemon; those are the daemons that run."""
+
+    def __init__(self, space: Namespace, configuration: dict[str, str], zebra: Iterable[str] = ()):
+        super().__init__(space)
+        self.names = [name for name in ORDER if name in configuration or name == "zebra"]
+        self.zebra = list(zebra)
+        user = pwd.getpwnam("frr")
+        for folder in ("etc", "run", "tmp"):
+            (self.folder / folder).mkdir()
+            shutil.chown(self.folder / folder, user.pw_uid, user.pw_gid)
+        for name in self.names:
+            path = self.folder / "etc" / f"{name}.conf"
+            path.write_text(configuration.get(name, ""))
+            shutil.chown(path, user.pw_uid, user.pw_gid)
+        (self.folder / "etc/vtysh.conf").touch()
+
+    def _command(self, *words: str) -> list[str]:
+        """The command that runs `words` where FRR's paths are this router's."""
+        mounts = " && ".join(f"mount --bind {self.folder / ours} {theirs}" for ours, theirs in
+                             (("etc", "/etc/frr"), ("run", "/run/frr"), ("tmp", "/var/tmp")))
+        return ["sh", "-c", f'{mounts} && exec "$@"', "sh", *words]
+
+    def start(self, *names: str) -> None:
+        """Starts those named (all if none is) that do not run, and waits until they answer."""
+        for name in [n for n in self.names if n in (names or self.names) and n not in self.running()]:
+            more = ["-K", str(KEEP), *self.zebra] if name == "zebra" else []
+            socket = self.folder / "run" / f"{name}.vty"
+            # One that was killed has left its own.
+            socket.unlink(missing_ok=True)
+            process = self.space.spawn(*self._command(
+                str(FRR / name), "-A", "127.0.0.1", "-P", "0", "--log", "stdout", "--log-level", "informational", *more))
+            self.processes[name] = process
+            until(lambda: socket.exists() or not process.running, f"{name} of {self.space}", timeout=20)
+            self.must_run()
+
+    def vtysh(self, *commands: str, ok: bool = True) -> str:
+        """What vtysh says to commands, each as one types it."""
+        words = [word for command in commands for word in ("-c", command)]
+        done: Done = self.space.run(*self._command("vtysh", *words), ok=(0,) if ok else None)
+        return done.out
+
+    def configure(self, *commands: str) -> None:
+        """Configuration commands, from the top level on."""
+        said = self.vtysh("configure terminal", *commands)
+        if "%" in said:
+            raise Failed(f"{self.space}: vtysh says to {commands}:\n{said}")
+
+    def show(self, what: str) -> dict:
+        """`show WHAT json`; empty if the daemon does not answer now."""
+        try:
+            return json.loads(self.vtysh(f"show {what} json", ok=False) or "{}")
+        except ValueError:
+            return {}
+
+    def bgp(self) -> dict[str, dict]:
+        """BGP's neighbours by address: state, and the second in which the session came up."""
+        return self.show("bgp neighbors")
+
+    def established(self) -> dict[str, int]:
+        """BGP sessions that are up: neighbour, and how often a session with it has come up."""
+        return {name: peer.get("connectionsEstablished", 0) for name, peer in self.bgp().items()
+                if isinstance(peer, dict) and peer.get("bgpState") == "Established"}
+
+
+class Bird(_Daemons):
+    """BIRD in a namespace."""
+
+    def __init__(self, space: Namespace, configuration: str):
+        super().__init__(space)
+        self.socket = self.folder / "bird.ctl"
+        self.file = self.folder / "bird.conf"
+        self.file.write_text(configuration)
+
+    def start(self, *words: str) -> None:
+        """Starts it and waits until it answers."""
+        if "bird" in self.running():
+            return
+        self.socket.unlink(missing_ok=True)
+        process = self.space.spawn("/usr/sbin/bird", "-f", "-c", str(self.file), "-s", str(self.socket), *words)
+        self.processes["bird"] = process
+        until(lambda: self.socket.exists() or not process.running, f"bird of {self.space}", timeout=20)
+        self.must_run()
+
+    def birdc(self, command: str, ok: bool = True) -> str:
+        """What birdc says to a command."""
+        return self.space.run("/usr/sbin/birdc", "-s", str(self.socket), *command.split(), ok=(0,) if ok else None).out
+
+    def established(self) -> dict[str, str]:
+        """BGP sessions that are up: the protocol's name, and since when."""
+        found = {}
+        for line in self.birdc("show protocols", ok=False).splitlines():
+            match line.split():
+                case [name, "BGP", _, "up", since, "Established", *_]:
+                    found[name] = since
+        return found
+
+
+def wait_for(ask: Callable[[], object], what: str, seen: Callable[[], str], timeout: float = 30.0) -> float:
+    """Waits until `ask` says yes; returns the seconds it took. In vain: fails with what `seen` shows."""
+    start = time.monotonic()
+    try:
+        until(ask, what, timeout)
+    except Failed as failed:
+        raise Failed(f"{failed}\n{seen()}") from None
+    return time.monotonic() - start
+
+
+def available() -> bool:
+    """Whether FRR and BIRD are installed."""
+    return os.access(FRR / "zebra", os.X_OK) and os.access("/usr/sbin/bird", os.X_OK)

@@ -1,0 +1,286 @@
+"""Four routers in a ring, a host behind each, and real routing daemons: two FRR on Ashlar, BIRD and FRR on Linux.
+
+            hb                       A router has interfaces to-NEIGHBOUR and lan. Router NUMBER:
+            |                          loopback  10.255.0.NUMBER      fd00:255::NUMBER
+            b  BIRD                    lan       10.1.NUMBER.1/24     fd00:1:NUMBER::1/64, its host ::2
+          /   \\                     Link LINK of the ring, the end at router NUMBER:
+    ha1 - a1    a2 - ha2               10.0.LINK.NUMBER/24            fd00:0:LINK::NUMBER/64
+          \\   /
+            l  FRR                   OSPFv2 and OSPFv3 carry the links and the loopbacks, BGP the hosts' networks:
+            |                        a1, b and a2 are AS 65001, a full mesh between loopbacks; l is AS 65002, with
+            hl                       sessions to a1 and a2 over the links. BFD watches the links and those sessions.
+
+Links are veth pairs; those of the ring lead through a bridge in a namespace of their own, so that one
+can be cut without either end seeing its carrier go (`cut`), or unplugged (`unplug`).
+"""
+
+from dataclasses import dataclass
+
+from daemons import Bird, Frr, wait_for
+from net import Failed, Lab, Namespace
+from twins import Twinned
+
+# Milliseconds between BFD packets, and how many may be missing: a busy machine must not look like a cut link.
+BFD_MS, BFD_MISSING = 200, 5
+DETECTION = BFD_MS * BFD_MISSING / 1000
+# OSPF alone would need this long to see that a neighbour is gone.
+DEAD = 40
+NUMBERS = {"a1": 1, "b": 2, "a2": 3, "l": 4}
+RING = {1: ("a1", "b"), 2: ("b", "a2"), 3: ("a2", "l"), 4: ("l", "a1")}
+AS = {"a1": 65001, "b": 65001, "a2": 65001, "l": 65002}
+
+
+def loopback(name: str, version: int) -> str:
+    return f"10.255.0.{NUMBERS[name]}" if version == 4 else f"fd00:255::{NUMBERS[name]}"
+
+
+def host(name: str, version: int, number: int = 2) -> str:
+    """The host behind a router; number 1 is the router itself."""
+    return f"10.1.{NUMBERS[name]}.{number}" if version == 4 else f"fd00:1:{NUMBERS[name]}::{number}"
+
+
+def lan(name: str, version: int) -> str:
+    """The prefix of the network behind a router."""
+    return f"10.1.{NUMBERS[name]}.0/24" if version == 4 else f"fd00:1:{NUMBERS[name]}::/64"
+
+
+def on_link(link: int, name: str, version: int) -> str:
+    """A router's address on a link of the ring."""
+    return f"10.0.{link}.{NUMBERS[name]}" if version == 4 else f"fd00:0:{link}::{NUMBERS[name]}"
+
+
+def links(name: str) -> dict[int, str]:
+    """The ring's links at a router, and who is at the other end."""
+    return {link: (set(ends) - {name}).pop() for link, ends in RING.items() if name in ends}
+
+
+def sessions(name: str, version: int) -> list[tuple[str, str]]:
+    """The BGP neighbours of a router: names and addresses."""
+    internal = [(other, loopback(other, version)) for other in NUMBERS if other != name and AS[other] == AS[name]]
+    external = [(other, on_link(link, other, version)) for link, other in links(name).items() if AS[other] != AS[name]]
+    return internal + external
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the daemons are to do."""
+
+    bfd: bool = True
+    dead: int = DEAD
+
+
+def frr(name: str, wanted: Wanted) -> dict[str, str]:
+    """FRR's configuration, a text per daemon."""
+    top = f"hostname {name}\n"
+    bfd = f"""bfd
+ profile ring
+  receive-interval {BFD_MS}
+  transmit-interval {BFD_MS}
+  detect-multiplier {BFD_MISSING}
+"""
+    ospf, ospf6 = ["interface lo\n ip ospf area 0"], ["interface lo\n ipv6 ospf6 area 0"]
+    for other in links(name).values():
+        for lines, words in ((ospf, "ip ospf"), (ospf6, "ipv6 ospf6")):
+            lines.append(f"interface to-{other}\n {words} area 0\n {words} network point-to-point\n"
+                         f" {words} hello-interval 1\n {words} dead-interval {wanted.dead}"
+                         + (f"\n {words} bfd\n {words} bfd profile ring" if wanted.bfd else ""))
+    router = f""" graceful-restart grace-period 60
+ graceful-restart helper enable
+ timers throttle spf 10 100 1000
+"""
+    return {
+        "zebra": top + "ip forwarding\nipv6 forwarding\n",
+        "staticd": top,
+        **({"bfdd": top + bfd} if wanted.bfd else {}),
+        "ospfd": top + "\n".join(ospf) + f"\nrouter ospf\n ospf router-id {loopback(name, 4)}\n{router}",
+        "ospf6d": top + "\n".join(ospf6) + f"\nrouter ospf6\n ospf6 router-id {loopback(name, 4)}\n{router}",
+        "bgpd": top + _frr_bgp(name, wanted),
+    }
+
+
+def _frr_bgp(name: str, wanted: Wanted) -> str:
+    text = f"""router bgp {AS[name]}
+ bgp router-id {loopback(name, 4)}
+ no bgp ebgp-requires-policy
+ bgp graceful-restart
+ bgp graceful-restart preserve-fw-state
+ bgp graceful-restart restart-time 60
+ bgp graceful-restart select-defer-time 5
+ timers bgp 10 60
+"""
+    for version in (4, 6):
+        family = ""
+        for other, address in sessions(name, version):
+            internal = AS[other] == AS[name]
+            text += f" neighbor {address} remote-as {AS[other]}\n neighbor {address} timers connect 1\n"
+            text += f" neighbor {address} advertisement-interval 0\n"
+            text += f" no neighbor {address} activate\n" if version == 6 else ""
+            if internal:
+                text += f" neighbor {address} update-source {loopback(name, version)}\n"
+            elif wanted.bfd:
+                text += f" neighbor {address} bfd profile ring\n"
+            family += f"  neighbor {address} activate\n" + (f"  neighbor {address} next-hop-self\n" if internal else "")
+        text += f""" address-family ipv{version} unicast
+  network {lan(name, version)}
+  maximum-paths 4
+  maximum-paths ibgp 4
+{family} exit-address-family
+"""
+    return text
+
+
+def bird(name: str, wanted: Wanted) -> str:
+    """BIRD's configuration."""
+    yes = "yes" if wanted.bfd else "no"
+    text = f"""router id {loopback(name, 4)};
+graceful restart wait 10;
+protocol device {{ }}
+protocol direct {{ ipv4; ipv6; interface "lan"; }}
+protocol bfd {{ interface "*" {{ interval {BFD_MS} ms; multiplier {BFD_MISSING}; }}; }}
+"""
+    for version in (4, 6):
+        text += f"""protocol kernel kernel{version} {{
+  persist;
+  merge paths yes;
+  ipv{version} {{ export where source !~ [ RTS_DEVICE ]; }};
+}}
+protocol ospf v{3 if version == 6 else 2} ospf{version} {{
+  ecmp yes;
+  ipv{version} {{ }};
+  area 0 {{
+    stubnet {loopback(name, version)}/{128 if version == 6 else 32};
+    interface "to-*" {{ type ptp; hello 1; dead {wanted.dead}; bfd {yes}; }};
+  }};
+}}
+"""
+        for other, address in sessions(name, version):
+            text += f"""protocol bgp to_{other}_{version} {{
+  local {loopback(name, version)} as {AS[name]};
+  neighbor {address} as {AS[other]};
+  connect delay time 1;
+  connect retry time 1;
+  error wait time 1, 5;
+  graceful restart;
+  ipv{version} {{ import all; export where source ~ [ RTS_BGP ] || proto = "direct1"; next hop self; }};
+}}
+"""
+    return text
+
+
+class Router:
+    """A router of the ring: its namespace, its daemons, and Ashlar if that forwards."""
+
+    def __init__(self, ring: "Ring", name: str, dut: str):
+        self.ring, self.name = ring, name
+        self.space = ring.lab.namespace(name)
+        self.ports = [f"to-{other}" for other in links(name).values()] + ["lan"]
+        ashlar = dut == "ashlar" and name in ("a1", "a2")
+        self.ashlar = Twinned(ring.lab, name, self.space, self.ports) if ashlar else None
+        # Where the cables end.
+        self.device_space: Namespace = self.ashlar.device_space if self.ashlar else self.space
+        self.daemons = (Bird(self.space, bird(name, ring.wanted)) if name == "b"
+                        else Frr(self.space, frr(name, ring.wanted)))
+
+    def start(self) -> None:
+        """Forwarding, addresses and daemons."""
+        if self.ashlar:
+            self.ashlar.start()
+        self.address()
+        self.daemons.start()
+
+    def address(self) -> None:
+        """Gives the interfaces their addresses, as the machine's own configuration would."""
+        self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1,
+                          net__ipv4__fib_multipath_hash_policy=1)
+        number = NUMBERS[self.name]
+        for version, bits in ((4, 32), (6, 128)):
+            self.space.ip(f"address replace {loopback(self.name, version)}/{bits} dev lo")
+        for port in self.ports:
+            self.space.ip(f"link set {port} up")
+        for version, bits in ((4, 24), (6, 64)):
+            for link, other in links(self.name).items():
+                self.space.ip(f"address replace {on_link(link, self.name, version)}/{bits} dev to-{other}")
+            self.space.ip(f"address replace {host(self.name, version, 1)}/{bits} dev lan")
+
+    def said(self) -> str:
+        """All about the router that a failure's message can use."""
+        routes = "".join(self.space.ip(f"-{version} route").out for version in (4, 6))
+        ashlar = f"\nashlar of {self.name}:\n{self.ashlar.said()}" if self.ashlar else ""
+        return f"--- {self.name}\n{routes}{self.daemons.said()}{ashlar}"
+
+
+class Ring:
+    """The whole network; `start` brings it up, `converge` waits until all hosts reach each other."""
+
+    def __init__(self, lab: Lab, dut: str = "ashlar", wanted: Wanted = Wanted()):
+        self.lab, self.wanted = lab, wanted
+        self.cables = lab.namespace("cables")
+        self.cables.sysctl(net__ipv6__conf__default__disable_ipv6=1)
+        self.routers = {name: Router(self, name, dut) for name in NUMBERS}
+        self.hosts = {name: lab.namespace(f"h{name}") for name in NUMBERS}
+        for link in RING:
+            self._cable(link)
+        for name, space in self.hosts.items():
+            lab.link(space, "eth0", self.routers[name].device_space, "lan")
+            for version, bits in ((4, 24), (6, 64)):
+                space.ip(f"address add {host(name, version)}/{bits} dev eth0")
+                space.ip(f"-{version} route add default via {host(name, version, 1)}")
+
+    def _cable(self, link: int) -> None:
+        self.cables.ip(f"link add name link{link} type bridge mcast_snooping 0")
+        self.cables.ip(f"link set link{link} up")
+        near, far = RING[link]
+        for name, other in ((near, far), (far, near)):
+            self.lab.link(self.routers[name].device_space, f"to-{other}", self.cables, self._end(link, name))
+            self.cables.ip(f"link set {self._end(link, name)} master link{link}")
+
+    @staticmethod
+    def _end(link: int, name: str) -> str:
+        return f"{name}-{link}"
+
+    def cut(self, link: int) -> None:
+        """Cuts a link in its middle: both ends keep their carrier, nothing passes."""
+        self.cables.ip(f"link set {self._end(link, RING[link][0])} nomaster")
+
+    def mend(self, link: int) -> None:
+        self.cables.ip(f"link set {self._end(link, RING[link][0])} master link{link}")
+
+    def unplug(self, link: int, name: str) -> None:
+        """Takes the carrier from a router's end of a link."""
+        self.cables.ip(f"link set {self._end(link, name)} down")
+
+    def plug(self, link: int, name: str) -> None:
+        self.cables.ip(f"link set {self._end(link, name)} up")
+
+    def start(self) -> None:
+        for router in self.routers.values():
+            router.start()
+
+    def unreached(self) -> list[str]:
+        """Which hosts do not reach which, all tried at once, one packet each."""
+        tries = {(a, b, v): self.hosts[a].spawn("ping", f"-{v}", "-c1", "-W1", host(b, v))
+                 for a in NUMBERS for b in NUMBERS for v in (4, 6) if a != b}
+        return [f"{a} to {b} by IPv{v}" for (a, b, v), ping in tries.items() if ping.wait() != 0]
+
+    def established(self) -> dict[str, dict]:
+        """The BGP sessions that are up, by router."""
+        return {name: router.daemons.established() for name, router in self.routers.items()}
+
+    def peered(self) -> bool:
+        """Whether every BGP session is up."""
+        return all(len(up) == sum(len(sessions(name, v)) for v in (4, 6)) for name, up in self.established().items())
+
+    def converge(self, timeout: float = 60.0) -> float:
+        """Waits until every BGP session is up and every host reaches every other; returns the seconds."""
+        took = wait_for(self.peered, "all BGP sessions", lambda: f"{self.established()}\n{self.said()}", timeout)
+        return took + wait_for(lambda: not self.unreached(), "all hosts reach each other",
+                               lambda: f"{self.unreached()}\n{self.said()}", timeout)
+
+    def must_run(self) -> None:
+        for router in self.routers.values():
+            router.daemons.must_run()
+            if router.ashlar and not router.ashlar.running:
+                raise Failed(f"Ashlar of {router.name} ended\n{router.ashlar.said()}")
+
+    def said(self) -> str:
+        return "\n".join(router.said() for router in self.routers.values())
