@@ -83,6 +83,11 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
+fn netlink_messages_of_any_bytes_are_read_or_refused() {
+    run("netlink", 8_000, 1_000);
+}
+
+#[test]
 fn patterns_of_any_bytes_are_compiled_or_refused() {
     run("patterns", 1_500, 300);
 }

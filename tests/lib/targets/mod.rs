@@ -6,6 +6,7 @@ pub mod control;
 pub mod graph;
 pub mod headers;
 pub mod language;
+pub mod netlink;
 pub mod patterns;
 pub mod script;
 pub mod summary;
@@ -43,6 +44,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "language",
         run: language::run,
+    },
+    Target {
+        name: "netlink",
+        run: netlink::run,
     },
     Target {
         name: "patterns",

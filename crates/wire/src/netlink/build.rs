@@ -298,9 +298,9 @@ impl<'a> Writer<'a> {
                 }
                 Target::Group(members) => w.nested(NHA_GROUP, |w| {
                     members.iter().try_for_each(|member| {
-                        let weight = member.weight.clamp(1, 256) - 1;
+                        let weight = member.weight.clamp(1, 1 << 16) - 1;
                         w.put(&member.id.to_ne_bytes())?;
-                        w.put(&[weight as u8, 0, 0, 0])
+                        w.put(&[weight as u8, (weight >> 8) as u8, 0, 0])
                     })
                 }),
                 _ => w.attribute(NHA_BLACKHOLE, &[]),

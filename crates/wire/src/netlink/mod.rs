@@ -16,6 +16,8 @@ mod link;
 mod neighbour;
 mod nexthop;
 mod route;
+#[cfg(all(test, target_endian = "little"))]
+mod tests;
 
 pub use address::Address;
 pub use attr::{Attribute, Attributes};

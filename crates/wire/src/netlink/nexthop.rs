@@ -94,8 +94,8 @@ impl<'a> Nexthop<'a> {
 pub struct Member {
     /// The next hop's number.
     pub id: u32,
-    /// Its part of the traffic in parts of all weights' sum, 1 to 256.
-    pub weight: u16,
+    /// Its part of the traffic in parts of all weights' sum, 1 to 65,536 (to 256 before Linux 6.12).
+    pub weight: u32,
 }
 
 /// See [`Nexthop::members`].
@@ -111,7 +111,7 @@ impl Iterator for Members<'_> {
         self.0 = rest;
         Some(Member {
             id: ne32(member, 0),
-            weight: u16::from(member[4]) + 1,
+            weight: u32::from(member[4]) + (u32::from(member[5]) << 8) + 1,
         })
     }
 }
