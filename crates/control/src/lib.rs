@@ -16,6 +16,7 @@ pub mod describe;
 mod handlers;
 pub mod log;
 pub mod metrics;
+pub mod netlink;
 pub mod pcapng;
 pub mod point;
 mod reload;

@@ -1,0 +1,337 @@
+//! What the kernel says about routes, as a model: netlink messages in, changes of a forwarding table out.
+//!
+//! Pure: no IO, no clock. [`Model::route`], [`Model::nexthop`] and [`Model::link`] take what was decoded;
+//! [`Model::flush`] brings to an [`Image`] what has changed since the last time, groups before the
+//! prefixes that use them. A way that routes take (a set of hops, a next-hop object, "local") has one
+//! group; when a link or an object changes, groups change and no prefix is touched.
+//!
+//! # How the kernel chooses, and what it does not say
+//!
+//! Of the routes to a prefix the table `local` comes before `main`, then the lowest metric, then the
+//! kernel's own order: IPv4 keeps routes of one metric in a list (`ip route append` and `prepend`), IPv6
+//! makes those with gateways one multipath route, and keeps the others behind each other.
+//! When a link goes down, IPv4 routes that have no other hop, and next-hop objects with all that goes by
+//! them, go without a word (next-hop objects also when the carrier is lost); IPv4 hops of multipath routes
+//! are dead until it returns. That is derived here. What cannot be (routes lost with an address) is a
+//! [`Doubt`]: ask the kernel for everything again. All of this was watched with `ip monitor` on Linux 6.18.
+//!
+//! # Again from the start
+//!
+//! [`Model::begin_sync`], everything that a dump says, [`Model::end_sync`]: what was not named is gone, and
+//! only what differs reaches the image. Give messages that other sockets received during a dump after
+//! it: what they say is then newer than, or contained in, what the dump said.
+
+mod candidates;
+mod family;
+mod hash;
+mod paths;
+mod ways;
+mod world;
+
+use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
+use wire::netlink::{Change, NLM_F_APPEND, NLM_F_MULTI, NLM_F_REPLACE, Nexthop, Route};
+use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};
+
+use candidates::How;
+use family::Family;
+use paths::Class;
+use world::World;
+
+pub use world::Link;
+
+/// `RTPROT_KERNEL`: made by the kernel itself, with an address.
+const BY_KERNEL: u8 = 2;
+/// `RTPROT_RA`: made by the kernel from a router advertisement.
+const BY_ADVERTISEMENT: u8 = 9;
+
+/// A forwarding table that follows the model.
+pub trait Image<const N: usize> {
+    /// A new group; the model counts its users.
+    fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError>;
+    /// Other members for groups: all their prefixes follow, together. What cannot be is an error; the rest
+    /// takes effect.
+    fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError>;
+    /// The end of a group that no prefix uses any more.
+    fn remove_group(&self, id: GroupId);
+    /// Sets prefixes, or removes them (`None`), published together. If it is full, what was said stays said,
+    /// and workers are told the rest with the next call.
+    fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full>;
+}
+
+impl<const N: usize> Image<N> for elements::linux::Routes<N> {
+    fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
+        self.add_group(members)
+    }
+
+    fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError> {
+        self.change_groups(changes.iter().copied())
+    }
+
+    fn remove_group(&self, id: GroupId) {
+        self.remove_group(id);
+    }
+
+    fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
+        self.apply(changes)
+    }
+}
+
+/// Who says something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// The kernel, by netlink.
+    Kernel,
+    /// A routing daemon, by FPM.
+    Fpm,
+}
+
+/// What is told again from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Next-hop objects and groups. Tell them before the routes.
+    Nexthops,
+    /// Routes of IPv4.
+    Routes4,
+    /// Routes of IPv6.
+    Routes6,
+}
+
+/// What the model cannot know without being told everything again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Doubt {
+    /// Next-hop objects and groups.
+    pub nexthops: bool,
+    /// Routes of IPv4.
+    pub routes4: bool,
+    /// Routes of IPv6.
+    pub routes6: bool,
+}
+
+impl Doubt {
+    /// About everything.
+    pub const ALL: Doubt = Doubt {
+        nexthops: true,
+        routes4: true,
+        routes6: true,
+    };
+
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        *self != Doubt::default()
+    }
+}
+
+/// Counts of what was left out, and of what did not fit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages about routes of other tables.
+    pub other_table: u64,
+    /// Messages about routes for a traffic class or a source.
+    pub selective: u64,
+    /// Ways that found no group in the image, so that their packets go to the kernel.
+    pub no_group: u64,
+    /// Routes that did not fit into the model.
+    pub no_room: u64,
+}
+
+/// What a [`Model::flush`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// Prefixes given to the image.
+    pub prefixes: usize,
+    /// Groups that were changed.
+    pub groups: usize,
+}
+
+/// The kernel's routing state; see the [module](self).
+#[derive(Debug)]
+pub struct Model {
+    world: World,
+    v4: Family<4>,
+    v6: Family<16>,
+    /// Whether a daemon's routes take the place of the table `main`.
+    fpm: bool,
+    doubt: Doubt,
+    counts: Counts,
+}
+
+impl Model {
+    /// Nothing but the addresses that are always local. With `fpm`, the table `main` comes from
+    /// [`Source::Fpm`] but for the routes that the kernel itself has made.
+    pub fn new(fpm: bool) -> Self {
+        Model {
+            world: World::default(),
+            v4: Family::new(),
+            v6: Family::new(),
+            fpm,
+            doubt: Doubt::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// A message about a route, with the flags of its header.
+    pub fn route(&mut self, source: Source, flags: u16, change: Change, route: &Route<'_>) {
+        let Some(class) = self.class(source, route) else {
+            return;
+        };
+        let how = match flags {
+            _ if change == Change::Gone => How::Gone,
+            _ if flags & NLM_F_MULTI != 0 => How::Told,
+            _ if flags & NLM_F_REPLACE != 0 => How::Replace,
+            _ if flags & NLM_F_APPEND != 0 => How::Append,
+            _ => How::Prepend,
+        };
+        let world = &self.world;
+        if let Some(prefix) = route.prefix4() {
+            let sure = self.v4.route(world, class, how, prefix.into(), route);
+            self.doubt.routes4 |= !sure;
+        } else if let Some(prefix) = route.prefix6() {
+            let sure = self.v6.route(world, class, how, prefix.into(), route);
+            self.doubt.routes6 |= !sure;
+        }
+    }
+
+    /// Which of the tables a route is in; none if it is not for us.
+    fn class(&mut self, source: Source, route: &Route<'_>) -> Option<Class> {
+        if route.flags & wire::netlink::RTM_F_CLONED != 0 {
+            return None;
+        }
+        if route.tos != 0 || route.src_len != 0 {
+            self.counts.selective += 1;
+            return None;
+        }
+        let own = matches!(route.protocol, BY_KERNEL | BY_ADVERTISEMENT);
+        match (source, route.table) {
+            (Source::Fpm, TABLE_MAIN | 0) => Some(Class::Fpm),
+            (Source::Kernel, TABLE_LOCAL) => Some(Class::Local),
+            (Source::Kernel, TABLE_MAIN) if own || !self.fpm => Some(Class::Main),
+            (Source::Kernel, TABLE_MAIN) => None,
+            _ => {
+                self.counts.other_table += 1;
+                None
+            }
+        }
+    }
+
+    /// A message about a next-hop object or group.
+    pub fn nexthop(&mut self, source: Source, change: Change, nexthop: &Nexthop<'_>) {
+        if nexthop.bridge {
+            return;
+        }
+        match change {
+            Change::New => self.world.set_object(source, nexthop),
+            Change::Gone => self.world.remove_object(source, nexthop.id),
+        }
+        self.follow_world();
+    }
+
+    /// What is known of the link with this index now; `None`: it is gone. Tell it whenever the kernel does,
+    /// and when the number of the interface that goes by its name changes.
+    pub fn link(&mut self, index: u32, link: Option<Link>) {
+        let was = self.world.set_link(index, link);
+        let (was_up, is_up) = (was.is_some_and(|l| l.up), link.is_some_and(|l| l.up));
+        let lost = was.is_some_and(|l| l.carrier) && !link.is_some_and(|l| l.carrier);
+        if was_up && !is_up {
+            self.v4.link_down(&self.world, index);
+        }
+        if (was_up && !is_up) || lost {
+            self.world.lose_objects(index);
+            self.doubt = Doubt::ALL;
+        }
+        if is_up && !was_up && was.is_some() {
+            self.doubt.routes4 |= self.v4.has_dead_hops();
+            self.doubt.routes6 |= self.v6.has_dead_hops();
+        }
+        self.follow_world();
+    }
+
+    /// An address of a link has gone (routes may have gone with it) or come (hops may live again).
+    pub fn address(&mut self, change: Change, is4: bool) {
+        if is4 {
+            self.doubt.routes4 |= change == Change::Gone || self.v4.has_dead_hops();
+        } else {
+            self.doubt.routes6 |= self.v6.has_dead_hops();
+        }
+    }
+
+    /// Whatever goes by an object that has gone is gone; groups must be looked at again.
+    fn follow_world(&mut self) {
+        for object in self.world.take_gone() {
+            self.v4.object_gone(object);
+            self.v6.object_gone(object);
+        }
+        self.v4.stale();
+        self.v6.stale();
+    }
+
+    /// From now on all there is of a part is told. May be called again instead of [`Model::end_sync`], if a
+    /// dump has failed.
+    pub fn begin_sync(&mut self, source: Source, part: Part) {
+        match part {
+            Part::Nexthops => self.world.begin_sync(source),
+            Part::Routes4 => self.v4.begin_sync(source),
+            Part::Routes6 => self.v6.begin_sync(source),
+        }
+        if source == Source::Kernel {
+            match part {
+                Part::Nexthops => self.doubt.nexthops = false,
+                Part::Routes4 => self.doubt.routes4 = false,
+                Part::Routes6 => self.doubt.routes6 = false,
+            }
+        }
+    }
+
+    /// All there is has been told: the rest goes.
+    pub fn end_sync(&mut self, source: Source, part: Part) {
+        match part {
+            Part::Nexthops => {
+                self.world.end_sync(source);
+                self.follow_world();
+            }
+            Part::Routes4 => self.v4.end_sync(source),
+            Part::Routes6 => self.v6.end_sync(source),
+        }
+    }
+
+    /// What has to be asked for again; it is forgotten when that begins ([`Model::begin_sync`]).
+    pub fn doubt(&self) -> Doubt {
+        self.doubt
+    }
+
+    /// Prefixes that wait for a [`Model::flush`].
+    pub fn pending(&self) -> usize {
+        self.v4.pending() + self.v6.pending()
+    }
+
+    /// Brings the image in step. If it is full, flush again later: it may have room then.
+    pub fn flush(&mut self, v4: &impl Image<4>, v6: &impl Image<16>) -> Result<Flushed, Full> {
+        let mut flushed = Flushed::default();
+        let first = self.v4.flush(&self.world, v4, &mut flushed);
+        let second = self.v6.flush(&self.world, v6, &mut flushed);
+        first.and(second).map(|()| flushed)
+    }
+
+    /// Prefixes of IPv4 and of IPv6 that have a route.
+    pub fn len(&self) -> (usize, usize) {
+        (self.v4.len(), self.v6.len())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == (0, 0)
+    }
+
+    /// What was left out or did not fit.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            no_group: self.v4.no_group() + self.v6.no_group(),
+            no_room: self.v4.no_room() + self.v6.no_room(),
+            ..self.counts
+        }
+    }
+
+    /// Bytes that the model takes, but for next-hop objects and lists of hops.
+    pub fn memory_bytes(&self) -> usize {
+        self.v4.memory_bytes() + self.v6.memory_bytes()
+    }
+}

@@ -1,0 +1,380 @@
+//! The routes of one address family.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+
+use elements::linux::{BLACKHOLE, EXCEPTION, Full, GroupId, LOCAL, Prefix};
+use wire::netlink::{Route, RouteKind};
+
+use super::candidates::{Candidates, Entry, How};
+use super::hash::Seeded;
+use super::paths::{Class, Path, Paths};
+use super::ways::{Way, WayId, Ways};
+use super::world::{Hop, ObjectId, World};
+use super::{BY_ADVERTISEMENT, Flushed, Image, Source};
+
+/// Prefixes given to the image in one go.
+const BATCH: usize = 8192;
+
+/// Routes of addresses of `N` bytes.
+#[derive(Debug)]
+pub(super) struct Family<const N: usize> {
+    /// Each prefix's only route, or a mark that it has several.
+    table: HashMap<Prefix<N>, Entry, Seeded>,
+    /// All routes of prefixes that have several, the one that counts first.
+    several: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
+    paths: Paths,
+    ways: Ways,
+    /// By class: how [`Entry::mark`] says that a route is known to be there.
+    marks: [bool; 3],
+    /// By class: whether a sync is under way.
+    syncing: [bool; 3],
+    /// Prefixes that go another way than the image knows.
+    staged: Vec<Prefix<N>>,
+    local: WayId,
+    exception: WayId,
+    no_room: u64,
+    /// Whether the image had no room to tell workers of everything.
+    full: bool,
+    hops: Vec<Hop>,
+    list: Vec<Entry>,
+}
+
+/// Prefixes whose packets are for the router itself, whatever the tables say: groups, broadcast, and what
+/// stays on a link.
+fn always_local<const N: usize>() -> [Prefix<N>; 2] {
+    let two: [(&[u8], u8); 2] = match N {
+        4 => [(&[224], 4), (&[255; 4], 32)],
+        _ => [(&[0xff], 8), (&[0xfe, 0x80], 10)],
+    };
+    two.map(|(start, length)| {
+        let mut address = [0; N];
+        address[..start.len()].copy_from_slice(start);
+        Prefix::new(address, length)
+    })
+}
+
+impl<const N: usize> Family<N> {
+    pub(super) fn new() -> Self {
+        let mut ways = Ways::default();
+        let [local, exception] = [LOCAL, EXCEPTION].map(|port| {
+            let way = ways.intern(&Way::To(port));
+            ways.retain(way);
+            way
+        });
+        Family {
+            table: HashMap::default(),
+            several: HashMap::default(),
+            paths: Paths::default(),
+            ways,
+            marks: [false; 3],
+            syncing: [false; 3],
+            staged: always_local().to_vec(),
+            local,
+            exception,
+            no_room: 0,
+            full: false,
+            hops: Vec::new(),
+            list: Vec::new(),
+        }
+    }
+
+    /// Takes a message; says whether it fits what is known.
+    pub(super) fn route(
+        &mut self,
+        world: &World,
+        class: Class,
+        how: How,
+        prefix: Prefix<N>,
+        route: &Route<'_>,
+    ) -> bool {
+        if always_local().iter().any(|fixed| fixed.covers(&prefix)) {
+            return true;
+        }
+        let path = self.path(world, class, route);
+        let mark = self.marks[class as usize];
+        match self.table.entry(prefix) {
+            Place::Vacant(_) if how == How::Gone => true,
+            Place::Vacant(place) => {
+                match self.paths.retain(&path, &mut self.ways) {
+                    Some(id) => {
+                        place.insert(Entry::new(id, mark));
+                        self.staged.push(prefix);
+                    }
+                    None => self.no_room += 1,
+                }
+                true
+            }
+            Place::Occupied(mut place) => {
+                let entry = place.get_mut();
+                let same = entry.path().map(|id| self.paths.get(id)) == Some(&path);
+                if same && how != How::Gone {
+                    *entry = entry.marked(mark);
+                    return true;
+                }
+                self.edit(&prefix, mark, |list| list.tell(how, &path))
+            }
+        }
+    }
+
+    /// What a message is about.
+    fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
+        let mut joins = false;
+        let way = match route.kind {
+            RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
+                Way::To(LOCAL)
+            }
+            RouteKind::Blackhole => Way::To(BLACKHOLE),
+            RouteKind::Unicast if route.nexthop != 0 => {
+                let source = match class {
+                    Class::Fpm => Source::Fpm,
+                    Class::Local | Class::Main => Source::Kernel,
+                };
+                Way::Object((source, route.nexthop))
+            }
+            RouteKind::Unicast => {
+                let mut hops = std::mem::take(&mut self.hops);
+                hops.clear();
+                hops.extend(route.hops().map(|hop| world.hop(&hop)));
+                if hops.len() > 1 {
+                    hops.sort_unstable();
+                }
+                joins = N == 16
+                    && route.protocol != BY_ADVERTISEMENT
+                    && hops.iter().all(|hop| hop.gateway.is_some());
+                Way::Hops(hops)
+            }
+            _ => Way::To(EXCEPTION),
+        };
+        let origin = match N {
+            4 => u16::from_le_bytes([route.protocol, route.scope]),
+            _ => 0,
+        };
+        let id = self.ways.intern(&way);
+        if let Way::Hops(hops) = way {
+            self.hops = hops;
+        }
+        Path {
+            class,
+            metric: route.priority,
+            way: id,
+            origin,
+            joins,
+        }
+    }
+
+    /// Changes the routes of a prefix that has some; returns what `change` does.
+    fn edit<R>(
+        &mut self,
+        prefix: &Prefix<N>,
+        mark: bool,
+        change: impl FnOnce(&mut Candidates<'_>) -> R,
+    ) -> R {
+        let mut list = std::mem::take(&mut self.list);
+        list.clear();
+        match self.table.get(prefix) {
+            Some(&Entry::SEVERAL) => list.extend_from_slice(
+                self.several
+                    .get(prefix)
+                    .map_or(&[][..], |several| &several[..]),
+            ),
+            Some(&one) => list.push(one),
+            None => {}
+        }
+        let (count, before) = (list.len(), list.first().copied());
+        let before = before.map(|entry| self.paths.get(entry.id()).way);
+        let mut candidates = Candidates {
+            list: &mut list,
+            paths: &mut self.paths,
+            ways: &mut self.ways,
+            mark,
+            is4: N == 4,
+            no_room: &mut self.no_room,
+        };
+        candidates.purge(|path, _, ways| ways.is_condemned(path.way));
+        let result = change(&mut candidates);
+        let after = list.first().map(|entry| self.paths.get(entry.id()).way);
+        if before != after {
+            self.staged.push(*prefix);
+        }
+        match list[..] {
+            [] => drop(self.table.remove(prefix)),
+            [one] => drop(self.table.insert(*prefix, one)),
+            _ => {
+                self.table.insert(*prefix, Entry::SEVERAL);
+                self.several.insert(*prefix, list.as_slice().into());
+            }
+        }
+        if count > 1 && list.len() < 2 {
+            self.several.remove(prefix);
+        }
+        self.list = list;
+        result
+    }
+
+    /// Removes the routes of which `gone` says so.
+    fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
+        let Family {
+            table,
+            paths,
+            ways,
+            staged,
+            ..
+        } = self;
+        table.retain(|prefix, entry| {
+            let Some(id) = entry.path() else { return true };
+            let gone = gone(paths.get(id), *entry, ways);
+            if gone {
+                paths.release(id, ways);
+                staged.push(*prefix);
+            }
+            !gone
+        });
+        let affected = |entry: &Entry| gone(self.paths.get(entry.id()), *entry, &self.ways);
+        let several = self.several.iter();
+        let affected = several.filter(|(_, list)| list.iter().any(affected));
+        let affected: Vec<Prefix<N>> = affected.map(|(prefix, _)| *prefix).collect();
+        for prefix in affected {
+            self.edit(&prefix, false, |list| list.purge(&gone));
+        }
+    }
+
+    /// A link is down: the kernel has dropped routes that have no other.
+    pub(super) fn link_down(&mut self, world: &World, index: u32) {
+        let on_it = |hop: &Hop| hop.interface == index;
+        self.ways.condemn(|way| {
+            let hops = way.hops();
+            hops.iter().any(on_it) && world.all_dead(hops)
+        });
+    }
+
+    /// A next-hop object is gone, and its routes with it.
+    pub(super) fn object_gone(&mut self, object: ObjectId) {
+        self.ways.condemn_one(&Way::Object(object));
+    }
+
+    /// Links or objects have changed.
+    pub(super) fn stale(&mut self) {
+        self.ways.stale = true;
+    }
+
+    /// Whether hops were told to be dead though their links are up: they may live again unnoticed.
+    pub(super) fn has_dead_hops(&self) -> bool {
+        self.ways.any(|way| way.hops().iter().any(|hop| hop.dead))
+    }
+
+    pub(super) fn begin_sync(&mut self, source: Source) {
+        for class in classes(source) {
+            let at = *class as usize;
+            if self.syncing[at] {
+                // What the failed one has seen counts as unseen again.
+                let (mark, paths) = (!self.marks[at], &self.paths);
+                let unmark = |entry: &mut Entry| {
+                    if paths.get(entry.id()).class == *class {
+                        *entry = entry.marked(mark);
+                    }
+                };
+                let single = self.table.values_mut().filter(|e| e.path().is_some());
+                single.for_each(unmark);
+                self.several.values_mut().flatten().for_each(unmark);
+            } else {
+                self.marks[at] = !self.marks[at];
+            }
+            self.syncing[at] = true;
+        }
+    }
+
+    pub(super) fn end_sync(&mut self, source: Source) {
+        let classes = classes(source);
+        for class in classes {
+            self.syncing[*class as usize] = false;
+        }
+        let marks = self.marks;
+        self.purge(|path, entry, _| {
+            classes.contains(&path.class) && entry.mark() != marks[path.class as usize]
+        });
+        if self.ways.forget_refusals() {
+            self.staged.extend(self.table.keys());
+        }
+    }
+
+    /// Where the packets of a prefix go.
+    fn wanted(&self, prefix: &Prefix<N>) -> Option<WayId> {
+        let entry = match self.table.get(prefix) {
+            Some(&Entry::SEVERAL) => *self.several.get(prefix)?.first()?,
+            Some(&one) => one,
+            None => return always_local().contains(prefix).then_some(self.local),
+        };
+        Some(self.paths.get(entry.id()).way)
+    }
+
+    /// Brings the image in step.
+    pub(super) fn flush(
+        &mut self,
+        world: &World,
+        image: &impl Image<N>,
+        flushed: &mut Flushed,
+    ) -> Result<(), Full> {
+        self.ways.refresh(world, image, flushed);
+        if self.ways.take_condemned() {
+            self.purge(|path, _, ways| ways.is_condemned(path.way));
+        }
+        let exception = self.ways.group(self.exception, world, image);
+        if self.full && self.staged.is_empty() {
+            self.full = image.apply(&[]).is_err();
+        }
+        let mut changes: Vec<(Prefix<N>, Option<GroupId>)> = Vec::new();
+        while !self.staged.is_empty() {
+            let rest = self.staged.len().saturating_sub(BATCH);
+            changes.clear();
+            for prefix in &self.staged[rest..] {
+                let way = self.wanted(prefix);
+                let group = way.and_then(|w| self.ways.group(w, world, image).or(exception));
+                changes.push((*prefix, group));
+            }
+            self.full = image.apply(&changes).is_err();
+            flushed.prefixes += changes.len();
+            self.staged.truncate(rest);
+        }
+        if self.staged.capacity() > 16 * BATCH {
+            self.staged = Vec::new();
+        }
+        self.ways.collect(image);
+        if self.full { Err(Full) } else { Ok(()) }
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        self.staged.len()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn no_group(&self) -> u64 {
+        self.ways.refusals()
+    }
+
+    pub(super) fn no_room(&self) -> u64 {
+        self.no_room
+    }
+
+    /// Bytes, but for lists of hops. A map of the library has a byte beside each place.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let lists: usize = self.several.values().map(|list| list.len()).sum();
+        self.table.capacity() * (size_of::<(Prefix<N>, Entry)>() + 1) * 8 / 7
+            + self.several.capacity() * (size_of::<(Prefix<N>, Box<[Entry]>)>() + 1) * 8 / 7
+            + lists * size_of::<Entry>()
+            + self.staged.capacity() * size_of::<Prefix<N>>()
+            + self.paths.memory_bytes()
+            + self.ways.memory_bytes()
+    }
+}
+
+/// The classes that a source tells.
+fn classes(source: Source) -> &'static [Class] {
+    match source {
+        Source::Kernel => &[Class::Local, Class::Main],
+        Source::Fpm => &[Class::Fpm],
+    }
+}

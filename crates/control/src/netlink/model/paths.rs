@@ -1,0 +1,106 @@
+//! Kinds of route: what many routes have in common, so that a route takes three bytes beside its prefix.
+
+use std::collections::HashMap;
+
+use super::hash::Seeded;
+use super::ways::{WayId, Ways};
+
+/// Where a route is from; lower comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub(super) enum Class {
+    /// The table `local`.
+    Local,
+    /// The table `main`.
+    Main,
+    /// A daemon, by FPM.
+    Fpm,
+}
+
+/// All that is kept of a route but for its prefix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Path {
+    pub(super) class: Class,
+    pub(super) metric: u32,
+    pub(super) way: WayId,
+    /// What else makes it another route: of IPv4 protocol and scope.
+    pub(super) origin: u16,
+    /// IPv6: it makes one multipath route with others of its metric.
+    pub(super) joins: bool,
+}
+
+impl Path {
+    /// Routes of the lowest rank count.
+    pub(super) fn rank(&self) -> (Class, u32) {
+        (self.class, self.metric)
+    }
+}
+
+/// Names a path: less than [`PATHS_MAX`].
+pub(super) type PathId = u32;
+
+/// Paths that there can be: what is left of three bytes.
+pub(super) const PATHS_MAX: usize = 1 << 22;
+
+#[derive(Debug)]
+struct Kept {
+    path: Path,
+    routes: u32,
+}
+
+/// All paths, and how many routes each has.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    kept: Vec<Kept>,
+    by_path: HashMap<Path, PathId, Seeded>,
+    free: Vec<PathId>,
+}
+
+impl Paths {
+    pub(super) fn get(&self, id: PathId) -> &Path {
+        &self.kept[id as usize].path
+    }
+
+    /// The path's number, with one route more; none if there are too many.
+    pub(super) fn retain(&mut self, path: &Path, ways: &mut Ways) -> Option<PathId> {
+        if let Some(id) = self.by_path.get(path) {
+            self.kept[*id as usize].routes += 1;
+            return Some(*id);
+        }
+        let kept = Kept {
+            path: *path,
+            routes: 1,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.kept[id as usize] = kept;
+                id
+            }
+            None if self.kept.len() == PATHS_MAX => return None,
+            None => {
+                self.kept.push(kept);
+                (self.kept.len() - 1) as PathId
+            }
+        };
+        self.by_path.insert(*path, id);
+        ways.retain(path.way);
+        Some(id)
+    }
+
+    /// One route less.
+    pub(super) fn release(&mut self, id: PathId, ways: &mut Ways) {
+        let kept = &mut self.kept[id as usize];
+        kept.routes -= 1;
+        if kept.routes == 0 {
+            self.by_path.remove(&kept.path);
+            ways.release(kept.path.way);
+            self.free.push(id);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.kept.capacity() * size_of::<Kept>()
+            + self.by_path.capacity() * (size_of::<(Path, PathId)>() + 1)
+            + self.free.capacity() * size_of::<PathId>()
+    }
+}

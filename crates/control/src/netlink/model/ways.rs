@@ -1,0 +1,255 @@
+//! Ways that routes take, each with its group in the image.
+
+use std::collections::HashMap;
+
+use elements::linux::{EXCEPTION, GroupId, MEMBERS_MAX, Member};
+
+use super::hash::Seeded;
+use super::world::{Hop, ObjectId, World, to};
+use super::{Flushed, Image};
+
+/// Names a way.
+pub(super) type WayId = u32;
+
+/// Where packets go.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Way {
+    /// To no link: `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
+    To(u16),
+    /// By a next-hop object.
+    Object(ObjectId),
+    /// By these hops.
+    Hops(Vec<Hop>),
+}
+
+impl Way {
+    pub(super) fn hops(&self) -> &[Hop] {
+        match self {
+            Way::Hops(hops) => hops,
+            _ => &[],
+        }
+    }
+}
+
+/// A way that routes have taken.
+#[derive(Debug)]
+struct Kept {
+    way: Way,
+    /// Kinds of route (paths) that take it.
+    users: u32,
+    group: Option<GroupId>,
+    members: Box<[Member]>,
+    /// No route can take it any more, and those that do are gone.
+    condemned: bool,
+    /// The image had no group for it.
+    refused: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    kept: Vec<Kept>,
+    by_way: HashMap<Way, WayId, Seeded>,
+    free: Vec<WayId>,
+    /// Those whose last user left.
+    idle: Vec<WayId>,
+    condemned: bool,
+    /// Links or objects have changed.
+    pub(super) stale: bool,
+    refusals: u64,
+    scratch: Vec<Member>,
+}
+
+impl Ways {
+    /// The way's number; a new one has no user.
+    pub(super) fn intern(&mut self, way: &Way) -> WayId {
+        if let Some(id) = self.by_way.get(way) {
+            return *id;
+        }
+        let kept = Kept {
+            way: way.clone(),
+            users: 0,
+            group: None,
+            members: Box::default(),
+            condemned: false,
+            refused: false,
+        };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.kept[id as usize] = kept;
+                id
+            }
+            None => {
+                self.kept.push(kept);
+                (self.kept.len() - 1) as WayId
+            }
+        };
+        self.by_way.insert(way.clone(), id);
+        self.idle.push(id);
+        id
+    }
+
+    pub(super) fn get(&self, id: WayId) -> &Way {
+        &self.kept[id as usize].way
+    }
+
+    pub(super) fn retain(&mut self, id: WayId) {
+        self.kept[id as usize].users += 1;
+    }
+
+    pub(super) fn release(&mut self, id: WayId) {
+        let kept = &mut self.kept[id as usize];
+        kept.users -= 1;
+        if kept.users == 0 {
+            self.idle.push(id);
+        }
+    }
+
+    /// All routes that take one of these ways are gone, now.
+    pub(super) fn condemn(&mut self, which: impl Fn(&Way) -> bool) {
+        for kept in &mut self.kept {
+            if kept.users > 0 && !kept.condemned && which(&kept.way) {
+                kept.condemned = true;
+                self.condemned = true;
+                self.by_way.remove(&kept.way);
+            }
+        }
+    }
+
+    /// As [`Ways::condemn`], for one.
+    pub(super) fn condemn_one(&mut self, way: &Way) {
+        let Some(id) = self.by_way.get(way) else {
+            return;
+        };
+        let kept = &mut self.kept[*id as usize];
+        if kept.users > 0 {
+            kept.condemned = true;
+            self.condemned = true;
+            self.by_way.remove(way);
+        }
+    }
+
+    pub(super) fn is_condemned(&self, id: WayId) -> bool {
+        self.kept[id as usize].condemned
+    }
+
+    /// Whether routes that are gone must be cleared away; asked once.
+    pub(super) fn take_condemned(&mut self) -> bool {
+        std::mem::take(&mut self.condemned)
+    }
+
+    /// Whether a way in use satisfies this.
+    pub(super) fn any(&self, which: impl Fn(&Way) -> bool) -> bool {
+        self.kept.iter().any(|k| k.users > 0 && which(&k.way))
+    }
+
+    /// Lets the image be asked again for what it refused; says whether there was any.
+    pub(super) fn forget_refusals(&mut self) -> bool {
+        let mut any = false;
+        for kept in &mut self.kept {
+            any |= std::mem::take(&mut kept.refused);
+        }
+        any
+    }
+
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals
+    }
+
+    fn resolve(world: &World, way: &Way, members: &mut Vec<Member>) {
+        match way {
+            Way::Hops(hops) => world.members(hops, members),
+            Way::Object(id) => world.object_members(*id, members),
+            Way::To(port) => {
+                members.clear();
+                members.push(to(*port));
+            }
+        }
+    }
+
+    /// Brings the groups in step with links and objects.
+    pub(super) fn refresh<const N: usize>(
+        &mut self,
+        world: &World,
+        image: &impl Image<N>,
+        flushed: &mut Flushed,
+    ) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        let mut changed = Vec::new();
+        for (at, kept) in self.kept.iter_mut().enumerate() {
+            if kept.group.is_none() {
+                continue;
+            }
+            Self::resolve(world, &kept.way, &mut self.scratch);
+            if self.scratch.len() > MEMBERS_MAX {
+                self.scratch = vec![to(EXCEPTION)];
+            }
+            if kept.members[..] != self.scratch[..] {
+                kept.members = self.scratch.as_slice().into();
+                changed.push(at);
+            }
+        }
+        let changes = changed.iter().filter_map(|at| {
+            let kept = &self.kept[*at];
+            Some((kept.group?, &kept.members[..]))
+        });
+        let changes: Vec<(GroupId, &[Member])> = changes.collect();
+        flushed.groups += changes.len();
+        if !changes.is_empty() && image.change_groups(&changes).is_err() {
+            self.refusals += 1;
+        }
+    }
+
+    /// The way's group in the image, made if need be; none if the image has none for it.
+    pub(super) fn group<const N: usize>(
+        &mut self,
+        id: WayId,
+        world: &World,
+        image: &impl Image<N>,
+    ) -> Option<GroupId> {
+        let kept = &mut self.kept[id as usize];
+        if kept.group.is_some() || kept.refused {
+            return kept.group;
+        }
+        Self::resolve(world, &kept.way, &mut self.scratch);
+        match image.add_group(&self.scratch) {
+            Ok(group) => {
+                kept.group = Some(group);
+                kept.members = self.scratch.as_slice().into();
+            }
+            Err(_) => {
+                kept.refused = true;
+                self.refusals += 1;
+            }
+        }
+        kept.group
+    }
+
+    /// Ends what no route takes, after the image has been told so.
+    pub(super) fn collect<const N: usize>(&mut self, image: &impl Image<N>) {
+        for id in std::mem::take(&mut self.idle) {
+            let kept = &mut self.kept[id as usize];
+            // It may be named twice, or be in use again.
+            let named = self.by_way.get(&kept.way) == Some(&id);
+            if kept.users > 0 || !(named || kept.condemned) {
+                continue;
+            }
+            if let Some(group) = kept.group.take() {
+                image.remove_group(group);
+            }
+            if named {
+                self.by_way.remove(&kept.way);
+            }
+            kept.condemned = false;
+            kept.way = Way::To(u16::MAX);
+            self.free.push(id);
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.kept.capacity() * size_of::<Kept>()
+            + self.by_way.capacity() * (size_of::<(Way, WayId)>() + 1)
+    }
+}

@@ -1,0 +1,238 @@
+//! What routes go by: links, and next-hop objects and groups.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use elements::linux::{BLACKHOLE, EXCEPTION, Member};
+use wire::netlink::{Nexthop, RTNH_F_DEAD};
+
+use super::Source;
+
+/// What is known of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The number of the configuration's interface of this name ([`Member::port`]); `None`: it has none.
+    pub number: Option<u16>,
+    /// Whether the operator has it up.
+    pub up: bool,
+    /// Whether it has a carrier.
+    pub carrier: bool,
+}
+
+/// A hop of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Hop {
+    pub(super) interface: u32,
+    pub(super) gateway: Option<IpAddr>,
+    pub(super) weight: u16,
+    /// Though its link was up as far as we knew when we were told.
+    pub(super) dead: bool,
+    /// Packets need another header in front, so the kernel does it.
+    pub(super) encapsulated: bool,
+}
+
+impl Hop {
+    /// Where it leads.
+    pub(super) fn to(&self) -> (u32, Option<IpAddr>) {
+        (self.interface, self.gateway)
+    }
+}
+
+/// The number of an object, and whose.
+pub(super) type ObjectId = (Source, u32);
+
+/// A next-hop object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Object {
+    One(Hop),
+    Blackhole,
+    /// Objects and their weights.
+    Group(Box<[(u32, u16)]>),
+}
+
+/// How a hop is at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Dead,
+    /// No carrier: taken only if all are so.
+    Poor,
+    Good,
+}
+
+/// Links and objects.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    links: HashMap<u32, Link>,
+    /// Each with the number of the sync that has seen it last.
+    objects: HashMap<ObjectId, (Object, u32)>,
+    syncs: [u32; 2],
+    gone: Vec<ObjectId>,
+}
+
+impl World {
+    /// Sets what is known of a link; returns what was.
+    pub(super) fn set_link(&mut self, index: u32, link: Option<Link>) -> Option<Link> {
+        match link {
+            Some(link) => self.links.insert(index, link),
+            None => self.links.remove(&index),
+        }
+    }
+
+    /// A hop as routes hold it. That it is dead is not told when it changes, so it is noted only where the
+    /// link's state does not explain it.
+    pub(super) fn hop(&self, hop: &wire::netlink::Hop) -> Hop {
+        let is_up = self.links.get(&hop.interface).is_some_and(|link| link.up);
+        Hop {
+            interface: hop.interface,
+            gateway: hop.gateway,
+            weight: hop.weight,
+            dead: hop.flags & RTNH_F_DEAD != 0 && is_up,
+            encapsulated: hop.encapsulated,
+        }
+    }
+
+    pub(super) fn set_object(&mut self, source: Source, nexthop: &Nexthop<'_>) {
+        let object = if nexthop.is_group() {
+            let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX);
+            let members = nexthop.members();
+            Object::Group(members.map(|m| (m.id, weight(m.weight))).collect())
+        } else if nexthop.blackhole {
+            Object::Blackhole
+        } else {
+            Object::One(Hop {
+                interface: nexthop.interface,
+                gateway: nexthop.gateway,
+                weight: 1,
+                dead: false,
+                encapsulated: nexthop.encapsulated,
+            })
+        };
+        let sync = self.syncs[source as usize];
+        self.objects.insert((source, nexthop.id), (object, sync));
+    }
+
+    /// Removes an object; those groups that had it as their last member go with it.
+    pub(super) fn remove_object(&mut self, source: Source, id: u32) {
+        let mut removed = vec![id];
+        while let Some(id) = removed.pop() {
+            if self.objects.remove(&(source, id)).is_some() {
+                self.gone.push((source, id));
+            }
+            for (&(of, group), (object, _)) in &mut self.objects {
+                let Object::Group(members) = object else {
+                    continue;
+                };
+                if of == source && members.iter().any(|(member, _)| *member == id) {
+                    *members = members.iter().filter(|(m, _)| *m != id).copied().collect();
+                    if members.is_empty() {
+                        removed.push(group);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The kernel has removed its objects on this link.
+    pub(super) fn lose_objects(&mut self, index: u32) {
+        let lost = self.objects.iter().filter_map(|(id, (object, _))| {
+            let on_it = matches!(object, Object::One(hop) if hop.interface == index);
+            (on_it && id.0 == Source::Kernel).then_some(id.1)
+        });
+        let lost: Vec<u32> = lost.collect();
+        lost.into_iter()
+            .for_each(|id| self.remove_object(Source::Kernel, id));
+    }
+
+    /// Objects that have gone since the last call.
+    pub(super) fn take_gone(&mut self) -> Vec<ObjectId> {
+        std::mem::take(&mut self.gone)
+    }
+
+    pub(super) fn begin_sync(&mut self, source: Source) {
+        let sync = &mut self.syncs[source as usize];
+        *sync = sync.wrapping_add(1);
+    }
+
+    pub(super) fn end_sync(&mut self, source: Source) {
+        let sync = self.syncs[source as usize];
+        let unseen = |(id, (_, seen)): (&ObjectId, &(Object, u32))| {
+            (id.0 == source && *seen != sync).then_some(id.1)
+        };
+        let unseen: Vec<u32> = self.objects.iter().filter_map(unseen).collect();
+        unseen
+            .into_iter()
+            .for_each(|id| self.remove_object(source, id));
+    }
+
+    fn health(&self, hop: &Hop) -> Health {
+        match self.links.get(&hop.interface) {
+            _ if hop.dead => Health::Dead,
+            Some(link) if !link.up => Health::Dead,
+            Some(link) if !link.carrier => Health::Poor,
+            _ => Health::Good,
+        }
+    }
+
+    /// Whether the kernel has no use for a route of these hops alone.
+    pub(super) fn all_dead(&self, hops: &[Hop]) -> bool {
+        !hops.is_empty() && hops.iter().all(|hop| self.health(hop) == Health::Dead)
+    }
+
+    /// The members of the group for these hops.
+    pub(super) fn members(&self, hops: &[Hop], members: &mut Vec<Member>) {
+        members.clear();
+        let best = hops.iter().map(|hop| self.health(hop));
+        let best = best.max_by_key(|health| *health as u8);
+        let Some(best) = best.filter(|best| *best != Health::Dead) else {
+            return members.push(to(EXCEPTION));
+        };
+        for hop in hops.iter().filter(|hop| self.health(hop) == best) {
+            let number = self.links.get(&hop.interface).and_then(|link| link.number);
+            let Some(port) = number.filter(|_| !hop.encapsulated) else {
+                // The kernel takes some of the flows elsewhere, so it must see all.
+                members.clear();
+                return members.push(to(EXCEPTION));
+            };
+            members.push(Member {
+                gateway: hop.gateway,
+                port,
+                weight: hop.weight,
+            });
+        }
+    }
+
+    /// The members of the group for an object; an unknown one is the kernel's business.
+    pub(super) fn object_members(&self, id: ObjectId, members: &mut Vec<Member>) {
+        members.clear();
+        match self.objects.get(&id).map(|(object, _)| object) {
+            None => members.push(to(EXCEPTION)),
+            Some(Object::Blackhole) => members.push(to(BLACKHOLE)),
+            Some(Object::One(hop)) => self.members(&[*hop], members),
+            Some(Object::Group(group)) => {
+                let mut hops = Vec::with_capacity(group.len());
+                for (member, weight) in group {
+                    match self.objects.get(&(id.0, *member)).map(|(object, _)| object) {
+                        Some(Object::One(hop)) => hops.push(Hop {
+                            weight: *weight,
+                            ..*hop
+                        }),
+                        // Only alone in its group.
+                        Some(Object::Blackhole) => return members.push(to(BLACKHOLE)),
+                        // The kernel has no groups of groups.
+                        Some(Object::Group(_)) | None => return members.push(to(EXCEPTION)),
+                    }
+                }
+                self.members(&hops, members);
+            }
+        }
+    }
+}
+
+/// A member that is not a hop.
+pub(super) fn to(port: u16) -> Member {
+    Member {
+        gateway: None,
+        port,
+        weight: 1,
+    }
+}
