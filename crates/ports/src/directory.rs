@@ -2,10 +2,12 @@
 
 use crate::dpdk::{self, DpdkSizes};
 use crate::memory::{self, Memory};
+use crate::netns::Namespace;
+use crate::tap::Tap;
 use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Things that happened to ports and that somebody should read: a link that went down, a file that
 /// cannot be written. Oldest first.
@@ -39,6 +41,8 @@ pub struct Directory {
     events: Events,
     dpdk: DpdkSizes,
     vdevs: Vec<String>,
+    namespace: Option<Arc<Namespace>>,
+    taps: Mutex<BTreeMap<String, Weak<Tap>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,6 +67,42 @@ impl Directory {
     /// Has the name before the first comma of each mean the DPDK device with the arguments after it.
     pub fn with_vdevs(self, vdevs: Vec<String>) -> Directory {
         Directory { vdevs, ..self }
+    }
+
+    /// Has TAP interfaces made in a network namespace, the router's: there they stay when the router ends,
+    /// with the addresses and routes that operators have given them.
+    pub fn in_namespace(self, namespace: Arc<Namespace>) -> Directory {
+        Directory {
+            namespace: Some(namespace),
+            ..self
+        }
+    }
+
+    /// The router's namespace, if it is another than the one that the process was started in.
+    pub fn namespace(&self) -> Option<&Arc<Namespace>> {
+        self.namespace.as_ref()
+    }
+
+    /// The TAP interface of the open port `tap:NAME`.
+    pub fn tap(&self, name: &str) -> Option<Arc<Tap>> {
+        lock(&self.taps).get(name)?.upgrade()
+    }
+
+    fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        let (tap, parts) = match &self.namespace {
+            None => tap::open(name, request)?,
+            Some(namespace) => {
+                let (name, request) = (name.to_owned(), request.clone());
+                let opened = namespace.within(move || tap::open(&name, &request))?;
+                opened
+                    .0
+                    .keep()
+                    .map_err(|e| tap::failed("tap", opened.0.name(), &e))?;
+                opened
+            }
+        };
+        lock(&self.taps).insert(name.to_owned(), Arc::downgrade(&tap));
+        Ok(parts)
     }
 
     /// As [`devargs`], for names given to [`with_vdevs`](Self::with_vdevs) too.
@@ -123,7 +163,7 @@ impl Directory {
             Some(("null", rest)) => null::open(rest, request),
             Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
             Some(("ring", rest)) => ring::open(rest, request),
-            Some(("tap", rest)) => tap::open(rest, request),
+            Some(("tap", rest)) => self.open_tap(rest, request),
             Some(("tun", rest)) => tun::open(rest, request),
             _ => af_packet::open(name, request, &self.events),
         }

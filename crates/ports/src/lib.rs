@@ -11,7 +11,7 @@
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |
-//! | `tap:NAME` | a TAP interface, made for the port |
+//! | `tap:NAME` | a TAP interface, in the router's namespace: [`Directory::in_namespace`] |
 //! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
 //! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
@@ -36,6 +36,7 @@ mod counts;
 mod directory;
 mod dpdk;
 pub mod memory;
+pub mod netns;
 mod null;
 mod offload;
 pub mod pcap;
@@ -49,7 +50,9 @@ mod wrap;
 
 pub use directory::Directory;
 pub use dpdk::DpdkSizes;
+pub use netns::Namespace;
 pub use sys::is_root;
+pub use tap::Tap;
 
 use engine::anno::PacketType;
 

@@ -140,6 +140,19 @@ pub(crate) fn tunnel(name: &str, kind: c_int) -> io::Result<(OwnedFd, String)> {
     }
 }
 
+/// Sets a property of a TAP interface that is a plain number, by one of its queues.
+pub(crate) fn tap_set(queue: &OwnedFd, what: libc::Ioctl, value: c_int) -> io::Result<()> {
+    // SAFETY: these calls (TUNSETPERSIST ...) take the number itself.
+    check(unsafe { libc::ioctl(queue.as_raw_fd(), what, libc::c_long::from(value)) }).map(drop)
+}
+
+/// Takes or gives a TAP interface's carrier, by one of its queues.
+pub(crate) fn tap_set_carrier(queue: &OwnedFd, up: bool) -> io::Result<()> {
+    let carrier = c_int::from(up);
+    // SAFETY: the call reads a number that outlives it.
+    check(unsafe { libc::ioctl(queue.as_raw_fd(), libc::TUNSETCARRIER, &carrier) }).map(drop)
+}
+
 /// An IPv4 socket address of an address.
 fn socket_address(address: Ipv4Addr) -> libc::sockaddr {
     // SAFETY: both are plain bytes of the same length, for which all-zero bytes are valid.

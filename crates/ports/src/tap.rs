@@ -1,4 +1,8 @@
-//! `tap:NAME`: a TAP interface that the port makes; it goes away with the port.
+//! `tap:NAME`: a TAP interface that the port makes, or one that is there.
+//!
+//! It goes away with the port, except that control can have it stay as the twin of a device: what
+//! operators and routing daemons know as the router's interface, with its addresses and routes. A twin is
+//! taken up again by its name.
 //!
 //! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes
 //! checksums and cuts super-frames itself before a frame gets here. One frame is one system call:
@@ -10,7 +14,7 @@ use crate::sys;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 pub(crate) const MAX_QUEUES: usize = 64;
@@ -22,10 +26,59 @@ struct Counters {
     tx_errors: Count,
 }
 
-struct Tap {
+/// The control side of an open TAP interface.
+pub struct Tap {
     name: String,
+    /// A socket of the interface's namespace.
     control: OwnedFd,
+    /// Its queues.
+    fds: Vec<Arc<OwnedFd>>,
     counts: Arc<Counters>,
+}
+
+impl Tap {
+    /// The interface's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its queues' descriptors. As long as one of them is open somewhere, the interface has a carrier.
+    pub fn queues(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.fds.iter().map(|fd| fd.as_fd())
+    }
+
+    /// Has the interface stay when the port is closed, with all that the kernel knows of it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn keep(&self) -> io::Result<()> {
+        sys::tap_set(&self.fds[0], libc::TUNSETPERSIST, 1)
+    }
+
+    /// Whether the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
+    /// opened brings the carrier back.
+    ///
+    /// # Errors
+    /// The kernel's: before Linux 5.0 it has no such call.
+    pub fn set_carrier(&self, up: bool) -> io::Result<()> {
+        sys::tap_set_carrier(&self.fds[0], up)
+    }
+
+    /// Sets the Ethernet address.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
+        sys::set_mac(&self.control, &self.name, mac)
+    }
+
+    /// Sets the MTU.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_mtu(&self, mtu: usize) -> io::Result<()> {
+        sys::set_mtu(&self.control, &self.name, mtu)
+    }
 }
 
 /// What packets begin with.
@@ -143,7 +196,7 @@ pub(crate) fn probe() -> PortInfo {
 ///
 /// # Errors
 /// A sentence: no permission, no TUN driver, a name that is taken or too long.
-pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
+pub(crate) fn open(name: &str, request: &PortRequest) -> Result<(Arc<Tap>, Parts), String> {
     // As many as are received from: the kernel spreads frames over all of them.
     let mut fds = Vec::new();
     for _ in 0..request.rx_queues.max(1) {
@@ -170,18 +223,22 @@ pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
             format!("cannot make {kind}:{name}: there is no /dev/net/tun; run `modprobe tun`")
         }
         Some(libc::EBUSY) => format!("cannot make {kind}:{name}: an interface {name} is in use"),
+        Some(libc::EINVAL) => format!(
+            "cannot make {kind}:{name}: there is an interface {name} of another kind; name another, or remove it \
+             (`ip link delete {name}`)"
+        ),
         _ => format!("cannot make {kind}:{name}: {e}"),
     }
 }
 
-/// A port of an interface's queues, with so many for each direction.
+/// A port of an interface's queues (one at least), with so many for each direction.
 pub(crate) fn parts(
     layer: Layer,
     name: &str,
     control: OwnedFd,
     fds: Vec<OwnedFd>,
     (receive, send): (usize, usize),
-) -> Parts {
+) -> (Arc<Tap>, Parts) {
     let fds: Vec<Arc<OwnedFd>> = fds.into_iter().map(Arc::new).collect();
     let counts = Arc::new(Counters::default());
     let rx = fds.iter().take(receive).map(|fd| {
@@ -200,14 +257,12 @@ pub(crate) fn parts(
         }) as Box<dyn TxQueue>
     });
     let tx = tx.collect();
-    let port = Tap {
+    let tap = Arc::new(Tap {
         name: name.to_string(),
         control,
+        fds,
         counts,
-    };
-    Parts {
-        port: Arc::new(port),
-        rx,
-        tx,
-    }
+    });
+    let port = Arc::clone(&tap) as Arc<dyn Port>;
+    (tap, Parts { port, rx, tx })
 }

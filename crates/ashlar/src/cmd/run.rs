@@ -16,7 +16,10 @@ pub(crate) fn run(run: Run) -> Done {
     };
     control::log::start(format, run.log_level);
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
-    let ports = ports::Directory::with_dpdk_sizes(sizes).with_vdevs(run.vdev.clone());
+    let mut ports = ports::Directory::with_dpdk_sizes(sizes).with_vdevs(run.vdev.clone());
+    if let Some(name) = &run.netns {
+        ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
+    }
     let ports = Arc::new(ports);
     let workers = run.workers.workers;
     let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;

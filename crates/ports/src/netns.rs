@@ -1,0 +1,115 @@
+//! Network namespaces other than the one that the process was started in.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A network namespace, with a thread that has entered it and stays: entering takes CAP_SYS_ADMIN, which
+/// the process may give up afterwards. Sockets and interfaces belong to the namespace in which they are made,
+/// whichever thread uses them then.
+pub struct Namespace {
+    name: String,
+    jobs: Mutex<Sender<Job>>,
+}
+
+impl Namespace {
+    /// Enters the namespace `/run/netns/NAME`, or that of a path such as `/proc/1/ns/net`.
+    ///
+    /// # Errors
+    /// A sentence: there is none, or no permission to enter it.
+    pub fn open(name: &str) -> Result<Namespace, String> {
+        let path = match name.contains('/') {
+            true => PathBuf::from(name),
+            false => PathBuf::from("/run/netns").join(name),
+        };
+        let failed = |e: io::Error| explain(name, &e);
+        let file = File::open(path).map_err(failed)?;
+        let (jobs, inbox) = channel::<Job>();
+        let (tell, told) = channel();
+        let thread = std::thread::Builder::new().name("netns".into());
+        let inside = move || {
+            let entered = move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+            let good = entered.is_ok();
+            // Who opens waits for it.
+            let _ = tell.send(entered);
+            if good {
+                inbox.iter().for_each(|job| job());
+            }
+        };
+        thread.spawn(inside).map_err(failed)?;
+        match told.recv() {
+            Ok(Ok(())) => Ok(Namespace {
+                name: name.to_owned(),
+                jobs: Mutex::new(jobs),
+            }),
+            Ok(Err(e)) => Err(failed(e.into())),
+            Err(_) => Err(format!("cannot enter network namespace {name}")),
+        }
+    }
+
+    /// What it was opened by: a name or a path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Runs `job` in the namespace, on its thread, one at a time, and gives what it gives.
+    pub fn within<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+        let (tell, told) = channel();
+        let job = move || {
+            let done = catch_unwind(AssertUnwindSafe(job));
+            // Whoever asked waits for it.
+            let _ = tell.send(done);
+        };
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let alive = "its thread ends with the namespace only";
+        jobs.send(Box::new(job)).expect(alive);
+        drop(jobs);
+        told.recv()
+            .expect(alive)
+            .unwrap_or_else(|panic| resume_unwind(panic))
+    }
+}
+
+fn explain(name: &str, e: &io::Error) -> String {
+    match e.kind() {
+        io::ErrorKind::NotFound => format!(
+            "there is no network namespace {name}: make it with `ip netns add {name}`, or give a path"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "no permission to enter network namespace {name}: run as root or give CAP_SYS_ADMIN"
+        ),
+        _ => format!("cannot enter network namespace {name}: {e}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_is_not_there_is_said_with_a_remedy() {
+        let error = Namespace::open("no-such-ns").err().expect("there is none");
+        assert!(error.contains("ip netns add no-such-ns"), "{error}");
+    }
+
+    #[test]
+    fn a_job_runs_on_the_namespaces_thread_and_its_panic_reaches_who_asked() {
+        // Our own; entering even that takes a right that tests may lack.
+        let Ok(own) = Namespace::open("/proc/self/ns/net") else {
+            println!("skipped: a_job_runs_on_the_namespaces_thread needs CAP_SYS_ADMIN");
+            return;
+        };
+        let name = || std::thread::current().name().map(str::to_owned);
+        assert_eq!(own.within(name).as_deref(), Some("netns"));
+        let panicked = catch_unwind(AssertUnwindSafe(|| own.within(|| panic!("of the job"))));
+        assert!(panicked.is_err());
+        assert_eq!(own.within(|| 7), 7);
+    }
+}
