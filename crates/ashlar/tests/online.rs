@@ -111,6 +111,23 @@ fn large_values_reach_a_handler_and_too_large_ones_are_refused() {
 }
 
 #[test]
+fn the_longest_turn_is_counted_anew_after_it_was_asked_for() {
+    let folder = Folder::new();
+    let router = Running::start(&folder, SLOW, &[]);
+    let longest = || {
+        let ask = "POST /v1/turns HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        let answer = raw(&router.socket, ask);
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let turns: Vec<u64> = serde_json::from_str(body).expect("a list of numbers");
+        turns.into_iter().max().unwrap_or(0)
+    };
+    until("a turn", || longest() > 0);
+    let first = longest();
+    until("a shorter longest turn", || longest() < first.max(1));
+    until("another turn", || longest() > 0);
+}
+
+#[test]
 fn bad_requests_get_a_sentence_and_the_router_goes_on() {
     let folder = Folder::new();
     let router = Running::start(&folder, IDLE, &[]);
@@ -126,6 +143,7 @@ fn bad_requests_get_a_sentence_and_the_router_goes_on() {
         ("/v1/capture?point=c&filter=%00", 422),
         ("/v1/trace?from=nobody", 404),
         ("/v1/trace?count=9999", 400),
+        ("/v1/turns", 405),
         ("/v1/reload", 405),
     ] {
         let answer = get(socket, target);

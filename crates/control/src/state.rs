@@ -202,6 +202,14 @@ impl Control {
         Ok(self.view(&plan, &answers))
     }
 
+    /// Each worker's longest turn in nanoseconds, awake, since this was last asked. Workers are not disturbed: what
+    /// they do meanwhile counts to one of the two answers.
+    pub fn longest_turns(&self) -> Vec<u64> {
+        (0..self.router.workers())
+            .map(|w| self.router.pulse(w).longest_turn.swap(0, Ordering::Relaxed))
+            .collect()
+    }
+
     fn view(&self, plan: &Plan, answers: &[Answer]) -> view::Stats {
         let element = |node: usize| view::ElementStats {
             name: plan.elements[node].name.clone(),

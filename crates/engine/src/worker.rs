@@ -69,7 +69,7 @@ pub struct Pulse {
     pub asleep: AtomicU64,
     /// Sleeps.
     pub sleeps: AtomicU64,
-    /// Longest time between two looks into the mailbox while awake, in nanoseconds.
+    /// Longest time between two looks into the mailbox while awake, in nanoseconds; control may set it back to 0.
     pub longest_turn: AtomicU64,
     /// The worker has nothing left to do: sources have ended, nothing is held. It can change back
     /// when another worker hands packets over.

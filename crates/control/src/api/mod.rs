@@ -6,6 +6,7 @@
 //! | `GET /v1/elements` | elements and handlers ([`Element`](crate::view::Element)) |
 //! | `GET /v1/plan` | the plan, as text |
 //! | `GET /v1/stats` | all counts ([`Stats`](crate::view::Stats)) |
+//! | `POST /v1/turns` | each worker's longest turn since the last such request, in nanoseconds |
 //! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
 //! | `PUT /v1/handlers/E.H` | writes a handler; the body is the value |
 //! | `GET /v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N` | packets at edges and drops, pcapng |
@@ -150,6 +151,7 @@ impl Api {
             Request::Elements => self.work(|c| json(&c.elements())).await,
             Request::Plan => self.work(|c| Ok(text(c.router().plan().to_string()))).await,
             Request::Stats => self.work(|c| json(&c.stats()?)).await,
+            Request::Turns => self.work(|c| json(&c.longest_turns())).await,
             Request::Read { path, argument } => {
                 self.work(move |c| Ok(text(c.read(&path, &argument)?)))
                     .await

@@ -17,6 +17,8 @@ pub enum Request {
     Plan,
     /// `GET /v1/stats`: all counts.
     Stats,
+    /// `POST /v1/turns`: each worker's longest turn, counted anew from then on.
+    Turns,
     /// `GET /v1/handlers/ELEMENT.HANDLER?argument=TEXT`: reads a handler.
     Read {
         /// Element and handler.
@@ -64,6 +66,7 @@ pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, R
         "elements" => ("GET", Request::Elements),
         "plan" => ("GET", Request::Plan),
         "stats" => ("GET", Request::Stats),
+        "turns" => ("POST", Request::Turns),
         "metrics" => ("GET", Request::Metrics),
         "capture" => ("GET", Request::Capture(capture_spec(&arguments)?)),
         "trace" => ("GET", Request::Trace(trace_spec(&arguments)?)),
