@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run build test check unit loom system bench soak miri stress fuzz eval deps deps-test deps-bench deps-eval clean
+.PHONY: run build test check unit loom system bench bench-routes soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -34,6 +34,10 @@ system: build
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 
+# Routes by netlink and BGP into the tables beside Linux, and what forwarding notices; needs root and two cores.
+bench-routes: deps deps-routes build
+	$(PYTHON) eval/routes/run
+
 # The papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build
 	$(PYTHON) eval/run
@@ -62,6 +66,9 @@ deps-bench:
 
 deps-eval:
 	@scripts/deps eval
+
+deps-routes:
+	@scripts/deps routes
 
 clean:
 	$(CARGO) clean

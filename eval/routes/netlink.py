@@ -1,0 +1,98 @@
+"""Routes into the kernel by netlink, a thousand to a system call; messages are made before anything is measured."""
+
+import itertools
+import socket
+import struct
+import time
+
+from tables import BITS, FAMILY
+
+NEWROUTE, DELROUTE, NEWNEXTHOP = 24, 25, 104
+NHA_ID, NHA_OIF, NHA_GATEWAY = 1, 5, 6
+REQUEST, ACK, REPLACE, CREATE = 1, 4, 0x100, 0x400
+DST, OIF, GATEWAY, PRIORITY, NH_ID = 1, 4, 5, 6, 30
+METRIC = 32
+MAIN, BGP, UNIVERSE, UNICAST = 254, 186, 0, 1
+SOL_NETLINK, NETLINK_EXT_ACK, SO_SNDBUFFORCE = 270, 11, 32
+CHUNK = 64 << 10
+
+
+class Refused(Exception):
+    """The kernel did not take a message."""
+
+
+def messages(version, routes, hop, kind=NEWROUTE, flags=CREATE | REPLACE):
+    """Chunks of messages for routes (address, length, hop); `hop(number)` gives the attributes that say where a
+    route goes. Each chunk asks for one acknowledgement, by its last message."""
+    size = BITS[version] // 8
+    hops = {number: hop(number) for number in {number for _, _, number in routes}}
+    tail = len(next(iter(hops.values())))
+    body = struct.Struct(f"=IHHII BBBBBBBBI HHI HH{size}s {tail}s")
+    per_chunk = CHUNK // body.size
+    chunks, numbers = [], itertools.count(1)
+    for start in range(0, len(routes), per_chunk):
+        part = routes[start:start + per_chunk]
+        last = len(part) - 1
+        chunks.append(b"".join(
+            body.pack(
+                body.size, kind, REQUEST | flags | (ACK if at == last else 0), next(numbers), 0,
+                FAMILY[version], length, 0, 0, MAIN, BGP, UNIVERSE, UNICAST, 0,
+                8, PRIORITY, METRIC, 4 + size, DST, address.to_bytes(size), hops[number])
+            for at, (address, length, number) in enumerate(part)))
+    return chunks
+
+
+def by_gateway(version, gateways, interface):
+    """Routes that name their gateway; `gateways(hop)` is its address as a number."""
+    size = BITS[version] // 8
+    return lambda hop: struct.pack(
+        f"=HH{size}s HHI", 4 + size, GATEWAY, gateways(hop).to_bytes(size), 8, OIF, interface)
+
+
+def by_object(base):
+    """Routes that name a next-hop object, whose number is `base` and that of the hop."""
+    return lambda hop: struct.pack("=HHI", 8, NH_ID, base + hop)
+
+
+def objects(version, hops, base, gateways, interface):
+    """Chunks of messages that make, or replace, next-hop objects of these hops: `base` plus the hop's number."""
+    size = BITS[version] // 8
+    body = struct.Struct(f"=IHHII BBBBI HHI HHI HH{size}s")
+    flags = REQUEST | CREATE | REPLACE | ACK
+    return [
+        body.pack(
+            body.size, NEWNEXTHOP, flags, 1, 0, FAMILY[version], 0, BGP, 0, 0, 8, NHA_ID, base + hop, 8, NHA_OIF, interface,
+            4 + size, NHA_GATEWAY, gateways(hop).to_bytes(size))
+        for hop in hops]
+
+
+class Sender:
+    """A route socket in a namespace (`space.socket` of tests/system/net.py makes it)."""
+
+    def __init__(self, space):
+        self.socket = space.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 8 << 20)
+        self.socket.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
+        self.socket.bind((0, 0))
+
+    def send(self, chunks):
+        """Sends all, and returns the seconds that the kernel took. An error of any message is raised."""
+        start = time.monotonic()
+        for chunk in chunks:
+            self.socket.send(chunk)
+            self._answers()
+        return time.monotonic() - start
+
+    def _answers(self):
+        """Reads until a positive acknowledgement."""
+        while True:
+            data = self.socket.recv(64 << 10)
+            at = 0
+            while at < len(data):
+                length, kind, _, number, _ = struct.unpack_from("=IHHII", data, at)
+                if kind == 2:
+                    error, = struct.unpack_from("=i", data, at + 16)
+                    if error:
+                        raise Refused(f"message {number}: error {-error}: {data[at:at + length]!r}")
+                    return
+                at += (length + 3) & ~3

@@ -1,0 +1,155 @@
+"""Who routes: Linux alone, or Ashlar with Linux behind it. Both have the same namespace for daemons and routes."""
+
+import json
+import os
+import re
+import time
+
+import bed
+from lib import lab, machine
+
+CONF = machine.ROOT / "conf" / "linux-router.click"
+
+
+class Linux:
+    """The kernel routes by itself; what it does for r0 (receive packet steering) runs on the worker's core."""
+
+    name = "linux"
+
+    def __init__(self):
+        self.bed = bed.Bed()
+        self.space = self.bed.router
+        try:
+            self.start()
+            self.address()
+        except BaseException:
+            self.close()
+            raise
+
+    def start(self):
+        self.bed.connect(self.space)
+        self.space.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << lab.MEASURED:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
+
+    def address(self):
+        """As a machine's own configuration would."""
+        self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1, net__ipv4__conf__all__rp_filter=0)
+        for name in ("r0", "r1"):
+            self.space.ip(f"link set {name} up")
+            self.bed.address(self.space, name)
+
+    def kernel(self):
+        """Routes of the kernel by version; those that it makes itself count, too. Its table `local` is a part of `main`
+        as long as no rule comes between."""
+        with self.space.entered():
+            four = open("/proc/thread-self/net/fib_triestat").read()
+            six = open("/proc/thread-self/net/rt6_stats").read().split()
+        return {4: int(re.search(r"Prefixes:\s+(\d+)", four)[1]), 6: int(six[3], 16)}
+
+    def count(self):
+        """Routes by version of who forwards."""
+        return self.kernel()
+
+    def hop_of(self, address):
+        """Where packets to an address go, in whatever words."""
+        return self.space.ip(f"route get {address}").out
+
+    def wait_count(self, wanted, timeout):
+        """Waits until there are so many more than at the start, by version; returns when that was seen."""
+        end = time.monotonic() + timeout
+        pause = 0.02 if self.name == "ashlar" else 0.1  # the kernel counts by walking its table
+        while True:
+            found = self.count()
+            if all(found[v] == self.base[v] + wanted[v] for v in wanted):
+                return time.monotonic()
+            if time.monotonic() > end:
+                raise machine.Failed(f"{self.name}: waited {timeout} s for {wanted} routes more than {self.base}; has {found}")
+            time.sleep(pause)
+
+    def settle(self):
+        """Notes what there is before anything is measured."""
+        self.base = self.count()
+
+    def pin(self):
+        """Has everything but forwarding run on the other core."""
+
+    def unpin(self):
+        """Has everything run where there is room."""
+
+    def differences(self, addresses):
+        """Which addresses go elsewhere than the kernel says."""
+        return []
+
+    def longest_turn(self):
+        """Microseconds of the worker's longest turn since the last call; None if there is no worker."""
+        return None
+
+    def resident_mb(self):
+        return None
+
+    def close(self):
+        self.bed.lab.close()
+
+
+class Ashlar(Linux):
+    """Ashlar forwards, between devices in a namespace of their own and their twins in that of the daemons."""
+
+    name = "ashlar"
+
+    def start(self):
+        self.devices = self.bed.lab.namespace("devices")
+        self.bed.connect(self.devices)
+        self.socket = self.bed.lab.folder / "ashlar.socket"
+        self.process = self.devices.spawn(
+            str(lab.ASHLAR), "run", str(CONF), *self.values(), "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
+            "--socket", str(self.socket), "--buffers", "16383", "--log-level", "info")
+        self.process.wait_for("running|forwarding|ready", 60)
+        self.pin()
+
+    def values(self):
+        return ["DEV0=r0", "DEV1=r1"]
+
+    def pin(self):
+        self._pin([lab.OTHER])
+
+    def unpin(self):
+        self._pin([lab.OTHER, lab.MEASURED])
+
+    def _pin(self, others):
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{thread}/comm") as comm:
+                worker = comm.read().startswith("worker")
+            os.sched_setaffinity(int(thread), [lab.MEASURED] if worker else others)
+
+    def ask(self, method, path, body=None):
+        link = lab.Unix(str(self.socket))
+        try:
+            link.request(method, path, body)
+            reply = link.getresponse()
+            text = reply.read().decode()
+        finally:
+            link.close()
+        if reply.status >= 300:
+            raise machine.Failed(f"{method} {path}: {reply.status} {text}")
+        return text
+
+    def handler(self, name, argument=""):
+        return self.ask("GET", f"/v1/handlers/{name}" + (f"?argument={argument}" if argument else "")).strip()
+
+    def count(self):
+        return {4: int(self.handler("rt4.length")), 6: int(self.handler("rt6.length"))}
+
+    def hop_of(self, address):
+        return self.handler("rt4.lookup", address)
+
+    def longest_turn(self):
+        return max(json.loads(self.ask("POST", "/v1/turns"))) / 1000
+
+    def resident_mb(self):
+        """Everything that the process holds, hugepages too."""
+        with open(f"/proc/{self.process.pid}/status") as status:
+            text = status.read()
+        kb = [int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("VmRSS", "HugetlbPages")]
+        return sum(kb) / 1024
+
+
+KINDS = {"linux": Linux, "ashlar": Ashlar}

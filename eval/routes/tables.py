@@ -1,0 +1,108 @@
+"""What routers are fed: a default-free table and an hour's events in it, real or made up by seed."""
+
+import os
+import pathlib
+import random
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+
+from lib import machine
+
+sys.path.insert(0, str(machine.ROOT / "eval" / "bench"))
+import traffic  # noqa: E402
+
+SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared"))
+FILES = {4: "ipv4-20240128-bart", 6: "ipv6-20240128-bart"}
+COUNTS = {4: 901_899, 6: 160_147}
+CHURN = "updates-20160811-rrc21"
+HOPS = 255  # next hops, numbered from 1
+BITS = {4: 32, 6: 128}
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a speaker says at some second: a prefix is reached by a next hop, or (None) no longer."""
+
+    second: int
+    version: int
+    address: int
+    length: int
+    hop: int | None
+
+
+@dataclass
+class Feed:
+    """Routes as (address, length, hop) for 4 and 6, events in the order of time, and where they are from."""
+
+    routes: dict[int, list[tuple[int, int, int]]]
+    events: list[Event]
+    source: str
+
+    def total(self):
+        return sum(map(len, self.routes.values()))
+
+
+def text(version, address, length):
+    """A prefix as people write it."""
+    return f"{socket.inet_ntop(FAMILY[version], address.to_bytes(BITS[version] // 8))}/{length}"
+
+
+def _lines(name):
+    packed = SHARED / "data" / "rib" / f"{name}.txt.zst"
+    return subprocess.run(["zstd", "-dqc", packed], capture_output=True, text=True, check=True).stdout.splitlines()
+
+
+def _number(word):
+    """(version, address, length) of a prefix."""
+    address, length = word.split("/")
+    version = 6 if ":" in address else 4
+    return version, int.from_bytes(socket.inet_pton(FAMILY[version], address)), int(length)
+
+
+def _real(version):
+    return [(*_number(prefix)[1:], int(hop)) for prefix, hop in map(str.split, _lines(FILES[version]))]
+
+
+def _real_events():
+    """The collector's peers become next hops: a peer keeps its number."""
+    events, hops, start = [], {}, None
+    for line in _lines(CHURN):
+        second, kind, prefix, _, peer = line.split()
+        start = start or int(second)
+        hop = hops.setdefault(peer, 1 + len(hops) % HOPS)
+        events.append(Event(int(second) - start, *_number(prefix), hop if kind == "A" else None))
+    return events
+
+
+def _made(version, count):
+    draw = random.Random(10 + version)
+    made = (traffic.routes4 if version == 4 else traffic.routes6)(count)
+    return [(address, length, draw.randint(1, HOPS)) for address, length in sorted(made)]
+
+
+def _made_events(routes, count=40_000, prefixes=1700, seconds=300):
+    """A few prefixes flap all the time, as in the real ones: 19 announcements to a withdrawal."""
+    draw = random.Random(20)
+    flapping = [(v, *r[:2]) for v, all in routes.items() for r in draw.sample(all, min(prefixes // 2, len(all)))]
+    events = []
+    for at in range(count):
+        hop = draw.randint(1, HOPS) if draw.random() < 0.95 else None
+        events.append(Event(at * seconds // count, *draw.choice(flapping), hop))
+    return events
+
+
+def feed(count4=None, count6=None):
+    """The table, or so many of its routes spread over all of it; made up where ../shared/data is missing."""
+    real = (SHARED / "data" / "rib").is_dir()
+    wanted = {4: count4 or COUNTS[4], 6: count6 or COUNTS[6]}
+    routes = {}
+    for version, count in wanted.items():
+        all = _real(version) if real else _made(version, count)
+        step = max(len(all) // count, 1)
+        routes[version] = all[::step][:count]
+    events = _real_events() if real else _made_events(routes)
+    source = f"{SHARED}/data/rib" if real else f"made up by seed: there is no {SHARED}/data/rib"
+    return Feed(routes, events, source)
