@@ -28,6 +28,9 @@ mod paths;
 mod ways;
 mod world;
 
+#[cfg(test)]
+mod tests;
+
 use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Change, NLM_F_APPEND, NLM_F_MULTI, NLM_F_REPLACE, Nexthop, Route};
 use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};

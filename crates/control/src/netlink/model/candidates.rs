@@ -172,11 +172,11 @@ impl Candidates<'_> {
         }
         let alike = |known: &Path| alike(self.ways.get(known.way), self.ways.get(path.way));
         let exact = span.clone().find(|at| self.path(*at) == path);
-        let same_origin = |at: &usize| {
+        let same_protocol = |at: &usize| {
             let known = self.path(*at);
-            known.origin == path.origin && alike(known)
+            known.origin as u8 == path.origin as u8 && alike(known)
         };
-        let found = exact.or_else(|| span.clone().find(same_origin));
+        let found = exact.or_else(|| span.clone().find(same_protocol));
         let found = found.or_else(|| span.clone().find(|at| alike(self.path(*at))));
         match found {
             Some(at) => self.remove(at),

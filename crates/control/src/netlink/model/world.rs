@@ -115,9 +115,9 @@ impl World {
     pub(super) fn remove_object(&mut self, source: Source, id: u32) {
         let mut removed = vec![id];
         while let Some(id) = removed.pop() {
-            if self.objects.remove(&(source, id)).is_some() {
-                self.gone.push((source, id));
-            }
+            // Routes may go by an object that we have not heard of.
+            self.objects.remove(&(source, id));
+            self.gone.push((source, id));
             for (&(of, group), (object, _)) in &mut self.objects {
                 let Object::Group(members) = object else {
                     continue;

@@ -1,0 +1,266 @@
+mod harness;
+mod random;
+mod simulated;
+
+use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL};
+use wire::netlink::{Event, RouteKind, TABLE_LOCAL, messages};
+
+use super::{Doubt, Flushed, Link, Model, Part, Source};
+use harness::{Bench, UP, by_object, hop, ip, route};
+use simulated::{SimObject, SimRoute, SimTarget, Simulated, Verb};
+
+#[test]
+fn the_lowest_metric_counts_and_the_next_takes_its_place() {
+    let mut bench = Bench::new();
+    bench
+        .kernel
+        .add(Verb::Append, route("10.0.0.0/8", 20, &[(1, "1.1.1.1")]));
+    bench
+        .kernel
+        .add(Verb::Append, route("10.0.0.0/8", 10, &[(2, "1.1.1.2")]));
+    bench.hear();
+    assert_eq!(
+        bench.v4.members("10.0.0.0/8"),
+        Some(vec![hop("1.1.1.2", 4)])
+    );
+    bench.kernel.delete(1);
+    bench.hear();
+    assert_eq!(
+        bench.v4.members("10.0.0.0/8"),
+        Some(vec![hop("1.1.1.1", 3)])
+    );
+    bench.kernel.delete(0);
+    bench.hear();
+    assert_eq!(bench.v4.members("10.0.0.0/8"), None);
+    assert_eq!(bench.v4.groups.borrow().len(), 2, "local and exception");
+}
+
+#[test]
+fn the_local_table_comes_first_and_kinds_go_where_they_belong() {
+    let mut bench = Bench::new();
+    let kinds = [
+        (RouteKind::Local, LOCAL),
+        (RouteKind::Broadcast, LOCAL),
+        (RouteKind::Anycast, LOCAL),
+        (RouteKind::Multicast, LOCAL),
+        (RouteKind::Blackhole, BLACKHOLE),
+        (RouteKind::Unreachable, EXCEPTION),
+        (RouteKind::Prohibit, EXCEPTION),
+        (RouteKind::Throw, EXCEPTION),
+    ];
+    bench
+        .kernel
+        .add(Verb::Append, route("10.0.0.1/32", 0, &[(1, "")]));
+    bench.hear();
+    for (kind, port) in kinds {
+        let own = SimRoute {
+            table: TABLE_LOCAL,
+            kind,
+            target: SimTarget::None,
+            ..route("10.0.0.1/32", 500, &[])
+        };
+        bench.kernel.add(Verb::Replace, own);
+        bench.hear();
+        let members = bench.v4.members("10.0.0.1/32");
+        assert_eq!(members, Some(vec![(port, None, 1)]), "{kind:?}");
+    }
+    bench.kernel.delete(1);
+    bench.hear();
+    assert_eq!(bench.v4.members("10.0.0.1/32"), Some(vec![(3, None, 1)]));
+}
+
+#[test]
+fn a_lost_hop_and_an_object_replaced_change_groups_and_touch_no_prefix() {
+    let mut bench = Bench::new();
+    let one = |link, gateway| SimObject::One((link, Some(ip(gateway)), 1));
+    bench.kernel.set_object(1, one(1, "1.1.1.1"));
+    bench.kernel.set_object(2, one(2, "1.1.1.2"));
+    bench
+        .kernel
+        .set_object(7, SimObject::Group(vec![(1, 1), (2, 3)]));
+    for n in 0..100 {
+        let dst = format!("10.0.{n}.0/24");
+        bench.kernel.add(Verb::Append, by_object(&dst, 7));
+        let dst = format!("10.1.{n}.0/24");
+        let two = [(1, "1.1.1.1"), (2, "1.1.1.2")];
+        bench.kernel.add(Verb::Append, route(&dst, 0, &two));
+    }
+    bench.hear();
+    assert_eq!(bench.v4.groups.borrow().len(), 4);
+    let applied = bench.v4.applied.get();
+    bench.kernel.set_object(1, one(1, "1.1.1.9"));
+    assert_eq!(bench.hear().groups, 1);
+    let weighted = vec![hop("1.1.1.9", 3), (4, Some(ip("1.1.1.2")), 3)];
+    assert_eq!(bench.v4.members("10.0.7.0/24"), Some(weighted));
+    bench.link(
+        1,
+        Link {
+            carrier: false,
+            ..UP
+        },
+    );
+    assert_eq!(bench.hear().groups, 2);
+    assert_eq!(
+        bench.v4.members("10.1.7.0/24"),
+        Some(vec![hop("1.1.1.2", 4)])
+    );
+    bench.agree(&"a lost hop");
+    bench.link(1, UP);
+    bench.hear();
+    bench.agree(&"the link's return");
+    bench.sync(|_| {});
+    bench.agree(&"a sync");
+    assert_eq!(bench.v4.applied.get(), applied);
+    // The interface is now another of the configuration; then there is none of its name.
+    for number in [Some(5), None, Some(3)] {
+        bench.link(1, Link { number, ..UP });
+        assert!(bench.hear().groups > 0);
+        bench.agree(&number);
+    }
+    assert_eq!(bench.v4.applied.get(), applied);
+}
+
+#[test]
+fn the_last_link_of_a_route_takes_it_away_so_that_a_wider_one_counts() {
+    let mut bench = Bench::new();
+    bench
+        .kernel
+        .add(Verb::Append, route("10.0.0.0/8", 0, &[(1, "1.1.1.1")]));
+    bench.kernel.add(
+        Verb::Append,
+        route("11.0.0.0/8", 0, &[(1, "1.1.1.1"), (2, "1.1.1.2")]),
+    );
+    bench.hear();
+    bench.link(1, Link { up: false, ..UP });
+    bench.hear();
+    assert_eq!(bench.v4.members("10.0.0.0/8"), None);
+    assert_eq!(
+        bench.v4.members("11.0.0.0/8"),
+        Some(vec![hop("1.1.1.2", 4)])
+    );
+    assert_eq!(bench.model().doubt(), Doubt::ALL);
+    bench.link(1, UP);
+    bench.hear();
+    bench.agree(&"the link's return");
+    bench.sync(|_| {});
+    assert!(!bench.model().doubt().any());
+}
+
+#[test]
+fn a_sync_touches_only_what_differs() {
+    let mut bench = Bench::new();
+    for n in 0..100 {
+        let dst = format!("10.0.{n}.0/24");
+        bench
+            .kernel
+            .add(Verb::Append, route(&dst, 0, &[(1, "1.1.1.1")]));
+    }
+    bench.hear();
+    assert_eq!(bench.sync(|_| {}), Flushed::default());
+    bench.kernel.delete(5);
+    bench
+        .kernel
+        .add(Verb::Replace, route("10.0.9.0/24", 0, &[(2, "1.1.1.2")]));
+    bench
+        .kernel
+        .add(Verb::Append, route("2001:db8::/32", 7, &[(2, "fe80::1")]));
+    bench.kernel.said.clear();
+    assert_eq!(bench.sync(|_| {}).prefixes, 3);
+    bench.agree(&"lost messages");
+    // One that fails half way forgets what it has seen.
+    bench.model().begin_sync(Source::Kernel, Part::Routes4);
+    for (_, bytes) in &bench.kernel.dump()[1] {
+        bench.tell(std::slice::from_ref(bytes));
+    }
+    bench.kernel.delete(0);
+    bench.kernel.said.clear();
+    assert_eq!(bench.sync(|_| {}).prefixes, 1);
+    bench.agree(&"a dump that failed");
+}
+
+#[test]
+fn routes_that_find_no_group_are_the_kernels_until_there_is_one() {
+    let mut bench = Bench::new();
+    bench.v4.groups_max = Some(3);
+    bench
+        .kernel
+        .add(Verb::Append, route("10.0.0.0/8", 0, &[(1, "1.1.1.1")]));
+    bench
+        .kernel
+        .add(Verb::Append, route("11.0.0.0/8", 0, &[(1, "1.1.1.2")]));
+    bench.hear();
+    let first = bench.v4.members("10.0.0.0/8") == Some(vec![hop("1.1.1.1", 3)]);
+    let other = if first { "11.0.0.0/8" } else { "10.0.0.0/8" };
+    assert_eq!(bench.v4.members(other), Some(vec![(EXCEPTION, None, 1)]));
+    assert_eq!(bench.model().counts().no_group, 1);
+    bench.kernel.delete(usize::from(!first));
+    bench.hear();
+    bench.sync(|_| {});
+    bench.agree(&"a group that is free");
+}
+
+#[test]
+fn a_daemons_routes_take_the_place_of_the_main_table() {
+    let mut bench = Bench::new();
+    bench.model = Some(Model::new(true));
+    for (index, number) in [(1, Some(3)), (2, Some(4))] {
+        bench.link(index, Link { number, ..UP });
+    }
+    let connected = SimRoute {
+        protocol: 2,
+        ..route("10.1.0.0/16", 0, &[(1, "")])
+    };
+    bench.kernel.add(Verb::Append, connected);
+    bench
+        .kernel
+        .add(Verb::Append, route("10.2.0.0/16", 0, &[(1, "1.1.1.1")]));
+    bench.hear();
+    assert_eq!(bench.v4.members("10.1.0.0/16"), Some(vec![(3, None, 1)]));
+    assert_eq!(bench.v4.members("10.2.0.0/16"), None);
+    let mut fpm = |routes: &[(&str, &str)], gone: bool| {
+        let mut kernel = Simulated::default();
+        for (dst, gateway) in routes {
+            kernel.add(Verb::Replace, route(dst, 20, &[(2, gateway)]));
+        }
+        if gone {
+            kernel.said.clear();
+            (0..routes.len()).for_each(|_| kernel.delete(0));
+        }
+        for bytes in &kernel.said {
+            let message = messages(bytes).next().unwrap().unwrap();
+            let Event::Route(change, route) = message.event().unwrap() else {
+                panic!("a route");
+            };
+            let model = bench.model.as_mut().unwrap();
+            model.route(Source::Fpm, message.flags, change, &route);
+        }
+        let model = bench.model.as_mut().unwrap();
+        model.flush(&bench.v4, &bench.v6).unwrap();
+    };
+    fpm(
+        &[("10.2.0.0/16", "1.1.1.7"), ("10.1.0.0/16", "1.1.1.7")],
+        false,
+    );
+    fpm(
+        &[("10.3.0.0/16", "1.1.1.7"), ("10.2.0.0/16", "1.1.1.8")],
+        false,
+    );
+    fpm(&[("10.3.0.0/16", "1.1.1.7")], true);
+    assert_eq!(bench.v4.members("10.1.0.0/16"), Some(vec![(3, None, 1)]));
+    assert_eq!(
+        bench.v4.members("10.2.0.0/16"),
+        Some(vec![hop("1.1.1.8", 4)])
+    );
+    assert_eq!(bench.v4.members("10.3.0.0/16"), None);
+    // The kernel's syncs and the daemon's know nothing of each other.
+    bench.sync(|_| {});
+    assert_eq!(
+        bench.v4.members("10.2.0.0/16"),
+        Some(vec![hop("1.1.1.8", 4)])
+    );
+    bench.model().begin_sync(Source::Fpm, Part::Routes4);
+    bench.model().end_sync(Source::Fpm, Part::Routes4);
+    bench.hear();
+    assert_eq!(bench.v4.members("10.2.0.0/16"), None);
+    assert_eq!(bench.v4.members("10.1.0.0/16"), Some(vec![(3, None, 1)]));
+}
