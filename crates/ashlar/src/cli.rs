@@ -155,8 +155,8 @@ pub(crate) struct Run {
     /// Where to listen for `ashlar show` and the like; default follows from the name
     #[arg(long, short, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// The network namespace of daemons: `tap:` interfaces are made there and stay there; a name of
-    /// `ip netns`, or a path
+    /// The network namespace in which daemons run: `tap:` interfaces are made there; a name of `ip
+    /// netns`, or a path
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) netns: Option<String>,
     /// Listen nowhere

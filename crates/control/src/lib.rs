@@ -21,10 +21,12 @@ pub mod pcapng;
 pub mod point;
 mod reload;
 pub mod runtime;
+pub mod service;
 pub mod socket;
 pub mod source;
 pub mod terminal;
 pub mod trace;
+mod twins;
 pub mod view;
 
 mod state;

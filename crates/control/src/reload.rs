@@ -1,6 +1,7 @@
 //! Replacing the running configuration: compared, checked, planned, taken up.
 
 use crate::handlers::edge_name;
+use crate::service;
 use crate::source::{Compiled, Source, compile};
 use crate::state::{Control, Failure};
 use crate::view::{Changes, ReloadReply, ReloadRequest};
@@ -60,7 +61,10 @@ impl Control {
         let changes = changes(&plan, &next);
         if !dry_run {
             let refused = |e: String| Failure::new(409, e);
-            self.router.reload(&next).map_err(refused)?;
+            service::reloading();
+            let done = self.router.reload(&next).map_err(refused);
+            service::ready();
+            done?;
             self.reloads.fetch_add(1, Ordering::Relaxed);
             info!(
                 configuration = source.name,

@@ -1,6 +1,7 @@
 //! The control thread: serves the API, obeys signals, watches ports, and notices the end.
 
 use crate::api::Api;
+use crate::service;
 use crate::socket::Socket;
 use crate::state::Control;
 use crate::view::ReloadRequest;
@@ -61,6 +62,7 @@ pub fn serve(control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
         .build()
         .map_err(|e| format!("cannot start the control thread: {e}"))?;
     let ended = runtime.block_on(run(control, &serve));
+    service::stopping();
     control.ending.store(true, Ordering::Release);
     // This also wakes who waits for the end. Workers that do not answer end with the process.
     let _ = control.router.halt();
@@ -76,7 +78,9 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
         (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let mut hang_up = on(SignalKind::hangup())?;
     let mut second = tokio::time::interval(Duration::from_secs(1));
-    let (mut watch, mut following) = (PortWatch::default(), None);
+    let mut often = tokio::time::interval(Duration::from_millis(100));
+    let (mut watch, mut addresses, mut devices) =
+        (PortWatch::default(), Following(None), Following(None));
     let mut end = watch_end(control);
     let api = Api::new(Arc::clone(control));
     if let Some(socket) = &serve.socket {
@@ -91,7 +95,9 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
     }
     let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
     let workers = control.router.workers();
+    control.follow_devices();
     info!(name = control.info().name, socket, workers, "start");
+    service::ready();
     loop {
         tokio::select! {
             _ = &mut end => return Ok(Ended::ByItself),
@@ -101,8 +107,9 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
             _ = hang_up.recv() => reload_again(control),
             _ = second.tick() => {
                 watch.look(control);
-                follow_addresses(control, &mut following);
+                addresses.again(control, follow_addresses);
             }
+            _ = often.tick() => devices.again(control, Control::follow_devices),
         }
     }
 }
@@ -134,18 +141,25 @@ fn reload_again(control: &Arc<Control>) {
     });
 }
 
-/// Has elements know ports by the addresses that these have now, should one have changed. It may wait
-/// for a reload under way, so it has a thread of its own, one at a time.
-fn follow_addresses(control: &Arc<Control>, last: &mut Option<tokio::task::JoinHandle<()>>) {
-    if last.as_ref().is_some_and(|task| !task.is_finished()) {
-        return;
-    }
-    let control = Arc::clone(control);
-    *last = Some(tokio::task::spawn_blocking(move || {
-        if let Err(failure) = control.follow_addresses() {
-            error!("elements keep the old address: {}", failure.text);
+/// Something that is done again and again and may have to wait, for workers or the kernel: it has a thread of
+/// its own, one at a time.
+struct Following(Option<tokio::task::JoinHandle<()>>);
+
+impl Following {
+    fn again(&mut self, control: &Arc<Control>, job: fn(&Control)) {
+        if self.0.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
         }
-    }));
+        let control = Arc::clone(control);
+        self.0 = Some(tokio::task::spawn_blocking(move || job(&control)));
+    }
+}
+
+/// Has elements know ports by the addresses that these have now, should one have changed.
+fn follow_addresses(control: &Control) {
+    if let Err(failure) = control.follow_addresses() {
+        error!("elements keep the old address: {}", failure.text);
+    }
 }
 
 /// What was last seen of ports, so that changes are said once.

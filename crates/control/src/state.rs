@@ -1,8 +1,11 @@
 //! A running router with what control knows about it. Methods may wait for workers.
 
+use crate::service;
 use crate::source::Source;
+use crate::twins::Twins;
 use crate::view;
 use crate::{books, handlers, metrics};
+use elements::linux::{Interface, Kernel};
 use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
@@ -22,6 +25,7 @@ pub struct Control {
     /// Held while a configuration is being replaced: one at a time.
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: AtomicU64,
+    twins: Mutex<Twins>,
     name: String,
     started: Instant,
 }
@@ -88,6 +92,8 @@ impl Control {
     pub fn start(start: Start) -> Result<Control, String> {
         let ports = Arc::clone(&start.ports) as Arc<dyn PortDirectory>;
         let router = Router::start(&start.plan, ports, &ports::waiter::of_worker, start.seed)?;
+        let left = start.ports.close_queues_left();
+        left.iter().for_each(|name| service::forget(name));
         Ok(Control {
             router,
             registry: start.registry,
@@ -96,9 +102,20 @@ impl Control {
             ending: AtomicBool::new(false),
             source: Mutex::new(start.source),
             reloads: AtomicU64::new(0),
+            twins: Mutex::default(),
             name: start.name,
             started: Instant::now(),
         })
+    }
+
+    /// Makes the twins look like their devices. Asked every now and then, it needs no event to be seen.
+    pub(crate) fn follow_devices(&self) {
+        let kernel = self.router.plan().common::<Kernel>();
+        let interfaces = kernel.interfaces();
+        let pair = |i: &Arc<Interface>| Some((i.name().to_owned(), i.device()?));
+        let pairs: Vec<_> = interfaces.iter().filter_map(pair).collect();
+        let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
+        twins.follow(&self.ports, &pairs);
     }
 
     /// The router.

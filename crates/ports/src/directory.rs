@@ -7,6 +7,7 @@ use crate::tap::Tap;
 use crate::{af_packet, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Things that happened to ports and that somebody should read: a link that went down, a file that
@@ -43,6 +44,7 @@ pub struct Directory {
     vdevs: Vec<String>,
     namespace: Option<Arc<Namespace>>,
     taps: Mutex<BTreeMap<String, Weak<Tap>>>,
+    inherited: Mutex<BTreeMap<String, Vec<OwnedFd>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,13 +71,27 @@ impl Directory {
         Directory { vdevs, ..self }
     }
 
-    /// Has TAP interfaces made in a network namespace, the router's: there they stay when the router ends,
-    /// with the addresses and routes that operators have given them.
+    /// Has TAP interfaces made in a network namespace, the router's.
     pub fn in_namespace(self, namespace: Arc<Namespace>) -> Directory {
         Directory {
             namespace: Some(namespace),
             ..self
         }
+    }
+
+    /// Has TAP interfaces taken up by queues of theirs that are open already, under the interfaces' names:
+    /// those of the process before this one.
+    pub fn with_queues(self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
+        Directory {
+            inherited: Mutex::new(inherited),
+            ..self
+        }
+    }
+
+    /// Closes the queues given to [`with_queues`](Self::with_queues) that no port has taken up; the names.
+    pub fn close_queues_left(&self) -> Vec<String> {
+        let left = std::mem::take(&mut *lock(&self.inherited));
+        left.into_keys().collect()
     }
 
     /// The router's namespace, if it is another than the one that the process was started in.
@@ -89,16 +105,12 @@ impl Directory {
     }
 
     fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        let open = lock(&self.inherited).remove(name).unwrap_or_default();
         let (tap, parts) = match &self.namespace {
-            None => tap::open(name, request)?,
+            None => tap::open(name, request, open)?,
             Some(namespace) => {
                 let (name, request) = (name.to_owned(), request.clone());
-                let opened = namespace.within(move || tap::open(&name, &request))?;
-                opened
-                    .0
-                    .keep()
-                    .map_err(|e| tap::failed("tap", opened.0.name(), &e))?;
-                opened
+                namespace.within(move || tap::open(&name, &request, open))?
             }
         };
         lock(&self.taps).insert(name.to_owned(), Arc::downgrade(&tap));

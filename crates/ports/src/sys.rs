@@ -146,6 +146,23 @@ pub(crate) fn tap_set(queue: &OwnedFd, what: libc::Ioctl, value: c_int) -> io::R
     check(unsafe { libc::ioctl(queue.as_raw_fd(), what, libc::c_long::from(value)) }).map(drop)
 }
 
+/// The name of the TAP interface with several queues that a descriptor is a queue of.
+pub(crate) fn tap_name(queue: &OwnedFd) -> io::Result<String> {
+    // SAFETY: all-zero bytes are a valid ifreq, which outlives the call; the kernel leaves a terminated
+    // name and flags in it.
+    let (flags, name) = unsafe {
+        let mut r: libc::ifreq = std::mem::zeroed();
+        check(libc::ioctl(queue.as_raw_fd(), libc::TUNGETIFF, &mut r))?;
+        let name = CStr::from_ptr(r.ifr_name.as_ptr());
+        (r.ifr_ifru.ifru_flags, name.to_string_lossy().into_owned())
+    };
+    let wanted = (libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE) as libc::c_short;
+    match flags & wanted == wanted {
+        true => Ok(name),
+        false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    }
+}
+
 /// Takes or gives a TAP interface's carrier, by one of its queues.
 pub(crate) fn tap_set_carrier(queue: &OwnedFd, up: bool) -> io::Result<()> {
     let carrier = c_int::from(up);

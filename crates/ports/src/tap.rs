@@ -11,13 +11,18 @@
 use crate::counts::Count;
 use crate::directory::Parts;
 use crate::sys;
+use engine::clock::{Clock, Time};
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const MAX_QUEUES: usize = 64;
+/// How long a queue that was found empty is left alone. A worker that forwards other ports' packets comes by
+/// every few microseconds, and a look is a system call; what daemons say may wait this long.
+const REST: Duration = Duration::from_micros(50);
 
 #[derive(Default)]
 struct Counters {
@@ -116,10 +121,17 @@ struct Rx {
     fd: Arc<OwnedFd>,
     counts: Arc<Counters>,
     layer: Layer,
+    clock: Clock,
+    /// When to look into the queue again.
+    look: Time,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let now = self.clock.now();
+        if now < self.look {
+            return 0;
+        }
         let before = into.len();
         while into.len() - before < max {
             let Some(mut packet) = Packet::new() else {
@@ -131,6 +143,7 @@ impl RxQueue for Rx {
             };
             let len = sys::read(self.fd.as_raw_fd(), place);
             if len == 0 {
+                self.look = now + REST;
                 break;
             }
             // The kernel cuts what is longer, and does not tell.
@@ -192,25 +205,31 @@ pub(crate) fn probe() -> PortInfo {
     }
 }
 
-/// Makes the interface and brings it up.
+/// Makes the interface and brings it up, or takes up the one that is there as it is, by queues that are
+/// `open` already as far as they are its.
 ///
 /// # Errors
 /// A sentence: no permission, no TUN driver, a name that is taken or too long.
-pub(crate) fn open(name: &str, request: &PortRequest) -> Result<(Arc<Tap>, Parts), String> {
+pub(crate) fn open(
+    name: &str,
+    request: &PortRequest,
+    open: Vec<OwnedFd>,
+) -> Result<(Arc<Tap>, Parts), String> {
+    let wrong = |e: io::Error| failed("tap", name, &e);
+    let control = sys::control_socket().map_err(wrong)?;
+    let is_new = sys::interface(&control, name).is_err();
+    let its = |fd: &OwnedFd| !is_new && sys::tap_name(fd).is_ok_and(|n| n == name);
     // As many as are received from: the kernel spreads frames over all of them.
-    let mut fds = Vec::new();
-    for _ in 0..request.rx_queues.max(1) {
-        fds.push(sys::tap(name).map_err(|e| failed("tap", name, &e))?);
+    let queues = request.rx_queues.max(1);
+    let mut fds: Vec<OwnedFd> = open.into_iter().filter(its).take(queues).collect();
+    while fds.len() < queues {
+        fds.push(sys::tap(name).map_err(wrong)?);
     }
-    let control = sys::control_socket().map_err(|e| failed("tap", name, &e))?;
-    sys::set_up(&control, name).map_err(|e| failed("tap", name, &e))?;
-    Ok(parts(
-        Layer::Ether,
-        name,
-        control,
-        fds,
-        (request.rx_queues, request.tx_queues),
-    ))
+    if is_new {
+        sys::set_up(&control, name).map_err(wrong)?;
+    }
+    let both = (request.rx_queues, request.tx_queues);
+    Ok(parts(Layer::Ether, name, control, fds, both))
 }
 
 /// Why a step on the way to an interface failed.
@@ -241,11 +260,14 @@ pub(crate) fn parts(
 ) -> (Arc<Tap>, Parts) {
     let fds: Vec<Arc<OwnedFd>> = fds.into_iter().map(Arc::new).collect();
     let counts = Arc::new(Counters::default());
+    let clock = Clock::real();
     let rx = fds.iter().take(receive).map(|fd| {
         Box::new(Rx {
             fd: Arc::clone(fd),
             counts: Arc::clone(&counts),
             layer,
+            clock: clock.clone(),
+            look: Time(0),
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();
@@ -265,4 +287,41 @@ pub(crate) fn parts(
     });
     let port = Arc::clone(&tap) as Arc<dyn Port>;
     (tap, Parts { port, rx, tx })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+
+    #[test]
+    fn a_queue_that_was_empty_is_left_alone_for_a_while() {
+        let (kernel, queue) = UnixDatagram::pair().expect("a pair of sockets");
+        queue.set_nonblocking(true).expect("it is a socket");
+        let mut rx = Rx {
+            fd: Arc::new(queue.into()),
+            counts: Arc::default(),
+            layer: Layer::Ether,
+            clock: Clock::Virtual(Time(0)),
+            look: Time(0),
+        };
+        let mut batch = Batch::new();
+        let mut receive = |at: Duration| {
+            rx.clock = Clock::Virtual(Time(0) + at);
+            rx.receive(&mut batch, 64)
+        };
+        let send = |frames: usize| (0..frames).for_each(|_| drop(kernel.send(&[0; 60])));
+        let moment = Duration::from_nanos(1);
+        send(2);
+        // The look that takes the last frame finds the queue empty, too.
+        assert_eq!(receive(Duration::ZERO), 2);
+        send(1);
+        assert_eq!(receive(REST - moment), 0);
+        assert_eq!(receive(REST), 1);
+        send(64);
+        assert_eq!(receive(REST * 2), 64);
+        // More may wait behind a full batch.
+        send(1);
+        assert_eq!(receive(REST * 2 + moment), 1);
+    }
 }

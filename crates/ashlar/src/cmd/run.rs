@@ -16,7 +16,9 @@ pub(crate) fn run(run: Run) -> Done {
     };
     control::log::start(format, run.log_level);
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
-    let mut ports = ports::Directory::with_dpdk_sizes(sizes).with_vdevs(run.vdev.clone());
+    let mut ports = ports::Directory::with_dpdk_sizes(sizes)
+        .with_vdevs(run.vdev.clone())
+        .with_queues(control::service::inherited());
     if let Some(name) = &run.netns {
         ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
     }

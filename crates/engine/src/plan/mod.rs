@@ -269,6 +269,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// What all elements have in common that ask for a `T` by [`Args::common`](crate::args::Args::common);
+    /// plans that replace this one go on with it.
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.commons.get()
+    }
+
     /// An element's number.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()

@@ -1,0 +1,97 @@
+//! Twins: the TAP interfaces by which a kernel and its daemons know the router's devices.
+//!
+//! A twin looks like its device (address, MTU, carrier), also after the device has changed, and outlives
+//! the router, as does what operators and daemons have set on it.
+
+use crate::service;
+use engine::port::{Port, PortDirectory};
+use ports::{Directory, Tap};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Weak};
+use tracing::{info, warn};
+
+/// The twins that are open, by name.
+#[derive(Default)]
+pub(crate) struct Twins(BTreeMap<String, Twin>);
+
+struct Twin {
+    tap: Weak<Tap>,
+    shown: Look,
+}
+
+/// How a device looks from the other side of its twin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    mac: [u8; 6],
+    mtu: usize,
+    up: bool,
+}
+
+impl Look {
+    fn of(device: &dyn Port) -> Look {
+        let info = device.info();
+        Look {
+            mac: info.mac,
+            mtu: info.mtu,
+            up: device.link_up(),
+        }
+    }
+}
+
+impl Twins {
+    /// Makes every twin look like its device; `pairs` are names of twins and of the ports behind them.
+    pub(crate) fn follow(&mut self, ports: &Directory, pairs: &[(String, String)]) {
+        let mut before = std::mem::take(&mut self.0);
+        for (name, device) in pairs {
+            let (Some(tap), Some(device)) = (ports.tap(name), ports.get(device)) else {
+                continue;
+            };
+            let now = Look::of(&*device.port);
+            let known = before
+                .remove(name)
+                .filter(|twin| std::ptr::eq(twin.tap.as_ptr(), &*tap));
+            if known.is_none() {
+                adopt(&tap);
+            }
+            let shown = known.map(|twin| twin.shown);
+            if shown != Some(now) {
+                show(&tap, shown, now);
+            }
+            let (tap, shown) = (Arc::downgrade(&tap), now);
+            self.0.insert(name.clone(), Twin { tap, shown });
+        }
+        before.keys().for_each(|name| service::forget(name));
+    }
+}
+
+/// Has a TAP outlive the router.
+fn adopt(tap: &Tap) {
+    if let Err(e) = tap.keep() {
+        warn!(twin = tap.name(), "it will go away with the router: {e}");
+    }
+    service::keep(tap);
+}
+
+/// Shows what has changed. What cannot be shown is said once: it is not tried again before it changes.
+fn show(tap: &Tap, before: Option<Look>, now: Look) {
+    let failed = |what: &str, done: io::Result<()>| {
+        if let Err(e) = done {
+            warn!(
+                twin = tap.name(),
+                "it cannot take over {what} of its device: {e}"
+            );
+        }
+    };
+    // A device without an address leaves the twin the kernel's.
+    if before.map(|b| b.mac) != Some(now.mac) && now.mac != [0; 6] {
+        failed("the address", tap.set_mac(now.mac));
+    }
+    if before.map(|b| b.mtu) != Some(now.mtu) {
+        failed("the MTU", tap.set_mtu(now.mtu));
+    }
+    if before.map(|b| b.up) != Some(now.up) {
+        failed("the carrier", tap.set_carrier(now.up));
+        info!(twin = tap.name(), carrier = now.up, "twin");
+    }
+}
