@@ -6,13 +6,17 @@ use engine::plan::{Plan, PlanElement};
 use engine::standard;
 
 /// Of the router: name, sentence.
-pub const GLOBAL: [(&str, &str); 4] = [
+pub const GLOBAL: [(&str, &str); 5] = [
     ("version", "version of the program"),
     ("list", "the elements: their number, then one name a line"),
     ("config", "the configuration as it was read"),
     (
         "flatconfig",
         "the running elements and connections, compound elements opened",
+    ),
+    (
+        "netlink",
+        "what the kernel has said of links, neighbours and routes, in counts",
     ),
 ];
 
@@ -46,9 +50,16 @@ pub(crate) fn global(control: &Control, name: &str) -> Option<String> {
         }
         "config" => control.source().text,
         "flatconfig" => flat(plan),
+        "netlink" => counts(control),
         _ => return None,
     };
     Some(text)
+}
+
+fn counts(control: &Control) -> String {
+    let counts = control.kernel_counts();
+    let line = |(_, name, _, value): &(_, &str, _, u64)| format!("{name} {value}\n");
+    counts.iter().map(line).collect()
 }
 
 fn flat(plan: &Plan) -> String {

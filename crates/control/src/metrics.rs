@@ -96,6 +96,20 @@ pub fn text(info: &Info, stats: &Stats) -> String {
     text.0
 }
 
+/// What is counted of the kernel that is followed: kind, name, sentence, value.
+pub fn kernel(counts: &[(&str, &str, &str, u64)]) -> String {
+    let mut text = String::new();
+    for (kind, name, help, value) in counts {
+        let end = if *kind == "counter" { "_total" } else { "" };
+        let name = format!("ashlar_netlink_{name}{end}");
+        let _ = writeln!(
+            text,
+            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
+        );
+    }
+    text
+}
+
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }

@@ -75,6 +75,7 @@ impl Control {
                 "reload"
             );
             *running = source;
+            self.follow_kernel().map_err(|e| Failure::new(500, e))?;
         }
         Ok(reply(&compiled, changes, true))
     }

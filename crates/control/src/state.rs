@@ -1,5 +1,6 @@
 //! A running router with what control knows about it. Methods may wait for workers.
 
+use crate::netlink::Netlink;
 use crate::service;
 use crate::source::Source;
 use crate::twins::Twins;
@@ -26,6 +27,8 @@ pub struct Control {
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: AtomicU64,
     twins: Mutex<Twins>,
+    /// What follows the kernel's routes, once a configuration has had a use for them.
+    netlink: Mutex<Option<Netlink>>,
     name: String,
     started: Instant,
 }
@@ -94,7 +97,7 @@ impl Control {
         let router = Router::start(&start.plan, ports, &ports::waiter::of_worker, start.seed)?;
         let left = start.ports.close_queues_left();
         left.iter().for_each(|name| service::forget(name));
-        Ok(Control {
+        let control = Control {
             router,
             registry: start.registry,
             ports: start.ports,
@@ -103,9 +106,35 @@ impl Control {
             source: Mutex::new(start.source),
             reloads: AtomicU64::new(0),
             twins: Mutex::default(),
+            netlink: Mutex::default(),
             name: start.name,
             started: Instant::now(),
-        })
+        };
+        control.follow_kernel()?;
+        Ok(control)
+    }
+
+    /// Follows the kernel of the router's namespace if the configuration forwards by its routes. The error is a
+    /// sentence.
+    pub(crate) fn follow_kernel(&self) -> Result<(), String> {
+        let kernel = self.router.plan().common::<Kernel>();
+        let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*netlink {
+            Some(netlink) => netlink.look(),
+            None if kernel.in_use() => {
+                *netlink = Some(Netlink::start(kernel, self.ports.namespace().cloned())?);
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// What has been heard of the kernel: kind, name, sentence, value. Nothing if it is not followed.
+    pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
+        let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        netlink
+            .as_ref()
+            .map_or_else(Vec::new, |n| n.counts().list())
     }
 
     /// Makes the twins look like their devices. Asked every now and then, it needs no event to be seen.
@@ -297,7 +326,9 @@ impl Control {
 
     /// All counts as Prometheus text.
     pub fn metrics(&self) -> Result<String, Failure> {
-        Ok(metrics::text(&self.info(), &self.stats()?))
+        let mut text = metrics::text(&self.info(), &self.stats()?);
+        text.push_str(&metrics::kernel(&self.kernel_counts()));
+        Ok(text)
     }
 
     /// Whether the service is at its end: what waits gives up.

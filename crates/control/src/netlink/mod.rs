@@ -1,3 +1,17 @@
 //! Linux tells the router where packets go: links, neighbours and routes by netlink.
+//!
+//! [`Netlink`] is a thread that keeps the image that workers forward by ([`elements::linux::Kernel`]) equal to
+//! what the kernel of a namespace says, and asks that kernel for the neighbours that workers need.
 
+mod asks;
+mod counts;
+mod follow;
+mod links;
 pub mod model;
+mod neighbours;
+mod socket;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+pub(crate) use thread::Netlink;

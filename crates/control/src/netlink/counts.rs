@@ -1,0 +1,63 @@
+//! What has been heard and done, for the page of metrics and for operators.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// One of the counts: written by the thread that follows the kernel, read by everyone.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, n: u64) {
+        // There is one writer.
+        self.0.store(self.0.load(Relaxed) + n, Relaxed);
+    }
+
+    pub(super) fn set(&self, n: usize) {
+        self.0.store(n as u64, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+macro_rules! counts {
+    ($($kind:literal $name:ident: $doc:literal;)*) => {
+        /// The counts; what each is stands in [`Counts::list`].
+        #[derive(Debug, Default)]
+        pub(crate) struct Counts {
+            $(pub(super) $name: Count,)*
+        }
+
+        impl Counts {
+            /// Kind (as Prometheus has it), name, sentence, value.
+            pub(crate) fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
+                vec![$(($kind, stringify!($name), $doc, self.$name.get())),*]
+            }
+        }
+    };
+}
+
+counts! {
+    "gauge" synced: "1 while all that the kernel says is known";
+    "gauge" routes4: "IPv4 prefixes with a route";
+    "gauge" routes6: "IPv6 prefixes with a route";
+    "gauge" links: "interfaces in the namespace";
+    "gauge" links_used: "interfaces that the configuration names";
+    "gauge" neighbours: "neighbours with an Ethernet address";
+    "gauge" model_bytes: "memory of the kernel's routes as they were told";
+    "counter" messages: "messages heard";
+    "counter" bad_messages: "messages that could not be read";
+    "counter" lost: "times that messages were lost, because they came faster than they were read";
+    "counter" resyncs: "times that the kernel was asked for everything, or for all routes, again";
+    "gauge" resync_us: "microseconds that the last of these took";
+    "counter" asks: "neighbours that the kernel was asked to find or to confirm";
+    "counter" asks_limited: "questions for neighbours beyond the limit, not asked";
+    "counter" asks_lost: "questions for neighbours that found no room on their way";
+    "counter" asks_refused: "questions that the kernel refused";
+    "counter" full: "times that a table of routes was full";
+    "counter" other_table: "messages about routes of tables that are not followed";
+    "counter" selective: "messages about routes for some sources or traffic classes only";
+    "gauge" no_group: "ways of routes that found no group, so that the kernel forwards";
+    "gauge" no_room: "routes that did not fit";
+}

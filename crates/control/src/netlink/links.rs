@@ -1,0 +1,154 @@
+//! Links: what the kernel says of them, and which of them the configuration names.
+
+use elements::linux::{Interface, Kernel};
+use std::collections::HashMap;
+use std::sync::Arc;
+use wire::netlink::{AF_UNSPEC, Change, Link};
+
+/// A link of the kernel's.
+struct Known {
+    name: Box<[u8]>,
+    up: bool,
+    carrier: bool,
+    mac: [u8; 6],
+    mtu: usize,
+    /// The interface of this name, if the configuration has one.
+    interface: Option<Arc<Interface>>,
+    /// Of the dump that has told of it last.
+    sync: u32,
+}
+
+/// The links of the namespace by their numbers.
+#[derive(Default)]
+pub(super) struct Links {
+    known: HashMap<u32, Known>,
+    interfaces: Vec<Arc<Interface>>,
+    generation: Option<u64>,
+    sync: u32,
+}
+
+/// What a route can know of a link.
+pub(super) type State = super::model::Link;
+
+impl Known {
+    fn state(&self) -> State {
+        State {
+            number: self.interface.as_ref().map(|i| i.number()),
+            up: self.up,
+            carrier: self.carrier,
+        }
+    }
+
+    /// Tells the interface how it is.
+    fn tell(&self) {
+        if let Some(interface) = &self.interface {
+            interface.set_state(self.up, self.mac, self.mtu);
+        }
+    }
+}
+
+impl Links {
+    /// Whether the configuration names interfaces that it did not name when [`renumber`](Self::renumber) ran.
+    pub(super) fn is_outdated(&self, kernel: &Kernel) -> bool {
+        self.generation != Some(kernel.generation())
+    }
+
+    /// Finds the links' interfaces anew. Gives those that have one now and had none, with their numbers.
+    pub(super) fn renumber(&mut self, kernel: &Kernel) -> Vec<(u32, State)> {
+        // Before the list: an interface that comes between the two is seen the next time again.
+        self.generation = Some(kernel.generation());
+        self.interfaces = kernel.interfaces();
+        let mut changed = Vec::new();
+        for (index, link) in &mut self.known {
+            if link.interface.is_none() {
+                link.interface = named(&self.interfaces, &link.name);
+                if link.interface.is_some() {
+                    link.tell();
+                    changed.push((*index, link.state()));
+                }
+            }
+        }
+        changed
+    }
+
+    /// Takes a message up. What is known of the link afterwards, `None` if it has gone; nothing if the message
+    /// is not about a link as such.
+    pub(super) fn take(&mut self, change: Change, link: &Link<'_>) -> Option<Option<State>> {
+        if link.family != AF_UNSPEC {
+            return None;
+        }
+        if change == Change::Gone {
+            self.remove(link.index);
+            return Some(None);
+        }
+        let (name, up) = (link.name, link.is_up());
+        let old = self.known.get(&link.index);
+        if old.is_some_and(|old| *old.name != *name) {
+            // It has another name, so the interface of the old one has no link.
+            self.remove(link.index);
+        }
+        let old = self.known.get(&link.index);
+        let known = Known {
+            interface: named(&self.interfaces, name),
+            up,
+            carrier: link.has_carrier(),
+            mac: link.ether.map_or([0; 6], |ether| ether.0),
+            mtu: match link.mtu {
+                0 => old.map_or(1500, |old| old.mtu),
+                mtu => mtu as usize,
+            },
+            name: name.into(),
+            sync: self.sync,
+        };
+        known.tell();
+        let state = known.state();
+        self.known.insert(link.index, known);
+        Some(Some(state))
+    }
+
+    /// From now on all links there are will be told.
+    pub(super) fn begin_sync(&mut self) {
+        self.sync = self.sync.wrapping_add(1);
+    }
+
+    /// All links have been told: gives those that have gone.
+    pub(super) fn end_sync(&mut self) -> Vec<u32> {
+        let unseen = self.known.iter().filter(|(_, k)| k.sync != self.sync);
+        let gone: Vec<u32> = unseen.map(|(index, _)| *index).collect();
+        gone.iter().for_each(|index| self.remove(*index));
+        gone
+    }
+
+    /// The interface that goes by a link.
+    pub(super) fn interface(&self, index: u32) -> Option<&Arc<Interface>> {
+        self.known.get(&index)?.interface.as_ref()
+    }
+
+    /// The link of an interface, if it is up.
+    pub(super) fn index(&self, interface: u16) -> Option<u32> {
+        let is_it = |k: &Known| k.up && k.interface.as_ref().map(|i| i.number()) == Some(interface);
+        let mut known = self.known.iter();
+        known.find(|(_, k)| is_it(k)).map(|(index, _)| *index)
+    }
+
+    /// How many there are, and how many of them the configuration names.
+    pub(super) fn count(&self) -> (usize, usize) {
+        let named = self.known.values().filter(|k| k.interface.is_some());
+        (self.known.len(), named.count())
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(mut link) = self.known.remove(&index) {
+            link.up = false;
+            link.tell();
+            if let Some(interface) = link.interface {
+                interface.clear_neighbours();
+            }
+        }
+    }
+}
+
+fn named(interfaces: &[Arc<Interface>], name: &[u8]) -> Option<Arc<Interface>> {
+    let mut interfaces = interfaces.iter();
+    interfaces.find(|i| i.name().as_bytes() == name).cloned()
+}

@@ -1,0 +1,110 @@
+//! Neighbours: what the kernel says of them, told to the interfaces.
+
+use super::links::Links;
+use elements::linux::Neighbour as State;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use wire::netlink::{
+    Change, NTF_PROXY, NUD_DELAY, NUD_FAILED, NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE,
+    NUD_STALE, Neighbour,
+};
+
+/// A neighbour's interface (its number with the kernel) and address.
+pub(super) type Place = (u32, IpAddr);
+
+/// The neighbours that have an Ethernet address, of all interfaces; those that the configuration does not name
+/// may be named later. The kernel bounds their number (`gc_thresh3`).
+#[derive(Default)]
+pub(super) struct Neighbours {
+    known: HashMap<Place, (State, u32)>,
+    sync: u32,
+}
+
+impl Neighbours {
+    /// Takes a message up.
+    pub(super) fn take(&mut self, links: &Links, change: Change, neighbour: &Neighbour) {
+        // Groups are nobody's neighbours, and for others' sake one only answers.
+        let proxy = neighbour.flags & NTF_PROXY != 0;
+        let Some(address) = neighbour.dst.filter(|a| !proxy && !a.is_multicast()) else {
+            return;
+        };
+        let place = (neighbour.interface, address);
+        let state = match change {
+            Change::Gone => State::Gone,
+            Change::New => match state(neighbour) {
+                Some(state) => state,
+                None => return,
+            },
+        };
+        match state {
+            State::Gone | State::Failed => {
+                // What nobody has known, nobody need forget; but who waits hears that there is nobody.
+                let known = self.known.remove(&place).is_some();
+                if !known && state == State::Gone {
+                    return;
+                }
+            }
+            _ => {
+                self.known.insert(place, (state, self.sync));
+            }
+        }
+        tell(links, place, state);
+    }
+
+    /// Tells an interface all its neighbours: the configuration names it from now on.
+    pub(super) fn tell_all(&self, links: &Links, index: u32) {
+        let of_it = self.known.iter().filter(|(place, _)| place.0 == index);
+        of_it.for_each(|(place, (state, _))| tell(links, *place, *state));
+    }
+
+    /// Forgets the neighbours of a link that has gone.
+    pub(super) fn forget(&mut self, index: u32) {
+        self.known.retain(|place, _| place.0 != index);
+    }
+
+    /// From now on all neighbours there are will be told.
+    pub(super) fn begin_sync(&mut self) {
+        self.sync = self.sync.wrapping_add(1);
+    }
+
+    /// All neighbours have been told: the rest has gone.
+    pub(super) fn end_sync(&mut self, links: &Links) {
+        let sync = self.sync;
+        self.known.retain(|place, (_, seen)| {
+            if *seen != sync {
+                tell(links, *place, State::Gone);
+            }
+            *seen == sync
+        });
+    }
+
+    /// Whether its Ethernet address is known.
+    pub(super) fn knows(&self, place: &Place) -> bool {
+        self.known.contains_key(place)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
+    }
+}
+
+fn tell(links: &Links, (index, address): Place, state: State) {
+    if let Some(interface) = links.interface(index) {
+        interface.set_neighbour(address, state);
+    }
+}
+
+/// What the kernel's state means here; `None` while it is still asking for the first time.
+fn state(neighbour: &Neighbour) -> Option<State> {
+    const STALE: u16 = NUD_STALE | NUD_DELAY | NUD_PROBE;
+    const FIXED: u16 = NUD_PERMANENT | NUD_NOARP;
+    let (is, mac) = (neighbour.state, neighbour.ether.map(|ether| ether.0));
+    match mac {
+        _ if is & NUD_FAILED != 0 => Some(State::Failed),
+        Some(mac) if is & FIXED != 0 => Some(State::Permanent(mac)),
+        Some(mac) if is & NUD_REACHABLE != 0 => Some(State::Reachable(mac)),
+        Some(mac) if is & STALE != 0 => Some(State::Stale(mac)),
+        _ => None,
+    }
+}

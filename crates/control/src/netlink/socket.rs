@@ -1,0 +1,214 @@
+//! Two netlink sockets of a namespace: one hears what changes, the other asks.
+//!
+//! They are apart because a dump and what changes meanwhile come in no useful order on one socket: the
+//! kernel fills the next part of a dump before it is fetched, and changes overtake it. Here a dump is
+//! read to its end while the changes are kept; they are then newer than the dump, or part of it.
+
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
+use rustix::net::sockopt::{self, Timeout};
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+use wire::netlink::{Event, Message, NLM_F_CREATE, Writer, messages};
+
+/// `NETLINK_ROUTE`.
+const ROUTE: isize = 0;
+/// Links, neighbours, addresses and routes of both families (`RTNLGRP_*`).
+const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
+/// Next-hop objects, since Linux 5.3.
+const NEXTHOPS: u32 = 32;
+/// Room for one receive: more than the kernel puts into a part of a dump (32 KiB), and than one message
+/// about a route of many hops takes.
+const RECEIVE: usize = 64 << 10;
+/// How long the kernel may take for a part of an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of requests that are sent together.
+const REQUESTS: usize = 16 << 10;
+
+/// Whether messages were lost, because they came faster than they were read.
+pub(super) fn is_loss(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::NOBUFS.raw_os_error())
+}
+
+fn open() -> io::Result<netlink_sys::Socket> {
+    let mut socket = netlink_sys::Socket::new(ROUTE)?;
+    socket.bind_auto()?;
+    Ok(socket)
+}
+
+/// Appends what the next receive brings.
+fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -> io::Result<()> {
+    let flags = (flags | RecvFlags::TRUNC).bits() as i32;
+    loop {
+        into.reserve(RECEIVE);
+        let (start, room) = (into.len(), into.capacity() - into.len());
+        let (len, from) = match socket.recv_from(into, flags) {
+            Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        if len > room {
+            into.truncate(start);
+            return Err(Errno::NOBUFS.into());
+        }
+        // Only the kernel's word counts.
+        match from.port_number() {
+            0 => return Ok(()),
+            _ => into.truncate(start),
+        }
+    }
+}
+
+/// Hears of every change.
+pub(super) struct Changes(netlink_sys::Socket);
+
+impl Changes {
+    /// Opens it in the namespace of the calling thread, with `room` bytes for messages that wait. The
+    /// kernel counts some hundred bytes for each beside its own.
+    pub(super) fn open(room: usize) -> io::Result<Changes> {
+        let socket = open()?;
+        // More than net.core.rmem_max takes a right that who follows links may lack.
+        if sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), room).is_err() {
+            sockopt::set_socket_recv_buffer_size(socket.as_fd(), room)?;
+        }
+        for group in GROUPS {
+            socket.add_membership(group)?;
+        }
+        // A kernel that has none tells of none.
+        let _ = socket.add_membership(NEXTHOPS);
+        socket.set_non_blocking(true)?;
+        Ok(Changes(socket))
+    }
+
+    /// Appends what has come, until nothing is left or `into` holds `most` bytes; whether there may be more.
+    /// An error that [`is_loss`] comes once for each loss; what came before it is in `into`.
+    pub(super) fn receive(&self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
+        while into.len() < most {
+            match receive(&self.0, into, RecvFlags::empty()) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
+                other => other?,
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Asks, and asks for things to be done.
+pub(super) struct Requests {
+    socket: netlink_sys::Socket,
+    sequence: u32,
+    answer: Vec<u8>,
+    unsent: Box<[u8; REQUESTS]>,
+}
+
+impl Requests {
+    /// Opens it in the namespace of the calling thread.
+    pub(super) fn open() -> io::Result<Requests> {
+        let socket = open()?;
+        // Old kernels know no strict checking; their answers are filtered here as well.
+        let _ = socket.set_netlink_get_strict_chk(true);
+        sockopt::set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(PATIENCE))?;
+        Ok(Requests {
+            socket,
+            sequence: 0,
+            answer: Vec::new(),
+            unsent: Box::new([0; REQUESTS]),
+        })
+    }
+
+    /// Has the kernel tell all of a kind (`RTM_GET*`) to `each`, which is called with `None` after every
+    /// part. Whether the kernel vouches for its answer: if not, things changed meanwhile and some may be
+    /// missing.
+    pub(super) fn dump(
+        &mut self,
+        kind: u16,
+        family: u8,
+        each: &mut dyn FnMut(Option<&Message<'_>>) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        self.drain(&mut |_| ());
+        self.sequence = self.sequence.wrapping_add(1).max(1);
+        let mut writer = Writer::new(&mut *self.unsent);
+        writer
+            .dump(kind, family, self.sequence)
+            .map_err(io::Error::other)?;
+        self.socket.send(writer.bytes(), 0)?;
+        let mut whole = true;
+        loop {
+            self.answer.clear();
+            receive(&self.socket, &mut self.answer, RecvFlags::empty()).map_err(|e| {
+                match e.kind() {
+                    ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
+                    _ => e,
+                }
+            })?;
+            for message in messages(&self.answer) {
+                let message = message.map_err(io::Error::other)?;
+                if message.sequence != self.sequence {
+                    continue;
+                }
+                whole &= !message.interrupted();
+                match message.kind {
+                    0..16 => match message.event().map_err(io::Error::other)? {
+                        Event::Done(0) => return Ok(whole),
+                        Event::Done(errno) | Event::Error(errno) => {
+                            let error = io::Error::from_raw_os_error(errno.saturating_neg());
+                            // It has no such things.
+                            return match error.kind() {
+                                ErrorKind::Unsupported => Ok(true),
+                                _ => Err(error),
+                            };
+                        }
+                        _ => {}
+                    },
+                    _ => each(Some(&message))?,
+                }
+            }
+            each(None)?;
+        }
+    }
+
+    /// Tells the kernel which neighbours (number of the interface, address) are in use, so that it asks for
+    /// them. Only refusals are answered: [`refusals`](Self::refusals).
+    pub(super) fn use_neighbours(&mut self, those: &[(u32, IpAddr)]) -> io::Result<()> {
+        for some in those.chunks(REQUESTS / 64) {
+            let mut writer = Writer::new(&mut *self.unsent);
+            for (interface, address) in some {
+                // Each takes less than 64 bytes.
+                let written = writer.use_neighbour(*interface, *address, NLM_F_CREATE, 0);
+                written.map_err(io::Error::other)?;
+            }
+            self.socket.send(writer.bytes(), 0)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what the kernel says to requests that need no answer: how many it refused.
+    pub(super) fn refusals(&mut self) -> u64 {
+        let mut refused = 0;
+        self.drain(&mut |message| {
+            refused += u64::from(matches!(message.event(), Ok(Event::Error(e)) if e != 0));
+        });
+        refused
+    }
+
+    fn drain(&mut self, each: &mut dyn FnMut(&Message<'_>)) {
+        loop {
+            self.answer.clear();
+            match receive(&self.socket, &mut self.answer, RecvFlags::DONTWAIT) {
+                Ok(()) => messages(&self.answer).flatten().for_each(|m| each(&m)),
+                // Of lost refusals nothing is kept.
+                Err(e) if is_loss(&e) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

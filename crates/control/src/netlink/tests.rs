@@ -1,0 +1,197 @@
+//! The thread beside a real kernel, in a network namespace of the test's. They need the right to make one.
+
+use super::Netlink;
+use elements::linux::{EXCEPTION, Kernel, LOCAL, Member, Neighbour};
+use ports::Namespace;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A namespace with the ends `v0` and `v1` of one link and `v2` and `v3` of another, followed.
+struct Bed {
+    name: String,
+    kernel: Arc<Kernel>,
+    netlink: Option<Netlink>,
+}
+
+impl Bed {
+    /// None where a test may not make one; that is said.
+    fn new(test: &str) -> Option<Bed> {
+        let name = format!("netlink-{test}-{}", std::process::id());
+        let made = Command::new("ip").args(["netns", "add", &name]).output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            println!("skipped: {test} needs the right to make a network namespace");
+            return None;
+        }
+        let bed = Bed {
+            name,
+            kernel: Arc::default(),
+            netlink: None,
+        };
+        bed.ip("link set lo up");
+        for (a, b) in [("v0", "v1"), ("v2", "v3")] {
+            bed.ip(&format!("link add {a} type veth peer name {b}"));
+            bed.ip(&format!("link set {a} up"));
+            bed.ip(&format!("link set {b} up"));
+        }
+        bed.kernel.interface("v0").expect("room");
+        bed.kernel.interface("v2").expect("room");
+        Some(bed)
+    }
+
+    fn follow(&mut self) {
+        let namespace = Namespace::open(&self.name).expect("it was made");
+        let kernel = Arc::clone(&self.kernel);
+        self.netlink = Some(Netlink::start(kernel, Some(Arc::new(namespace))).expect("it starts"));
+    }
+
+    fn ip(&self, words: &str) {
+        let done = Command::new("ip")
+            .args(["-n", &self.name])
+            .args(words.split_whitespace())
+            .output()
+            .expect("ip runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "ip {words}: {said}");
+    }
+
+    /// Where packets to an address go.
+    fn way(&self, address: &str) -> Vec<Member> {
+        let address: Ipv4Addr = address.parse().expect("an address");
+        let routes = self.kernel.routes4().expect("memory");
+        let group = routes.lookup(address.octets());
+        group.map_or_else(Vec::new, |group| routes.members(group))
+    }
+
+    fn neighbour(&self, address: &str) -> Option<Neighbour> {
+        let address: IpAddr = address.parse().expect("an address");
+        let v0 = self.kernel.interface("v0").expect("it is there");
+        let mut all = v0.neighbours().into_iter();
+        all.find(|(a, _)| *a == address).map(|(_, n)| n)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        let counts = self.netlink.as_ref().expect("it follows").counts().list();
+        let mut counts = counts.into_iter();
+        counts
+            .find(|c| c.1 == name)
+            .expect("there is such a count")
+            .3
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        self.netlink = None;
+        let _ = Command::new("ip")
+            .args(["netns", "del", &self.name])
+            .output();
+    }
+}
+
+/// Waits until something holds.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn hop(gateway: &str, port: u16, weight: u16) -> Member {
+    Member {
+        gateway: gateway.parse().ok(),
+        port,
+        weight,
+    }
+}
+
+#[test]
+fn what_is_there_and_what_comes_and_goes_is_in_the_image() {
+    let Some(mut bed) = Bed::new("image") else {
+        return;
+    };
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
+    bed.follow();
+    until("the first answers", || bed.count("synced") == 1);
+    let v0 = bed.kernel.interface("v0").expect("it is there");
+    assert!(v0.is_up() && v0.mtu() == 1500);
+    assert_eq!(bed.way("10.0.0.1"), [hop("", LOCAL, 1)]);
+    assert_eq!(bed.way("192.0.2.1"), [hop("10.0.0.2", 3, 1)]);
+    bed.ip("addr add 10.0.2.1/24 dev v2");
+    bed.ip(
+        "route replace 192.0.2.0/24 nexthop via 10.0.0.3 weight 2 nexthop via 10.0.2.3 weight 5",
+    );
+    let both = [hop("10.0.0.3", 3, 2), hop("10.0.2.3", 4, 5)];
+    until("two hops", || bed.way("192.0.2.1") == both);
+    bed.ip("link set v2 down");
+    until("one hop", || {
+        bed.way("192.0.2.1") == [hop("10.0.0.3", 3, 2)]
+    });
+    bed.ip("route add unreachable 198.51.100.0/24");
+    until("a refusal", || {
+        bed.way("198.51.100.1") == [hop("", EXCEPTION, 1)]
+    });
+    bed.ip("link set v0 mtu 1400");
+    until("the MTU", || v0.mtu() == 1400);
+    bed.ip("link set v0 down");
+    until("down", || !v0.is_up() && bed.way("192.0.2.1").is_empty());
+}
+
+#[test]
+fn routes_that_go_with_an_address_without_a_word_are_found_gone() {
+    let Some(mut bed) = Bed::new("silent") else {
+        return;
+    };
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
+    bed.follow();
+    until("the route", || {
+        bed.way("192.0.2.1") == [hop("10.0.0.2", 3, 1)]
+    });
+    bed.ip("addr del 10.0.0.1/24 dev v0");
+    until("it has gone", || bed.way("192.0.2.1").is_empty());
+}
+
+#[test]
+fn neighbours_follow_and_are_asked_for() {
+    let Some(mut bed) = Bed::new("neighbours") else {
+        return;
+    };
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");
+    bed.follow();
+    let mac = |n| [2, 0, 0, 0, 0, n];
+    until("one by hand", || {
+        bed.neighbour("10.0.0.2") == Some(Neighbour::Permanent(mac(2)))
+    });
+    bed.ip("neigh replace 10.0.0.2 lladdr 02:00:00:00:00:03 dev v0 nud stale");
+    until("another address", || {
+        bed.neighbour("10.0.0.2") == Some(Neighbour::Stale(mac(3)))
+    });
+    bed.ip("neigh del 10.0.0.2 dev v0");
+    until("it has gone", || bed.neighbour("10.0.0.2").is_none());
+}
+
+#[test]
+fn an_interface_that_is_named_later_is_found() {
+    let Some(mut bed) = Bed::new("named") else {
+        return;
+    };
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("addr add 10.0.3.1/24 dev v3");
+    bed.ip("route add 192.0.2.0/24 via 10.0.3.2");
+    bed.ip("neigh add 10.0.3.2 lladdr 02:00:00:00:00:02 dev v3");
+    bed.follow();
+    until("the kernel's", || {
+        bed.way("192.0.2.1") == [hop("", EXCEPTION, 1)]
+    });
+    let v3 = bed.kernel.interface("v3").expect("room");
+    bed.netlink.as_ref().expect("it follows").look();
+    until("ours", || bed.way("192.0.2.1") == [hop("10.0.3.2", 5, 1)]);
+    until("its neighbours", || {
+        v3.is_up() && v3.neighbours().len() == 1
+    });
+}
