@@ -80,6 +80,7 @@ pub const CLASSES: &[&[Class]] = &[
     info::CLASSES,
     ip4::CLASSES,
     ip6::CLASSES,
+    linux::CLASSES,
     queue::CLASSES,
     rewrite::CLASSES,
     route::CLASSES,

@@ -323,6 +323,11 @@ impl Bench {
         panic!("the router does not come to rest");
     }
 
+    /// What the router's elements have in common that ask for a `T`.
+    pub fn common<T: Default + Send + Sync + 'static>(&mut self) -> Arc<T> {
+        self.running().plan().common()
+    }
+
     /// Lets time pass, stopping at every timer on the way.
     pub fn advance(&mut self, by: Duration) {
         self.graph().start();

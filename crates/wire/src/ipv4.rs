@@ -241,6 +241,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
     }
 
+    /// Takes a [`dec_ttl`](Self::dec_ttl) back.
+    #[inline]
+    pub fn inc_ttl(&mut self) {
+        self.set_ttl(self.ttl().wrapping_add(1));
+        let sum = u32::from(!self.checksum()) + 0x0100;
+        self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
+    }
+
     /// Sets DSCP and ECN and keeps the checksum right.
     #[inline]
     pub fn patch_tos(&mut self, tos: u8) {

@@ -18,12 +18,15 @@
 //! Keyword arguments:
 //!
 //! - `HONOR_DF`: if false, packets are cut even if they say that they must not be. Default true.
+//! - `INTERFACE`: an interface of the kernel (see LinuxInput) whose MTU counts, as it is now, in place of
+//!   `MTU`.
 //! - `HEADROOM`: bytes that are free before each fragment. Default is what a new packet has; a fragment that
 //!   does not fit behind so many has no buffer (`no_buffer`).
 //! - `VERBOSE`: whether every long packet that must not be cut is reported on the standard error stream.
 //!   Default false; Click's driver then reports the first five.
 
 use crate::dump::file::complain;
+use crate::linux::Interface;
 use crate::prelude::*;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};
 use wire::{Ipv4, ipv4_options};
@@ -37,9 +40,11 @@ const MTU: usize = 4;
 /// A header without options and the least piece of data (RFC 791, 3.2).
 const MTU_MIN: usize = 28;
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Config {
     mtu: usize,
+    /// The interface that the MTU is of.
+    interface: Option<Arc<Interface>>,
     honor_df: bool,
     headroom: Option<usize>,
     verbose: bool,
@@ -71,7 +76,12 @@ impl Element for IPFragmenter {
         let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
         let headroom = args.key_maybe("HEADROOM", "bytes that are free before fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
-        let mtu = args.required("MTU", "the longest packet, from the IP header on");
+        let interface: Option<String> = args.key_maybe("INTERFACE", "whose MTU counts");
+        let interface = interface.map(|name| crate::linux::interface(args, &name));
+        let mtu = match interface {
+            Some(_) => MTU_MIN,
+            None => args.required("MTU", "the longest packet, from the IP header on"),
+        };
         if (1..MTU_MIN).contains(&mtu) {
             args.error_in_whole(
                 format!("MTU {mtu} is too small"),
@@ -80,6 +90,7 @@ impl Element for IPFragmenter {
         }
         Config {
             mtu: mtu.max(MTU_MIN),
+            interface,
             honor_df,
             headroom,
             verbose,
@@ -88,7 +99,7 @@ impl Element for IPFragmenter {
 
     fn new(config: &Arc<Config>, init: &Init) -> IPFragmenter {
         IPFragmenter {
-            config: **config,
+            config: Config::clone(config),
             fragments: 0,
             made: 0,
             uncut: 0,
@@ -101,6 +112,9 @@ impl Element for IPFragmenter {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        if let Some(interface) = &self.config.interface {
+            self.config.mtu = interface.mtu().max(MTU_MIN);
+        }
         let mtu = self.config.mtu;
         let long = |p: &Packet| p.len() - p.network_offset() > mtu;
         if !batch.iter().any(long) {

@@ -166,3 +166,22 @@ fn an_mtu_that_no_header_fits_is_refused_and_one_that_this_header_does_not_fit_d
     let errors = testkit::errors(crate::CLASSES, "Idle -> IPFragmenter(27) -> Discard");
     assert!(errors.contains("MTU 27 is too small"), "{errors}");
 }
+
+#[test]
+fn the_mtu_can_be_an_interfaces() {
+    let text = "c :: CheckIPHeader -> f :: IPFragmenter(INTERFACE eth0) -> out :: Collect";
+    let mut bench = Bench::new(crate::CLASSES, text);
+    let kernel = bench.common::<crate::linux::Kernel>();
+    let eth0 = kernel.interface("eth0").expect("room");
+    for (mtu, pieces) in [(1500, 1), (600, 2), (1500, 1)] {
+        eth0.set_state(true, [2, 0, 0, 0, 0, 1], mtu);
+        bench.push("c", &[ip([10, 0, 0, 9], [10, 0, 1, 9], &[7; 1000])]);
+        assert_eq!(join(&bench.take("out"), mtu), [7; 1000]);
+        assert_eq!(bench.read("f.mtu"), mtu.to_string());
+        let made = bench
+            .read("f.fragments")
+            .parse::<usize>()
+            .expect("a number");
+        assert_eq!(made, if pieces == 1 && mtu == 1500 { made } else { 2 });
+    }
+}

@@ -48,6 +48,18 @@ pub enum Neighbour {
     Gone,
 }
 
+impl fmt::Display for Neighbour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Neighbour::Reachable(mac) => write!(f, "{} reachable", EtherAddr(*mac)),
+            Neighbour::Stale(mac) => write!(f, "{} stale", EtherAddr(*mac)),
+            Neighbour::Permanent(mac) => write!(f, "{} permanent", EtherAddr(*mac)),
+            Neighbour::Failed => f.write_str("failed"),
+            Neighbour::Gone => f.write_str("gone"),
+        }
+    }
+}
+
 /// An interface that elements have named, as the kernel says it is. At first it is down.
 pub struct Interface {
     name: String,
@@ -102,7 +114,7 @@ impl Interface {
     pub fn set_state(&self, up: bool, mac: [u8; 6], mtu: usize) {
         let up = if up { UP } else { 0 };
         self.mtu.store(mtu, Relaxed);
-        self.state.store(up | word(EtherAddr(mac)), Relaxed);
+        self.state.store(up | EtherAddr(mac).to_u64(), Relaxed);
     }
 
     /// Whether it is up.
@@ -168,12 +180,6 @@ impl fmt::Debug for Interface {
         let Interface { name, number, .. } = self;
         write!(f, "{number} {name} {:?} {}", self.mac(), self.mtu())
     }
-}
-
-fn word(mac: EtherAddr) -> u64 {
-    mac.0
-        .iter()
-        .fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 fn set<K: Key>(link: &Link<K>, key: K, neighbour: Neighbour) {

@@ -6,9 +6,20 @@
 //! [`Kernel::take_asks`] for neighbours, the exception port for everything else.
 
 mod asks;
+mod control_plane_policer;
+mod deliver;
 mod interface;
 mod kernel;
+mod linux_arp;
+mod linux_input;
+mod linux_ip6_lookup;
+mod linux_ip_lookup;
+mod linux_mtu;
+mod linux_nd;
+mod lookup;
+mod origin;
 mod routes;
+mod show;
 
 pub use asks::Ask;
 pub use interface::{Interface, Neighbour};
@@ -16,6 +27,20 @@ pub use kernel::Kernel;
 pub use routes::Routes;
 pub use tables::fib::{Full, NoMemory, Prefix};
 pub use tables::groups::{GroupError, GroupId, MEMBERS_MAX, Member};
+
+use crate::prelude::*;
+use engine::element::Class;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<control_plane_policer::ControlPlanePolicer>(),
+    Class::of::<deliver::Deliver<linux_arp::Arp>>(),
+    Class::of::<linux_input::LinuxInput>(),
+    Class::of::<lookup::Lookup<linux_ip6_lookup::Six, 16>>(),
+    Class::of::<lookup::Lookup<linux_ip_lookup::Four, 4>>(),
+    Class::of::<linux_mtu::LinuxMTU>(),
+    Class::of::<deliver::Deliver<linux_nd::Nd>>(),
+];
 
 /// Where a route leads ([`Member::port`]): to the router itself.
 pub const LOCAL: u16 = 0;
@@ -25,3 +50,34 @@ pub const EXCEPTION: u16 = 1;
 pub const BLACKHOLE: u16 = 2;
 /// The first of the [interfaces' numbers](Interface::number).
 const INTERFACES: u16 = 3;
+
+/// Longest name of an interface (Linux: IFNAMSIZ, with the zero at its end).
+const NAME_MAX: usize = 15;
+
+/// The interface of a name; a mistake in it is recorded.
+pub(crate) fn interface(args: &mut Args, name: &str) -> Arc<Interface> {
+    let wrong = |c: char| c == '/' || c == ':' || c.is_whitespace();
+    if name.is_empty()
+        || name.len() > NAME_MAX
+        || name.contains(wrong)
+        || [".", ".."].contains(&name)
+    {
+        args.error_in_whole(
+            format!("`{name}` cannot be an interface of Linux"),
+            format!("its name has 1 to {NAME_MAX} characters, and no space, slash or colon"),
+        );
+    }
+    let kernel = args.common::<Kernel>();
+    kernel.interface(name).unwrap_or_else(|| {
+        args.error_in_whole("there are too many interfaces", "name fewer of them");
+        Kernel::default()
+            .interface(name)
+            .expect("the first has a number")
+    })
+}
+
+/// The argument `NAME`.
+fn named(args: &mut Args) -> Arc<Interface> {
+    let name: String = args.required("NAME", "the interface's name in the router's namespace");
+    interface(args, &name)
+}

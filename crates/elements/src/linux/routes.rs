@@ -1,6 +1,6 @@
 //! The kernel's routes, as control changes them and workers read them.
 
-use super::{Full, GroupError, GroupId, Member, NoMemory, Prefix};
+use super::{Full, GroupError, GroupId, LOCAL, Member, NoMemory, Prefix};
 use crate::route::store::{Store, Writer};
 use engine::publish::Published;
 use std::fmt;
@@ -14,11 +14,15 @@ const LOOKS: usize = 10_000;
 
 /// Routes for addresses of `N` bytes. A route names a group of next hops; groups are the caller's, who
 /// counts their users.
+///
+/// What stays on a link is the router's own from the beginning, whatever else is said of it: groups and
+/// everybody (224.0.0.0/4, 255.255.255.255, ff00::/8), and link-local addresses (fe80::/10). Routes within
+/// these are passed over.
 pub struct Routes<const N: usize>(Store<N, More>);
 
 /// What the writer knows beside routes and groups.
 #[derive(Default)]
-struct More {
+pub(crate) struct More {
     /// Whether workers have not seen the latest groups.
     unseen: bool,
     /// Whether the table had no room to tell workers of all routes.
@@ -28,7 +32,24 @@ struct More {
 impl<const N: usize> Routes<N> {
     /// No routes.
     pub fn new() -> Result<Routes<N>, NoMemory> {
-        Store::new(More::default()).map(Routes)
+        let routes = Store::new(More::default()).map(Routes)?;
+        let here = Member {
+            gateway: None,
+            port: LOCAL,
+            weight: 1,
+        };
+        let mut writer = routes.0.lock();
+        if let Ok(id) = writer.groups.add(&[here]) {
+            writer.more.unseen = true;
+            routes.show_groups(&mut writer);
+            for prefix in on_link() {
+                writer.rib.stage_insert(prefix, id);
+            }
+        }
+        let told = writer.rib.publish();
+        debug_assert!(told.is_ok(), "there is room for the first routes");
+        drop(writer);
+        Ok(routes)
     }
 
     /// A new group, all its members up. It is not shared with equal ones.
@@ -84,7 +105,9 @@ impl<const N: usize> Routes<N> {
         writer.settle();
         // Before the routes: none may lead to an id that workers do not know.
         self.show_groups(&mut writer);
-        for (prefix, group) in changes {
+        let own = on_link();
+        let others = |prefix: &Prefix<N>| !own.iter().any(|own| own.covers(prefix));
+        for (prefix, group) in changes.iter().filter(|(prefix, _)| others(prefix)) {
             match group {
                 Some(id) => writer.rib.stage_insert(*prefix, *id),
                 None => writer.rib.stage_remove(*prefix),
@@ -112,21 +135,35 @@ impl<const N: usize> Routes<N> {
         own.or_else(|| writer.rib.covering(&host).map(|(_, id)| id))
     }
 
+    /// The next hops of what `look` finds in the table that workers see.
+    pub(super) fn next_hops(
+        &self,
+        look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
+    ) -> Result<Vec<Member>, String> {
+        // No id is used again meanwhile.
+        let writer = self.0.lock();
+        let id = look(self.0.fib())?;
+        Ok(GroupId::new(id).map_or(Vec::new(), |id| writer.hops(id)))
+    }
+
     /// The members of a group.
     pub fn members(&self, id: GroupId) -> Vec<Member> {
         self.0.lock().hops(id)
     }
 
-    /// Goes through all routes, by address and then by length. Changes wait meanwhile.
+    /// Goes through all routes that were said, by address and then by length. Changes wait meanwhile.
     pub fn for_each(&self, each: &mut dyn FnMut(Prefix<N>, GroupId)) {
+        let own = on_link();
         for (prefix, id) in self.0.lock().rib.iter() {
-            each(prefix, id);
+            if !own.contains(&prefix) {
+                each(prefix, id);
+            }
         }
     }
 
-    /// How many routes there are.
+    /// How many routes were said.
     pub fn len(&self) -> usize {
-        self.0.lock().rib.len()
+        self.0.lock().rib.len() - on_link::<N>().len()
     }
 
     /// Whether there are none.
@@ -134,9 +171,9 @@ impl<const N: usize> Routes<N> {
         self.len() == 0
     }
 
-    /// Groups in use.
+    /// Groups that were added.
     pub fn groups_len(&self) -> usize {
-        self.0.lock().groups.len()
+        self.0.lock().groups.len() - 1
     }
 
     /// Bytes that it takes now.
@@ -158,6 +195,19 @@ impl<const N: usize> Routes<N> {
         if std::mem::take(&mut writer.more.unseen) {
             self.0.groups().replace(writer.groups.groups());
         }
+    }
+}
+
+/// Prefixes of what stays on a link, and is the router's own where it comes to it.
+fn on_link<const N: usize>() -> [Prefix<N>; 2] {
+    let prefix = |first: [u8; 2], length| {
+        let mut address = [if first == [0xff; 2] { 0xff } else { 0 }; N];
+        address[..2].copy_from_slice(&first);
+        Prefix::new(address, length)
+    };
+    match N {
+        4 => [prefix([224, 0], 4), prefix([0xff; 2], 32)],
+        _ => [prefix([0xff, 0], 8), prefix([0xfe, 0x80], 10)],
     }
 }
 
@@ -236,13 +286,47 @@ mod tests {
     }
 
     #[test]
+    fn what_stays_on_a_link_is_the_routers_own_whatever_is_said() {
+        let four = Routes::<4>::new().expect("memory");
+        let six = Routes::<16>::new().expect("memory");
+        assert!(four.is_empty() && six.is_empty() && four.groups_len() == 0);
+        let away = four.add_group(&[hop(1)]).expect("an id");
+        let said = [
+            ([224, 0, 0, 5], 32),
+            ([224, 0, 0, 0], 4),
+            ([128, 0, 0, 0], 1),
+        ];
+        let said = said.map(|(address, length)| (Prefix::new(address, length), Some(away)));
+        four.apply(&said).expect("room");
+        four.apply(&[(said[1].0, None)]).expect("room");
+        assert_eq!(four.len(), 1, "the wide one");
+        let port = |id: Option<GroupId>| four.members(id.expect("a route"))[0].port;
+        let ports = [
+            [224, 0, 0, 5],
+            [239, 1, 2, 3],
+            [255; 4],
+            [255, 255, 255, 254],
+        ];
+        assert_eq!(
+            ports.map(|a| port(four.lookup(a))),
+            [LOCAL, LOCAL, LOCAL, 3]
+        );
+        let local = |text: &str| {
+            let address: std::net::Ipv6Addr = text.parse().expect("an address");
+            six.lookup(address.octets()).is_some()
+        };
+        let all = ["ff02::1", "fe80::1", "febf::1", "fec0::1", "2001:db8::1"];
+        assert_eq!(all.map(local), [true, true, true, false, false]);
+    }
+
+    #[test]
     fn ids_of_groups_that_are_gone_come_back_when_there_are_no_others() {
         let routes = Routes::<4>::new().expect("memory");
         let mut ids = Vec::new();
         while let Ok(id) = routes.add_group(&[hop(1)]) {
             ids.push(id);
         }
-        assert_eq!(ids.len(), 65_535);
+        assert_eq!(ids.len(), 65_534);
         routes.remove_group(ids[7]);
         assert_eq!(routes.add_group(&[hop(2)]), Ok(ids[7]));
     }

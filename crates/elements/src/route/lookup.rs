@@ -278,7 +278,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
 
 /// The hash that the port or an element before has stored, or else ours, stored for those behind.
 #[inline]
-fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
+pub(crate) fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
     match packet.hash() {
         0 => {
             let hash = F::flow_hash(packet, seed).max(1);

@@ -8,7 +8,7 @@ mod range_ip_lookup;
 pub(crate) mod static_ip_lookup;
 pub(crate) mod store;
 mod syntax;
-mod table;
+pub(crate) mod table;
 
 use engine::element::Class;
 use lookup::{Kind, Lookup};

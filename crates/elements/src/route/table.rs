@@ -327,7 +327,7 @@ impl<const N: usize> Writer<N> {
 }
 
 /// A line of the table: prefix, gateway and port in columns of Click's widths, further next hops behind.
-fn row(prefix: &str, hops: &str) -> String {
+pub(crate) fn row(prefix: &str, hops: &str) -> String {
     let (gateway, port) = hops.split_once(' ').unwrap_or((hops, ""));
     let column = |text: &str, width: usize| match text.len() + 1 < width {
         true => format!("{text}\t\t"),

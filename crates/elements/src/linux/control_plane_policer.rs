@@ -1,0 +1,390 @@
+//! Holds what goes up to the kernel to rates, so that no flood starves the routing daemons.
+//!
+//! ```click
+//! FromDevice(null:64) -> in :: LinuxInput(eth0, null:64) -> Discard;
+//! in[1] -> ControlPlanePolicer(BGP 20000 4000, ICMP 100) -> ToDevice(null:);
+//! ```
+//!
+//! Input 0 takes frames for the router itself, input 1 exceptions: packets that the kernel is to forward or
+//! to answer with an error. Each frame has a class, and each class a rate of its own; what comes beyond
+//! is dropped under the class's name:
+//!
+//! - `arp_request`, `arp_reply`: ARP;
+//! - `nd`, `nd_reply`: solicitations of Neighbour Discovery, and its other messages;
+//! - `bfd`: UDP to port 3784, 3785 or 4784;
+//! - `ospf`: IP protocol 89;
+//! - `bgp`: TCP from or to port 179, but for
+//! - `syn`: TCP segments that open a connection, to any port;
+//! - `icmp`: other ICMP and ICMPv6;
+//! - `exception`: what comes by input 1;
+//! - `other`: the rest, such as ssh, LLDP, VRRP.
+//!
+//! Within a class a source (the IP source address, else the Ethernet one) may take all that nobody else
+//! wants. But half of the burst is kept for sources that do not ask for more than an eighth of the
+//! rate: one that floods runs into it, and does not keep the others out. Limits hold for the element as
+//! a whole, however many workers run it.
+//!
+//! Keyword arguments, each a rate in frames per second (0: none pass) and, if wanted, how many may come at
+//! once (default: a fifth of the rate):
+//!
+//! - `ARP_REQUEST`: default 1000 200.
+//! - `ARP_REPLY`: default 2000 400.
+//! - `ND`: default 1000 200.
+//! - `ND_REPLY`: default 2000 400.
+//! - `BFD`: default 10000 2000.
+//! - `OSPF`: default 10000 2000.
+//! - `BGP`: default 50000 10000, a full table in a few seconds.
+//! - `SYN`: default 500 100.
+//! - `ICMP`: default 1000 200.
+//! - `EXCEPTION`: default 1000 200.
+//! - `OTHER`: default 5000 1000.
+
+use super::origin::{self, Class, NAMES};
+use crate::prelude::*;
+use engine::args::Names;
+use engine::publish::{Published, domain};
+use engine::units::FromArg;
+use std::hash::{BuildHasher, RandomState};
+use tables::bucket::{Rate, SharedBucket};
+
+const CLASSES: usize = NAMES.len();
+/// Buckets that a class's sources are spread over.
+const SOURCES: usize = 256;
+/// The part of the rate that no source is denied for what others want.
+const SHARE: u64 = 8;
+const EXCEPTIONS: usize = 1;
+
+/// Keywords and defaults, in the order of the classes.
+const DEFAULTS: [(&str, Allowance); CLASSES] = [
+    ("ARP_REQUEST", Allowance(1000, 200)),
+    ("ARP_REPLY", Allowance(2000, 400)),
+    ("ND", Allowance(1000, 200)),
+    ("ND_REPLY", Allowance(2000, 400)),
+    ("BFD", Allowance(10_000, 2000)),
+    ("OSPF", Allowance(10_000, 2000)),
+    ("BGP", Allowance(50_000, 10_000)),
+    ("SYN", Allowance(500, 100)),
+    ("ICMP", Allowance(1000, 200)),
+    ("EXCEPTION", Allowance(1000, 200)),
+    ("OTHER", Allowance(5000, 1000)),
+];
+
+/// Frames per second and at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Allowance(u64, u64);
+
+impl FromArg for Allowance {
+    const KIND: &'static str = "frames per second, and at once if wanted";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Allowance, String> {
+        match *raw.split_whitespace().collect::<Vec<_>>() {
+            [rate] => {
+                let rate = u64::from_arg(rate, names)?;
+                Ok(Allowance(rate, (rate / 5).max(1)))
+            }
+            [rate, burst] => Ok(Allowance(
+                u64::from_arg(rate, names)?,
+                u64::from_arg(burst, names)?,
+            )),
+            _ => Err(format!("must be {}", Self::KIND)),
+        }
+    }
+
+    fn stand_in() -> Allowance {
+        Allowance(0, 0)
+    }
+
+    fn show(&self) -> String {
+        format!("{} {}", self.0, self.1)
+    }
+}
+
+/// What an allowance comes to.
+struct Setting {
+    allowance: Allowance,
+    /// The whole of the class, and what anybody may take of it.
+    all: Rate,
+    anybody: Rate,
+    /// What each source may take of the rest.
+    each: Rate,
+}
+
+impl Setting {
+    fn new(allowance: Allowance) -> Setting {
+        let Allowance(rate, burst) = allowance;
+        let share = |n: u64| if n == 0 { 0 } else { (n / SHARE).max(1) };
+        Setting {
+            allowance,
+            all: Rate::new(rate, burst),
+            anybody: Rate::new(rate, burst.div_ceil(2)),
+            each: Rate::new(share(rate), share(burst)),
+        }
+    }
+}
+
+/// A class's limit, of all workers together.
+struct Limit {
+    configured: Allowance,
+    setting: Published<Setting>,
+    class: SharedBucket,
+    sources: Box<[SharedBucket]>,
+}
+
+impl Limit {
+    fn new(allowance: Allowance) -> Limit {
+        let setting = Setting::new(allowance);
+        Limit {
+            configured: allowance,
+            class: SharedBucket::new(setting.all),
+            sources: (0..SOURCES)
+                .map(|_| SharedBucket::new(setting.each))
+                .collect(),
+            setting: Published::new(domain(), setting),
+        }
+    }
+
+    /// Whether a frame of a source passes.
+    #[inline]
+    fn take(&self, source: usize, cx: &Cx) -> bool {
+        let (setting, now) = (self.setting.read(cx.reader()), cx.now().0);
+        self.class.take_at(&setting.anybody, now, 1)
+            || self.sources[source % SOURCES].take_at(&setting.each, now, 1)
+                && self.class.take_at(&setting.all, now, 1)
+    }
+}
+
+pub(super) struct Config {
+    limits: [Arc<Limit>; CLASSES],
+    /// Secret: else a source could take another's place.
+    seed: u64,
+}
+
+pub(super) struct ControlPlanePolicer {
+    config: Arc<Config>,
+    passed: [u64; CLASSES],
+}
+
+impl ControlPlanePolicer {
+    #[inline]
+    fn judge(&mut self, packet: &Packet, input: usize, cx: &Cx) -> Verdict {
+        let (class, source) = origin::of(packet.data());
+        let class = if input == EXCEPTIONS {
+            Class::Exception
+        } else {
+            class
+        } as usize;
+        if self.config.limits[class].take(mix(source, self.config.seed), cx) {
+            self.passed[class] += 1;
+            Verdict::ON
+        } else {
+            Verdict::drop(class as u8)
+        }
+    }
+}
+
+/// A source's place, which nobody without the seed can choose.
+fn mix(source: u64, seed: u64) -> usize {
+    let once = |word: u64, by: u64| {
+        let product = u128::from(word) * u128::from(by | 1);
+        product as u64 ^ (product >> 64) as u64
+    };
+    (once(once(source ^ seed, 0x9e37_79b9_7f4a_7c15), seed) >> 32) as usize
+}
+
+macro_rules! counts {
+    ($($class:ident $name:literal),+) => {
+        [$(Handler::sum($name, "frames of this class that passed", |e: &ControlPlanePolicer| {
+            e.passed[Class::$class as usize]
+        })),+]
+    };
+}
+
+impl Element for ControlPlanePolicer {
+    const CLASS: &'static str = "ControlPlanePolicer";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in", "exceptions?"], &["out"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &NAMES;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let doc = "frames per second, and at once";
+        Config {
+            limits: DEFAULTS
+                .map(|(name, default)| Arc::new(Limit::new(args.key(name, default, doc)))),
+            seed: RandomState::new().hash_one(0),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> ControlPlanePolicer {
+        ControlPlanePolicer {
+            config: Arc::clone(config),
+            passed: [0; CLASSES],
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        cx.sort(batch, |packet, cx| self.judge(packet, input, cx));
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        for (limit, old) in config.limits.iter_mut().zip(&old.limits) {
+            // What was taken stays taken, and what was changed by hand stays so.
+            if limit.configured == old.configured {
+                *limit = Arc::clone(old);
+            }
+        }
+        config.seed = old.seed;
+    }
+
+    fn take(&mut self, old: ControlPlanePolicer) {
+        self.passed = old.passed;
+    }
+
+    const HANDLERS: &'static [Handler<ControlPlanePolicer>] = {
+        const COUNTS: [Handler<ControlPlanePolicer>; CLASSES] = counts!(
+            ArpRequest "arp_request", ArpReply "arp_reply", Nd "nd", NdReply "nd_reply", Bfd "bfd",
+            Ospf "ospf", Bgp "bgp", Syn "syn", Icmp "icmp", Exception "exception", Other "other"
+        );
+        let [a, b, c, d, e, f, g, h, i, j, k] = COUNTS;
+        &[
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            i,
+            j,
+            k,
+            Handler::shared(
+                "rates",
+                "a class per line: name, frames per second and at once",
+                |config: &Config, _| {
+                    let all = NAMES.iter().zip(&config.limits);
+                    let line = |(name, limit): (&&str, &Arc<Limit>)| {
+                        format!("{name} {}\n", limit.setting.snapshot().allowance.show())
+                    };
+                    Ok(all.map(line).collect())
+                },
+            ),
+            Handler::action(
+                "rate",
+                "`CLASS RATE [BURST]`: changes a class's rate",
+                |config: &Config, value| {
+                    let (name, rest) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
+                    let class = NAMES.iter().position(|class| *class == name);
+                    let class = class.ok_or_else(|| {
+                        format!("`{name}` is no class; they are {}", NAMES.join(", "))
+                    })?;
+                    let allowance: Allowance = engine::units::parse(rest)?;
+                    config.limits[class]
+                        .setting
+                        .replace(Setting::new(allowance));
+                    Ok(String::new())
+                },
+            ),
+        ]
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, arp_request, ip4};
+
+    const MAC: &str = "02:00:00:00:00:0a";
+
+    fn bench(config: &str) -> Bench {
+        let text = format!("p :: ControlPlanePolicer({config}) -> out :: Collect");
+        Bench::new(crate::CLASSES, &text)
+    }
+
+    fn pings(from: &str, n: usize) -> Vec<Vec<u8>> {
+        vec![ip4().src(from).icmp_echo(1, 1).ether(MAC, MAC).bytes(); n]
+    }
+
+    #[test]
+    fn each_class_has_a_rate_of_its_own() {
+        let mut bench = bench("ICMP 100 20, SYN 0");
+        bench.push("p", &pings("10.0.0.1", 100));
+        bench.push("p", &[arp_request(MAC, "10.0.0.9", "10.0.0.1")]);
+        let mut syn = ip4().tcp(9, 22).ether(MAC, MAC).bytes();
+        syn[14 + 20 + 13] = 2;
+        bench.push("p", &[syn]);
+        let (icmp, arp) = (bench.read("p.icmp"), bench.read("p.arp_request"));
+        // Half of the burst is anybody's; of the rest a source has an eighth of the burst.
+        assert_eq!((&*icmp, &*arp), ("12", "1"));
+        assert_eq!(bench.take("out").len(), 13);
+        assert_eq!((bench.drops("p", "icmp"), bench.drops("p", "syn")), (88, 1));
+    }
+
+    #[test]
+    fn one_source_gets_the_whole_rate_if_nobody_else_wants_it() {
+        let mut bench = bench("ICMP 1000 100");
+        for _ in 0..200 {
+            bench.push("p", &pings("10.0.0.1", 50));
+            bench.advance(Duration::from_millis(10));
+        }
+        let passed = bench.take("out").len();
+        assert!((2000..2100).contains(&passed), "{passed} in two seconds");
+    }
+
+    #[test]
+    fn a_flood_does_not_keep_other_sources_out() {
+        let mut bench = bench("ICMP 1000 100");
+        let mut lost = 0;
+        for turn in 0..200 {
+            bench.push("p", &pings("10.0.0.1", 50));
+            bench.take("out");
+            if turn % 2 == 0 {
+                // Fifty a second, less than an eighth.
+                bench.push("p", &pings("10.0.0.2", 1));
+                lost += usize::from(bench.take("out").is_empty());
+            }
+            bench.advance(Duration::from_millis(10));
+        }
+        assert_eq!(lost, 0);
+    }
+
+    #[test]
+    fn exceptions_come_by_input_1_whatever_they_are() {
+        let mut bench = Bench::new(
+            crate::CLASSES,
+            "Idle -> p :: ControlPlanePolicer(EXCEPTION 10 4, ICMP 0) -> out :: Collect; Idle -> [1] p",
+        );
+        bench.push_at("p", 1, &pings("10.0.0.1", 10));
+        assert_eq!(bench.take("out").len(), 3);
+        assert_eq!(bench.drops("p", "exception"), 7);
+    }
+
+    #[test]
+    fn rates_can_be_changed_and_a_reload_keeps_them() {
+        let mut bench = bench("");
+        assert!(bench.read("p.rates").contains("\nbgp 50000 10000\n"));
+        bench.write("p.rate", "icmp 10");
+        assert!(bench.read("p.rates").contains("\nicmp 10 2\n"));
+        bench
+            .reload("p :: ControlPlanePolicer(BGP 7) -> out :: Collect")
+            .expect("sound");
+        let rates = bench.read("p.rates");
+        assert!(
+            rates.contains("\nicmp 10 2\n") && rates.contains("\nbgp 7 1\n"),
+            "{rates}"
+        );
+        let wrong = bench.try_write("p.rate", "ping 7").expect_err("no class");
+        assert!(wrong.contains("arp_request, "), "{wrong}");
+    }
+
+    #[test]
+    fn a_wrong_rate_is_refused() {
+        let errors = testkit::errors(
+            crate::CLASSES,
+            "p :: ControlPlanePolicer(ICMP x) -> Discard",
+        );
+        assert!(errors.contains("ICMP"), "{errors}");
+    }
+}

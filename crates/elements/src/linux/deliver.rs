@@ -1,0 +1,271 @@
+//! Puts Ethernet headers before packets to the kernel's neighbours: the element behind both class names.
+
+use super::interface::Interface;
+use crate::neighbour::{Event, Found, Link, Resolver};
+use crate::prelude::*;
+use std::hash::Hash;
+use std::net::IpAddr;
+use tables::neighbours::Key;
+use wire::{EtherAddr, ether};
+
+const NO_ADDRESS: u8 = 0;
+const UNREACHABLE: u8 = 1;
+const FULL: usize = 2;
+const DOWN: usize = 3;
+const NO_HEADROOM: u8 = 4;
+
+const OUT_UNREACHABLE: u8 = 1;
+/// Not a port: the packet waits.
+const WAIT: Verdict = Verdict::out(254);
+
+/// What the classes differ in.
+pub(crate) trait Family: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// What packets come with, and what those have that leave by output 1.
+    const PACKET: Facts;
+    /// The packets' Ethernet type.
+    const ETHERTYPE: u16;
+    /// A neighbour's address.
+    type Key: Key + Hash;
+
+    /// The destination annotation.
+    fn key(packet: &Packet) -> Self::Key;
+    /// The address; none if it is that of nobody.
+    fn address(key: Self::Key) -> Option<IpAddr>;
+    /// The Ethernet group, of destinations that are no neighbour.
+    fn group(key: Self::Key) -> Option<EtherAddr>;
+    /// The interface's neighbours.
+    fn link(interface: &Interface) -> &Arc<Link<Self::Key>>;
+    /// Gives a packet the hop back that it has paid.
+    fn give_back(packet: &mut Packet);
+}
+
+/// What leaves: frames, questions, and packets given up.
+struct Sender {
+    interface: Arc<Interface>,
+    /// Our Ethernet address, if the interface is up.
+    ether: Option<EtherAddr>,
+    asks: u64,
+}
+
+impl Sender {
+    fn act<F: Family>(&mut self, event: Event<F::Key>, cx: &mut Cx) {
+        match event {
+            Event::Ready(mac, mut packet) => match self.header::<F>(mac) {
+                Some(header) => {
+                    let put = encapsulate(&mut packet, &header);
+                    cx.send(packet, on_if(put, NO_HEADROOM));
+                }
+                None => cx.drop(packet, DOWN),
+            },
+            Event::Ask(key, _) => {
+                if let Some(address) = F::address(key) {
+                    self.asks += 1;
+                    self.interface.ask(address);
+                }
+            }
+            Event::Failed(packet) => give_up::<F>(packet, cx),
+            Event::Full(packet) => cx.drop(packet, FULL),
+        }
+    }
+
+    /// What frames to a neighbour begin with.
+    fn header<F: Family>(&self, mac: EtherAddr) -> Option<[u8; ether::LEN]> {
+        Some(ether::header(mac, self.ether?, F::ETHERTYPE))
+    }
+}
+
+fn give_up<F: Family>(mut packet: Packet, cx: &mut Cx) {
+    F::give_back(&mut packet);
+    cx.send(packet, Verdict::reject(UNREACHABLE, OUT_UNREACHABLE));
+}
+
+/// Puts an Ethernet header directly before the IP header; false if there is no room.
+#[inline]
+fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
+    if !packet.pull(packet.network_offset()) {
+        return false;
+    }
+    let head = packet.push(ether::LEN).and_then(|h| h.first_chunk_mut());
+    let Some(head) = head else {
+        return false;
+    };
+    *head = *header;
+    packet.set_mac_here();
+    true
+}
+
+pub(crate) struct Deliver<F: Family> {
+    resolver: Resolver<F::Key>,
+    sender: Sender,
+}
+
+/// A batch of packets to be sent.
+struct Sending<'a, 'c, F: Family> {
+    resolver: &'a mut Resolver<F::Key>,
+    sender: &'a mut Sender,
+    cx: &'a mut Cx<'c>,
+    /// Packets of a batch often go the same way: the last answer holds for the whole batch.
+    last: Option<F::Key>,
+    header: [u8; ether::LEN],
+}
+
+impl<F: Family> Sending<'_, '_, F> {
+    #[inline]
+    fn step(&mut self, packet: &mut Packet) -> Verdict {
+        let key = F::key(packet);
+        if self.last != Some(key)
+            && let Err(verdict) = self.turn_to(key)
+        {
+            return verdict;
+        }
+        on_if(encapsulate(packet, &self.header), NO_HEADROOM)
+    }
+
+    /// Finds where packets for an address go.
+    fn turn_to(&mut self, key: F::Key) -> Result<(), Verdict> {
+        if F::address(key).is_none() {
+            return Err(Verdict::drop(NO_ADDRESS));
+        }
+        let (sender, cx) = (&mut *self.sender, &mut *self.cx);
+        let found = match F::group(key) {
+            Some(mac) => Found::Known(mac),
+            None => {
+                let now = cx.now();
+                self.resolver
+                    .find(key, now, &mut |event| sender.act::<F>(event, cx))
+            }
+        };
+        match found {
+            Found::Known(mac) => {
+                let header = sender.header::<F>(mac);
+                self.header = header.ok_or(Verdict::drop(DOWN as u8))?;
+                self.last = Some(key);
+                Ok(())
+            }
+            Found::Wait => Err(WAIT),
+            // Of a neighbour that there is no room for, the kernel may know.
+            Found::Unreachable | Found::TableFull => Err(Verdict::out(OUT_UNREACHABLE)),
+        }
+    }
+
+    /// What to do with a packet that does not leave as a frame.
+    fn keep(&mut self, packet: Packet, verdict: Verdict) {
+        let (sender, cx) = (&mut *self.sender, &mut *self.cx);
+        match verdict.reason() {
+            Some(reason) => cx.drop(packet, reason),
+            None if verdict == WAIT => {
+                let (key, now) = (F::key(&packet), cx.now());
+                self.resolver
+                    .hold(key, packet, now, &mut |event| sender.act::<F>(event, cx));
+            }
+            None => give_up::<F>(packet, cx),
+        }
+    }
+}
+
+impl<F: Family> Element for Deliver<F> {
+    const CLASS: &'static str = F::CLASS;
+    const MANUAL: &'static str = F::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &["out", "unreachable?"], "h/h");
+    const NEEDS: &'static [Facts] = &[F::PACKET];
+    const GIVES: &'static [Facts] = &[Facts::ETHER, F::PACKET];
+    const SPOILS: Facts = Facts::AT_NETWORK;
+    const DROPS: &'static [&'static str] =
+        &["no_address", "unreachable", "full", "down", "no_headroom"];
+
+    type Config = Arc<Interface>;
+
+    fn configure(args: &mut Args) -> Arc<Interface> {
+        super::named(args)
+    }
+
+    fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> Deliver<F> {
+        let link = F::link(interface);
+        link.tell(init.now);
+        Deliver {
+            resolver: Resolver::new(link, init.workers),
+            sender: Sender {
+                interface: Arc::clone(interface),
+                ether: None,
+                asks: 0,
+            },
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let Deliver { resolver, sender } = self;
+        sender.ether = sender.interface.mac();
+        if sender.ether.is_none() {
+            return cx.drop_batch(batch, DOWN);
+        }
+        resolver.catch_up(&mut |event| sender.act::<F>(event, cx));
+        let mut sending = Sending::<F> {
+            resolver,
+            sender,
+            cx,
+            last: None,
+            header: [0; ether::LEN],
+        };
+        batch.split(
+            &mut sending,
+            |packet, sending| sending.step(packet),
+            |packet, verdict, sending| sending.keep(packet, verdict),
+        );
+        if let Some(at) = self.resolver.arm(cx.now()) {
+            cx.set_timer(at);
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let Deliver { resolver, sender } = self;
+        sender.ether = sender.interface.mac();
+        let next = resolver.tick(cx.now(), &mut |event| sender.act::<F>(event, cx));
+        if let Some(at) = next {
+            cx.set_timer(at);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.resolver.held()
+    }
+
+    fn memory(interface: &Arc<Interface>) -> usize {
+        F::link(interface).memory()
+    }
+
+    fn take(&mut self, old: Deliver<F>) {
+        self.resolver.take(old.resolver);
+        self.sender.asks = old.sender.asks;
+    }
+
+    const HANDLERS: &'static [Handler<Deliver<F>>] = &[
+        Handler::shared(
+            "table",
+            "a line per neighbour that is known: address, Ethernet address, state",
+            |interface: &Arc<Interface>, _| {
+                let mut known = interface.neighbours();
+                known.retain(|(address, _)| address.is_ipv6() == (F::ETHERTYPE == ether::IPV6));
+                known.sort_unstable_by_key(|(address, _)| *address);
+                Ok(known
+                    .iter()
+                    .map(|(address, neighbour)| format!("{address} {neighbour}\n"))
+                    .collect())
+            },
+        ),
+        Handler::shared(
+            "count",
+            "neighbours that are known or asked for",
+            |interface: &Arc<Interface>, _| Ok(F::link(interface).table().len().to_string()),
+        ),
+        Handler::sum("length", "packets that wait", |e| e.held() as u64),
+        Handler::sum("asks", "questions put to the kernel", |e| e.sender.asks),
+    ];
+}
+
+#[cfg(test)]
+#[path = "deliver_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+//! Takes what an interface of the kernel would receive: the first step of packets from its port.
+//!
+//! ```click
+//! FromDevice(null:64) -> in :: LinuxInput(eth0, null:64) -> Discard;
+//! in[1] -> Discard;
+//! ```
+//!
+//! Frames to the interface's Ethernet address leave by output 0, frames to groups and to all stations by
+//! output 1: no router forwards these, and the kernel knows what they are for. Frames to other stations are
+//! dropped (`other_host`), all while the interface is down (`down`), and what is too short to be a frame
+//! (`too_short`). The packet type annotation is set.
+//!
+//! Whether the interface is up and which address it has is what the kernel says of the TAP twin in the
+//! router's namespace; it can change at any time (`ip link set`). A router that follows no kernel drops all.
+//!
+//! Arguments:
+//!
+//! - `NAME`: the interface's name in the router's namespace.
+//! - `DEVICE`: the port whose twin it is, as in FromDevice; link state goes from it to the twin.
+
+use super::interface::Interface;
+use crate::prelude::*;
+use engine::anno::PacketType;
+use wire::{Ether, EtherAddr};
+
+const DOWN: u8 = 0;
+const OTHER_HOST: u8 = 1;
+const TOO_SHORT: u8 = 2;
+const GROUPS: u8 = 1;
+
+pub(crate) struct LinuxInput(Arc<Interface>);
+
+impl Element for LinuxInput {
+    const CLASS: &'static str = "LinuxInput";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "groups"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["down", "other_host", "too_short"];
+
+    type Config = Arc<Interface>;
+
+    fn configure(args: &mut Args) -> Arc<Interface> {
+        let interface = super::named(args);
+        let device: String = args.required("DEVICE", "the port whose twin it is");
+        interface.set_device(&device);
+        interface
+    }
+
+    fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxInput {
+        LinuxInput(Arc::clone(interface))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Ok(frame) = Ether::new_checked(packet.data()) else {
+            return Verdict::drop(TOO_SHORT);
+        };
+        let dst = frame.dst();
+        let Some(mac) = self.0.mac() else {
+            return Verdict::drop(DOWN);
+        };
+        let (packet_type, verdict) = match dst {
+            _ if dst == mac => (PacketType::Host, Verdict::ON),
+            EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
+            _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
+            _ => (PacketType::OtherHost, Verdict::drop(OTHER_HOST)),
+        };
+        packet.anno_mut().packet_type = packet_type;
+        verdict
+    }
+
+    const HANDLERS: &'static [Handler<LinuxInput>] = &[
+        Handler::shared(
+            "up",
+            "whether the interface is up",
+            |i: &Arc<Interface>, _| Ok(i.is_up().to_string()),
+        ),
+        Handler::shared(
+            "ether",
+            "its Ethernet address; empty while it is down",
+            |i: &Arc<Interface>, _| Ok(i.mac().map(|mac| mac.to_string()).unwrap_or_default()),
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kernel;
+    use engine::anno::PacketType::*;
+    use testkit::Bench;
+
+    const US: [u8; 6] = [2, 0, 0, 0, 0, 1];
+
+    #[test]
+    fn frames_go_by_what_the_kernel_says() {
+        let text = "i :: LinuxInput(eth0, p0) -> us :: Collect; i[1] -> groups :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let eth0 = bench.common::<Kernel>().interface("eth0").expect("room");
+        assert_eq!(eth0.device().as_deref(), Some("p0"));
+        let to = [
+            "02:00:00:00:00:01",
+            "ff:ff:ff:ff:ff:ff",
+            "01:00:5e:00:00:05",
+            "02:00:00:00:00:02",
+        ];
+        let frames = to.map(|dst| testkit::ip4().ether("02:00:00:00:00:09", dst).bytes());
+        bench.push("i", &frames);
+        assert_eq!(bench.drops("i", "down"), 4);
+        eth0.set_state(true, US, 1500);
+        bench.push("i", &frames);
+        let types = |packets: Vec<testkit::Collected>| -> Vec<_> {
+            packets.iter().map(|p| p.anno.packet_type).collect()
+        };
+        assert_eq!(types(bench.take_packets("us")), [Host]);
+        assert_eq!(types(bench.take_packets("groups")), [Broadcast, Multicast]);
+        assert_eq!(bench.drops("i", "other_host"), 1);
+        // The operator gives it another address, then takes it down.
+        eth0.set_state(true, [2, 0, 0, 0, 0, 2], 1500);
+        bench.push("i", &frames);
+        assert_eq!(bench.take("us"), [&frames[3][..]]);
+        eth0.set_state(false, US, 1500);
+        bench.push("i", &[vec![0; 13], frames[0].clone()]);
+        assert_eq!(
+            (bench.drops("i", "down"), bench.drops("i", "too_short")),
+            (5, 1)
+        );
+    }
+}

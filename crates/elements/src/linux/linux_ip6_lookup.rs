@@ -1,0 +1,36 @@
+//! Looks up where IPv6 packets go next, in the kernel's routing table.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> rt :: LinuxIP6Lookup(eth0, eth1);
+//! rt[0] -> Discard;   // to the router itself
+//! rt[1] -> Discard;   // the kernel's business
+//! rt[2] -> Discard;   // by eth0
+//! rt[3] -> Discard;   // by eth1
+//! ```
+//!
+//! As LinuxIPLookup, for IPv6: output 0 is for the router itself, groups and link-local addresses, output 1
+//! for what the kernel is to deal with (no route, `unreachable`, `prohibit`, other interfaces), the others
+//! are the interfaces'. Packets of `blackhole` routes are dropped (`blackhole`).
+//!
+//! Arguments:
+//!
+//! - `NAME`, any number of: interfaces of the router's namespace.
+
+use super::Kernel;
+use super::lookup::Kind;
+use super::routes::Routes;
+use crate::prelude::*;
+use crate::route::family::V6;
+use tables::fib::NoMemory;
+
+pub(crate) struct Six;
+
+impl Kind<16> for Six {
+    const CLASS: &'static str = "LinuxIP6Lookup";
+    const MANUAL: &'static str = manual!();
+    type Family = V6;
+
+    fn routes(kernel: &Kernel) -> Result<&Arc<Routes<16>>, NoMemory> {
+        kernel.shared6()
+    }
+}

@@ -1,0 +1,73 @@
+//! Lets packets pass that an interface of the kernel takes whole.
+//!
+//! ```click
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> size :: LinuxMTU(eth0) -> Discard;
+//! size[1] -> IPFragmenter(INTERFACE eth0) -> Discard;
+//! ```
+//!
+//! Packets that are longer than the interface's MTU, from the network header on, leave by output 1. The MTU is what the kernel says of
+//! the interface now: `ip link set mtu` takes effect at once.
+//!
+//! Arguments:
+//!
+//! - `NAME`: the interface's name in the router's namespace.
+
+use super::interface::Interface;
+use crate::prelude::*;
+
+const TOO_LONG: u8 = 0;
+const LONGER: u8 = 1;
+
+pub(crate) struct LinuxMTU(Arc<Interface>);
+
+impl Element for LinuxMTU {
+    const CLASS: &'static str = "LinuxMTU";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
+    const DROPS: &'static [&'static str] = &["too_long"];
+
+    type Config = Arc<Interface>;
+
+    fn configure(args: &mut Args) -> Arc<Interface> {
+        super::named(args)
+    }
+
+    fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxMTU {
+        LinuxMTU(Arc::clone(interface))
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match packet.network().len() <= self.0.mtu() {
+            true => Verdict::ON,
+            false => Verdict::reject(TOO_LONG, LONGER),
+        }
+    }
+
+    const HANDLERS: &'static [Handler<LinuxMTU>] = &[Handler::shared(
+        "mtu",
+        "the longest packet that the interface takes",
+        |i: &Arc<Interface>, _| Ok(i.mtu().to_string()),
+    )];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kernel;
+    use testkit::{Bench, ip4};
+
+    #[test]
+    fn the_mtu_is_what_the_kernel_says_now() {
+        let text =
+            "c :: CheckIPHeader -> m :: LinuxMTU(eth0) -> out :: Collect; m[1] -> long :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let eth0 = bench.common::<Kernel>().interface("eth0").expect("room");
+        let packet = |len: usize| ip4().udp(1, 2).payload_len(len - 28).bytes();
+        for mtu in [1500, 1280] {
+            eth0.set_state(true, [2, 0, 0, 0, 0, 1], mtu);
+            bench.push("c", &[packet(mtu), packet(mtu + 1)]);
+            assert_eq!(bench.take("out"), [packet(mtu)]);
+            assert_eq!(bench.take("long"), [packet(mtu + 1)]);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! Lookup in the kernel's routes, the element behind both its class names.
+
+use super::interface::Interface;
+use super::routes::Routes;
+use super::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, show};
+use crate::prelude::*;
+use crate::route::family::Family;
+use crate::route::lookup::flow_hash;
+use std::hash::{BuildHasher, RandomState};
+use std::marker::PhantomData;
+use tables::fib::NoMemory;
+
+const DROPPED: u8 = 0;
+/// Outputs of packets for the router itself, for the kernel, and the first interface's.
+const OUT_LOCAL: u8 = 0;
+const OUT_EXCEPTION: u8 = 1;
+const OUT_FIRST: usize = 2;
+
+/// What makes a class of lookup.
+pub(crate) trait Kind<const N: usize>: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// The IP version.
+    type Family: Family<N>;
+
+    /// The kernel's routes of this version.
+    fn routes(kernel: &Kernel) -> Result<&Arc<Routes<N>>, NoMemory>;
+}
+
+pub(crate) struct Config<const N: usize> {
+    /// None if there was no memory for it; then nothing of the plan is built.
+    routes: Option<Arc<Routes<N>>>,
+    interfaces: Vec<Arc<Interface>>,
+    /// For the names of all interfaces.
+    kernel: Arc<Kernel>,
+    /// Secret, and other than the next router's: else one polarises the flows of the other.
+    seed: u32,
+}
+
+impl<const N: usize> Config<N> {
+    fn routes(&self) -> Result<&Routes<N>, String> {
+        let routes = self.routes.as_deref();
+        routes.ok_or_else(|| "there was no memory for it".to_owned())
+    }
+
+    /// What becomes of packets, by their next hop's port.
+    fn verdicts(&self) -> Vec<Verdict> {
+        let numbers = self.interfaces.iter().map(|i| usize::from(i.number()));
+        let mut all = vec![Verdict::out(OUT_EXCEPTION); numbers.max().map_or(3, |max| max + 1)];
+        all[usize::from(LOCAL)] = Verdict::out(OUT_LOCAL);
+        all[usize::from(EXCEPTION)] = Verdict::out(OUT_EXCEPTION);
+        all[usize::from(BLACKHOLE)] = Verdict::drop(DROPPED);
+        for (at, interface) in self.interfaces.iter().enumerate() {
+            all[usize::from(interface.number())] = Verdict::out((OUT_FIRST + at) as u8);
+        }
+        all
+    }
+}
+
+pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
+    routes: Arc<Routes<N>>,
+    verdicts: Box<[Verdict]>,
+    seed: u32,
+    keys: Vec<<K::Family as Family<N>>::Key>,
+    /// Groups of the batch's packets, and how many have been stepped.
+    ids: Vec<u16>,
+    stepped: usize,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
+    const CLASS: &'static str = K::CLASS;
+    const MANUAL: &'static str = K::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &["local", "exception", "out*"], "h/h");
+    const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
+    const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
+    const DROPS: &'static [&'static str] = &["blackhole"];
+
+    type Config = Config<N>;
+
+    fn configure(args: &mut Args) -> Config<N> {
+        let mut interfaces: Vec<Arc<Interface>> = Vec::new();
+        for arg in args.rest("NAME", "interfaces' names", "an interface") {
+            let Some(name) = args.value::<String>("NAME", &arg.raw, &arg) else {
+                continue;
+            };
+            if interfaces.iter().any(|known| known.name() == name) {
+                args.error(&arg, format!("interface `{name}` is named twice"));
+            } else {
+                interfaces.push(super::interface(args, &name));
+            }
+        }
+        if interfaces.len() > usize::from(u8::MAX) - OUT_FIRST {
+            args.error_in_whole(
+                "more than 253 interfaces",
+                "leave some of them to the kernel",
+            );
+        }
+        let kernel = args.common::<Kernel>();
+        let routes = K::routes(&kernel).cloned().map_err(|refused| {
+            let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
+            args.error_in_whole(refused.to_string(), help);
+        });
+        Config {
+            routes: routes.ok(),
+            interfaces,
+            kernel,
+            seed: RandomState::new().hash_one(0) as u32,
+        }
+    }
+
+    fn new(config: &Arc<Config<N>>, _: &Init) -> Self {
+        let routes = config.routes.clone();
+        Lookup {
+            routes: routes.expect("a plan with mistakes is not built"),
+            verdicts: config.verdicts().into(),
+            seed: config.seed,
+            keys: Vec::new(),
+            ids: Vec::new(),
+            stepped: 0,
+            kind: PhantomData,
+        }
+    }
+
+    const PREPARES: bool = true;
+
+    fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
+        self.keys.clear();
+        self.keys.extend(batch.iter().map(K::Family::key));
+        self.ids.resize(batch.len(), 0);
+        K::Family::lookup_bulk(self.routes.fib(), &self.keys, &mut self.ids);
+        self.stepped = 0;
+    }
+
+    #[inline(always)] // into the loops of rows
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let id = self.ids.get(self.stepped).copied().unwrap_or(0);
+        self.stepped += 1;
+        // After the lookup: groups of an earlier moment might lack an id that it gave.
+        let groups = self.routes.groups().read(cx.reader());
+        let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
+        let Some(hop) = next_hop else {
+            return Verdict::out(OUT_EXCEPTION);
+        };
+        if let Some(gateway) = hop.gateway {
+            K::Family::set_dst(packet, gateway);
+        }
+        packet.anno_mut().group = id;
+        let verdict = self.verdicts.get(usize::from(hop.port));
+        // Interfaces that were named after the list was made are others'.
+        verdict.copied().unwrap_or(Verdict::out(OUT_EXCEPTION))
+    }
+
+    fn memory(config: &Config<N>) -> usize {
+        config.routes.as_ref().map_or(0, |routes| routes.memory())
+    }
+
+    fn inherit(config: &mut Config<N>, old: &Config<N>) {
+        config.seed = old.seed; // flows stay on their next hops
+    }
+
+    fn port_count(config: &Config<N>) -> (Option<usize>, Option<usize>) {
+        (None, Some(OUT_FIRST + config.interfaces.len()))
+    }
+
+    const HANDLERS: &'static [Handler<Self>] = &[
+        Handler::shared("table", "a route per line", |config: &Config<N>, _| {
+            Ok(show::table::<K::Family, N>(
+                config.routes()?,
+                &config.kernel,
+            ))
+        }),
+        Handler::shared(
+            "lookup",
+            "`ADDRESS`: gateway and interface of its next hops; -1 without route",
+            |config: &Config<N>, address| {
+                show::lookup::<K::Family, N>(config.routes()?, &config.kernel, address)
+            },
+        ),
+        Handler::shared("length", "number of routes", |config: &Config<N>, _| {
+            Ok(config.routes()?.len().to_string())
+        }),
+        Handler::shared(
+            "groups",
+            "a group of next hops per line: id, routes, and each next hop",
+            |config: &Config<N>, _| Ok(show::groups(config.routes()?, &config.kernel)),
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, Member, Prefix};
+    use std::net::IpAddr;
+    use std::sync::Arc;
+    use testkit::{Bench, ip4, ip6};
+
+    const FOUR: &str = "c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0, eth1);
+        rt[0] -> local :: Collect; rt[1] -> kernel :: Collect;
+        rt[2] -> eth0 :: Collect; rt[3] -> eth1 :: Collect";
+
+    fn hop(gateway: Option<&str>, port: u16, weight: u16) -> Member {
+        Member {
+            gateway: gateway.map(|text| text.parse().expect("an address")),
+            port,
+            weight,
+        }
+    }
+
+    /// Sets a route by what is its only next hop, or several.
+    fn route(kernel: &Kernel, prefix: ([u8; 4], u8), hops: &[Member]) {
+        let routes = kernel.routes4().expect("memory");
+        let group = routes.add_group(hops).expect("an id");
+        let prefix = Prefix::new(prefix.0, prefix.1);
+        routes.apply(&[(prefix, Some(group))]).expect("room");
+    }
+
+    fn to(dst: &str) -> Vec<u8> {
+        ip4().src("10.0.0.9").dst(dst).udp(1, 2).bytes()
+    }
+
+    fn bench() -> (Bench, Arc<Kernel>) {
+        let mut bench = Bench::new(crate::CLASSES, FOUR);
+        let kernel = bench.common::<Kernel>();
+        (bench, kernel)
+    }
+
+    #[test]
+    fn packets_go_where_the_kernels_routes_say() {
+        let (mut bench, kernel) = bench();
+        let eth1 = kernel.interface("eth1").expect("room").number();
+        let tunnel = kernel.interface("tunnel").expect("room").number();
+        route(&kernel, ([10, 0, 1, 0], 24), &[hop(None, eth1, 1)]);
+        route(&kernel, ([10, 0, 1, 1], 32), &[hop(None, LOCAL, 1)]);
+        route(
+            &kernel,
+            ([20, 0, 0, 0], 8),
+            &[hop(Some("10.0.1.254"), eth1, 1)],
+        );
+        route(&kernel, ([30, 0, 0, 0], 8), &[hop(None, BLACKHOLE, 1)]);
+        route(&kernel, ([40, 0, 0, 0], 8), &[hop(None, EXCEPTION, 1)]);
+        route(&kernel, ([50, 0, 0, 0], 8), &[hop(None, tunnel, 1)]);
+        let all = [
+            "10.0.1.9",
+            "10.0.1.1",
+            "20.1.1.1",
+            "30.1.1.1",
+            "40.1.1.1",
+            "50.1.1.1",
+            "60.1.1.1",
+            "224.0.0.5",
+        ];
+        bench.push("c", &all.map(to));
+        assert_eq!(bench.take("local"), [to("10.0.1.1"), to("224.0.0.5")]);
+        assert_eq!(
+            bench.take("kernel"),
+            ["40.1.1.1", "50.1.1.1", "60.1.1.1"].map(to)
+        );
+        let out = bench.take_packets("eth1");
+        let next: Vec<[u8; 4]> = out.iter().map(|packet| packet.anno.dst4()).collect();
+        assert_eq!(next, [[10, 0, 1, 9], [10, 0, 1, 254]]);
+        assert_eq!(bench.drops("rt", "blackhole"), 1);
+        assert!(bench.take("eth0").is_empty());
+    }
+
+    #[test]
+    fn flows_are_shared_by_weight_and_stay_on_their_next_hops() {
+        let (mut bench, kernel) = bench();
+        let number = |name| kernel.interface(name).expect("room").number();
+        let hops = [
+            hop(Some("10.0.0.1"), number("eth0"), 3),
+            hop(Some("10.0.1.1"), number("eth1"), 1),
+        ];
+        route(&kernel, ([0; 4], 0), &hops);
+        let flow = |n: u16| ip4().src("10.0.0.9").dst("20.0.0.1").udp(n, 53).bytes();
+        let flows: Vec<_> = (0..2000).map(flow).collect();
+        bench.push("c", &flows);
+        let (first, second) = (bench.take("eth0"), bench.take("eth1"));
+        assert!((1400..1600).contains(&first.len()), "{}", first.len());
+        assert_eq!(first.len() + second.len(), 2000);
+        bench.push("c", &flows);
+        assert_eq!((bench.take("eth0"), bench.take("eth1")), (first, second));
+    }
+
+    #[test]
+    fn ip6_is_looked_up_alike() {
+        let text = "c :: CheckIP6Header -> rt :: LinuxIP6Lookup(eth0);
+            rt[0] -> local :: Collect; rt[1] -> kernel :: Collect; rt[2] -> eth0 :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let kernel = bench.common::<Kernel>();
+        let routes = kernel.routes6().expect("memory");
+        let eth0 = kernel.interface("eth0").expect("room").number();
+        let group = routes
+            .add_group(&[hop(Some("fe80::9"), eth0, 1)])
+            .expect("an id");
+        let prefix = Prefix::new([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], 32);
+        routes.apply(&[(prefix, Some(group))]).expect("room");
+        let to = |dst: &str| ip6().src("2001:db8::9").dst(dst).udp(1, 2).bytes();
+        bench.push(
+            "c",
+            &["2001:db8::7", "2002::1", "fe80::1", "ff02::5"].map(to),
+        );
+        assert_eq!(bench.take("local"), [to("fe80::1"), to("ff02::5")]);
+        assert_eq!(bench.take("kernel"), [to("2002::1")]);
+        let out = bench.take_packets("eth0");
+        let next: Vec<IpAddr> = out.iter().map(|p| IpAddr::from(p.anno.dst6())).collect();
+        assert_eq!(next, ["fe80::9".parse::<IpAddr>().expect("an address")]);
+    }
+
+    #[test]
+    fn handlers_name_interfaces() {
+        let (mut bench, kernel) = bench();
+        let number = |name| kernel.interface(name).expect("room").number();
+        let hops = [
+            hop(Some("10.0.0.1"), number("eth0"), 1),
+            hop(Some("10.0.1.1"), number("eth1"), 2),
+        ];
+        route(&kernel, ([20, 0, 0, 0], 8), &hops);
+        route(&kernel, ([10, 0, 0, 1], 32), &[hop(None, LOCAL, 1)]);
+        assert_eq!(bench.read("rt.length"), "2");
+        assert_eq!(
+            bench.read("rt.table"),
+            "10.0.0.1/32\t\t-\t\tlocal\n20.0.0.0/8\t\t10.0.0.1\teth0 | 10.0.1.1 eth1 WEIGHT 2\n"
+        );
+        assert_eq!(
+            bench.try_read("rt.lookup", "20.1.1.1").expect("an answer"),
+            "10.0.0.1 eth0 | 10.0.1.1 eth1 WEIGHT 2"
+        );
+        assert_eq!(
+            bench.try_read("rt.lookup", "10.0.0.1").expect("an answer"),
+            "- local"
+        );
+        assert_eq!(
+            bench.try_read("rt.lookup", "30.0.0.1").expect("an answer"),
+            "-1"
+        );
+        let groups = bench.read("rt.groups");
+        assert!(
+            groups.contains(" 1 10.0.0.1 eth0 | 10.0.1.1 eth1 WEIGHT 2\n"),
+            "{groups}"
+        );
+    }
+
+    #[test]
+    fn mistakes_are_refused_with_the_remedy() {
+        let errors = |text: &str| testkit::errors(crate::CLASSES, text);
+        let text = "Idle -> CheckIPHeader -> rt :: LinuxIPLookup(eth0, eth0); rt[0], rt[1], rt[2], rt[3] -> Discard";
+        assert!(
+            errors(text).contains("`eth0` is named twice"),
+            "{}",
+            errors(text)
+        );
+        let text =
+            "Idle -> CheckIPHeader -> rt :: LinuxIPLookup(a/b); rt[0], rt[1], rt[2] -> Discard";
+        assert!(
+            errors(text).contains("cannot be an interface"),
+            "{}",
+            errors(text)
+        );
+        let text = "Idle -> CheckIPHeader -> rt :: LinuxIPLookup(eth0); rt[0], rt[1] -> Discard";
+        assert!(!errors(text).is_empty(), "eth0's output is missing");
+    }
+}

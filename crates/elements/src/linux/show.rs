@@ -1,0 +1,78 @@
+//! Routes of the kernel as handlers show them: as those of a configuration, with interfaces' names in
+//! place of ports.
+
+use super::routes::Routes;
+use super::{BLACKHOLE, EXCEPTION, GroupId, Kernel, LOCAL, Member};
+use crate::route::family::Family;
+use crate::route::table::row;
+use std::collections::BTreeMap;
+
+/// Names of what next hops' ports mean.
+struct Names(BTreeMap<u16, String>);
+
+impl Names {
+    fn of(kernel: &Kernel) -> Names {
+        let fixed = [
+            (LOCAL, "local"),
+            (EXCEPTION, "kernel"),
+            (BLACKHOLE, "blackhole"),
+        ];
+        let fixed = fixed.map(|(port, name)| (port, name.to_owned()));
+        let interfaces = kernel.interfaces().into_iter();
+        let named = interfaces.map(|i| (i.number(), i.name().to_owned()));
+        Names(fixed.into_iter().chain(named).collect())
+    }
+
+    fn hops(&self, hops: &[Member]) -> String {
+        let each = hops.iter().map(|hop| {
+            let gateway = hop.gateway.map_or("-".to_owned(), |g| g.to_string());
+            let name = self.0.get(&hop.port).map_or("?", String::as_str);
+            let weight = match hop.weight {
+                1 => String::new(),
+                n => format!(" WEIGHT {n}"),
+            };
+            format!("{gateway} {name}{weight}")
+        });
+        each.collect::<Vec<_>>().join(" | ")
+    }
+}
+
+/// A line for each route.
+pub(super) fn table<F: Family<N>, const N: usize>(routes: &Routes<N>, kernel: &Kernel) -> String {
+    let names = Names::of(kernel);
+    let mut known: BTreeMap<GroupId, String> = BTreeMap::new();
+    let mut all = Vec::new();
+    routes.for_each(&mut |prefix, id| all.push((prefix, id)));
+    let mut text = String::new();
+    for (prefix, id) in all {
+        let hops = known
+            .entry(id)
+            .or_insert_with(|| names.hops(&routes.members(id)));
+        text.push_str(&row(&F::show(prefix), hops));
+    }
+    text
+}
+
+/// The next hops of an address.
+pub(super) fn lookup<F: Family<N>, const N: usize>(
+    routes: &Routes<N>,
+    kernel: &Kernel,
+    address: &str,
+) -> Result<String, String> {
+    let members = routes.next_hops(|fib| F::lookup(fib, address))?;
+    Ok(match members.as_slice() {
+        [] => "-1".to_owned(),
+        members => Names::of(kernel).hops(members),
+    })
+}
+
+/// A line for each group that routes use.
+pub(super) fn groups<const N: usize>(routes: &Routes<N>, kernel: &Kernel) -> String {
+    let names = Names::of(kernel);
+    let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();
+    routes.for_each(&mut |_, id| *users.entry(id).or_default() += 1);
+    let line = |(id, users): (GroupId, usize)| {
+        format!("{id} {users} {}\n", names.hops(&routes.members(id)))
+    };
+    users.into_iter().map(line).collect()
+}
