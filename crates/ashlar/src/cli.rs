@@ -26,6 +26,13 @@ pub(crate) enum Command {
     /// SIGINT and SIGTERM end the router in order, SIGHUP has it read its file again. It ends by
     /// itself when all its sources have ended and nothing is held.
     Run(Run),
+    /// Start a router, and start it again should it be killed
+    ///
+    /// Where no systemd does this. The queues of the router's twins stay open in the meantime, so that routing
+    /// daemons see no loss of carrier. It ends when the router ends in order. SIGTERM and SIGINT end both,
+    /// SIGHUP is passed on, SIGUSR2 ends the router and starts it anew: an upgrade, if the program on disk is
+    /// another.
+    Keep(Keep),
     /// Run a configuration as Click's user-level driver does
     ///
     /// One thread, one packet at a time, Click's options and messages: see `ashlar click --help`. The
@@ -159,6 +166,12 @@ pub(crate) struct Run {
     /// netns`, or a path
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) netns: Option<String>,
+    /// Be this user from the moment at which the configuration has been read, with no rights of root's
+    /// but CAP_NET_ADMIN and CAP_NET_RAW
+    ///
+    /// Reloads read the configuration as this user. DPDK's ports need its rights to hugepages and devices.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: Option<String>,
     /// Listen nowhere
     #[arg(long, conflicts_with = "socket")]
     pub(crate) no_socket: bool,
@@ -177,6 +190,13 @@ pub(crate) struct Run {
     /// How much is logged: off, error, warn, info or debug
     #[arg(long, default_value = "info", value_name = "LEVEL")]
     pub(crate) log_level: control::log::Level,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Keep {
+    /// The command: ashlar run FILE ...
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

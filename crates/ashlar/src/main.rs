@@ -5,8 +5,10 @@ mod click;
 mod cmd;
 mod doc;
 mod graph;
+mod keep;
 mod packet;
 mod rates;
+mod user;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -23,6 +25,10 @@ fn main() -> ExitCode {
     }
     let done = match Cli::parse().command {
         Command::Run(run) => cmd::run::run(run),
+        Command::Keep(keep) => match keep::keep(&keep) {
+            Ok(code) => return code,
+            Err(text) => Err(text),
+        },
         Command::Check(check) => cmd::check::check(&check),
         Command::Plan(plan) => cmd::plan::plan(&plan),
         Command::Graph(graph) => cmd::graph::graph(&graph),

@@ -2,6 +2,7 @@
 
 use super::{Done, compile, print, say};
 use crate::cli::{LogFormat, Run};
+use crate::user::User;
 use control::log::Format;
 use control::socket::{self, Socket};
 use control::{Control, Serve, Source, Start};
@@ -36,6 +37,9 @@ pub(crate) fn run(run: Run) -> Done {
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
+    if let Some(name) = &run.user {
+        become_user(name, &ports)?;
+    }
     let control = start(&run, name, source, plan, ports)?;
     let ended = control::serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
@@ -65,4 +69,13 @@ fn start(
         control.pin(&cores.0)?;
     }
     Ok(Arc::new(control))
+}
+
+/// Gives up what the router does not need once it has read its configuration. The thread in the router's
+/// namespace opens ports there, so it keeps what this one keeps.
+fn become_user(name: &str, ports: &ports::Directory) -> Done {
+    User::named(name)?.become_for_good(|job| match ports.namespace() {
+        Some(namespace) => namespace.within(job),
+        None => Ok(()),
+    })
 }

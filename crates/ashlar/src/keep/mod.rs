@@ -1,0 +1,179 @@
+//! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its twins by the
+//! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again should it be
+//! killed. It has one thread and knows nothing of packets, so there is little that could end it.
+
+mod store;
+mod sys;
+
+use crate::cli::Keep;
+use crate::cmd::complain;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, WaitOptions, WaitStatus, kill_process, waitpid};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR2};
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use store::Store;
+
+/// A program that ran this long gets a new start at once; else pauses grow from the first to the last.
+const SETTLED: Duration = Duration::from_secs(1);
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+
+/// Runs the program until it ends in order or is told to; the status is the program's.
+pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
+    let mut keeper = Keeper {
+        signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,
+        store: Store::new()?,
+    };
+    let mut pause = PAUSES.0;
+    loop {
+        let begun = Instant::now();
+        let status = keeper.run(&keep.command)?;
+        let restart = keeper.signals.take_restart();
+        let in_order = status.exit_status() == Some(0) && !restart;
+        // What never worked is wrong rather than unlucky.
+        if in_order || !keeper.store.was_ready() {
+            return Ok(code(status));
+        }
+        if restart || begun.elapsed() >= SETTLED {
+            pause = PAUSES.0;
+        } else {
+            keeper.wait(Some(pause));
+            pause = (pause * 2).min(PAUSES.1);
+        }
+        if keeper.signals.end() {
+            return Ok(code(status));
+        }
+        complain(&format!("{}; starting it again", words(status)));
+    }
+}
+
+struct Keeper {
+    signals: Signals,
+    store: Store,
+}
+
+impl Keeper {
+    /// Runs the program once.
+    fn run(&mut self, command: &[String]) -> Result<WaitStatus, String> {
+        let said = |e: std::io::Error| format!("cannot run {}: {e}", command.join(" "));
+        // clap sees to it that there is a word.
+        let mut program = Command::new(&command[0]);
+        program.args(&command[1..]);
+        self.store.tell(&mut program);
+        let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(said)?;
+        self.store.listen_to(child);
+        loop {
+            self.wait(None);
+            self.store.receive();
+            let forwarded = self.signals.forwarded();
+            let status = waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| said(e.into()))?;
+            if let Some((_, status)) = status {
+                // What it said last.
+                self.store.receive();
+                return Ok(status);
+            }
+            for signal in forwarded {
+                // It may be gone in the meantime.
+                let _ = kill_process(child, signal);
+            }
+        }
+    }
+
+    /// Waits for a message, a signal, or the end of a pause.
+    fn wait(&mut self, pause: Option<Duration>) {
+        let mut waited = [
+            PollFd::new(&self.signals.bell, PollFlags::IN),
+            PollFd::new(self.store.socket(), PollFlags::IN),
+        ];
+        let pause = pause.and_then(|p| Timespec::try_from(p).ok());
+        // Woken for nothing, it looks and waits again.
+        let _ = poll(&mut waited, pause.as_ref());
+        self.signals.silence();
+    }
+}
+
+/// Signals that have come. SIGTERM and SIGINT end the program and us, SIGUSR2 starts it anew, SIGHUP is for
+/// the program.
+struct Signals {
+    bell: UnixStream,
+    end: Arc<AtomicBool>,
+    ended: bool,
+    restart: Arc<AtomicBool>,
+    restarts: bool,
+    hang_up: Arc<AtomicBool>,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        let (bell, ring) = UnixStream::pair()?;
+        bell.set_nonblocking(true)?;
+        let flags: [Arc<AtomicBool>; 3] = Default::default();
+        let numbers = [(SIGTERM, 0), (SIGINT, 0), (SIGUSR2, 1), (SIGHUP, 2)];
+        for (number, flag) in numbers {
+            signal_hook::flag::register(number, Arc::clone(&flags[flag]))?;
+        }
+        for number in [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD] {
+            signal_hook::low_level::pipe::register(number, ring.try_clone()?)?;
+        }
+        let [end, restart, hang_up] = flags;
+        let (ended, restarts) = (false, false);
+        Ok(Signals {
+            bell,
+            end,
+            ended,
+            restart,
+            restarts,
+            hang_up,
+        })
+    }
+
+    fn silence(&mut self) {
+        while self.bell.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
+    }
+
+    /// What to send the program for the signals that have come since the last call.
+    fn forwarded(&mut self) -> Vec<Signal> {
+        let take = |flag: &AtomicBool| flag.swap(false, Ordering::Relaxed);
+        let (end, restart) = (take(&self.end), take(&self.restart));
+        self.ended |= end;
+        self.restarts |= restart;
+        let asked = [
+            (end || restart, Signal::TERM),
+            (take(&self.hang_up), Signal::HUP),
+        ];
+        let asked = asked.into_iter().filter(|(is, _)| *is);
+        asked.map(|(_, signal)| signal).collect()
+    }
+
+    /// Whether to end.
+    fn end(&self) -> bool {
+        self.ended || self.end.load(Ordering::Relaxed)
+    }
+
+    /// Whether the program was told to end so that it be started anew.
+    fn take_restart(&mut self) -> bool {
+        std::mem::take(&mut self.restarts)
+    }
+}
+
+fn words(status: WaitStatus) -> String {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(0), _) => "it has ended as it was told to".to_owned(),
+        (Some(code), _) => format!("it has ended with status {code}"),
+        (_, Some(signal)) => format!("it was ended by signal {signal}"),
+        _ => "it has ended".to_owned(),
+    }
+}
+
+/// As a shell has it: 128 and the signal's number for a program that a signal ended.
+fn code(status: WaitStatus) -> ExitCode {
+    let code = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => code,
+        (_, signal) => 128 + signal.unwrap_or(0),
+    };
+    ExitCode::from(u8::try_from(code).unwrap_or(1))
+}

@@ -1,0 +1,192 @@
+//! The manager's side of the protocol: messages of the program, and descriptors that it has us hold.
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt::set_socket_passcred,
+};
+use rustix::process::Pid;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Descriptors held at most, of all names: one message may bring as many.
+const MOST: usize = 253;
+
+/// A socket for messages, and what they have brought.
+pub(super) struct Store {
+    path: PathBuf,
+    socket: UnixDatagram,
+    /// Whose messages count.
+    program: Option<Pid>,
+    held: Held,
+}
+
+/// What a program has said.
+#[derive(Default)]
+struct Held {
+    descriptors: Vec<(String, OwnedFd)>,
+    ready: bool,
+}
+
+impl Store {
+    /// Listens at a path of its own. The error is a sentence.
+    pub(super) fn new() -> Result<Store, String> {
+        let folder = match rustix::process::geteuid().is_root() {
+            true => PathBuf::from("/run"),
+            false => {
+                std::env::var_os("XDG_RUNTIME_DIR").map_or_else(std::env::temp_dir, PathBuf::from)
+            }
+        };
+        let path = folder.join(format!("ashlar-keep-{}", std::process::id()));
+        let said = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
+        // Of a process that had this number.
+        let _ = std::fs::remove_file(&path);
+        let socket = UnixDatagram::bind(&path).map_err(said)?;
+        socket.set_nonblocking(true).map_err(said)?;
+        // The program may run as another user; who speaks is known by the message.
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).map_err(said)?;
+        set_socket_passcred(&socket, true).map_err(|e| said(e.into()))?;
+        let (program, held) = (None, Held::default());
+        Ok(Store {
+            path,
+            socket,
+            program,
+            held,
+        })
+    }
+
+    /// Where messages arrive.
+    pub(super) fn socket(&self) -> &UnixDatagram {
+        &self.socket
+    }
+
+    /// Has a program know the socket and what it inherits.
+    pub(super) fn tell(&self, program: &mut Command) {
+        let names: Vec<&str> = self
+            .held
+            .descriptors
+            .iter()
+            .map(|(name, _)| &**name)
+            .collect();
+        program.env("NOTIFY_SOCKET", &self.path);
+        if names.is_empty() {
+            program
+                .env_remove("LISTEN_FDS")
+                .env_remove("LISTEN_FDNAMES");
+        } else {
+            program.env("LISTEN_FDS", names.len().to_string());
+            program.env("LISTEN_FDNAMES", names.join(":"));
+        }
+    }
+
+    /// What is held, in the order of the names told.
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let held = &self.held.descriptors;
+        held.iter().map(|(_, fd)| fd.as_fd()).collect()
+    }
+
+    /// Believes this process from now on, and no other.
+    pub(super) fn listen_to(&mut self, program: Pid) {
+        self.program = Some(program);
+    }
+
+    /// Whether a program has ever said that it is ready.
+    pub(super) fn was_ready(&self) -> bool {
+        self.held.ready
+    }
+
+    /// Takes in all messages that wait.
+    pub(super) fn receive(&mut self) {
+        let mut text = [0; 4096];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST), ScmCredentials(1))];
+        loop {
+            let mut more = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [IoSliceMut::new(&mut text)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            let Ok(message) = recvmsg(&self.socket, &mut into, &mut more, flags) else {
+                return;
+            };
+            let (mut descriptors, mut from) = (Vec::new(), None);
+            for part in more.drain() {
+                match part {
+                    RecvAncillaryMessage::ScmRights(list) => descriptors.extend(list),
+                    RecvAncillaryMessage::ScmCredentials(who) => from = Some(who.pid),
+                    _ => {}
+                }
+            }
+            if from.is_some() && from == self.program {
+                let text = String::from_utf8_lossy(&text[..message.bytes]);
+                self.held.obey(&text, descriptors);
+            }
+        }
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Held {
+    /// Does what a message asks for: one assignment a line.
+    fn obey(&mut self, message: &str, descriptors: Vec<OwnedFd>) {
+        let says = |word: &str| message.lines().any(|line| line == word);
+        let name = message
+            .lines()
+            .find_map(|line| line.strip_prefix("FDNAME="));
+        let name = name.filter(|n| !n.contains(':')).unwrap_or("stored");
+        self.ready |= says("READY=1");
+        if says("FDSTOREREMOVE=1") {
+            self.descriptors.retain(|(held, _)| held != name);
+        }
+        if says("FDSTORE=1") {
+            let room = MOST.saturating_sub(self.descriptors.len());
+            let named = descriptors.into_iter().map(|fd| (name.to_owned(), fd));
+            self.descriptors.extend(named.take(room));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptors(count: usize) -> Vec<OwnedFd> {
+        let open = || UnixDatagram::unbound().expect("a socket").into();
+        (0..count).map(|_| open()).collect()
+    }
+
+    fn names(held: &Held) -> Vec<&str> {
+        held.descriptors.iter().map(|(name, _)| &**name).collect()
+    }
+
+    #[test]
+    fn descriptors_are_held_by_name_until_they_are_taken_away() {
+        let mut held = Held::default();
+        held.obey("FDSTORE=1\nFDNAME=eth0\n", descriptors(2));
+        held.obey("FDSTORE=1\nFDNAME=eth1\n", descriptors(1));
+        assert_eq!(names(&held), ["eth0", "eth0", "eth1"]);
+        assert!(!held.ready);
+        held.obey("READY=1\n", Vec::new());
+        assert!(held.ready);
+        held.obey("FDSTOREREMOVE=1\nFDNAME=eth0\n", Vec::new());
+        assert_eq!(names(&held), ["eth1"]);
+    }
+
+    #[test]
+    fn descriptors_of_other_messages_and_too_many_are_closed() {
+        let mut held = Held::default();
+        held.obey("STATUS=FDSTORE=1\n", descriptors(1));
+        assert!(names(&held).is_empty());
+        for _ in 0..MOST {
+            held.obey("FDSTORE=1\nFDNAME=a:b\n", descriptors(2));
+        }
+        assert_eq!(names(&held), ["stored"; MOST]);
+    }
+}

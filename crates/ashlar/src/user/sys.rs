@@ -1,0 +1,18 @@
+//! Changing the user of all threads.
+#![allow(unsafe_code)]
+
+use std::io;
+
+/// Has all threads of the process be of this user, group and these further groups.
+pub(super) fn change(user: u32, group: u32, groups: &[u32]) -> io::Result<()> {
+    let check = |result: i32| match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: the list and its length belong together; the C library sees to all threads.
+    unsafe {
+        check(libc::setgroups(groups.len(), groups.as_ptr()))?;
+        check(libc::setresgid(group, group, group))?;
+        check(libc::setresuid(user, user, user))
+    }
+}
