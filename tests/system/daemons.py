@@ -22,7 +22,7 @@ FRR = Path("/usr/lib/frr")
 # zebra first: the others speak to the kernel through it.
 ORDER = ("zebra", "staticd", "bfdd", "ospfd", "ospf6d", "bgpd")
 # Seconds for which zebra, killed and started again, keeps the routes that it finds in the kernel.
-KEEP = 60
+KEEP = 30
 
 
 class _Daemons:
@@ -99,7 +99,8 @@ class Frr(_Daemons):
                 str(FRR / name), "-A", "127.0.0.1", "-P", "0", "--log", "stdout", "--log-level", "informational", *more))
             self.processes[name] = process
             until(lambda: socket.exists() or not process.running, f"{name} of {self.space}", timeout=20)
-            self.must_run()
+            if not process.running:
+                raise Failed(f"{name} ended\n{self.said()}")
 
     def vtysh(self, *commands: str, ok: bool = True) -> str:
         """What vtysh says to commands, each as one types it."""

@@ -3,12 +3,12 @@
             hb                       A router has interfaces to-NEIGHBOUR and lan. Router NUMBER:
             |                          loopback  10.255.0.NUMBER      fd00:255::NUMBER
             b  BIRD                    lan       10.1.NUMBER.1/24     fd00:1:NUMBER::1/64, its host ::2
-          /   \\                     Link LINK of the ring, the end at router NUMBER:
-    ha1 - a1    a2 - ha2               10.0.LINK.NUMBER/24            fd00:0:LINK::NUMBER/64
-          \\   /
-            l  FRR                   OSPFv2 and OSPFv3 carry the links and the loopbacks, BGP the hosts' networks:
-            |                        a1, b and a2 are AS 65001, a full mesh between loopbacks; l is AS 65002, with
-            hl                       sessions to a1 and a2 over the links. BFD watches the links and those sessions.
+          /   \\                       beyond    10.2.NUMBER.0/24     fd00:2:NUMBER::/64, at the host, which is ::1
+    ha1 - a1    a2 - ha2             Link LINK of the ring, the end at router NUMBER:
+          \\   /                       10.0.LINK.NUMBER/24            fd00:0:LINK::NUMBER/64
+            l  FRR                   OSPFv2 and OSPFv3 carry the links and the loopbacks. BGP carries the rest: the routers
+            |                        are AS 65001, a full mesh between loopbacks; each host is an AS of its own (BIRD) that
+            hl                       announces what is beyond it. BFD watches links and the sessions with hosts.
 
 Links are veth pairs; those of the ring lead through a bridge in a namespace of their own, so that one
 can be cut without either end seeing its carrier go (`cut`), or unplugged (`unplug`).
@@ -18,16 +18,19 @@ from dataclasses import dataclass
 
 from daemons import Bird, Frr, wait_for
 from net import Failed, Lab, Namespace
+from streams import Streams
 from twins import Twinned
 
 # Milliseconds between BFD packets, and how many may be missing: a busy machine must not look like a cut link.
 BFD_MS, BFD_MISSING = 200, 5
 DETECTION = BFD_MS * BFD_MISSING / 1000
+# BIRD's OSPF computes routes once a second (its `tick`).
+TICK = 1.0
 # OSPF alone would need this long to see that a neighbour is gone.
 DEAD = 40
 NUMBERS = {"a1": 1, "b": 2, "a2": 3, "l": 4}
 RING = {1: ("a1", "b"), 2: ("b", "a2"), 3: ("a2", "l"), 4: ("l", "a1")}
-AS = {"a1": 65001, "b": 65001, "a2": 65001, "l": 65002}
+AS = 65001
 
 
 def loopback(name: str, version: int) -> str:
@@ -37,6 +40,13 @@ def loopback(name: str, version: int) -> str:
 def host(name: str, version: int, number: int = 2) -> str:
     """The host behind a router; number 1 is the router itself."""
     return f"10.1.{NUMBERS[name]}.{number}" if version == 4 else f"fd00:1:{NUMBERS[name]}::{number}"
+
+
+def beyond(name: str, version: int, number: int | None = 1) -> str:
+    """The address of a host that only BGP leads to; `None`: its network."""
+    if version == 4:
+        return f"10.2.{NUMBERS[name]}.{number}" if number else f"10.2.{NUMBERS[name]}.0/24"
+    return f"fd00:2:{NUMBERS[name]}::{number}" if number else f"fd00:2:{NUMBERS[name]}::/64"
 
 
 def lan(name: str, version: int) -> str:
@@ -54,11 +64,10 @@ def links(name: str) -> dict[int, str]:
     return {link: (set(ends) - {name}).pop() for link, ends in RING.items() if name in ends}
 
 
-def sessions(name: str, version: int) -> list[tuple[str, str]]:
-    """The BGP neighbours of a router: names and addresses."""
-    internal = [(other, loopback(other, version)) for other in NUMBERS if other != name and AS[other] == AS[name]]
-    external = [(other, on_link(link, other, version)) for link, other in links(name).items() if AS[other] != AS[name]]
-    return internal + external
+def sessions(name: str, version: int) -> list[tuple[str, str, int]]:
+    """The BGP neighbours of a router: name, address, AS; the host last."""
+    inside = [(other, loopback(other, version), AS) for other in NUMBERS if other != name]
+    return [*inside, (f"h{name}", host(name, version), AS + NUMBERS[name])]
 
 
 @dataclass(frozen=True)
@@ -92,34 +101,33 @@ def frr(name: str, wanted: Wanted) -> dict[str, str]:
         "zebra": top + "ip forwarding\nipv6 forwarding\n",
         "staticd": top,
         **({"bfdd": top + bfd} if wanted.bfd else {}),
-        "ospfd": top + "\n".join(ospf) + f"\nrouter ospf\n ospf router-id {loopback(name, 4)}\n{router}",
+        "ospfd": top + "\n".join(ospf) + f"\nrouter ospf\n ospf router-id {loopback(name, 4)}\n capability opaque\n{router}",
         "ospf6d": top + "\n".join(ospf6) + f"\nrouter ospf6\n ospf6 router-id {loopback(name, 4)}\n{router}",
         "bgpd": top + _frr_bgp(name, wanted),
     }
 
 
 def _frr_bgp(name: str, wanted: Wanted) -> str:
-    text = f"""router bgp {AS[name]}
+    text = f"""router bgp {AS}
  bgp router-id {loopback(name, 4)}
  no bgp ebgp-requires-policy
  bgp graceful-restart
  bgp graceful-restart preserve-fw-state
  bgp graceful-restart restart-time 60
- bgp graceful-restart select-defer-time 5
+ bgp graceful-restart select-defer-time 25
  timers bgp 10 60
 """
     for version in (4, 6):
         family = ""
-        for other, address in sessions(name, version):
-            internal = AS[other] == AS[name]
-            text += f" neighbor {address} remote-as {AS[other]}\n neighbor {address} timers connect 1\n"
+        for _, address, number in sessions(name, version):
+            text += f" neighbor {address} remote-as {number}\n neighbor {address} timers connect 1\n"
             text += f" neighbor {address} advertisement-interval 0\n"
             text += f" no neighbor {address} activate\n" if version == 6 else ""
-            if internal:
+            if number == AS:
                 text += f" neighbor {address} update-source {loopback(name, version)}\n"
             elif wanted.bfd:
                 text += f" neighbor {address} bfd profile ring\n"
-            family += f"  neighbor {address} activate\n" + (f"  neighbor {address} next-hop-self\n" if internal else "")
+            family += f"  neighbor {address} activate\n" + (f"  neighbor {address} next-hop-self\n" if number == AS else "")
         text += f""" address-family ipv{version} unicast
   network {lan(name, version)}
   maximum-paths 4
@@ -129,15 +137,33 @@ def _frr_bgp(name: str, wanted: Wanted) -> str:
     return text
 
 
-def bird(name: str, wanted: Wanted) -> str:
-    """BIRD's configuration."""
-    yes = "yes" if wanted.bfd else "no"
-    text = f"""router id {loopback(name, 4)};
+def _bird_top(name: str, number: str) -> str:
+    return f"""router id {number};
 graceful restart wait 10;
 protocol device {{ }}
-protocol direct {{ ipv4; ipv6; interface "lan"; }}
+protocol direct {{ ipv4; ipv6; interface "{name}"; }}
 protocol bfd {{ interface "*" {{ interval {BFD_MS} ms; multiplier {BFD_MISSING}; }}; }}
 """
+
+
+def _bird_bgp(name: str, version: int, local: str, neighbour: str, more: str) -> str:
+    return f"""protocol bgp to_{name}_{version} {{
+  local {local};
+  neighbor {neighbour};
+  connect delay time 1;
+  connect retry time 1;
+  error wait time 1, 1;
+  graceful restart;
+  {more}
+  ipv{version} {{ import all; export where source ~ [ RTS_BGP ] || proto = "direct1"; next hop self; }};
+}}
+"""
+
+
+def bird(name: str, wanted: Wanted) -> str:
+    """BIRD's configuration of a router."""
+    yes = "yes" if wanted.bfd else "no"
+    text = _bird_top("lan", loopback(name, 4))
     for version in (4, 6):
         text += f"""protocol kernel kernel{version} {{
   persist;
@@ -153,17 +179,21 @@ protocol ospf v{3 if version == 6 else 2} ospf{version} {{
   }};
 }}
 """
-        for other, address in sessions(name, version):
-            text += f"""protocol bgp to_{other}_{version} {{
-  local {loopback(name, version)} as {AS[name]};
-  neighbor {address} as {AS[other]};
-  connect delay time 1;
-  connect retry time 1;
-  error wait time 1, 5;
-  graceful restart;
-  ipv{version} {{ import all; export where source ~ [ RTS_BGP ] || proto = "direct1"; next hop self; }};
-}}
-"""
+        for other, address, number in sessions(name, version):
+            inside = number == AS
+            local = loopback(name, version) if inside else host(name, version, 1)
+            more = "" if inside else f"direct; bfd {yes};"
+            text += _bird_bgp(other, version, f"{local} as {AS}", f"{address} as {number}", more)
+    return text
+
+
+def host_bird(name: str, wanted: Wanted) -> str:
+    """BIRD's configuration of a host: it announces what is beyond it; its own routes are fixed."""
+    text = _bird_top("beyond", host(name, 4))
+    for version in (4, 6):
+        local = f"{host(name, version)} as {AS + NUMBERS[name]}"
+        more = f"direct; bfd {'yes' if wanted.bfd else 'no'};"
+        text += _bird_bgp(name, version, local, f"{host(name, version, 1)} as {AS}", more)
     return text
 
 
@@ -221,10 +251,15 @@ class Ring:
         for link in RING:
             self._cable(link)
         for name, space in self.hosts.items():
+            # A network that is always up, as there is no dummy device.
+            space.ip("link add name beyond type bridge")
+            space.ip("link set beyond up")
             lab.link(space, "eth0", self.routers[name].device_space, "lan")
             for version, bits in ((4, 24), (6, 64)):
                 space.ip(f"address add {host(name, version)}/{bits} dev eth0")
                 space.ip(f"-{version} route add default via {host(name, version, 1)}")
+                space.ip(f"address add {beyond(name, version)}/{bits} dev beyond")
+        self.edges = {name: Bird(space, host_bird(name, wanted)) for name, space in self.hosts.items()}
 
     def _cable(self, link: int) -> None:
         self.cables.ip(f"link add name link{link} type bridge mcast_snooping 0")
@@ -255,12 +290,23 @@ class Ring:
     def start(self) -> None:
         for router in self.routers.values():
             router.start()
+        for edge in self.edges.values():
+            edge.start()
 
     def unreached(self) -> list[str]:
         """Which hosts do not reach which, all tried at once, one packet each."""
-        tries = {(a, b, v): self.hosts[a].spawn("ping", f"-{v}", "-c1", "-W1", host(b, v))
+        tries = {(a, b, v): self.hosts[a].spawn("ping", f"-{v}", "-c1", "-W1", "-I", beyond(a, v), beyond(b, v))
                  for a in NUMBERS for b in NUMBERS for v in (4, 6) if a != b}
         return [f"{a} to {b} by IPv{v}" for (a, b, v), ping in tries.items() if ping.wait() != 0]
+
+    def streams(self, rate: float = 100.0, between: tuple[str, ...] = tuple(NUMBERS)) -> Streams:
+        """Streams between all these hosts, both ways, IPv4 and IPv6."""
+        made = Streams(rate)
+        for a in between:
+            for b in between:
+                for version in (4, 6) if a != b else ():
+                    made.add(f"{a} to {b} by IPv{version}", self.hosts[a], self.hosts[b], version, beyond(b, version))
+        return made
 
     def established(self) -> dict[str, dict]:
         """The BGP sessions that are up, by router."""
@@ -270,17 +316,27 @@ class Ring:
         """Whether every BGP session is up."""
         return all(len(up) == sum(len(sessions(name, v)) for v in (4, 6)) for name, up in self.established().items())
 
+    def whole(self) -> bool:
+        """Whether OSPF uses every link: to the opposite router there are two ways, for IPv4 and IPv6."""
+        opposite = {"a1": "a2", "a2": "a1", "b": "l", "l": "b"}
+        return all(router.space.ip(f"-{v} route show {loopback(opposite[name], v)}").out.count("nexthop via") == 2
+                   for name, router in self.routers.items() for v in (4, 6))
+
     def converge(self, timeout: float = 60.0) -> float:
-        """Waits until every BGP session is up and every host reaches every other; returns the seconds."""
-        took = wait_for(self.peered, "all BGP sessions", lambda: f"{self.established()}\n{self.said()}", timeout)
+        """Waits until OSPF uses every link, every BGP session is up and every host reaches every other;
+        returns the seconds."""
+        took = wait_for(self.whole, "OSPF over all links", self.said, timeout)
+        took += wait_for(self.peered, "all BGP sessions", lambda: f"{self.established()}\n{self.said()}", timeout)
         return took + wait_for(lambda: not self.unreached(), "all hosts reach each other",
                                lambda: f"{self.unreached()}\n{self.said()}", timeout)
 
     def must_run(self) -> None:
+        for edge in self.edges.values():
+            edge.must_run()
         for router in self.routers.values():
             router.daemons.must_run()
             if router.ashlar and not router.ashlar.running:
                 raise Failed(f"Ashlar of {router.name} ended\n{router.ashlar.said()}")
 
     def said(self) -> str:
-        return "\n".join(router.said() for router in self.routers.values())
+        return "\n".join([router.said() for router in self.routers.values()] + [edge.said(3) for edge in self.edges.values()])

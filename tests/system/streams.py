@@ -1,0 +1,144 @@
+"""Steady streams of numbered packets between hosts, and what became of every packet."""
+
+import select
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass, field
+
+from net import Namespace, until
+from traffic import FAMILY, udp
+
+NUMBER = struct.Struct("!I")
+
+
+@dataclass
+class Stream:
+    """UDP packets from one host to another, numbered from 0."""
+
+    name: str
+    source: socket.socket
+    sink: socket.socket
+    target: tuple[str, int]
+    sent: list[float] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)
+    doubled: int = 0
+
+    @property
+    def lost(self) -> int:
+        return len(self.sent) - len(self.seen)
+
+    def outages(self) -> list[tuple[float, float]]:
+        """When packets were lost: the seconds at which the first of each row of lost packets was sent, and
+        for how long none came through (from there to the next packet that arrived)."""
+        found: list[tuple[float, float]] = []
+        start = None
+        for number, at in enumerate(self.sent):
+            if number in self.seen:
+                if start is not None:
+                    found.append((start, at - start))
+                    start = None
+            elif start is None:
+                start = at
+        if start is not None:
+            found.append((start, self.sent[-1] - start))
+        return found
+
+    def longest(self) -> float:
+        """Seconds of the longest outage."""
+        return max((length for _, length in self.outages()), default=0.0)
+
+
+class Streams:
+    """Streams that run side by side from `with` to its end, each `rate` packets per second."""
+
+    def __init__(self, rate: float = 200.0, size: int = 64):
+        self.rate, self.payload = rate, bytes(size - NUMBER.size)
+        self.streams: list[Stream] = []
+        self._over, self._quiet = threading.Event(), threading.Event()
+        self._threads = [threading.Thread(target=job, daemon=True) for job in (self._send, self._receive)]
+
+    def add(self, name: str, source: Namespace, sink: Namespace, version: int, address: str) -> Stream:
+        """A stream to `address`, which is the sink's. Each has a port of its own, so hashes tell them apart."""
+        receiver = udp(sink, version)
+        receiver.setblocking(False)
+        sender = source.socket(FAMILY[version], socket.SOCK_DGRAM)
+        made = Stream(name, sender, receiver, (address, receiver.getsockname()[1]))
+        self.streams.append(made)
+        return made
+
+    def __enter__(self) -> "Streams":
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.stop()
+
+    def _send(self) -> None:
+        start, count = time.monotonic(), 0
+        while not self._over.is_set():
+            due = (time.monotonic() - start) * self.rate
+            while count < due:
+                for stream in self.streams:
+                    stream.source.sendto(NUMBER.pack(count) + self.payload, stream.target)
+                    stream.sent.append(time.monotonic())
+                count += 1
+            self._over.wait(0.002)
+
+    def _receive(self) -> None:
+        by_socket = {stream.sink.fileno(): stream for stream in self.streams}
+        poll = select.poll()
+        for number in by_socket:
+            poll.register(number, select.POLLIN)
+        while True:
+            ready = poll.poll(200)
+            if not ready and self._over.is_set():
+                self._quiet.set()
+            if self._quiet.is_set():
+                return
+            for number, _ in ready:
+                self._drain(by_socket[number])
+
+    @staticmethod
+    def _drain(stream: Stream) -> None:
+        try:
+            while True:
+                number = NUMBER.unpack(stream.sink.recv(2048)[:NUMBER.size])[0]
+                stream.doubled += number in stream.seen
+                stream.seen.add(number)
+        except BlockingIOError:
+            pass
+
+    def stop(self) -> None:
+        """Ends the sending, and waits for what is on its way."""
+        if not self._over.is_set():
+            self._over.set()
+            for thread in self._threads:
+                thread.join()
+            for stream in self.streams:
+                stream.source.close()
+                stream.sink.close()
+
+    def warm(self, timeout: float = 5.0) -> None:
+        """Waits until every stream has come through once."""
+        until(lambda: all(stream.seen for stream in self.streams), "the first packet of every stream", timeout)
+
+    @property
+    def lost(self) -> int:
+        return sum(stream.lost for stream in self.streams)
+
+    @property
+    def sent(self) -> int:
+        return sum(len(stream.sent) for stream in self.streams)
+
+    def longest(self) -> float:
+        return max(stream.longest() for stream in self.streams)
+
+    def report(self) -> str:
+        """Streams that lost packets, with their outages, for messages."""
+        lines = [f"{stream.name}: {stream.lost} of {len(stream.sent)} lost, out at "
+                 + ", ".join(f"{at - stream.sent[0]:.2f} s for {long:.3f} s" for at, long in stream.outages()[:8])
+                 for stream in self.streams if stream.lost]
+        return f"{self.sent} sent, {self.lost} lost" + "".join(f"\n  {line}" for line in lines)
