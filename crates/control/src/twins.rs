@@ -51,11 +51,18 @@ impl Twins {
             let known = before
                 .remove(name)
                 .filter(|twin| std::ptr::eq(twin.tap.as_ptr(), &*tap));
-            if known.is_none() {
-                adopt(&tap);
-            }
-            let shown = known.map(|twin| twin.shown);
-            if shown != Some(now) {
+            let shown = match known {
+                Some(twin) => twin.shown,
+                None => {
+                    adopt(&tap);
+                    let found = Look::of(&*tap);
+                    // What is right already is not set again: daemons would hear of a change. That of the
+                    // carrier they hear only if it is one.
+                    let up = !now.up;
+                    Look { up, ..found }
+                }
+            };
+            if shown != now {
                 show(&tap, shown, now);
             }
             let (tap, shown) = (Arc::downgrade(&tap), now);
@@ -74,7 +81,7 @@ fn adopt(tap: &Tap) {
 }
 
 /// Shows what has changed. What cannot be shown is said once: it is not tried again before it changes.
-fn show(tap: &Tap, before: Option<Look>, now: Look) {
+fn show(tap: &Tap, before: Look, now: Look) {
     let failed = |what: &str, done: io::Result<()>| {
         if let Err(e) = done {
             warn!(
@@ -84,13 +91,13 @@ fn show(tap: &Tap, before: Option<Look>, now: Look) {
         }
     };
     // A device without an address leaves the twin the kernel's.
-    if before.map(|b| b.mac) != Some(now.mac) && now.mac != [0; 6] {
+    if before.mac != now.mac && now.mac != [0; 6] {
         failed("the address", tap.set_mac(now.mac));
     }
-    if before.map(|b| b.mtu) != Some(now.mtu) {
+    if before.mtu != now.mtu {
         failed("the MTU", tap.set_mtu(now.mtu));
     }
-    if before.map(|b| b.up) != Some(now.up) {
+    if before.up != now.up {
         failed("the carrier", tap.set_carrier(now.up));
         info!(twin = tap.name(), carrier = now.up, "twin");
     }

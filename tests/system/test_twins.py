@@ -1,0 +1,252 @@
+"""TAP twins: what routing daemons know as the router's interfaces, in a network namespace of their own.
+
+Shows: a twin looks like its device, also after that has changed; it survives a stop with all that was set on
+it; its carrier is the device's; and under `ashlar keep` it never loses its carrier when the router is killed
+or upgraded. `keep` speaks systemd's protocol, so this holds under systemd too.
+
+    host eth0 ------- wan0 router      lan0: twin of wan0 in the daemons' namespace, 10.0.1.1/24
+    10.0.1.2                           ... and the same with peer, wan1, lan1, 10.0.2.1/24, 10.0.2.2
+
+All packets go by the twins here: the kernel of the daemons' namespace forwards them.
+"""
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from net import Lab, Process, until
+from topology import ASHLAR
+
+pytestmark = pytest.mark.ashlar
+
+CONFIGURATION = """
+elementclass Port { $device, $twin |
+    FromDevice($device) -> in :: LinuxInput($twin, $device) -> punt :: ToDevice(tap:$twin);
+    in[1] -> punt;
+    FromDevice(tap:$twin) -> ToDevice($device);
+}
+Port(wan0, lan0);
+Port(wan1, lan1);
+"""
+
+
+class Twins:
+    """Two hosts, the devices' namespace, the daemons' namespace, and a router between them."""
+
+    def __init__(self, lab: Lab):
+        self.lab = lab
+        self.devices, self.daemons = lab.namespace("devices"), lab.namespace("daemons")
+        self.hosts = [lab.namespace("host"), lab.namespace("peer")]
+        for number, host in enumerate(self.hosts):
+            lab.link(self.devices, f"wan{number}", host, "eth0")
+            host.ip(f"address add 10.0.{number + 1}.2/24 dev eth0")
+            host.ip(f"route add default via 10.0.{number + 1}.1")
+            self.devices.sysctl(**{f"net__ipv6__conf__wan{number}__disable_ipv6": 1})
+        self.file = lab.folder / "twins.click"
+        self.file.write_text(CONFIGURATION)
+        self.socket = lab.folder / "twins.sock"
+        self.process: Process | None = None
+
+    def command(self, *words: str) -> list[str]:
+        return [ASHLAR, "run", str(self.file), "--netns", self.daemons.name, "--socket", str(self.socket), *words]
+
+    def start(self, *words: str, keep: bool = False) -> None:
+        """Runs the router and waits until it does."""
+        before = [ASHLAR, "keep", "--"] if keep else []
+        self.process = self.devices.spawn(*before, *self.command(*words))
+        self.process.wait_for(" start ")
+
+    def address(self) -> None:
+        """As the machine's own configuration would."""
+        self.daemons.sysctl(net__ipv4__ip_forward=1)
+        for number in range(2):
+            self.daemons.ip(f"address add 10.0.{number + 1}.1/24 dev lan{number}")
+
+    def link(self, name: str) -> dict:
+        """An interface, as iproute2 tells of it."""
+        space = self.daemons if name.startswith("lan") else self.devices
+        found = space.lab.run("ip", "-n", space.name, "-json", "address", "show", "dev", name, ok=None)
+        return json.loads(found.out)[0] if found.status == 0 else {}
+
+    def carrier(self, name: str) -> bool:
+        return "NO-CARRIER" not in self.link(name)["flags"]
+
+    def crosses(self) -> bool:
+        return self.hosts[0].run("ping", "-c1", "-W1", "10.0.2.2", ok=None).status == 0
+
+    def child(self) -> int:
+        """The router that `keep` has started."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(children[0]) if children else 0
+
+
+@pytest.fixture
+def twins(lab):
+    return Twins(lab)
+
+
+def looks(link: dict) -> tuple:
+    return link["address"], link["mtu"]
+
+
+def test_a_twin_looks_like_its_device(twins):
+    twins.devices.ip("link set wan1 mtu 1400")
+    twins.start()
+    for number in range(2):
+        assert looks(twins.link(f"lan{number}")) == looks(twins.link(f"wan{number}"))
+    twins.devices.ip("link set wan0 mtu 1300")
+    twins.devices.ip("link set wan0 address 02:00:00:00:cc:01")
+    until(lambda: looks(twins.link("lan0")) == ("02:00:00:00:cc:01", 1300), "the twin to follow its device")
+    assert "lan0" not in twins.devices.ip("link").out
+    assert twins.process.stop() == 0
+
+
+def test_packets_cross_by_the_twins(twins):
+    twins.start()
+    twins.address()
+    until(twins.crosses, "a packet by the twins")
+    # What the router itself is sent, its kernel answers.
+    twins.hosts[0].run("ping", "-c1", "-W1", "10.0.1.1")
+
+
+def test_a_twin_survives_a_stop_with_all_that_was_set_on_it(twins):
+    twins.start()
+    twins.address()
+    twins.daemons.ip("neigh add 10.0.2.9 lladdr 02:00:00:00:00:09 dev lan1 nud permanent")
+    twins.daemons.ip("link set lan1 down")
+    twins.daemons.ip("link set lan1 up")
+    twins.daemons.ip("route add 10.9.0.0/16 via 10.0.2.9")
+    before = twins.link("lan1")
+    assert twins.process.stop() == 0
+    until(lambda: not twins.carrier("lan0") and not twins.carrier("lan1"), "no carrier")
+    twins.daemons.ip("link set lan0 down")
+    twins.start()
+    until(lambda: twins.carrier("lan1"), "the carrier")
+    after = twins.link("lan1")
+    assert [after[k] for k in ("ifindex", "address", "mtu")] == [before[k] for k in ("ifindex", "address", "mtu")]
+    assert [a["local"] for a in after["addr_info"] if a["family"] == "inet"] == ["10.0.2.1"]
+    assert "10.9.0.0/16 via 10.0.2.9 dev lan1" in twins.daemons.ip("route").out
+    # What an operator has taken down stays down, until the operator wants it up.
+    assert "UP" not in twins.link("lan0")["flags"]
+    twins.daemons.ip("link set lan0 up")
+    until(twins.crosses, "a packet after the restart")
+
+
+def test_the_carrier_of_a_twin_is_its_devices(twins):
+    twins.hosts[0].ip("link set eth0 down")
+    twins.start()
+    # The kernel tells of a carrier that goes a second after the last change, of one that comes at once.
+    until(lambda: not twins.carrier("lan0"), "no carrier")
+    for _ in range(2):
+        twins.hosts[0].ip("link set eth0 up")
+        until(lambda: twins.carrier("lan0"), "the carrier")
+        twins.hosts[0].ip("link set eth0 down")
+        until(lambda: not twins.carrier("lan0"), "no carrier")
+    assert twins.carrier("lan1")
+
+
+def test_a_reload_without_a_twin_takes_its_carrier_and_one_with_it_gives_it_back(twins):
+    twins.start()
+    twins.file.write_text(CONFIGURATION.replace("Port(wan1, lan1);", ""))
+    twins.process.signal(signal.SIGHUP)
+    until(lambda: not twins.carrier("lan1"), "no carrier")
+    twins.file.write_text(CONFIGURATION)
+    twins.process.signal(signal.SIGHUP)
+    until(lambda: twins.carrier("lan1"), "the carrier")
+    assert twins.carrier("lan0")
+
+
+def test_an_interface_of_another_kind_in_the_twins_place_is_an_error_that_says_so(twins):
+    twins.daemons.ip("link add lan0 type bridge")
+    router = twins.devices.spawn(*twins.command())
+    assert router.wait() != 0
+    assert "there is an interface lan0 of another kind" in router.err, router.err
+
+
+def test_a_namespace_that_is_not_there_is_an_error_that_says_so(twins):
+    router = twins.devices.spawn(ASHLAR, "run", str(twins.file), "--netns", "ashlar-no-such", "--no-socket")
+    assert router.wait() != 0
+    assert "ip netns add ashlar-no-such" in router.err, router.err
+
+
+def largest_gap(ping: Process) -> float:
+    """The longest time between two answers, in milliseconds."""
+    times = [float(t) for t in re.findall(r"^\[([0-9.]+)\] .*bytes from", ping.out, re.MULTILINE)]
+    return max(b - a for a, b in zip(times, times[1:])) * 1000
+
+
+def disturbed(twins: Twins, disturb) -> tuple[float, str]:
+    """The longest gap between packets while the router under `keep` is disturbed, and what the daemons'
+    namespace was told of its links meanwhile."""
+    monitor = twins.daemons.spawn("stdbuf", "-oL", "ip", "monitor", "link")
+    # It listens when it tells of a change.
+    until(lambda: twins.daemons.ip("link set lo alias x") and twins.daemons.ip("link set lo alias y")
+          and "lo" in monitor.out, "the monitor")
+    ping = twins.hosts[0].spawn("ping", "-D", "-i", "0.002", "10.0.2.2")
+    ping.wait_for("icmp_seq=100 ")
+    old = twins.child()
+    disturb(old)
+    until(lambda: twins.child() not in (0, old), "another router", timeout=10)
+    answered = len(ping.out)
+    ping.wait_for("bytes from", since=answered)
+    time.sleep(0.5)
+    ping.signal(signal.SIGINT)
+    ping.wait()
+    monitor.stop()
+    return largest_gap(ping), monitor.out
+
+
+@pytest.mark.parametrize("way", ["killed", "upgraded"])
+def test_a_twin_keeps_its_carrier_when_the_router_is(twins, way, capsys):
+    twins.start(keep=True)
+    twins.address()
+    until(twins.crosses, "a packet")
+
+    def disturb(router: int) -> None:
+        if way == "killed":
+            os.kill(router, signal.SIGKILL)
+        else:
+            twins.process.signal(signal.SIGUSR2)
+
+    gap, said = disturbed(twins, disturb)
+    with capsys.disabled():
+        print(f"\n{way}: no packet for {gap:.0f} ms")
+    assert "lan0" not in said and "lan1" not in said, said
+    assert gap < 2000
+    assert all(twins.carrier(name) for name in ("lan0", "lan1"))
+    assert twins.process.stop() == 0
+    until(lambda: not twins.carrier("lan0"), "no carrier once nobody keeps it")
+
+
+def test_keep_ends_with_a_router_that_never_worked(twins):
+    twins.file.write_text("FromDevice(wan0) -> Discards;")
+    keep = twins.devices.spawn(ASHLAR, "keep", *twins.command())
+    assert keep.wait() == 1
+    assert "Discards" in keep.err, keep.err
+
+
+def test_keep_ends_with_a_router_that_is_stopped(twins):
+    twins.start(keep=True)
+    twins.lab.run(ASHLAR, "stop", "--socket", str(twins.socket))
+    assert twins.process.wait() == 0
+
+
+def test_a_router_of_another_user_keeps_two_rights_and_can_reload(twins):
+    twins.file.write_text(CONFIGURATION.replace("Port(wan1, lan1);", ""))
+    os.chmod(twins.lab.folder, 0o755)
+    twins.start("--user", "nobody", keep=True)
+    for task in Path(f"/proc/{twins.child()}/task").iterdir():
+        status = (task / "status").read_text()
+        assert re.search(r"^Uid:(\s+65534){4}$", status, re.MULTILINE), status
+        # CAP_NET_ADMIN and CAP_NET_RAW.
+        assert re.search(r"^CapPrm:\s+0000000000003000$", status, re.MULTILINE), status
+    twins.file.write_text(CONFIGURATION)
+    os.kill(twins.child(), signal.SIGHUP)
+    until(lambda: twins.link("lan1"), "the twin of the second device")
+    twins.address()
+    until(twins.crosses, "a packet")
+    assert twins.process.stop() == 0
