@@ -187,6 +187,12 @@ impl Requests {
         Ok(())
     }
 
+    /// Sends messages that need no answer.
+    #[cfg(test)]
+    pub(super) fn tell(&mut self, messages: &[u8]) -> io::Result<()> {
+        self.socket.send(messages, 0).map(|_| ())
+    }
+
     /// Reads what the kernel says to requests that need no answer: how many it refused.
     pub(super) fn refusals(&mut self) -> u64 {
         let mut refused = 0;

@@ -1,12 +1,17 @@
 //! The thread beside a real kernel, in a network namespace of the test's. They need the right to make one.
 
 use super::Netlink;
+use super::socket::Requests;
 use elements::linux::{EXCEPTION, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use wire::netlink::{
+    NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NewHop, NewRoute, RTM_NEWROUTE, RouteKind,
+    TABLE_MAIN, Target, Writer,
+};
 
 /// A namespace with the ends `v0` and `v1` of one link and `v2` and `v3` of another, followed.
 struct Bed {
@@ -194,4 +199,64 @@ fn an_interface_that_is_named_later_is_found() {
     until("its neighbours", || {
         v3.is_up() && v3.neighbours().len() == 1
     });
+}
+
+/// Has the kernel of the calling thread's namespace take `count` routes of 24 bits up, from 11.0.0.0 on.
+fn burst(count: u32) {
+    let mut requests = Requests::open().expect("a socket");
+    let hop = NewHop {
+        interface: 0,
+        gateway: "10.0.0.2".parse().ok(),
+        weight: 1,
+        flags: 0,
+    };
+    let mut buffer = vec![0; 60 << 10];
+    let mut writer = Writer::new(&mut buffer);
+    for n in 0..count {
+        let route = NewRoute {
+            dst: IpAddr::V4(Ipv4Addr::from_bits((11 << 24) + (n << 8))),
+            dst_len: 24,
+            table: TABLE_MAIN,
+            protocol: 4,
+            kind: RouteKind::Unicast,
+            priority: 0,
+            target: Target::Hops(&[hop]),
+        };
+        let flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE;
+        if writer.route(RTM_NEWROUTE, flags, 0, &route).is_err() {
+            requests.tell(writer.bytes()).expect("it is sent");
+            writer.clear();
+            let again = writer.route(RTM_NEWROUTE, flags, 0, &route);
+            again.expect("an empty buffer has room");
+        }
+    }
+    requests.tell(writer.bytes()).expect("it is sent");
+    assert_eq!(requests.refusals(), 0);
+}
+
+#[test]
+fn a_burst_of_routes_is_taken_up_whole() {
+    let Some(mut bed) = Bed::new("burst") else {
+        return;
+    };
+    // Many, to measure: ASHLAR_BURST=500000 cargo test --release, with a clock or callgrind.
+    let count = std::env::var("ASHLAR_BURST").map_or(20_000, |n| n.parse().expect("a number"));
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.follow();
+    until("the first answers", || bed.count("synced") == 1);
+    let before = bed.count("routes4");
+    let namespace = Namespace::open(&bed.name).expect("it was made");
+    let begun = Instant::now();
+    namespace.within(move || burst(count));
+    let sent = begun.elapsed();
+    until("all routes", || {
+        bed.count("routes4") == before + u64::from(count)
+    });
+    println!(
+        "{count} routes: sent in {sent:?}, known after {:?}",
+        begun.elapsed()
+    );
+    assert_eq!(bed.count("lost"), 0);
+    let last = Ipv4Addr::from_bits((11 << 24) + ((count - 1) << 8) + 7);
+    assert_eq!(bed.way(&last.to_string()), [hop("10.0.0.2", 3, 1)]);
 }
