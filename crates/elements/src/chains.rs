@@ -21,6 +21,8 @@ use crate::ip6::check_ip6_header::CheckIP6Header;
 use crate::ip6::dec_ip6_hlim::DecIP6HLIM;
 use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
 use crate::ip6::ip6_local::IP6Local;
+use crate::linux::linux_input::LinuxInput;
+use crate::linux::linux_mtu::LinuxMTU;
 use crate::route::direct_ip_lookup::Direct;
 use crate::route::lookup::Lookup;
 use crate::route::lookup_ip6_route::Ip6Route;
@@ -42,12 +44,14 @@ macro_rules! chains {
 pub const CHAINS: &[Chain] = chains! {
     // IPv4, arrival.
     HostEtherFilter Classifier Paint Strip CheckIPHeader;
+    LinuxInput Classifier Paint Strip CheckIPHeader;
     Classifier Paint Strip CheckIPHeader;
     Paint Strip CheckIPHeader;
     Classifier Strip CheckIPHeader;
     Strip CheckIPHeader;
     // IPv6, arrival.
     Paint Strip CheckIP6Header IP6HopByHop IP6Local CheckIP6Forward DecIP6HLIM;
+    Paint Strip CheckIP6Header;
     Classifier Strip CheckIP6Header;
     Strip CheckIP6Header;
     // Lookup and departure.
@@ -59,6 +63,8 @@ pub const CHAINS: &[Chain] = chains! {
     LookupIP6Route DecIP6HLIM EtherEncap;
     DropBroadcasts DropDirectedBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     DropBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
+    LinuxMTU DecIPTTL;
+    LinuxMTU DecIP6HLIM;
     DecIPTTL EtherEncap Counter;
     DecIPTTL EtherEncap;
     DecIP6HLIM EtherEncap Counter;
