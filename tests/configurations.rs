@@ -34,6 +34,22 @@ fn forward_passes_every_frame_both_ways_as_it_is() {
     }
 }
 
+#[test]
+fn the_linux_router_drops_everything_by_name_as_long_as_no_kernel_speaks() {
+    for walker in [Walker::Sweep, Walker::Strict] {
+        let mut router = Whole::new(&text("linux-router.click"), DEVICES, walker);
+        let frames = testkit::traffic::mix(1, 500);
+        router.receive(0, frames.iter().map(Vec::as_slice));
+        router.settle();
+        let drops = router.check().drops();
+        let refused = ["port0/in down", "port0/in too_short"];
+        let known = |name: &str| refused.contains(&name);
+        assert!(drops.iter().all(|(name, _)| known(name)), "{drops:?}");
+        assert_eq!(drops.iter().map(|d| d.1).sum::<u64>(), 500);
+        assert_eq!(router.sent_so_far(), 0);
+    }
+}
+
 /// Runs a configuration on workers of its own.
 fn start(
     name: &str,

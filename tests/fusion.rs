@@ -1,13 +1,14 @@
 //! Elements that run as one loop do what they do one by one: the same packets leave, and every element
 //! counts the same.
 
+use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::plan::{Options, Plan};
 use engine::router::single;
 use engine::stats::NodeStats;
 use engine::tap::Point;
-use router_tests::{InMemory, plan_with, router_text};
+use router_tests::{InMemory, conf, plan_with, router_text};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -198,6 +199,51 @@ fn the_fused_router_counts_and_sends_what_its_elements_do() {
         ("i1/nd6.insert", "fd00:2::254 02:00:00:00:01:01"),
     ];
     same(&router_text(), &definitions, &writes, 9);
+}
+
+/// The router that a kernel steers, and a kernel that leads most ways to one side.
+#[test]
+fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
+    let text = std::fs::read_to_string(conf("linux-router.click")).expect("conf/ is there");
+    let definitions = [("DEV0", "DEV0"), ("DEV1", "DEV1")];
+    let frames = frames(&mut Rng::seed(31), 1500);
+    let steer = |graph: Graph, n: usize, _: &Arc<InMemory>| {
+        let kernel = graph.plan().common::<Kernel>();
+        let eth1 = kernel.interface("eth1").expect("room");
+        if n == 0 {
+            for name in ["eth0", "eth1"] {
+                let eth = kernel.interface(name).expect("room");
+                eth.set_state(true, [2, 0, 0, 0, 0, 1], 1200);
+            }
+            let known = Neighbour::Reachable([2, 0, 0, 0, 0, 9]);
+            let via = |gateway: &str| {
+                let gateway = gateway.parse().expect("an address");
+                eth1.set_neighbour(gateway, known);
+                let (gateway, port) = (Some(gateway), eth1.number());
+                [Member {
+                    gateway,
+                    port,
+                    weight: 1,
+                }]
+            };
+            let routes = kernel.routes4().expect("memory");
+            let group = routes.add_group(&via("10.0.2.254")).expect("an id");
+            routes
+                .apply(&[(Prefix::new([0; 4], 0), Some(group))])
+                .expect("room");
+            let routes = kernel.routes6().expect("memory");
+            let group = routes.add_group(&via("fe80::9")).expect("an id");
+            routes
+                .apply(&[(Prefix::new([0; 16], 0), Some(group))])
+                .expect("room");
+        }
+        graph
+    };
+    let [fused, apart] =
+        [true, false].map(|fuse| run_with(&text, &definitions, &[], &frames, fuse, steer));
+    assert_eq!(fused.0, apart.0);
+    assert!(fused.0[1].len() > 50, "hardly a packet gets through");
+    assert_eq!(fused.1, apart.1);
 }
 
 /// The end of a row calls handlers of elements in it, which are running then.

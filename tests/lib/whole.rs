@@ -32,7 +32,7 @@ pub fn conf(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Ports of which none leaves the process: a device of any name is one in memory.
+/// Ports of which none leaves the process: a device of any name is one in memory, but `PORT.ID` is a VLAN.
 #[derive(Default)]
 pub struct InMemory(Directory);
 
@@ -49,6 +49,9 @@ impl InMemory {
 
 impl PortDirectory for InMemory {
     fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        if name.contains('.') && !name.contains(':') {
+            return Err("a VLAN is no device of its own".to_owned());
+        }
         self.0.probe(&InMemory::inside(name))
     }
 
@@ -138,6 +141,7 @@ const ROUTES: [(&str, &str); 8] = [
 /// A router, the far ends of its ports, and what was let in.
 pub struct Whole {
     graph: Graph,
+    ports: Arc<InMemory>,
     /// By name of the device.
     far: Vec<Memory>,
     /// Those of `far` that the router receives from.
@@ -163,10 +167,12 @@ impl Whole {
         let receives = devices.iter().filter(|d| d.request.rx_queues > 0);
         let receives = receives.map(|d| ports.far(&d.name)).collect();
         let clock = Clock::Virtual(Time(1_000_000_000));
-        let graph = single(&plan, ports, walker, clock, 7).unwrap_or_else(|e| panic!("{e}"));
+        let graph = single(&plan, Arc::clone(&ports) as _, walker, clock, 7);
+        let graph = graph.unwrap_or_else(|e| panic!("{e}"));
         let let_in = vec![0; plan.elements.len()];
         let mut whole = Whole {
             graph,
+            ports,
             far,
             receives,
             let_in,
@@ -184,6 +190,27 @@ impl Whole {
             router.handler(path, value);
         }
         router
+    }
+
+    /// The router after its configuration was replaced by another with the same elements and devices, or
+    /// further elements behind them.
+    pub fn reload(mut self, text: &str, definitions: &[(&str, &str)]) -> Whole {
+        let options = Options {
+            previous: Some(self.graph.plan()),
+            open_inputs: true,
+            ..Options::new(1, &*self.ports)
+        };
+        let plan = plan_with(registry(), text, definitions, &options);
+        let site = self.graph.site(Arc::clone(&self.ports) as _);
+        self.let_in.resize(plan.elements.len(), 0);
+        self.graph = self.graph.swap(&plan, &site);
+        self.settle();
+        self
+    }
+
+    /// What the router's elements have in common that ask for a `T`.
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.graph.plan().common()
     }
 
     /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.
