@@ -3,98 +3,148 @@
 //! What moves packets without Rust's help (splitting, raw access for ports) is in `packet`.
 
 use crate::packet::Packet;
+use std::cell::Cell;
 
-/// Packets that travel together between elements.
+/// Stands for a number of bytes that would have to be counted.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Packets that travel together between elements. A batch remembers how many bytes they have until
+/// somebody may have changed one of them, so that they are counted once on their way.
 #[derive(Default, Debug)]
-pub struct Batch(pub(crate) Vec<Packet>);
+pub struct Batch {
+    pub(crate) packets: Vec<Packet>,
+    bytes: Cell<u64>,
+}
 
 impl Batch {
     /// An empty batch; it allocates when first used.
     pub const fn new() -> Batch {
-        Batch(Vec::new())
+        Batch {
+            packets: Vec::new(),
+            bytes: Cell::new(0),
+        }
     }
 
     /// An empty batch with room for `n` packets.
     pub fn with_capacity(n: usize) -> Batch {
-        Batch(Vec::with_capacity(n))
+        Batch::from(Vec::with_capacity(n))
     }
 
     /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.packets.len()
     }
 
     /// Whether there is no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.packets.is_empty()
     }
 
     /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
-        self.0.push(packet);
+        self.changing().push(packet);
     }
 
     /// Moves all packets of `other` to the end of this batch.
     #[inline]
     pub fn append(&mut self, other: &mut Batch) {
-        self.0.append(&mut other.0);
+        self.changing().append(other.changing());
     }
 
     /// Takes all packets out, in order.
     #[inline]
     pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
-        self.0.drain(..)
+        self.changing().drain(..)
     }
 
     /// Takes the first `n` packets out (all, if there are fewer).
     #[inline]
     pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Packet> {
-        let n = n.min(self.0.len());
-        self.0.drain(..n)
+        let n = n.min(self.len());
+        self.changing().drain(..n)
     }
 
     /// Takes out all packets behind the first `n`.
     pub fn split_off(&mut self, n: usize) -> Batch {
-        Batch(self.0.split_off(n.min(self.0.len())))
+        let n = n.min(self.len());
+        Batch::from(self.changing().split_off(n))
     }
 
     /// Frees all packets.
+    #[inline]
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.packets.clear();
+        self.bytes.set(0);
     }
 
     /// Packets in order.
     #[inline]
     pub fn iter(&self) -> std::slice::Iter<'_, Packet> {
-        self.0.iter()
+        self.packets.iter()
     }
 
     /// Packets in order, to change.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
-        self.0.iter_mut()
+        self.changing().iter_mut()
     }
 
     /// Bytes of all packets.
+    #[inline]
     pub fn bytes(&self) -> u64 {
+        if self.bytes.get() == UNKNOWN {
+            self.bytes.set(self.count_bytes());
+        }
+        self.bytes.get()
+    }
+
+    /// Whether it holds memory, for packets or with them.
+    #[inline]
+    pub(crate) fn has_memory(&self) -> bool {
+        self.packets.capacity() > 0
+    }
+
+    /// Remembers how many bytes all packets have.
+    #[inline]
+    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+        self.bytes.set(bytes);
+    }
+
+    /// The packets for somebody who may change them.
+    #[inline]
+    pub(crate) fn changing(&mut self) -> &mut Vec<Packet> {
+        self.bytes.set(UNKNOWN);
+        &mut self.packets
+    }
+
+    fn count_bytes(&self) -> u64 {
         let len = |packet: &Packet| packet.len() as u64;
-        let (fours, rest) = self.0.as_chunks();
+        let (fours, rest) = self.packets.as_chunks();
         let of_four = |[a, b, c, d]: &[Packet; 4]| len(a) + len(b) + len(c) + len(d);
         fours.iter().map(of_four).sum::<u64>() + rest.iter().map(len).sum::<u64>()
     }
 }
 
+impl From<Vec<Packet>> for Batch {
+    fn from(packets: Vec<Packet>) -> Batch {
+        Batch {
+            packets,
+            bytes: Cell::new(UNKNOWN),
+        }
+    }
+}
+
 impl Extend<Packet> for Batch {
     fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
-        self.0.extend(packets);
+        self.changing().extend(packets);
     }
 }
 
 impl FromIterator<Packet> for Batch {
     fn from_iter<I: IntoIterator<Item = Packet>>(packets: I) -> Batch {
-        Batch(packets.into_iter().collect())
+        Batch::from(packets.into_iter().collect::<Vec<_>>())
     }
 }

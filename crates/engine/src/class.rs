@@ -32,6 +32,8 @@ pub struct Class {
     pub drops: &'static [&'static str],
     /// See [`Element::COPIES`].
     pub copies: Copies,
+    /// See [`Element::ANNOTATIONS`].
+    pub annotations: bool,
     /// See [`Element::RUNS`].
     pub runs: Runs,
     /// See [`Element::NOTIFIES`].
@@ -68,6 +70,7 @@ impl Class {
             spoils: E::SPOILS,
             drops: E::DROPS,
             copies: E::COPIES,
+            annotations: E::ANNOTATIONS,
             runs: E::RUNS,
             notifies: E::NOTIFIES,
             pull_wires: E::PULL_WIRES,

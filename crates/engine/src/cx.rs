@@ -7,6 +7,7 @@ use crate::notify::{self, Signal};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
 use crate::publish::Reader;
+use std::ops::Range;
 use std::time::Duration;
 
 /// An input that an edge leads to.
@@ -53,6 +54,8 @@ impl Target {
 
 /// The edges of a graph, by node and port.
 pub(crate) struct Edges {
+    /// Where output 0 leads, by node, if it pushes.
+    on: Vec<Option<Target>>,
     /// Where push outputs lead, node after node.
     outputs: Vec<Option<Target>>,
     /// First of a node's outputs among them, and where the last node's end.
@@ -61,6 +64,8 @@ pub(crate) struct Edges {
     inputs: Vec<Vec<Option<(u32, u16)>>>,
     /// First inbox of a node.
     first_inbox: Vec<u32>,
+    /// Nodes and their inboxes by topological rank.
+    ranked: Vec<(u32, Range<u32>)>,
 }
 
 impl Edges {
@@ -93,12 +98,22 @@ impl Edges {
                 outputs[at] = Some(Target::new(plan, edge.to, inbox));
             }
         }
+        let ranked = plan.order.iter().map(|&node| {
+            let first = first_inbox[node];
+            let inputs = plan.elements[node].inputs.len() as u32;
+            (node as u32, first..first + inputs)
+        });
+        let ranked: Vec<_> = ranked.collect();
+        let first = first_output.windows(2);
+        let on = first.map(|o| *outputs.get(o[0] as usize..o[1] as usize)?.first()?);
         (
             Edges {
+                on: on.collect(),
                 outputs,
                 first_output,
                 inputs,
                 first_inbox,
+                ranked,
             },
             inboxes,
         )
@@ -106,9 +121,19 @@ impl Edges {
 
     #[inline]
     pub(crate) fn output(&self, node: usize, port: usize) -> Option<Target> {
+        if port == 0 {
+            return self.on[node];
+        }
         let (first, end) = (self.first_output[node], self.first_output[node + 1]);
         let own = &self.outputs[first as usize..end as usize];
         *own.get(port)?
+    }
+
+    /// The node of a topological rank, and its inboxes.
+    #[inline]
+    pub(crate) fn at_rank(&self, rank: usize) -> (usize, Range<usize>) {
+        let (node, inboxes) = &self.ranked[rank];
+        (*node as usize, inboxes.start as usize..inboxes.end as usize)
     }
 
     #[inline]
@@ -170,6 +195,12 @@ impl Cx<'_> {
     /// A random number; the sequence follows from the router's seed.
     pub fn random(&mut self) -> u32 {
         self.core.random()
+    }
+
+    /// Whether packets are watched on their way, by a capture or a trace.
+    #[inline]
+    pub fn watched(&self) -> bool {
+        self.core.taps.watching()
     }
 
     /// Whether an output is connected.
@@ -355,7 +386,7 @@ impl Cx<'_> {
     #[inline]
     pub fn keep_spare(&mut self, mut batch: Batch) {
         batch.clear();
-        self.core.spare.push(batch);
+        self.core.keep(batch);
     }
 
     /// Has [`timer`](crate::element::Element::timer) called at `at`, or earlier if an earlier time

@@ -231,6 +231,8 @@ pub struct Init<'a> {
     pub output_pull: bool,
     /// Whether output 0 is connected.
     pub output_used: bool,
+    /// Whether packets may come to it that have no annotations.
+    pub bare: bool,
     /// Queues of the element's device that belong to this copy.
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.
@@ -277,6 +279,9 @@ pub trait Element: Sized + 'static {
     const DROPS: &'static [&'static str] = &[];
     /// How many copies may run.
     const COPIES: Copies = Copies::PerCore;
+    /// Whether it may look at annotations (those in the mbuf's header, too) or leave packets to who does, by
+    /// a copy or a queue. Where nothing behind a device does, packets come without.
+    const ANNOTATIONS: bool = true;
     /// Whether it has a task.
     const RUNS: Runs = Runs::OnPackets;
     /// Whether it says when packets may be pulled from it, by [`Cx::wake_pullers`], and when not, by

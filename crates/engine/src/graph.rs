@@ -186,6 +186,7 @@ impl Graph {
                 input_pull: element.input_pull(),
                 output_pull: element.output_pull(),
                 output_used: plan.edges.iter().any(|e| e.from == (index, 0)),
+                bare: element.bare && site.walker == Walker::Sweep,
                 queues: element.queues_of(site.worker),
                 pushers: &element.pushers,
                 pullers: &element.pullers,

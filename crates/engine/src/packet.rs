@@ -353,12 +353,12 @@ impl Batch {
         mut step: impl FnMut(&mut Packet, &mut C) -> Option<Verdict>,
         mut aside: impl FnMut(Packet, Verdict, &mut C),
     ) {
-        let len = self.0.len();
-        let base = self.0.as_mut_ptr();
+        let len = self.packets.len();
+        let base = self.changing().as_mut_ptr();
         // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees
         // one twice; `read` < `len` and `kept` <= `read`, so every slot is read once.
         unsafe {
-            self.0.set_len(0);
+            self.packets.set_len(0);
             let mut kept = 0;
             for read in 0..len {
                 let slot = base.add(read);
@@ -371,7 +371,7 @@ impl Batch {
                     kept += 1;
                 }
             }
-            self.0.set_len(kept);
+            self.packets.set_len(kept);
         }
     }
 }

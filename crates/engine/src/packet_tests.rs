@@ -219,3 +219,53 @@ fn a_copy_remembers_what_was_stripped() {
     assert_eq!(twin.data(), b"and data");
     assert_eq!(twin.push(7).map(|front| &*front), Some(&b"header "[..]));
 }
+
+#[test]
+fn a_batch_knows_its_bytes_whatever_happens_to_its_packets() {
+    fn right(batch: &Batch) {
+        let counted: usize = batch.iter().map(Packet::len).sum();
+        assert_eq!(batch.bytes(), counted as u64);
+        assert_eq!(batch.bytes(), counted as u64);
+    }
+    let mut batch: Batch = (1..9).map(|n| packet(&[0; 20][..n])).collect();
+    right(&batch);
+    batch.push(packet(b"pushed"));
+    right(&batch);
+    batch.extend([packet(b"x"), packet(b"yy")]);
+    right(&batch);
+    batch.iter_mut().for_each(|p| p.truncate(4));
+    right(&batch);
+    batch.drain_front(2);
+    right(&batch);
+    let mut rest = batch.split_off(3);
+    let _ = [&batch, &rest].map(right);
+    batch.append(&mut rest);
+    let _ = [&batch, &rest].map(right);
+    let shorten = |p: &mut Packet, _: &mut ()| {
+        p.truncate(3);
+        Verdict::ON
+    };
+    batch.split(&mut (), shorten, |_, _, _| ());
+    right(&batch);
+    batch.send_first(2);
+    right(&batch);
+    let mut taken = std::mem::take(&mut batch);
+    let _ = [&batch, &taken].map(right);
+    taken.drain();
+    right(&taken);
+    taken.push(packet(b"again"));
+    right(&taken);
+    taken.clear();
+    right(&taken);
+}
+
+#[test]
+fn packets_from_a_device_are_counted_as_they_arrive_unless_one_is_too_long() {
+    let mut batch: Batch = (1..9).map(|n| packet(&[0; 20][..n])).collect();
+    let mut seen = 0;
+    assert!(batch.arrived(0, |_| seen += 1));
+    assert_eq!((seen, batch.bytes()), (8, 36));
+    batch.push(packet(b"behind"));
+    assert!(batch.arrived(8, |_| seen += 1));
+    assert_eq!((seen, batch.bytes()), (9, 42));
+}

@@ -5,6 +5,7 @@
 
 use crate::directory::Parts;
 use crate::sys;
+use engine::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::collections::VecDeque;
@@ -194,8 +195,9 @@ struct Rx {
     bell: Option<Arc<OwnedFd>>,
 }
 
-impl RxQueue for Rx {
-    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+impl Rx {
+    /// Frames that wait, as packets on which `note` notes what a port knows.
+    fn take(&self, into: &mut Batch, max: usize, note: fn(&mut Packet)) -> usize {
         let mut state = self.memory.lock();
         let mut n = 0;
         while n < max
@@ -210,8 +212,7 @@ impl RxQueue for Rx {
                 state.rx[self.queue].push_front(frame);
                 break;
             };
-            packet.set_mac_here();
-            packet.anno_mut().packet_type = crate::link_type(&frame);
+            note(&mut packet);
             into.push(packet);
             n += 1;
         }
@@ -224,6 +225,27 @@ impl RxQueue for Rx {
             }
         }
         n
+    }
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.take(into, max, |packet| {
+            packet.set_mac_here();
+            packet.anno_mut().packet_type = crate::link_type(packet.data());
+        })
+    }
+
+    /// With wrong annotations on purpose: who looks at them all the same does so in every test.
+    fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.take(into, max, |packet| {
+            packet.set_network_offset(0);
+            packet.set_hash(0xbad);
+            packet.cold_mut().timestamp = 0xbad;
+            let anno = packet.anno_mut();
+            (anno.mac, anno.paint, anno.group, anno.trace) = (1, 0xba, 0xbad, 0xbad);
+            anno.packet_type = PacketType::OtherHost;
+        })
     }
 
     fn wait_fd(&self) -> Option<RawFd> {

@@ -125,6 +125,7 @@ impl Element for Counter {
     const CLASS: &'static str = "Counter";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const ANNOTATIONS: bool = false;
 
     type Config = Config;
 

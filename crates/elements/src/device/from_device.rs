@@ -133,6 +133,10 @@ pub(crate) struct FromDevice<S = Click> {
     queues: Vec<Owned>,
     burst: usize,
     timestamp: bool,
+    /// Nobody looks at annotations.
+    bare: bool,
+    /// What a poll brings; empty between polls.
+    batch: Batch,
     count: u64,
     bytes: u64,
 }
@@ -140,6 +144,7 @@ pub(crate) struct FromDevice<S = Click> {
 impl<S: Style> Element for FromDevice<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
+    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const RUNS: Runs = Runs::AsTask;
@@ -164,35 +169,39 @@ impl<S: Style> Element for FromDevice<S> {
             queues: queues.collect(),
             burst: config.burst.max(1),
             timestamp: config.timestamp.unwrap_or(init.as_click()),
+            bare: init.bare,
+            batch: Batch::new(),
             count: 0,
             bytes: 0,
         }
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        let mut batch = cx.spare();
         let mut received = 0;
         let mut ended = !self.queues.is_empty();
+        let bare = self.bare && !self.timestamp && !cx.watched();
         for owned in &mut self.queues {
             let Some(queue) = owned.queue.as_mut() else {
                 owned.queue = owned.slot.take();
                 ended = false;
                 continue;
             };
-            let came = queue.receive(&mut batch, self.burst);
+            let came = match bare {
+                true => queue.receive_bare(&mut self.batch, self.burst),
+                false => queue.receive(&mut self.batch, self.burst),
+            };
             ended &= came == 0 && queue.ended();
             received += came;
         }
         self.count += received as u64;
-        self.bytes += batch.bytes();
+        self.bytes += self.batch.bytes();
         if self.timestamp {
             let now = cx.timestamp();
-            batch
+            self.batch
                 .iter_mut()
                 .for_each(|packet| packet.cold_mut().timestamp = now);
         }
-        cx.emit_batch(0, &mut batch);
-        cx.keep_spare(batch);
+        cx.emit_batch(0, &mut self.batch);
         match received {
             0 if ended => Did::End,
             0 => Did::Nothing,

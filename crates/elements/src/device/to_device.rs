@@ -24,6 +24,7 @@
 //! - `METHOD`, `DEBUG`: taken for Click's sake, and without effect.
 
 use crate::prelude::*;
+use engine::anno::Anno;
 use engine::port::{Slot, TxQueue};
 use engine::units::Cores;
 use std::marker::PhantomData;
@@ -86,6 +87,8 @@ pub(crate) struct ToDevice<S = Click> {
     burst: usize,
     timeout: Duration,
     room: usize,
+    /// Packets may come without annotations.
+    bare: bool,
     waiting: Batch,
     /// One burst of those, where more than one wait.
     part: Batch,
@@ -106,7 +109,15 @@ impl<S> Drop for ToDevice<S> {
 impl<S> ToDevice<S> {
     /// Hands waiting packets to the port. False if it did not take all of them.
     fn flush(&mut self) -> bool {
-        if self.waiting.is_empty() {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let all = self.send(&mut waiting);
+        self.waiting = waiting;
+        all
+    }
+
+    /// Hands packets to the port. False if it did not take all of them.
+    fn send(&mut self, batch: &mut Batch) -> bool {
+        if batch.is_empty() {
             return true;
         }
         if self.queue.is_none() {
@@ -115,19 +126,45 @@ impl<S> ToDevice<S> {
         let Some(queue) = &mut self.queue else {
             return false;
         };
-        let bytes = self.waiting.bytes();
-        self.count += if self.waiting.len() <= self.burst {
-            queue.transmit(&mut self.waiting) as u64
+        let bytes = batch.bytes();
+        self.count += if batch.len() <= self.burst {
+            queue.transmit(batch) as u64
         } else {
-            in_bursts(&mut **queue, &mut self.waiting, &mut self.part, self.burst)
+            in_bursts(&mut **queue, batch, &mut self.part, self.burst)
         };
         self.bytes += bytes;
-        if self.waiting.is_empty() {
+        if batch.is_empty() {
             return true;
         }
-        self.bytes -= self.waiting.bytes();
+        self.bytes -= batch.bytes();
         self.busy += 1;
         false
+    }
+
+    /// Whether so many packets are to go now.
+    #[inline]
+    fn is_due(&self, packets: usize) -> bool {
+        packets >= self.burst || self.timeout.is_zero()
+    }
+
+    /// Lets packets wait that the port has not taken, or behind others.
+    #[inline(never)]
+    fn gather(&mut self, batch: &mut Batch, refused: bool, cx: &mut Cx) {
+        if self.bare && !cx.watched() {
+            // Whoever begins to look now must not see what others have left in the buffers.
+            let each = batch.iter_mut();
+            each.for_each(|packet| *packet.anno_mut() = Anno::EMPTY);
+        }
+        self.waiting.append(batch);
+        let due = self.is_due(self.waiting.len());
+        if due && !refused && self.flush() {
+            return;
+        }
+        cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
+        if self.waiting.len() > self.room {
+            let mut late = self.waiting.split_off(self.room);
+            cx.drop_batch(&mut late, FULL);
+        }
     }
 }
 
@@ -148,6 +185,7 @@ impl<S: Style> Element for ToDevice<S> {
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &[], "a");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTaskIfPull;
 
@@ -166,6 +204,7 @@ impl<S: Style> Element for ToDevice<S> {
             burst: config.burst.max(1),
             timeout: config.timeout,
             room: config.room,
+            bare: init.bare,
             waiting: Batch::new(),
             part: Batch::new(),
             count: 0,
@@ -175,21 +214,9 @@ impl<S: Style> Element for ToDevice<S> {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        if self.waiting.is_empty() {
-            std::mem::swap(&mut self.waiting, batch);
-        } else {
-            self.waiting.append(batch);
-        }
-        if self.waiting.len() >= self.burst || self.timeout.is_zero() {
-            if !self.flush() {
-                cx.set_timer(cx.now() + AGAIN);
-            }
-        } else {
-            cx.set_timer(cx.now() + self.timeout);
-        }
-        if self.waiting.len() > self.room {
-            let mut late = self.waiting.split_off(self.room);
-            cx.drop_batch(&mut late, FULL);
+        let at_once = self.waiting.is_empty() && self.is_due(batch.len());
+        if !at_once || !self.send(batch) {
+            self.gather(batch, at_once, cx);
         }
     }
 

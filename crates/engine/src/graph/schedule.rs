@@ -81,7 +81,10 @@ impl Graph {
         self.core.now = self.core.clock.now();
         let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
         let served = called && self.outside(|outside| outside.serve());
-        let mut worked = self.run_timers() | served;
+        self.start();
+        let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
+        let mut worked = self.core.timers.peek().is_some_and(is_due) && self.run_timers();
+        worked |= served;
         for _ in 0..self.core.tasks.len() {
             match self.run_next_task() {
                 Some(did) => worked |= did == Did::Work,
@@ -133,10 +136,16 @@ impl Graph {
     }
 
     /// Tells fresh elements that the graph begins; turns, timers and tasks see to that.
+    #[inline]
     pub fn start(&mut self) {
-        if self.core.fresh.is_empty() {
-            return;
+        if !self.core.fresh.is_empty() {
+            self.start_fresh();
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn start_fresh(&mut self) {
         let fresh = std::mem::take(&mut self.core.fresh);
         for &node in &fresh {
             self.with_node(node, |element, cx| element.start(cx));
@@ -178,16 +187,7 @@ impl Graph {
     /// Runs the ready task with the least pass; `None` if no task is ready.
     pub fn run_next_task(&mut self) -> Option<Did> {
         self.start();
-        let Core {
-            tasks,
-            plan,
-            paused,
-            ..
-        } = &self.core;
-        let rests = |t: &Task| *paused && plan.elements[t.node].inputs.is_empty();
-        let tasks = tasks.iter().enumerate();
-        let ready = tasks.filter(|(_, t)| t.state == TaskState::Ready && !rests(t));
-        let (index, _) = ready.min_by_key(|(_, t)| (t.pass, t.place))?;
+        let index = self.core.next_task()?;
         let task = &mut self.core.tasks[index];
         self.core.schedule.pass = task.pass;
         self.core.schedule.queue(task);
@@ -203,7 +203,9 @@ impl Graph {
             .with_node(node, |element, cx| element.task(cx))
             .unwrap_or(Did::End);
         let own = self.core.spent(before);
-        self.core.stats[node].cycles += if did == Did::Work { own } else { 0 };
+        if did == Did::Work && own > 0 {
+            self.core.stats[node].cycles += own;
+        }
         self.walk();
         let spent = self.core.spent(before);
         self.core.weight = 1;
@@ -258,6 +260,28 @@ impl Task {
 }
 
 impl Core {
+    /// The ready task with the least pass, of several the one that has waited longest.
+    #[inline]
+    fn next_task(&self) -> Option<usize> {
+        let mut best: Option<(usize, &Task)> = None;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let is_next = match best {
+                None => true,
+                Some((_, best)) => (task.pass, task.place) < (best.pass, best.place),
+            };
+            if task.state == TaskState::Ready && is_next && !self.rests(task) {
+                best = Some((index, task));
+            }
+        }
+        best.map(|(index, _)| index)
+    }
+
+    /// Whether a task makes packets while none are to be made.
+    #[inline]
+    fn rests(&self, task: &Task) -> bool {
+        self.paused && self.plan.elements[task.node].inputs.is_empty()
+    }
+
     /// Whether the driver has something to do before the next task.
     fn interrupted(&mut self) -> bool {
         std::mem::take(&mut self.interrupt) || self.stops > 0 || self.over

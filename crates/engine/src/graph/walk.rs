@@ -13,12 +13,15 @@ const STEPS_MAX: u32 = 1 << 20;
 impl Graph {
     /// Moves packets on until none is on its way.
     pub(crate) fn walk(&mut self) {
-        // What a task, timer or handler emitted lies in order; the stack wants the first one last.
-        self.core.turn_over(0);
+        let strict = self.core.walker == Walker::Strict;
+        if strict {
+            // What a task, timer or handler emitted lies in order; the stack wants the first one last.
+            self.core.turn_over(0);
+        }
         run_deferred(&mut self.nodes, &mut self.core);
-        match self.core.walker {
-            Walker::Sweep => self.sweep(),
-            Walker::Strict => descend(&mut self.nodes, &mut self.core, 0),
+        match strict {
+            false => self.sweep(),
+            true => descend(&mut self.nodes, &mut self.core, 0),
         }
     }
 
@@ -26,21 +29,19 @@ impl Graph {
         // Without cycles ranks only grow: what waits at a node lies behind the one that sent it.
         let (mut laps, mut last) = (0, None);
         while let Some(rank) = self.core.ready.take_first() {
-            let node = self.core.plan.order[rank];
+            let (node, inboxes) = self.core.edges.at_rank(rank);
             laps += u32::from(last.replace(rank).is_some_and(|last| rank <= last));
             if laps > LAPS_MAX {
                 self.drop_waiting(node);
                 continue;
             }
-            for input in 0..self.core.plan.elements[node].inputs.len() {
-                let inbox = self.core.edges.inbox(node, input);
+            for (input, inbox) in inboxes.enumerate() {
                 if self.core.inboxes[inbox].is_empty() {
                     continue;
                 }
-                let mut batch = self.core.spare.pop().unwrap_or_default();
-                std::mem::swap(&mut batch, &mut self.core.inboxes[inbox]);
+                let mut batch = std::mem::take(&mut self.core.inboxes[inbox]);
                 self.follow(node, input, &mut batch);
-                self.core.spare.push(batch);
+                self.core.give_back(inbox, batch);
             }
         }
     }
@@ -209,6 +210,24 @@ impl Core {
         match self.weight {
             0 => 0,
             weight => self.clock.cycles().wrapping_sub(since) * weight,
+        }
+    }
+
+    /// Gives an inbox the memory back of the batch that was taken out, if it has no other by now.
+    #[inline]
+    fn give_back(&mut self, inbox: usize, batch: Batch) {
+        let inbox = &mut self.inboxes[inbox];
+        match inbox.has_memory() {
+            false => *inbox = batch,
+            true => self.keep(batch),
+        }
+    }
+
+    /// Keeps an empty batch for its memory.
+    #[inline]
+    pub(crate) fn keep(&mut self, batch: Batch) {
+        if batch.has_memory() {
+            self.spare.push(batch);
         }
     }
 

@@ -185,9 +185,9 @@ impl Packet {
 
     /// Prepares a packet that has just come from a port in its own buffer: its MAC header begins here,
     /// `packet_type` tells the type from the frame, of other annotations there is only a device's flow
-    /// hash. Returns the number of its segments: what has more than one is longer than a buffer.
+    /// hash.
     #[inline]
-    pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) -> u16 {
+    pub fn arrived(&mut self, packet_type: impl FnOnce(&[u8]) -> PacketType) {
         let packet_type = packet_type(self.data());
         let m = self.mbuf_mut();
         m.anno = Anno::of_frame_at(m.data_off);
@@ -195,7 +195,6 @@ impl Packet {
             m.anno.packet_type = packet_type;
         }
         m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
-        m.nb_segs
     }
 
     /// Buffers that the frame fills: 1, but for frames that just came from a DPDK port.
@@ -216,14 +215,34 @@ impl Batch {
         max: usize,
         fill: impl FnOnce(*mut *mut Mbuf, usize) -> usize,
     ) -> usize {
-        self.0.reserve(max);
-        let len = self.0.len();
+        let packets = self.changing();
+        packets.reserve(max);
+        let len = packets.len();
         // SAFETY: room for `max` was reserved; `Packet` is a transparent mbuf pointer.
         unsafe {
-            let n = fill(self.0.as_mut_ptr().add(len).cast(), max);
-            self.0.set_len(len + n.min(max));
+            let n = fill(packets.as_mut_ptr().add(len).cast(), max);
+            packets.set_len(len + n.min(max));
             n
         }
+    }
+
+    /// Counts the bytes of packets that have just come from a device, behind the first `before`, in the one
+    /// look at each that `note` shares. Returns whether each of them fills one buffer only: a longer
+    /// frame has not been looked at as a whole, and is not counted right.
+    #[inline]
+    pub fn arrived(&mut self, before: usize, mut note: impl FnMut(&mut Packet)) -> bool {
+        let (mut bytes, mut segments) = (0u32, 1);
+        for packet in &mut self.changing()[before..] {
+            note(packet);
+            let m = packet.mbuf();
+            segments |= m.nb_segs;
+            bytes = bytes.wrapping_add(m.pkt_len); // 65,535 frames at most, of as many bytes
+        }
+        let whole = segments == 1;
+        if whole && before == 0 {
+            self.set_bytes(bytes.into());
+        }
+        whole
     }
 
     /// Offers the packets as raw mbufs to `send`, which takes some of the first ones and returns how
@@ -232,14 +251,17 @@ impl Batch {
     /// # Safety
     /// `send` must take ownership of exactly the mbufs that it counts.
     pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
-        let len = self.0.len();
+        let packets = self.changing();
+        let len = packets.len();
         // SAFETY: the first `n` packets are not ours any more; the rest moves to the front.
         unsafe {
-            let base = self.0.as_mut_ptr();
+            let base = packets.as_mut_ptr();
             let n = send(base.cast(), len).min(len);
-            self.0.set_len(0);
-            std::ptr::copy(base.add(n), base, len - n);
-            self.0.set_len(len - n);
+            packets.set_len(0);
+            if n < len {
+                std::ptr::copy(base.add(n), base, len - n);
+                packets.set_len(len - n);
+            }
             n
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
 
+mod bare;
 mod facts;
 mod fuse;
 mod memory;
@@ -53,11 +54,15 @@ impl Registry {
         }
     }
 
-    /// Has plans run elements as one loop where they follow each other as these chains have them, and
-    /// no others.
+    /// Has plans optimised: elements run as one loop where they follow each other as these chains have
+    /// them, and what nobody looks at is left out. Without chains everything is done as it is written.
     pub fn with_chains(mut self, chains: &'static [Chain]) -> Registry {
         self.chains = chains;
         self
+    }
+
+    fn optimizes(&self) -> bool {
+        !self.chains.is_empty()
     }
 
     /// Has configurations require these packages, as they may every class.
@@ -164,6 +169,9 @@ pub struct PlanElement {
     pub pushers: Vec<usize>,
     /// Workers that pull from it, or run it.
     pub pullers: Vec<usize>,
+    /// Whether packets may come to it, or from it if it receives them, without annotations: see
+    /// [`Element::ANNOTATIONS`](crate::element::Element::ANNOTATIONS).
+    pub bare: bool,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// What says whether packets wait behind each input.
@@ -218,6 +226,7 @@ impl PlanElement {
             && self.pushers == before.pushers
             && self.pullers == before.pullers
             && self.queues == before.queues
+            && self.bare == before.bare
     }
 }
 
@@ -376,6 +385,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             home: 0,
             pushers: Vec::new(),
             pullers: Vec::new(),
+            bare: false,
             queues: Vec::new(),
             signals: Vec::new(),
             rooms: Vec::new(),
@@ -409,6 +419,9 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);
     plan.fused = fuse::find(registry.chains, &plan.elements, &plan.edges, &plan.rank);
+    if registry.optimizes() {
+        bare::mark(&mut plan);
+    }
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)

@@ -43,6 +43,13 @@ impl fmt::Display for Plan {
                 names.collect::<Vec<_>>().join(" -> ")
             )?;
         }
+        for (_, source) in self.bare_sources() {
+            let name = &source.name;
+            writeln!(
+                f,
+                "without annotations, which nobody looks at: packets from {name}"
+            )?;
+        }
         for (name, from, to) in self.crossings() {
             writeln!(f, "packets change worker in {name}: from {from:?} to {to}")?;
         }
@@ -64,6 +71,12 @@ impl PlanElement {
 }
 
 impl Plan {
+    /// Elements whose packets come from a device without annotations.
+    fn bare_sources(&self) -> impl Iterator<Item = (usize, &PlanElement)> {
+        let each = self.elements.iter().enumerate();
+        each.filter(|(_, e)| e.bare && e.inputs.is_empty())
+    }
+
     /// Queues in which packets change worker: name, workers that fill it, worker that empties it.
     pub fn crossings(&self) -> Vec<(&str, Vec<usize>, usize)> {
         let crosses = self

@@ -8,7 +8,7 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
-use engine::packet::Batch;
+use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
 use sys::{Device, Facts};
@@ -71,23 +71,27 @@ struct Rx {
 }
 
 impl RxQueue for Rx {
-    #[inline]
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        sys::register_thread();
-        let before = into.len();
-        let n = self.held.device.receive(self.queue, into, max);
-        let segments = into
-            .iter_mut()
-            .skip(before)
-            .fold(1, |all, packet| all | packet.arrived(crate::link_type));
-        match segments {
-            1 => n,
-            _ => self.take_out_long(into, before),
-        }
+        self.burst(into, max, |packet| packet.arrived(crate::link_type))
+    }
+
+    fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
+        self.burst(into, max, |_| ())
     }
 }
 
 impl Rx {
+    #[inline]
+    fn burst(&self, into: &mut Batch, max: usize, note: impl FnMut(&mut Packet)) -> usize {
+        sys::register_thread();
+        let before = into.len();
+        let n = self.held.device.receive(self.queue, into, max);
+        match into.arrived(before, note) {
+            true => n,
+            false => self.take_out_long(into, before),
+        }
+    }
+
     /// Drops frames of several segments, which are longer than a packet buffer.
     #[cold]
     fn take_out_long(&self, into: &mut Batch, before: usize) -> usize {

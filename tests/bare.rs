@@ -1,0 +1,140 @@
+//! Packets that come without annotations, where nobody looks at them: what leaves is the same, and who
+//! begins to look finds what is right.
+
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Walker};
+use engine::plan::{Options, Plan};
+use engine::router::single;
+use engine::tap::{Point, Record};
+use router_tests::{InMemory, plan_with, registry};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use testkit::ip4;
+
+const BARE: &str = "in :: FromDevice(DEV0) -> c :: Counter -> k :: Classifier(12/0800, -) -> out :: ToDevice(DEV1, QUEUE 3);
+    k[1] -> Discard;";
+
+fn plan(text: &str, previous: Option<&Plan>, ports: &InMemory) -> Arc<Plan> {
+    let options = Options {
+        previous,
+        ..Options::new(1, ports)
+    };
+    plan_with(registry(), text, &[], &options)
+}
+
+fn start(text: &str) -> (Graph, Arc<InMemory>) {
+    let ports = Arc::new(InMemory::default());
+    let plan = plan(text, None, &ports);
+    let clock = Clock::Virtual(Time(1_000_000_000));
+    let graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7);
+    (graph.unwrap_or_else(|e| panic!("{e}")), ports)
+}
+
+fn receive(graph: &mut Graph, ports: &InMemory, frames: usize) {
+    // By its first byte it could be an IPv4 packet.
+    let frame = ip4()
+        .udp(1, 2)
+        .ether("02:00:00:00:00:03", "42:00:00:00:00:01")
+        .bytes();
+    let all = vec![&frame[..]; frames];
+    assert_eq!(ports.far("DEV0").inject_all(0, all), frames);
+    let mut still = 0;
+    while still < 3 {
+        still = if graph.turn() { 0 } else { still + 1 };
+    }
+}
+
+fn sent(ports: &InMemory) -> usize {
+    ports.far("DEV1").collect().len()
+}
+
+fn watch(graph: &mut Graph, point: Point) -> Receiver<Record> {
+    let (to, records) = sync_channel(100);
+    let all = Box::new(|_: &[u8], _| true);
+    graph.taps().capture((1, 0), point, 64, all, to);
+    records
+}
+
+#[test]
+fn a_plan_says_whose_packets_come_without_annotations() {
+    let says = |text: &str| {
+        let plan = plan(text, None, &InMemory::default());
+        plan.to_string().contains("packets from in\n")
+    };
+    assert!(says(BARE));
+    for behind in [
+        "Paint(1) -> ToDevice(DEV1)",
+        "Counter -> t :: Tee -> ToDevice(DEV1); t[1] -> Discard",
+        "Queue -> ToDevice(DEV1)",
+        "Switch -> s :: Switch -> ToDevice(DEV1); s[1] -> SetTimestamp -> Discard",
+    ] {
+        assert!(
+            !says(&format!("in :: FromDevice(DEV0) -> {behind};")),
+            "{behind}"
+        );
+    }
+}
+
+#[test]
+fn without_the_optimiser_every_packet_has_annotations() {
+    let ports = InMemory::default();
+    let registry = registry().clone().with_chains(&[]);
+    let plan = plan_with(&registry, BARE, &[], &Options::new(1, &ports));
+    assert!(plan.elements.iter().all(|element| !element.bare));
+}
+
+#[test]
+fn a_capture_and_a_trace_see_annotations_that_are_right() {
+    let (mut graph, ports) = start(BARE);
+    receive(&mut graph, &ports, 2);
+    let counter = graph.plan().find("c").expect("it is there");
+    let seen = watch(&mut graph, Point::Input(counter, 0));
+    let (to, followed) = sync_channel(100);
+    graph.taps().trace((10, 1), None, 0, 8, to);
+    receive(&mut graph, &ports, 3);
+    let seen: Vec<_> = seen.try_iter().map(|r| (r.at_network, r.trace)).collect();
+    assert_eq!(seen, [(false, 10), (false, 0), (false, 0)]);
+    let followed: Vec<u16> = followed.try_iter().map(|r| r.trace).collect();
+    assert_eq!(followed, [10, 10, 10, 10]);
+    graph.taps().end_trace();
+    assert_eq!(graph.taps().end_capture(1), 0);
+    receive(&mut graph, &ports, 2);
+    assert_eq!(sent(&ports), 7);
+}
+
+#[test]
+fn packets_that_a_port_does_not_take_have_none_that_are_wrong() {
+    let (mut graph, ports) = start(BARE);
+    ports.far("DEV1").limit(100, 0);
+    receive(&mut graph, &ports, 3);
+    assert_eq!(graph.held(), 3);
+    let drops = watch(&mut graph, Point::Drop(None));
+    let next = plan(
+        &BARE.replace("QUEUE 3", "QUEUE 1"),
+        Some(graph.plan()),
+        &ports,
+    );
+    let site = graph.site(Arc::clone(&ports) as _);
+    graph = graph.swap(&next, &site);
+    receive(&mut graph, &ports, 1);
+    let seen: Vec<_> = drops.try_iter().map(|r| (r.at_network, r.trace)).collect();
+    assert_eq!(seen, [(false, 0); 3]);
+}
+
+#[test]
+fn a_reload_with_who_looks_at_annotations_has_them() {
+    let (mut graph, ports) = start(BARE);
+    receive(&mut graph, &ports, 2);
+    let text =
+        "in :: FromDevice(DEV0) -> c :: Counter -> p :: PaintSwitch -> out :: ToDevice(DEV1);
+        p[1] -> Discard;";
+    for text in [text, BARE, text] {
+        let next = plan(text, Some(graph.plan()), &ports);
+        let site = graph.site(Arc::clone(&ports) as _);
+        graph = graph.swap(&next, &site);
+        receive(&mut graph, &ports, 2);
+    }
+    assert_eq!(sent(&ports), 8);
+    let counter = graph.plan().find("c").expect("it is there");
+    assert_eq!(graph.stats()[counter].packets, 8);
+}
