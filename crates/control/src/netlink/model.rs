@@ -268,7 +268,8 @@ impl Model {
     }
 
     /// From now on all there is of a part is told. May be called again instead of [`Model::end_sync`], if a
-    /// dump has failed.
+    /// dump has failed. A daemon's next-hop objects of before are others than those of the same number after;
+    /// end its parts in the order routes, next hops.
     pub fn begin_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => self.world.begin_sync(source),

@@ -130,7 +130,7 @@ impl<const N: usize> Family<N> {
                     Class::Fpm => Source::Fpm,
                     Class::Local | Class::Main => Source::Kernel,
                 };
-                Way::Object((source, route.nexthop))
+                Way::Object((world.owner(source), route.nexthop))
             }
             RouteKind::Unicast => {
                 let mut hops = std::mem::take(&mut self.hops);
@@ -361,10 +361,11 @@ impl<const N: usize> Family<N> {
 
     /// Bytes, but for lists of hops. A map of the library has a byte beside each place.
     pub(super) fn memory_bytes(&self) -> usize {
-        let lists: usize = self.several.values().map(|list| list.len()).sum();
+        // Most lists are short, and the allocator's least piece is what they take.
+        let lists = self.several.len() * 32;
         self.table.capacity() * (size_of::<(Prefix<N>, Entry)>() + 1) * 8 / 7
             + self.several.capacity() * (size_of::<(Prefix<N>, Box<[Entry]>)>() + 1) * 8 / 7
-            + lists * size_of::<Entry>()
+            + lists
             + self.staged.capacity() * size_of::<Prefix<N>>()
             + self.paths.memory_bytes()
             + self.ways.memory_bytes()

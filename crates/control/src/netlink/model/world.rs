@@ -38,8 +38,11 @@ impl Hop {
     }
 }
 
-/// The number of an object, and whose.
-pub(super) type ObjectId = (Source, u32);
+/// The number of an object, and whose: 0 the kernel's; otherwise that of a daemon's connection, since one
+/// that has started again numbers its objects anew.
+pub(super) type ObjectId = (u32, u32);
+
+const KERNEL: u32 = 0;
 
 /// A next-hop object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +68,9 @@ pub(super) struct World {
     links: HashMap<u32, Link>,
     /// Each with the number of the sync that has seen it last.
     objects: HashMap<ObjectId, (Object, u32)>,
-    syncs: [u32; 2],
+    sync: u32,
+    /// Connections of daemons so far.
+    connection: u32,
     gone: Vec<ObjectId>,
 }
 
@@ -91,6 +96,14 @@ impl World {
         }
     }
 
+    /// Whose an object is.
+    pub(super) fn owner(&self, source: Source) -> u32 {
+        match source {
+            Source::Kernel => KERNEL,
+            Source::Fpm => self.connection,
+        }
+    }
+
     pub(super) fn set_object(&mut self, source: Source, nexthop: &Nexthop<'_>) {
         let object = if nexthop.is_group() {
             let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX);
@@ -107,22 +120,26 @@ impl World {
                 encapsulated: nexthop.encapsulated,
             })
         };
-        let sync = self.syncs[source as usize];
-        self.objects.insert((source, nexthop.id), (object, sync));
+        let id = (self.owner(source), nexthop.id);
+        self.objects.insert(id, (object, self.sync));
     }
 
     /// Removes an object; those groups that had it as their last member go with it.
     pub(super) fn remove_object(&mut self, source: Source, id: u32) {
+        self.remove((self.owner(source), id));
+    }
+
+    fn remove(&mut self, (owner, id): ObjectId) {
         let mut removed = vec![id];
         while let Some(id) = removed.pop() {
             // Routes may go by an object that we have not heard of.
-            self.objects.remove(&(source, id));
-            self.gone.push((source, id));
+            self.objects.remove(&(owner, id));
+            self.gone.push((owner, id));
             for (&(of, group), (object, _)) in &mut self.objects {
                 let Object::Group(members) = object else {
                     continue;
                 };
-                if of == source && members.iter().any(|(member, _)| *member == id) {
+                if of == owner && members.iter().any(|(member, _)| *member == id) {
                     *members = members.iter().filter(|(m, _)| *m != id).copied().collect();
                     if members.is_empty() {
                         removed.push(group);
@@ -132,15 +149,18 @@ impl World {
         }
     }
 
+    fn remove_where(&mut self, which: impl Fn(&ObjectId, &Object, u32) -> bool) {
+        let objects = self.objects.iter();
+        let gone = objects.filter(|(id, (object, seen))| which(id, object, *seen));
+        let gone: Vec<ObjectId> = gone.map(|(id, _)| *id).collect();
+        gone.into_iter().for_each(|id| self.remove(id));
+    }
+
     /// The kernel has removed its objects on this link.
     pub(super) fn lose_objects(&mut self, index: u32) {
-        let lost = self.objects.iter().filter_map(|(id, (object, _))| {
-            let on_it = matches!(object, Object::One(hop) if hop.interface == index);
-            (on_it && id.0 == Source::Kernel).then_some(id.1)
+        self.remove_where(|id, object, _| {
+            id.0 == KERNEL && matches!(object, Object::One(hop) if hop.interface == index)
         });
-        let lost: Vec<u32> = lost.collect();
-        lost.into_iter()
-            .for_each(|id| self.remove_object(Source::Kernel, id));
     }
 
     /// Objects that have gone since the last call.
@@ -149,19 +169,18 @@ impl World {
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
-        let sync = &mut self.syncs[source as usize];
-        *sync = sync.wrapping_add(1);
+        match source {
+            Source::Kernel => self.sync = self.sync.wrapping_add(1),
+            Source::Fpm => self.connection += 1,
+        }
     }
 
     pub(super) fn end_sync(&mut self, source: Source) {
-        let sync = self.syncs[source as usize];
-        let unseen = |(id, (_, seen)): (&ObjectId, &(Object, u32))| {
-            (id.0 == source && *seen != sync).then_some(id.1)
-        };
-        let unseen: Vec<u32> = self.objects.iter().filter_map(unseen).collect();
-        unseen
-            .into_iter()
-            .for_each(|id| self.remove_object(source, id));
+        let (sync, connection) = (self.sync, self.connection);
+        match source {
+            Source::Kernel => self.remove_where(|id, _, seen| id.0 == KERNEL && seen != sync),
+            Source::Fpm => self.remove_where(|id, _, _| id.0 != KERNEL && id.0 != connection),
+        }
     }
 
     fn health(&self, hop: &Hop) -> Health {

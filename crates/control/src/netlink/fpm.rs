@@ -1,0 +1,286 @@
+//! FRR's way to hand over routes without a kernel: FPM, the forwarding plane manager's protocol.
+//!
+//! `zebra -M dplane_fpm_nl` connects by TCP and sends what it would tell a kernel: frames of a header of four
+//! bytes (version 1; type 1, netlink; length of the frame, in network order) and netlink messages
+//! (`fpm/fpm.h` of FRR). First come all next-hop objects and routes that it has, then changes; nothing says
+//! where the first end. So what a daemon that has returned does not name is kept for a time, and goes after
+//! that as soon as the daemon is quiet ([`Session::tick`]). While none is connected, forwarding goes on.
+
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+use wire::BadHeader;
+use wire::netlink::{Event, messages};
+
+use super::counts::Counts;
+use super::model::{Model, Part, Source};
+
+/// Where a daemon finds us unless told otherwise.
+pub const PORT: u16 = 2620;
+
+/// The header of a frame.
+const HEADER: usize = 4;
+/// What a buffer takes: some frames of the greatest length.
+const BUFFER: usize = 4 << 16;
+/// So long a daemon says nothing when it has said all.
+const QUIET: Duration = Duration::from_secs(1);
+/// Even if it is never quiet, all has been said so long after the time for which routes are kept.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Buffers that are read before something else gets its turn.
+const TURN: usize = 4;
+
+/// What is wrong with what a peer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadFrame {
+    /// The version is not 1.
+    Version(u8),
+    /// What it carries is not netlink (2 is protobuf).
+    Kind(u8),
+    /// It is shorter than its header.
+    Length(u16),
+    /// The netlink inside.
+    Message(BadHeader),
+}
+
+impl std::fmt::Display for BadFrame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BadFrame::Version(n) => write!(f, "FPM version {n}, we speak 1"),
+            BadFrame::Kind(2) => f.write_str("protobuf: load zebra's module dplane_fpm_nl"),
+            BadFrame::Kind(n) => write!(f, "frame of type {n}, we take netlink (1)"),
+            BadFrame::Length(n) => write!(f, "frame of {n} bytes, shorter than its header"),
+            BadFrame::Message(bad) => write!(f, "netlink inside a frame: {bad}"),
+        }
+    }
+}
+
+impl std::error::Error for BadFrame {}
+
+/// Bytes of a stream, as frames.
+#[derive(Debug)]
+pub struct Frames {
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Default for Frames {
+    fn default() -> Self {
+        Frames {
+            buffer: vec![0; BUFFER].into(),
+            start: 0,
+            end: 0,
+        }
+    }
+}
+
+impl Frames {
+    /// Room for bytes that follow; never none after all whole frames were taken.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        &mut self.buffer[self.end..]
+    }
+
+    /// So many bytes of that room have been filled.
+    pub fn filled(&mut self, bytes: usize) {
+        self.end = (self.end + bytes).min(self.buffer.len());
+    }
+
+    /// The netlink messages of the next whole frame; none if more bytes are needed.
+    pub fn take(&mut self) -> Option<Result<&[u8], BadFrame>> {
+        let bytes = &self.buffer[self.start..self.end];
+        let (&[version, kind, high, low], _) = bytes.split_first_chunk()?;
+        let length = u16::from_be_bytes([high, low]);
+        if version != 1 {
+            return Some(Err(BadFrame::Version(version)));
+        }
+        if kind != 1 {
+            return Some(Err(BadFrame::Kind(kind)));
+        }
+        if usize::from(length) < HEADER {
+            return Some(Err(BadFrame::Length(length)));
+        }
+        let frame = bytes.get(HEADER..usize::from(length))?;
+        self.start += usize::from(length);
+        Some(Ok(frame))
+    }
+}
+
+/// A daemon's connection, without the socket.
+#[derive(Debug)]
+pub struct Session {
+    frames: Frames,
+    since: Instant,
+    heard: Instant,
+    /// For how long routes of before are kept.
+    stale: Duration,
+    /// Whether those are still there.
+    syncing: bool,
+}
+
+impl Session {
+    /// A daemon has connected, and tells all from the start.
+    pub fn new(model: &mut Model, stale: Duration, now: Instant) -> Session {
+        for part in [Part::Nexthops, Part::Routes4, Part::Routes6] {
+            model.begin_sync(Source::Fpm, part);
+        }
+        Session {
+            frames: Frames::default(),
+            since: now,
+            heard: now,
+            stale,
+            syncing: true,
+        }
+    }
+
+    /// Where to put what it sends; tell [`Session::take`] how much there is.
+    pub fn room(&mut self) -> &mut [u8] {
+        self.frames.room()
+    }
+
+    /// Takes up so many bytes that were received; returns how many messages they completed.
+    pub fn take(
+        &mut self,
+        model: &mut Model,
+        bytes: usize,
+        now: Instant,
+    ) -> Result<usize, BadFrame> {
+        self.heard = now;
+        self.frames.filled(bytes);
+        let mut count = 0;
+        while let Some(frame) = self.frames.take() {
+            for message in messages(frame?) {
+                let message = message.map_err(BadFrame::Message)?;
+                match message.event().map_err(BadFrame::Message)? {
+                    Event::Route(change, route) => {
+                        model.route(Source::Fpm, message.flags, change, &route);
+                    }
+                    Event::Nexthop(change, nexthop) => {
+                        model.nexthop(Source::Fpm, change, &nexthop);
+                    }
+                    _ => {}
+                }
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// When to call [`Session::tick`].
+    pub fn due(&self) -> Option<Instant> {
+        let kept = self.since + self.stale;
+        let quiet = kept.max(self.heard + QUIET);
+        self.syncing.then(|| quiet.min(kept + PATIENCE))
+    }
+
+    /// Time passes. Whether it is now that the daemon has told all: what it has not named goes.
+    pub fn tick(&mut self, model: &mut Model, now: Instant) -> bool {
+        let told = self.due().is_some_and(|due| due <= now);
+        if told {
+            self.syncing = false;
+            for part in [Part::Routes4, Part::Routes6, Part::Nexthops] {
+                model.end_sync(Source::Fpm, part);
+            }
+        }
+        told
+    }
+}
+
+/// Waits for a daemon, and listens to it. One at a time: one that connects takes the place of another.
+#[derive(Debug)]
+pub(super) struct Fpm {
+    listener: TcpListener,
+    peer: Option<(TcpStream, SocketAddr, Session)>,
+    stale: Duration,
+}
+
+impl Fpm {
+    /// Waits at an address of the namespace of the calling thread.
+    pub(super) fn open(address: SocketAddr, stale: Duration) -> io::Result<Fpm> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(Fpm {
+            listener,
+            peer: None,
+            stale,
+        })
+    }
+
+    /// What to poll for input.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let peer = self.peer.as_ref().map(|(stream, ..)| stream.as_fd());
+        [Some(self.listener.as_fd()), peer].into_iter().flatten()
+    }
+
+    /// When something is due though nothing is heard.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.peer.as_ref()?.2.due()
+    }
+
+    /// Takes up what has come; whether there may be more.
+    pub(super) fn turn(&mut self, model: &mut Model, counts: &Counts) -> bool {
+        let now = Instant::now();
+        // Of several that wait, the last counts.
+        while let Ok((stream, address)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                info!(%address, "fpm: a routing daemon has connected");
+                counts.fpm_connections.add(1);
+                self.peer = Some((stream, address, Session::new(model, self.stale, now)));
+            }
+        }
+        let Some((stream, address, session)) = &mut self.peer else {
+            return false;
+        };
+        let mut more = Ok(true);
+        for _ in 0..TURN {
+            more = listen(stream, session, model, counts, now);
+            if !matches!(more, Ok(true)) {
+                break;
+            }
+        }
+        match more {
+            Ok(more) => {
+                if session.tick(model, now) {
+                    info!(%address, "fpm: the routing daemon has told all its routes");
+                }
+                counts.fpm_connected.set(1);
+                more
+            }
+            Err(why) => {
+                warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
+                counts.fpm_connected.set(0);
+                self.peer = None;
+                false
+            }
+        }
+    }
+}
+
+/// Reads once; whether there may be more.
+fn listen(
+    stream: &mut TcpStream,
+    session: &mut Session,
+    model: &mut Model,
+    counts: &Counts,
+    now: Instant,
+) -> io::Result<bool> {
+    let bytes = match stream.read(session.room()) {
+        Ok(0) => return Err(io::Error::other("the daemon has closed it")),
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
+        Err(e) => return Err(e),
+    };
+    match session.take(model, bytes, now) {
+        Ok(count) => counts.fpm_messages.add(count as u64),
+        Err(bad) => {
+            counts.fpm_bad.add(1);
+            return Err(io::Error::other(bad));
+        }
+    }
+    Ok(true)
+}
