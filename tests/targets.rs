@@ -68,6 +68,11 @@ fn handlers_take_or_refuse_any_value() {
 }
 
 #[test]
+fn a_routing_daemon_may_send_any_bytes() {
+    run("fpm", 8_000, 1_000);
+}
+
+#[test]
 fn a_whole_router_takes_any_frames() {
     run("graph", 2_000, 500);
 }

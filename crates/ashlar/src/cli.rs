@@ -172,6 +172,14 @@ pub(crate) struct Run {
     /// Reloads read the configuration as this user. DPDK's ports need its rights to hugepages and devices.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
+    /// Wait for FRR's zebra (-M dplane_fpm_nl) in that namespace: its routes take the place of the kernel's
+    /// main table
+    #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, num_args = 0..=1,
+        default_missing_value = "2620")]
+    pub(crate) fpm: Option<std::net::SocketAddr>,
+    /// For how long routes are kept that zebra, when it has connected again, does not name
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) fpm_stale: u64,
     /// Listen nowhere
     #[arg(long, conflicts_with = "socket")]
     pub(crate) no_socket: bool,

@@ -1,6 +1,6 @@
 //! A running router with what control knows about it. Methods may wait for workers.
 
-use crate::netlink::Netlink;
+use crate::netlink::{Listen, Netlink};
 use crate::service;
 use crate::source::Source;
 use crate::twins::Twins;
@@ -29,6 +29,7 @@ pub struct Control {
     twins: Mutex<Twins>,
     /// What follows the kernel's routes, once a configuration has had a use for them.
     netlink: Mutex<Option<Netlink>>,
+    fpm: Option<Listen>,
     name: String,
     started: Instant,
 }
@@ -88,6 +89,8 @@ pub struct Start {
     pub ports: Arc<Directory>,
     /// Seed of random numbers.
     pub seed: u64,
+    /// How to wait for a routing daemon whose routes take the place of the kernel's, if one shall (FPM).
+    pub fpm: Option<Listen>,
 }
 
 impl Control {
@@ -107,6 +110,7 @@ impl Control {
             reloads: AtomicU64::new(0),
             twins: Mutex::default(),
             netlink: Mutex::default(),
+            fpm: start.fpm,
             name: start.name,
             started: Instant::now(),
         };
@@ -122,7 +126,8 @@ impl Control {
         match &*netlink {
             Some(netlink) => netlink.look(),
             None if kernel.in_use() => {
-                *netlink = Some(Netlink::start(kernel, self.ports.namespace().cloned())?);
+                let namespace = self.ports.namespace().cloned();
+                *netlink = Some(Netlink::start(kernel, namespace, self.fpm)?);
             }
             None => {}
         }

@@ -3,6 +3,7 @@
 pub mod capture;
 pub mod config;
 pub mod control;
+pub mod fpm;
 pub mod graph;
 pub mod headers;
 pub mod language;
@@ -32,6 +33,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "control",
         run: control::run,
+    },
+    Target {
+        name: "fpm",
+        run: fpm::run,
     },
     Target {
         name: "graph",

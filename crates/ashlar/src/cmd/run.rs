@@ -8,6 +8,7 @@ use control::socket::{self, Socket};
 use control::{Control, Serve, Source, Start};
 use engine::plan::Plan;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::info;
 
 pub(crate) fn run(run: Run) -> Done {
@@ -64,6 +65,10 @@ fn start(
         registry: super::registry(&run.configuration),
         ports,
         seed: run.seed,
+        fpm: run.fpm.map(|address| control::netlink::Listen {
+            address,
+            stale: Duration::from_secs(run.fpm_stale),
+        }),
     })?;
     if let Some(cores) = &run.cores {
         control.pin(&cores.0)?;

@@ -60,4 +60,8 @@ counts! {
     "counter" selective: "messages about routes for some sources or traffic classes only";
     "gauge" no_group: "ways of routes that found no group, so that the kernel forwards";
     "gauge" no_room: "routes that did not fit";
+    "gauge" fpm_connected: "1 while a routing daemon is connected by FPM";
+    "counter" fpm_connections: "times that a routing daemon has connected by FPM";
+    "counter" fpm_messages: "messages heard by FPM";
+    "counter" fpm_bad: "connections by FPM that were closed for what they said";
 }

@@ -6,12 +6,14 @@
 
 use super::asks::Limits;
 use super::counts::Counts;
+use super::fpm::Fpm;
 use super::links::Links;
 use super::model::{Doubt, Model, Part, Source};
 use super::neighbours::{Neighbours, Place};
 use super::socket::{Changes, Requests, is_loss};
 use elements::linux::Kernel;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
@@ -76,16 +78,18 @@ pub(super) struct Follower {
     /// Not before this: asking takes at most a fifth of the time.
     rest_until: Instant,
     start: Instant,
+    /// A routing daemon, if its routes take the place of the kernel's.
+    fpm: Option<Fpm>,
 }
 
 impl Follower {
-    pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>) -> Follower {
+    pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>, fpm: Option<Fpm>) -> Follower {
         let now = Instant::now();
         Follower {
             state: State {
                 kernel,
                 counts,
-                model: Model::new(false),
+                model: Model::new(fpm.is_some()),
                 links: Links::default(),
                 neighbours: Neighbours::default(),
                 full: false,
@@ -98,6 +102,7 @@ impl Follower {
             recheck_at: None,
             rest_until: now,
             start: now,
+            fpm,
         }
     }
 
@@ -117,7 +122,7 @@ impl Follower {
             self.state.renumber();
         }
         self.heard.clear();
-        let more = self.hear(&sockets.changes, BATCH)?;
+        let more = self.hear(&sockets.changes, BATCH)? | self.hear_daemon();
         self.take_heard(None);
         self.ask(sockets)?;
         self.note_doubts();
@@ -128,11 +133,34 @@ impl Follower {
         Ok(more)
     }
 
-    /// When something is due though nothing is heard.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// When the kernel is to be asked again.
+    fn due(&self) -> Option<Instant> {
         let all = [self.all_at, self.doubt_at, self.recheck_at];
-        let first = all.into_iter().flatten().min()?;
-        Some(first.max(self.rest_until))
+        let first = all.into_iter().flatten().min();
+        first.map(|first| first.max(self.rest_until))
+    }
+
+    /// When to take a turn though nothing is heard.
+    pub(super) fn wake_at(&self) -> Option<Instant> {
+        let daemon = self.fpm.as_ref().and_then(Fpm::due);
+        [self.due(), daemon].into_iter().flatten().min()
+    }
+
+    /// Descriptors of FPM that bring something.
+    pub(super) fn daemon_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.fpm.iter().flat_map(Fpm::fds)
+    }
+
+    /// Takes up what a routing daemon says; whether there may be more.
+    fn hear_daemon(&mut self) -> bool {
+        let Some(fpm) = &mut self.fpm else {
+            return false;
+        };
+        let more = fpm.turn(&mut self.state.model, &self.state.counts);
+        if self.state.model.pending() > 0 {
+            self.state.flush();
+        }
+        more
     }
 
     /// Hears what has come, until nothing is left or so much is kept; whether there may be more.

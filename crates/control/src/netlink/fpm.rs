@@ -21,6 +21,15 @@ use super::model::{Model, Part, Source};
 /// Where a daemon finds us unless told otherwise.
 pub const PORT: u16 = 2620;
 
+/// How to wait for a routing daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Listen {
+    /// Where, in the router's namespace.
+    pub address: SocketAddr,
+    /// For how long routes are kept that a daemon which has returned does not name.
+    pub stale: Duration,
+}
+
 /// The header of a frame.
 const HEADER: usize = 4;
 /// What a buffer takes: some frames of the greatest length.
@@ -200,7 +209,7 @@ pub(super) struct Fpm {
 
 impl Fpm {
     /// Waits at an address of the namespace of the calling thread.
-    pub(super) fn open(address: SocketAddr, stale: Duration) -> io::Result<Fpm> {
+    pub(super) fn open(Listen { address, stale }: Listen) -> io::Result<Fpm> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         Ok(Fpm {
@@ -284,3 +293,7 @@ fn listen(
     }
     Ok(true)
 }
+
+#[cfg(test)]
+#[path = "fpm_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@
 mod asks;
 mod counts;
 mod follow;
+pub mod fpm;
 mod links;
 pub mod model;
 mod neighbours;
@@ -14,4 +15,5 @@ mod socket;
 mod tests;
 mod thread;
 
+pub use fpm::Listen;
 pub(crate) use thread::Netlink;

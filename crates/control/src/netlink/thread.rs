@@ -2,6 +2,7 @@
 
 use super::counts::Counts;
 use super::follow::{Follower, Sockets};
+use super::fpm::{Fpm, Listen};
 use elements::linux::Kernel;
 use ports::Namespace;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
@@ -42,6 +43,7 @@ impl Netlink {
     pub(crate) fn start(
         kernel: Arc<Kernel>,
         namespace: Option<Arc<Namespace>>,
+        fpm: Option<Listen>,
     ) -> Result<Netlink, String> {
         if kernel.routes4().is_err() || kernel.routes6().is_err() {
             return Err("there is no memory for the kernel's routes".to_owned());
@@ -57,10 +59,11 @@ impl Netlink {
                 .map_err(|e| failed(e.into()))?,
         });
         let sockets = shared.open().map_err(failed)?;
+        let fpm = fpm.map(|listen| shared.listen(listen)).transpose()?;
         let thread = std::thread::Builder::new().name("netlink".into());
         let of_thread = Arc::clone(&shared);
         let thread = thread
-            .spawn(move || of_thread.run(sockets))
+            .spawn(move || of_thread.run(sockets, fpm))
             .map_err(failed)?;
         Ok(Netlink {
             shared,
@@ -106,6 +109,16 @@ impl Shared {
         }
     }
 
+    /// Waits for a routing daemon. The error is a sentence.
+    fn listen(&self, listen: Listen) -> Result<Fpm, String> {
+        let opened = match &self.namespace {
+            Some(namespace) => namespace.within(move || Fpm::open(listen)),
+            None => Fpm::open(listen),
+        };
+        let address = listen.address;
+        opened.map_err(|e| format!("cannot wait for a routing daemon (FPM) at {address}: {e}"))
+    }
+
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -115,8 +128,9 @@ impl Shared {
         let _ = rustix::io::write(&self.poke, &1u64.to_ne_bytes());
     }
 
-    fn run(&self, sockets: Sockets) {
-        let mut follower = Follower::new(Arc::clone(&self.kernel), Arc::clone(&self.counts));
+    fn run(&self, sockets: Sockets, fpm: Option<Fpm>) {
+        let (kernel, counts) = (Arc::clone(&self.kernel), Arc::clone(&self.counts));
+        let mut follower = Follower::new(kernel, counts, fpm);
         let mut sockets = Some(sockets);
         while !self.is_stopped() {
             let ended = match &mut sockets {
@@ -144,7 +158,7 @@ impl Shared {
             if follower.turn(sockets, &|| self.is_stopped())? {
                 continue;
             }
-            let due = follower.due();
+            let due = follower.wake_at();
             let rest = due.map(|at| at.saturating_duration_since(Instant::now()));
             let bell = self.kernel.bell();
             let rest = match bell {
@@ -153,6 +167,7 @@ impl Shared {
             };
             let (changes, answers) = (sockets.changes.fd(), sockets.requests.fd());
             let fds = [Some(changes), Some(answers), bell].into_iter().flatten();
+            let fds = fds.chain(follower.daemon_fds());
             let mut fds: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
                 .collect();

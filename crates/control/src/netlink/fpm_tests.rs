@@ -1,0 +1,166 @@
+use std::time::{Duration, Instant};
+
+use elements::linux::{Member, Prefix, Routes};
+
+use super::*;
+use crate::netlink::model::Link;
+
+/// What zebra 8.4.4 has sent after it had connected: routes of an interface 3 (10.0.0.1/24) and 5
+/// (10.0.1.1/24), 50.0.0.0/8 via 10.0.0.2, 51.0.0.0/8 via that and 10.0.1.2, 52.0.0.0/8 blackhole, 53.0.0.0/8
+/// reject, 60.0.0.0/8 via 10.0.0.3, and some of IPv6.
+const ALL: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-all");
+/// Then 51.0.0.0/8 lost its second hop, 50.0.0.0/8 was removed, and interface 3 went down.
+const CHANGES: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-changes");
+
+struct Bench {
+    model: Model,
+    session: Session,
+    v4: Routes<4>,
+    v6: Routes<16>,
+    now: Instant,
+}
+
+const STALE: Duration = Duration::from_secs(60);
+
+impl Bench {
+    fn new() -> Bench {
+        let (mut model, now) = (Model::new(true), Instant::now());
+        for (index, number) in [(3, 3), (5, 4)] {
+            let link = Link {
+                number: Some(number),
+                up: true,
+                carrier: true,
+            };
+            model.link(index, Some(link));
+        }
+        Bench {
+            session: Session::new(&mut model, STALE, now),
+            model,
+            v4: Routes::new().expect("address space"),
+            v6: Routes::new().expect("address space"),
+            now,
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<usize, BadFrame> {
+        self.session.room()[..bytes.len()].copy_from_slice(bytes);
+        let count = self.session.take(&mut self.model, bytes.len(), self.now);
+        self.flush();
+        count
+    }
+
+    fn flush(&mut self) {
+        self.model.flush(&self.v4, &self.v6).expect("room");
+    }
+
+    fn reconnect(&mut self) {
+        self.session = Session::new(&mut self.model, STALE, self.now);
+        self.flush();
+    }
+
+    /// Ports and gateways that a prefix of IPv4 leads to.
+    fn way(&self, first: u8) -> Option<Vec<(u16, String)>> {
+        let id = self.v4.get(&Prefix::new([first, 0, 0, 0], 8))?;
+        let gateway = |m: &Member| m.gateway.map_or("".to_owned(), |ip| ip.to_string());
+        let members = self.v4.members(id);
+        Some(members.iter().map(|m| (m.port, gateway(m))).collect())
+    }
+}
+
+fn hop(port: u16, gateway: &str) -> (u16, String) {
+    (port, gateway.to_owned())
+}
+
+#[test]
+fn what_zebra_sends_becomes_routes() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.send(ALL), Ok(25));
+    let two = vec![hop(3, "10.0.0.2"), hop(4, "10.0.1.2")];
+    assert_eq!(bench.way(51), Some(two));
+    assert_eq!(bench.way(50), Some(vec![hop(3, "10.0.0.2")]));
+    assert_eq!(bench.way(52), Some(vec![hop(2, "")]), "dropped");
+    assert_eq!(bench.way(53), Some(vec![hop(1, "")]), "the kernel answers");
+    assert_eq!(bench.model.len(), (7, 3), "fe80::/64 is not a route");
+    // A change is a frame of two messages: gone, and there again.
+    assert_eq!(bench.send(CHANGES), Ok(11));
+    for gone in [50, 51, 60] {
+        assert_eq!(bench.way(gone), None);
+    }
+    assert_eq!(bench.model.len(), (3, 0));
+}
+
+#[test]
+fn it_does_not_matter_how_the_stream_is_cut() {
+    for piece in [1, 3, 4, 5, 59, 1000] {
+        let mut bench = Bench::new();
+        let taken = ALL.chunks(piece).map(|piece| bench.send(piece).unwrap());
+        assert_eq!(taken.sum::<usize>(), 25);
+        assert_eq!(bench.model.len(), (7, 3));
+    }
+}
+
+#[test]
+fn a_daemon_that_returns_keeps_its_routes_and_what_it_does_not_name_goes_later() {
+    let mut bench = Bench::new();
+    bench.send(ALL).unwrap();
+    bench.now += STALE;
+    assert!(bench.session.tick(&mut bench.model, bench.now));
+    bench.reconnect();
+    let before = bench.way(51);
+    assert_eq!(bench.v4.len(), 9, "seven, and two that are always there");
+    // It numbers its next hops anew: 23 (0x17) is the gateway 10.0.0.3 now, and 60.0.0.0/8 is all it has.
+    let frame = |at: usize| {
+        let length = |bytes: &[u8]| usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
+        let start = (0..at).fold(0, |start, _| start + length(&ALL[start..]));
+        ALL[start..start + length(&ALL[start..])].to_vec()
+    };
+    let (mut nexthop, mut route) = (frame(7), frame(20));
+    let is_8 = |at: &usize| nexthop[*at..*at + 4] == [8, 0, 0, 0];
+    let id = (24..nexthop.len() - 3).find(is_8).expect("object 8");
+    nexthop[id] = 23;
+    let last = route.len() - 4;
+    route[last] = 23;
+    bench.send(&nexthop).unwrap();
+    bench.send(&route).unwrap();
+    assert_eq!(bench.way(60), Some(vec![hop(3, "10.0.0.3")]));
+    assert_eq!(bench.way(51), before);
+    assert_eq!(bench.way(50), Some(vec![hop(3, "10.0.0.2")]));
+    bench.now += STALE - QUIET;
+    assert!(!bench.session.tick(&mut bench.model, bench.now));
+    bench.now += QUIET;
+    assert!(bench.session.tick(&mut bench.model, bench.now));
+    assert!(!bench.session.tick(&mut bench.model, bench.now), "once");
+    bench.flush();
+    assert_eq!(bench.model.len(), (1, 0));
+    assert_eq!(bench.way(60), Some(vec![hop(3, "10.0.0.3")]));
+    bench.v4.apply(&[]).expect("room"); // when it looks which groups no worker carries any more
+    assert_eq!(bench.v4.groups_len(), 3, "local, exception and one way");
+}
+
+#[test]
+fn a_daemon_that_is_never_quiet_has_told_all_at_last() {
+    let mut bench = Bench::new();
+    for _ in 0..239 {
+        bench.now += QUIET / 2;
+        bench.send(&[]).unwrap();
+        assert!(!bench.session.tick(&mut bench.model, bench.now));
+    }
+    bench.now += QUIET / 2;
+    bench.send(&[]).unwrap();
+    assert!(bench.session.tick(&mut bench.model, bench.now));
+}
+
+#[test]
+fn what_is_not_fpm_ends_the_connection() {
+    let bad: [(&[u8], BadFrame); 4] = [
+        (&[2, 1, 0, 4], BadFrame::Version(2)),
+        (&[1, 2, 0, 4], BadFrame::Kind(2)),
+        (&[1, 1, 0, 3], BadFrame::Length(3)),
+        (&[1, 1, 0, 6, 0, 0], BadFrame::Message(BadHeader::TooShort)),
+    ];
+    for (bytes, why) in bad {
+        assert_eq!(Bench::new().send(bytes), Err(why), "{why}");
+    }
+    // A frame of no message is one all the same, and half a header is none yet.
+    assert_eq!(Bench::new().send(&[1, 1, 0, 4, 1, 1]), Ok(0));
+}
