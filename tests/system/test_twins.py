@@ -160,6 +160,23 @@ def test_a_reload_without_a_twin_takes_its_carrier_and_one_with_it_gives_it_back
     assert twins.carrier("lan0")
 
 
+def test_a_twin_that_is_deleted_is_made_again(twins):
+    twins.start(keep=True)
+    twins.address()
+    until(twins.crosses, "a packet")
+    old = twins.link("lan0")
+    twins.daemons.ip("link delete lan0")
+    new = until(lambda: twins.link("lan0"), "the twin")
+    assert new["ifindex"] != old["ifindex"]
+    until(lambda: looks(twins.link("lan0")) == looks(old), "the twin to look like its device")
+    twins.daemons.ip("address add 10.0.1.1/24 dev lan0")
+    until(twins.crosses, "a packet")
+    # What is kept is the new one.
+    os.kill(twins.child(), signal.SIGKILL)
+    until(twins.crosses, "a packet of the next router")
+    assert twins.link("lan0")["ifindex"] == new["ifindex"]
+
+
 def test_an_interface_of_another_kind_in_the_twins_place_is_an_error_that_says_so(twins):
     twins.daemons.ip("link add lan0 type bridge")
     router = twins.devices.spawn(*twins.command())

@@ -6,14 +6,18 @@
 use crate::service;
 use engine::port::{Port, PortDirectory};
 use ports::{Directory, Tap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Weak};
 use tracing::{info, warn};
 
 /// The twins that are open, by name.
 #[derive(Default)]
-pub(crate) struct Twins(BTreeMap<String, Twin>);
+pub(crate) struct Twins {
+    open: BTreeMap<String, Twin>,
+    /// Those that were deleted and cannot be made again, said once.
+    lost: BTreeSet<String>,
+}
 
 struct Twin {
     tap: Weak<Tap>,
@@ -42,7 +46,7 @@ impl Look {
 impl Twins {
     /// Makes every twin look like its device; `pairs` are names of twins and of the ports behind them.
     pub(crate) fn follow(&mut self, ports: &Directory, pairs: &[(String, String)]) {
-        let mut before = std::mem::take(&mut self.0);
+        let mut before = std::mem::take(&mut self.open);
         for (name, device) in pairs {
             let (Some(tap), Some(device)) = (ports.tap(name), ports.get(device)) else {
                 continue;
@@ -51,9 +55,13 @@ impl Twins {
             let known = before
                 .remove(name)
                 .filter(|twin| std::ptr::eq(twin.tap.as_ptr(), &*tap));
+            let gone = tap.is_gone();
+            if gone && !self.restored(ports, &tap) {
+                continue;
+            }
             let shown = match known {
-                Some(twin) => twin.shown,
-                None => {
+                Some(twin) if !gone => twin.shown,
+                _ => {
                     adopt(&tap);
                     let found = Look::of(&*tap);
                     // What is right already is not set again: daemons would hear of a change. That of the
@@ -66,9 +74,27 @@ impl Twins {
                 show(&tap, shown, now);
             }
             let (tap, shown) = (Arc::downgrade(&tap), now);
-            self.0.insert(name.clone(), Twin { tap, shown });
+            self.open.insert(name.clone(), Twin { tap, shown });
         }
         before.keys().for_each(|name| service::forget(name));
+    }
+
+    /// Makes a TAP again that somebody has deleted.
+    fn restored(&mut self, ports: &Directory, tap: &Arc<Tap>) -> bool {
+        let name = tap.name();
+        match ports.restore(tap) {
+            Ok(()) => {
+                self.lost.remove(name);
+                warn!(twin = name, "it was deleted: it is made again");
+                true
+            }
+            Err(e) => {
+                if self.lost.insert(name.to_owned()) {
+                    warn!(twin = name, "it was deleted: {e}");
+                }
+                false
+            }
+        }
     }
 }
 

@@ -104,6 +104,21 @@ impl Directory {
         lock(&self.taps).get(name)?.upgrade()
     }
 
+    /// Makes a TAP interface again that [is gone](Tap::is_gone).
+    ///
+    /// # Errors
+    /// A sentence, as when it is opened.
+    pub fn restore(&self, tap: &Arc<Tap>) -> Result<(), String> {
+        let done = match &self.namespace {
+            None => tap.restore(),
+            Some(namespace) => {
+                let tap = Arc::clone(tap);
+                namespace.within(move || tap.restore())
+            }
+        };
+        done.map_err(|e| tap::failed("tap", tap.name(), &e))
+    }
+
     fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
         let open = lock(&self.inherited).remove(name).unwrap_or_default();
         let (tap, parts) = match &self.namespace {

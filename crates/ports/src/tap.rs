@@ -31,13 +31,27 @@ struct Counters {
     tx_errors: Count,
 }
 
+/// A queue of an interface. Its descriptor keeps its number when the interface has to be made again.
+struct Queue {
+    fd: OwnedFd,
+    /// An epoll set around `fd`: what sleepers wait for, since it outlives the interface.
+    ready: OwnedFd,
+}
+
+impl Queue {
+    fn new(fd: OwnedFd) -> io::Result<Arc<Queue>> {
+        let ready = sys::epoll()?;
+        sys::epoll_add(&ready, fd.as_raw_fd())?;
+        Ok(Arc::new(Queue { fd, ready }))
+    }
+}
+
 /// The control side of an open TAP interface.
 pub struct Tap {
     name: String,
     /// A socket of the interface's namespace.
     control: OwnedFd,
-    /// Its queues.
-    fds: Vec<Arc<OwnedFd>>,
+    queues: Vec<Arc<Queue>>,
     counts: Arc<Counters>,
 }
 
@@ -49,7 +63,7 @@ impl Tap {
 
     /// Its queues' descriptors. As long as one of them is open somewhere, the interface has a carrier.
     pub fn queues(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.fds.iter().map(|fd| fd.as_fd())
+        self.queues.iter().map(|queue| queue.fd.as_fd())
     }
 
     /// Has the interface stay when the port is closed, with all that the kernel knows of it.
@@ -57,7 +71,22 @@ impl Tap {
     /// # Errors
     /// The kernel's.
     pub fn keep(&self) -> io::Result<()> {
-        sys::tap_set(&self.fds[0], libc::TUNSETPERSIST, 1)
+        sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
+    }
+
+    /// Whether the interface has been deleted.
+    pub fn is_gone(&self) -> bool {
+        sys::tap_name(&self.queues[0].fd).is_err()
+    }
+
+    /// Makes the interface again, in the namespace of the calling thread, and brings it up. Whoever holds
+    /// queues of the deleted one should close them: they wake sleepers for nothing.
+    pub(crate) fn restore(&self) -> io::Result<()> {
+        for queue in &self.queues {
+            sys::replace(&queue.fd, sys::tap(&self.name)?)?;
+            sys::epoll_add(&queue.ready, queue.fd.as_raw_fd())?;
+        }
+        sys::set_up(&self.control, &self.name)
     }
 
     /// Whether the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
@@ -66,7 +95,7 @@ impl Tap {
     /// # Errors
     /// The kernel's: before Linux 5.0 it has no such call.
     pub fn set_carrier(&self, up: bool) -> io::Result<()> {
-        sys::tap_set_carrier(&self.fds[0], up)
+        sys::tap_set_carrier(&self.queues[0].fd, up)
     }
 
     /// Sets the Ethernet address.
@@ -118,7 +147,7 @@ impl Port for Tap {
 }
 
 struct Rx {
-    fd: Arc<OwnedFd>,
+    queue: Arc<Queue>,
     counts: Arc<Counters>,
     layer: Layer,
     clock: Clock,
@@ -141,7 +170,7 @@ impl RxQueue for Rx {
             let Some(place) = packet.put(room) else {
                 break;
             };
-            let len = sys::read(self.fd.as_raw_fd(), place);
+            let len = sys::read(self.queue.fd.as_raw_fd(), place);
             if len == 0 {
                 self.look = now + REST;
                 break;
@@ -165,12 +194,12 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.fd.as_raw_fd())
+        Some(self.queue.ready.as_raw_fd())
     }
 }
 
 struct Tx {
-    fd: Arc<OwnedFd>,
+    queue: Arc<Queue>,
     counts: Arc<Counters>,
 }
 
@@ -178,7 +207,7 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         let mut done = 0;
         for packet in batch.iter() {
-            if let Err(e) = sys::write(&self.fd, packet.data()) {
+            if let Err(e) = sys::write(&self.queue.fd, packet.data()) {
                 match e.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => break,
                     Some(libc::EIO) => self.counts.tx_link_down.add_shared(1),
@@ -229,7 +258,7 @@ pub(crate) fn open(
         sys::set_up(&control, name).map_err(wrong)?;
     }
     let both = (request.rx_queues, request.tx_queues);
-    Ok(parts(Layer::Ether, name, control, fds, both))
+    parts(Layer::Ether, name, control, fds, both).map_err(wrong)
 }
 
 /// Why a step on the way to an interface failed.
@@ -250,20 +279,22 @@ pub(crate) fn failed(kind: &str, name: &str, e: &io::Error) -> String {
     }
 }
 
-/// A port of an interface's queues (one at least), with so many for each direction.
+/// A port of an interface's queues (one at least), with so many for each direction. The error is the
+/// system's, which has no descriptors left.
 pub(crate) fn parts(
     layer: Layer,
     name: &str,
     control: OwnedFd,
     fds: Vec<OwnedFd>,
     (receive, send): (usize, usize),
-) -> (Arc<Tap>, Parts) {
-    let fds: Vec<Arc<OwnedFd>> = fds.into_iter().map(Arc::new).collect();
+) -> io::Result<(Arc<Tap>, Parts)> {
+    let queues = fds.into_iter().map(Queue::new);
+    let queues = queues.collect::<io::Result<Vec<_>>>()?;
     let counts = Arc::new(Counters::default());
     let clock = Clock::real();
-    let rx = fds.iter().take(receive).map(|fd| {
+    let rx = queues.iter().take(receive).map(|queue| {
         Box::new(Rx {
-            fd: Arc::clone(fd),
+            queue: Arc::clone(queue),
             counts: Arc::clone(&counts),
             layer,
             clock: clock.clone(),
@@ -272,9 +303,9 @@ pub(crate) fn parts(
     });
     let rx = rx.collect();
     let tx = (0..send).map(|queue| {
-        let fd = Arc::clone(&fds[queue % fds.len()]);
+        let queue = Arc::clone(&queues[queue % queues.len()]);
         Box::new(Tx {
-            fd,
+            queue,
             counts: Arc::clone(&counts),
         }) as Box<dyn TxQueue>
     });
@@ -282,11 +313,11 @@ pub(crate) fn parts(
     let tap = Arc::new(Tap {
         name: name.to_string(),
         control,
-        fds,
+        queues,
         counts,
     });
     let port = Arc::clone(&tap) as Arc<dyn Port>;
-    (tap, Parts { port, rx, tx })
+    Ok((tap, Parts { port, rx, tx }))
 }
 
 #[cfg(test)]
@@ -299,7 +330,7 @@ mod tests {
         let (kernel, queue) = UnixDatagram::pair().expect("a pair of sockets");
         queue.set_nonblocking(true).expect("it is a socket");
         let mut rx = Rx {
-            fd: Arc::new(queue.into()),
+            queue: Queue::new(queue.into()).expect("a set of descriptors"),
             counts: Arc::default(),
             layer: Layer::Ether,
             clock: Clock::Virtual(Time(0)),

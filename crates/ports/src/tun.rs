@@ -99,7 +99,9 @@ pub(crate) fn open(text: &str, request: &PortRequest) -> Result<Parts, String> {
     let control = sys::control_socket().map_err(|e| tap::failed("tun", &name, &e))?;
     set_up(&settings, &control, &name)?;
     let both = (queues, queues);
-    Ok(tap::parts(settings.layer, &name, control, fds, both).1)
+    let (_, parts) = tap::parts(settings.layer, &name, control, fds, both)
+        .map_err(|e| tap::failed("tun", &name, &e))?;
+    Ok(parts)
 }
 
 fn set_up(settings: &Settings, control: &std::os::fd::OwnedFd, name: &str) -> Result<(), String> {
