@@ -38,9 +38,11 @@ def burst(router, feed, form, version):
     for name, kind, flags, wanted in (
             ("add", netlink.NEWROUTE, netlink.CREATE | netlink.REPLACE, len(routes)), ("delete", netlink.DELROUTE, 0, 0)):
         chunks = netlink.messages(version, routes, hop, kind, flags)
-        start = time.monotonic()
+        start, own, control = time.monotonic(), time.process_time(), router.control_seconds()
         result[f"{name} kernel"] = sender.send(chunks)
+        result[f"{name} kernel cpu"] = time.process_time() - own
         result[name] = router.wait_count({version: wanted}, LONG) - start
+        result[f"{name} control cpu"] = router.control_seconds() - control
     return result
 
 
@@ -187,3 +189,11 @@ def moving(feed, most=400):
         chosen = [(version, inside(version, a, n)) for a, n, _ in draw.sample(routes, min(most, len(routes)))]
         still += [p for p in chosen if not changes(*p)]
     return moved, still
+
+
+def differences(router, feed, count=300):
+    """Addresses within the table, and changing prefixes, that the router sends elsewhere than its kernel would."""
+    draw = random.Random(7)
+    chosen = [(v, r[0]) for v, all in feed.routes.items() for r in draw.sample(all, min(count, len(all)))]
+    chosen += [(e.version, e.address) for e in draw.sample(feed.events, min(count, len(feed.events)))]
+    return router.differences([(v, socket.inet_ntop(FAMILY[v], a.to_bytes(BITS[v] // 8))) for v, a in chosen])

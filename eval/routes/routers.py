@@ -53,6 +53,18 @@ class Linux:
         """Where packets to an address go, in whatever words."""
         return self.space.ip(f"route get {address}").out
 
+    def kernel_hop(self, version, address):
+        """The gateway and the interface that the kernel has for an address; None if it has no route."""
+        done = self.space.run("ip", f"-{version}", "-j", "route", "get", address, ok=None)
+        if done.status != 0:
+            return None
+        found = json.loads(done.out)[0]
+        return found.get("gateway"), found.get("dev")
+
+    def differences(self, addresses):
+        """Which of (version, address) go elsewhere than the kernel says, and where."""
+        return []
+
     def wait_count(self, wanted, timeout):
         """Waits until there are so many more than at the start, by version; returns when that was seen."""
         end = time.monotonic() + timeout
@@ -75,9 +87,9 @@ class Linux:
     def unpin(self):
         """Has everything run where there is room."""
 
-    def differences(self, addresses):
-        """Which addresses go elsewhere than the kernel says."""
-        return []
+    def control_seconds(self):
+        """Processor time of all threads but the worker's; 0 if there are none."""
+        return 0
 
     def longest_turn(self):
         """Microseconds of the worker's longest turn since the last call; None if there is no worker."""
@@ -115,10 +127,21 @@ class Ashlar(Linux):
         self._pin([lab.OTHER, lab.MEASURED])
 
     def _pin(self, others):
+        for thread, worker in self.threads():
+            os.sched_setaffinity(thread, [lab.MEASURED] if worker else others)
+
+    def threads(self):
+        """Number of each thread, and whether it is the worker's."""
         for thread in os.listdir(f"/proc/{self.process.pid}/task"):
             with open(f"/proc/{self.process.pid}/task/{thread}/comm") as comm:
-                worker = comm.read().startswith("worker")
-            os.sched_setaffinity(int(thread), [lab.MEASURED] if worker else others)
+                yield int(thread), comm.read().startswith("worker")
+
+    def control_seconds(self):
+        total = 0
+        for thread, worker in self.threads():
+            with open(f"/proc/{self.process.pid}/task/{thread}/schedstat") as stat:
+                total += 0 if worker else int(stat.read().split()[0])
+        return total / 1e9
 
     def ask(self, method, path, body=None):
         link = lab.Unix(str(self.socket))

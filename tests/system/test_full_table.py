@@ -1,0 +1,65 @@
+"""A default-free table and its churn reach the data plane by BIRD and by netlink, while packets pass.
+
+The table is that of ../shared/data/rib if it is there, else one of like shape. All of it is measured by `make bench-routes`;
+here it is a part, so that it is quick.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from daemons import available
+
+EVAL = Path(__file__).resolve().parents[2] / "eval"
+sys.path[:0] = [str(EVAL / "routes"), str(EVAL)]
+
+import phases  # noqa: E402
+import routers  # noqa: E402
+import tables  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors")
+KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")
+COUNTS = (60_000, 12_000)
+RATE = 1000  # probes per second
+
+
+@pytest.fixture(scope="module")
+def feed():
+    return tables.feed(*COUNTS)
+
+
+@pytest.fixture
+def router(feed):
+    made = routers.KINDS[KIND]()
+    try:
+        phases.add_static(made)
+        made.settle()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("form", phases.FORMS)
+def test_a_burst_of_routes_takes_effect_and_goes_again(router, feed, form):
+    phases.make_objects(router)
+    static = phases.static_addresses()
+    phases.quiet(router, static, RATE, 1)  # neighbours are found
+    for version in (4, 6):
+        window, _ = phases.probed(router, static, RATE, lambda: phases.burst(router, feed, form, version))
+        assert window["lost"] == 0, window
+    phases.replace_object(router, feed)
+
+
+def test_a_table_by_bgp_and_its_churn_lose_no_packet(router, feed):
+    static = phases.static_addresses()
+    phases.quiet(router, static, RATE, 1)
+    daemons = phases.Daemons(router, feed, 0)
+    window, _ = phases.probed(router, static, RATE, lambda: daemons.learn(feed))
+    assert window["lost"] == 0, window
+    moved, still = phases.moving(feed)
+    phases.quiet(router, moved + still, RATE, 3)
+    window, said = phases.probed(router, moved + still, RATE, lambda: phases.churn(router, feed, 50))
+    assert window["lost"] == 0, window
+    assert not said["speaker"].failed
+    assert phases.differences(router, feed) == []
