@@ -6,8 +6,10 @@ import re
 import time
 
 import bed
+import net
 from lib import lab, machine
 
+PROGRAM = os.environ.get("ASHLAR_BIN", str(lab.ASHLAR))
 CONF = machine.ROOT / "conf" / "linux-router.click"
 
 
@@ -106,19 +108,27 @@ class Ashlar(Linux):
     """Ashlar forwards, between devices in a namespace of their own and their twins in that of the daemons."""
 
     name = "ashlar"
+    REALTIME = False
 
     def start(self):
         self.devices = self.bed.lab.namespace("devices")
+        self.devices.sysctl(net__ipv6__conf__default__disable_ipv6=1)  # the devices are Ashlar's
         self.bed.connect(self.devices)
         self.socket = self.bed.lab.folder / "ashlar.socket"
         self.process = self.devices.spawn(
-            str(lab.ASHLAR), "run", str(CONF), *self.values(), "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
+            PROGRAM, "run", str(CONF), "DEV0=r0", "IF0=r0", "DEV1=r1", "IF1=r1", "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
             "--socket", str(self.socket), "--buffers", "16383", "--log-level", "info")
-        self.process.wait_for("running|forwarding|ready", 60)
+        net.until(self.follows, "Ashlar following the kernel", 60)
         self.pin()
 
-    def values(self):
-        return ["DEV0=r0", "DEV1=r1"]
+    def follows(self):
+        """Whether it answers, and knows all that the kernel says."""
+        if not self.process.running:
+            raise machine.Failed(f"Ashlar has ended\n{self.process.said()}")
+        try:
+            return "synced 1" in self.handler("netlink")
+        except OSError:
+            return False
 
     def pin(self):
         self._pin([lab.OTHER])
@@ -129,6 +139,8 @@ class Ashlar(Linux):
     def _pin(self, others):
         for thread, worker in self.threads():
             os.sched_setaffinity(thread, [lab.MEASURED] if worker else others)
+            if worker and self.REALTIME:
+                os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
 
     def threads(self):
         """Number of each thread, and whether it is the worker's."""
@@ -163,6 +175,15 @@ class Ashlar(Linux):
 
     def hop_of(self, address):
         return self.handler("rt4.lookup", address)
+
+    def differences(self, addresses):
+        found = []
+        for version, address in addresses:
+            ours, kernel = self.handler(f"rt{version}.lookup", address), self.kernel_hop(version, address)
+            wanted = f"{kernel[0]} {kernel[1]}" if kernel else "-1"
+            if ours != wanted:
+                found.append((address, ours, wanted))
+        return found
 
     def longest_turn(self):
         return max(json.loads(self.ask("POST", "/v1/turns"))) / 1000
