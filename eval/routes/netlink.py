@@ -3,12 +3,14 @@
 import itertools
 import socket
 import struct
+import sys
 import time
 
 from tables import BITS, FAMILY
 
-NEWROUTE, DELROUTE, NEWNEXTHOP = 24, 25, 104
+NEWROUTE, DELROUTE, GETROUTE, NEWNEXTHOP = 24, 25, 26, 104
 NHA_ID, NHA_OIF, NHA_GATEWAY = 1, 5, 6
+ERROR = 2
 REQUEST, ACK, REPLACE, CREATE = 1, 4, 0x100, 0x400
 DST, OIF, GATEWAY, PRIORITY, NH_ID = 1, 4, 5, 6, 30
 METRIC = 32
@@ -86,13 +88,30 @@ class Sender:
     def _answers(self):
         """Reads until a positive acknowledgement."""
         while True:
-            data = self.socket.recv(64 << 10)
-            at = 0
-            while at < len(data):
-                length, kind, _, number, _ = struct.unpack_from("=IHHII", data, at)
-                if kind == 2:
-                    error, = struct.unpack_from("=i", data, at + 16)
+            for kind, number, body in parts(self.socket.recv(64 << 10), "=IHHII"):
+                if kind == ERROR:
+                    error, = struct.unpack_from("=i", body)
                     if error:
-                        raise Refused(f"message {number}: error {-error}: {data[at:at + length]!r}")
+                        raise Refused(f"message {number}: error {-error}: {body!r}")
                     return
-                at += (length + 3) & ~3
+
+    def route(self, version, address):
+        """The gateway (bytes; None: the address itself) and the interface's number of a route; None if there is none."""
+        size = BITS[version] // 8
+        head = struct.pack("=BBBBBBBBI", FAMILY[version], BITS[version], 0, 0, 0, 0, 0, 0, 0)
+        body = head + struct.pack(f"=HH{size}s", 4 + size, DST, address.to_bytes(size))
+        self.socket.send(struct.pack("=IHHII", 16 + len(body), GETROUTE, REQUEST, 1, 0) + body)
+        for kind, _, answer in parts(self.socket.recv(64 << 10), "=IHHII"):
+            if kind == ERROR:
+                return None
+            found = {kind: value for kind, _, value in parts(answer[len(head):], "=HH")}
+            return found.get(GATEWAY), int.from_bytes(found[OIF], sys.byteorder)
+
+
+def parts(data, form):
+    """Messages, or attributes, of a buffer: type, number, and what is in them."""
+    head, at = struct.Struct(form), 0
+    while at + head.size <= len(data):
+        length, kind, *more = head.unpack_from(data, at)
+        yield kind, more[1] if more else None, data[at + head.size:at + length]
+        at += (length + 3) & ~3

@@ -3,11 +3,14 @@
 import json
 import os
 import re
+import socket
 import time
 
 import bed
 import net
+import netlink
 from lib import lab, machine
+from tables import BITS, FAMILY
 
 PROGRAM = os.environ.get("ASHLAR_BIN", str(lab.ASHLAR))
 CONF = machine.ROOT / "conf" / "linux-router.click"
@@ -54,14 +57,6 @@ class Linux:
     def hop_of(self, address):
         """Where packets to an address go, in whatever words."""
         return self.space.ip(f"route get {address}").out
-
-    def kernel_hop(self, version, address):
-        """The gateway and the interface that the kernel has for an address; None if it has no route."""
-        done = self.space.run("ip", f"-{version}", "-j", "route", "get", address, ok=None)
-        if done.status != 0:
-            return None
-        found = json.loads(done.out)[0]
-        return found.get("gateway"), found.get("dev")
 
     def differences(self, addresses):
         """Which of (version, address) go elsewhere than the kernel says, and where."""
@@ -177,12 +172,16 @@ class Ashlar(Linux):
         return self.handler("rt4.lookup", address)
 
     def differences(self, addresses):
-        found = []
+        kernel, found = netlink.Sender(self.space), []
+        names = {self.bed.index(name): name for name in ("r0", "r1", "lo")}
         for version, address in addresses:
-            ours, kernel = self.handler(f"rt{version}.lookup", address), self.kernel_hop(version, address)
-            wanted = f"{kernel[0]} {kernel[1]}" if kernel else "-1"
-            if ours != wanted:
-                found.append((address, ours, wanted))
+            written = socket.inet_ntop(FAMILY[version], address.to_bytes(BITS[version] // 8))
+            ours, theirs = self.handler(f"rt{version}.lookup", written), "-1"
+            if route := kernel.route(version, address):
+                gateway, interface = route
+                theirs = f"{socket.inet_ntop(FAMILY[version], gateway) if gateway else '-'} {names[interface]}"
+            if ours != theirs:
+                found.append((written, ours, theirs))
         return found
 
     def longest_turn(self):
