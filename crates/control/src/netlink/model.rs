@@ -159,7 +159,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing but the addresses that are always local. With `fpm`, the table `main` comes from
+    /// Nothing. With `fpm`, the table `main` comes from
     /// [`Source::Fpm`] but for the routes that the kernel itself has made.
     pub fn new(fpm: bool) -> Self {
         Model {

@@ -31,7 +31,6 @@ pub(super) struct Family<const N: usize> {
     syncing: [bool; 3],
     /// Prefixes that go another way than the image knows.
     staged: Vec<Prefix<N>>,
-    local: WayId,
     exception: WayId,
     no_room: u64,
     /// Whether the image had no room to tell workers of everything.
@@ -41,7 +40,7 @@ pub(super) struct Family<const N: usize> {
 }
 
 /// Prefixes whose packets are for the router itself, whatever the tables say: groups, broadcast, and what
-/// stays on a link.
+/// stays on a link. The image has them by itself.
 fn always_local<const N: usize>() -> [Prefix<N>; 2] {
     let two: [(&[u8], u8); 2] = match N {
         4 => [(&[224], 4), (&[255; 4], 32)],
@@ -57,11 +56,8 @@ fn always_local<const N: usize>() -> [Prefix<N>; 2] {
 impl<const N: usize> Family<N> {
     pub(super) fn new() -> Self {
         let mut ways = Ways::default();
-        let [local, exception] = [LOCAL, EXCEPTION].map(|port| {
-            let way = ways.intern(&Way::To(port));
-            ways.retain(way);
-            way
-        });
+        let exception = ways.intern(&Way::To(EXCEPTION));
+        ways.retain(exception);
         Family {
             table: HashMap::default(),
             several: HashMap::default(),
@@ -69,8 +65,7 @@ impl<const N: usize> Family<N> {
             ways,
             marks: [false; 3],
             syncing: [false; 3],
-            staged: always_local().to_vec(),
-            local,
+            staged: Vec::new(),
             exception,
             no_room: 0,
             full: false,
@@ -124,14 +119,15 @@ impl<const N: usize> Family<N> {
             RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
                 Way::To(LOCAL)
             }
-            RouteKind::Blackhole => Way::To(BLACKHOLE),
-            RouteKind::Unicast if route.nexthop != 0 => {
+            // The kernel calls routes by way of an object "blackhole" while the object is one.
+            RouteKind::Unicast | RouteKind::Blackhole if route.nexthop != 0 => {
                 let source = match class {
                     Class::Fpm => Source::Fpm,
                     Class::Local | Class::Main => Source::Kernel,
                 };
                 Way::Object((world.owner(source), route.nexthop))
             }
+            RouteKind::Blackhole => Way::To(BLACKHOLE),
             RouteKind::Unicast => {
                 let mut hops = std::mem::take(&mut self.hops);
                 hops.clear();
@@ -303,7 +299,7 @@ impl<const N: usize> Family<N> {
         let entry = match self.table.get(prefix) {
             Some(&Entry::SEVERAL) => *self.several.get(prefix)?.first()?,
             Some(&one) => one,
-            None => return always_local().contains(prefix).then_some(self.local),
+            None => return None,
         };
         Some(self.paths.get(entry.id()).way)
     }

@@ -119,7 +119,12 @@ impl Simulated {
             dst_len: route.dst.1,
             table: route.table,
             protocol: route.protocol,
-            kind: route.kind,
+            kind: match route.target {
+                SimTarget::Object(id) if self.objects.get(&id) == Some(&SimObject::Blackhole) => {
+                    RouteKind::Blackhole
+                }
+                _ => route.kind,
+            },
             priority: route.metric,
             target: match &route.target {
                 SimTarget::None => Target::None,
