@@ -18,7 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::Store;
 
-/// A program that ran this long gets a new start at once; else pauses grow from the first to the last.
+/// A program that ran this long gets a new start at once, as does one that has only now begun to fail; then
+/// pauses grow from the first to the last.
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -28,7 +29,7 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,
         store: Store::new()?,
     };
-    let mut pause = PAUSES.0;
+    let mut pause = Duration::ZERO;
     loop {
         let begun = Instant::now();
         let status = keeper.run(&keep.command)?;
@@ -39,10 +40,10 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
             return Ok(code(status));
         }
         if restart || begun.elapsed() >= SETTLED {
-            pause = PAUSES.0;
+            pause = Duration::ZERO;
         } else {
             keeper.wait(Some(pause));
-            pause = (pause * 2).min(PAUSES.1);
+            pause = (pause * 2).clamp(PAUSES.0, PAUSES.1);
         }
         if keeper.signals.end() {
             return Ok(code(status));
