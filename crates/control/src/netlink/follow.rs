@@ -32,6 +32,8 @@ const BACKLOG: usize = 64 << 20;
 const REPEATS: usize = 3;
 /// How long one waits before asking again, so that one answer serves for several reasons.
 const SETTLE: Duration = Duration::from_millis(20);
+/// The longest rest between two such questions.
+const REST_MAX: Duration = Duration::from_secs(5);
 /// When an IPv6 dump was never undisturbed, it is repeated after this time.
 const RECHECK: Duration = Duration::from_secs(10);
 
@@ -75,7 +77,7 @@ pub(super) struct Follower {
     doubt_at: Option<Instant>,
     /// When to ask for IPv6 routes again.
     recheck_at: Option<Instant>,
-    /// Not before this: asking takes at most a fifth of the time.
+    /// Not before this: asking takes at most a fifth of the time, but for tables that take very long.
     rest_until: Instant,
     start: Instant,
     /// A routing daemon, if its routes take the place of the kernel's.
@@ -262,7 +264,7 @@ impl Follower {
         debug!(all, ?doubt, "the kernel is asked");
         let asked = self.dumps(sockets, all, doubt, stop);
         let took = begun.elapsed();
-        self.rest_until = Instant::now() + 4 * took;
+        self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
         let counts = &self.state.counts;
         counts.resyncs.add(1);
         counts.resync_us.set(took.as_micros() as usize);
