@@ -104,6 +104,7 @@ class Ashlar(Linux):
 
     name = "ashlar"
     REALTIME = False
+    ENVIRONMENT = {}
 
     def start(self):
         self.devices = self.bed.lab.namespace("devices")
@@ -112,7 +113,7 @@ class Ashlar(Linux):
         self.socket = self.bed.lab.folder / "ashlar.socket"
         self.process = self.devices.spawn(
             PROGRAM, "run", str(CONF), "DEV0=r0", "IF0=r0", "DEV1=r1", "IF1=r1", "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
-            "--socket", str(self.socket), "--buffers", "16383", "--log-level", "info")
+            "--socket", str(self.socket), "--buffers", "16383", "--log-level", "info", env=self.ENVIRONMENT)
         net.until(self.follows, "Ashlar following the kernel", 60)
         self.pin()
 

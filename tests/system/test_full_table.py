@@ -62,3 +62,29 @@ def test_a_table_by_bgp_and_its_churn_lose_no_packet(router, feed):
     assert window["lost"] == 0, window
     assert not said["speaker"].failed
     assert phases.differences(router, feed) == []
+
+
+class Deaf(routers.Ashlar):
+    """Ashlar with so little room for the kernel's messages that a burst overruns it."""
+
+    ENVIRONMENT = {"ASHLAR_NETLINK_BUFFER": "100000"}
+
+    def counts(self):
+        return {name: int(n) for name, n in map(str.split, self.handler("netlink").splitlines())}
+
+
+@pytest.mark.ashlar
+def test_what_was_lost_in_a_burst_is_asked_for(feed):
+    """Both ways: routes that came unheard are there, those that went unheard are gone."""
+    router = Deaf()
+    try:
+        phases.add_static(router)
+        router.settle()
+        phases.make_objects(router)
+        # Fails unless the length becomes right.
+        phases.burst(router, feed, "object", 4)
+        counts = router.counts()
+        assert counts["lost"] > 0 and counts["resyncs"] > 1, counts
+        assert phases.differences(router, feed) == []
+    finally:
+        router.close()
