@@ -17,7 +17,7 @@ CONF = machine.ROOT / "conf" / "linux-router.click"
 
 
 class Linux:
-    """The kernel routes by itself; what it does for r0 (receive packet steering) runs on the worker's core."""
+    """The kernel routes by itself, on the worker's core."""
 
     name = "linux"
 
@@ -33,7 +33,12 @@ class Linux:
 
     def start(self):
         self.bed.connect(self.space)
-        self.space.run("sh", "-c", f"mount -t sysfs none /sys; echo {1 << lab.MEASURED:x} > /sys/class/net/r0/queues/rx-0/rps_cpus")
+        self.steer(self.space)
+
+    def steer(self, space):
+        """Has the kernel receive what comes by r0 and r1 on the worker's core (receive packet steering)."""
+        echoes = "; ".join(f"echo {1 << lab.MEASURED:x} > /sys/class/net/{name}/queues/rx-0/rps_cpus" for name in ("r0", "r1"))
+        space.run("sh", "-c", f"mount -t sysfs none /sys; {echoes}")
 
     def address(self):
         """As a machine's own configuration would."""
@@ -88,6 +93,10 @@ class Linux:
         """Processor time of all threads but the worker's; 0 if there are none."""
         return 0
 
+    def counts(self):
+        """What control has counted of netlink."""
+        return {}
+
     def longest_turn(self):
         """Microseconds of the worker's longest turn since the last call; None if there is no worker."""
         return None
@@ -110,6 +119,7 @@ class Ashlar(Linux):
         self.devices = self.bed.lab.namespace("devices")
         self.devices.sysctl(net__ipv6__conf__default__disable_ipv6=1)  # the devices are Ashlar's
         self.bed.connect(self.devices)
+        self.steer(self.devices)
         self.socket = self.bed.lab.folder / "ashlar.socket"
         self.process = self.devices.spawn(
             PROGRAM, "run", str(CONF), "DEV0=r0", "IF0=r0", "DEV1=r1", "IF1=r1", "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
@@ -168,6 +178,9 @@ class Ashlar(Linux):
 
     def count(self):
         return {4: int(self.handler("rt4.length")), 6: int(self.handler("rt6.length"))}
+
+    def counts(self):
+        return {name: int(n) for name, n in map(str.split, self.handler("netlink").splitlines())}
 
     def hop_of(self, address):
         return self.handler("rt4.lookup", address)

@@ -69,9 +69,6 @@ class Deaf(routers.Ashlar):
 
     ENVIRONMENT = {"ASHLAR_NETLINK_BUFFER": "100000"}
 
-    def counts(self):
-        return {name: int(n) for name, n in map(str.split, self.handler("netlink").splitlines())}
-
 
 @pytest.mark.ashlar
 def test_what_was_lost_in_a_burst_is_asked_for(feed):
