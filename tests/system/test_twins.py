@@ -10,6 +10,7 @@ or upgraded. `keep` speaks systemd's protocol, so this holds under systemd too.
 Packets go by the twins here, the kernel of the daemons' namespace forwards them, where nothing else is said.
 """
 
+import ipaddress
 import json
 import os
 import re
@@ -109,6 +110,12 @@ def test_a_twin_looks_like_its_device(twins):
     twins.devices.ip("link set wan0 address 02:00:00:00:cc:01")
     until(lambda: looks(twins.link("lan0")) == ("02:00:00:00:cc:01", 1300), "the twin to follow its device")
     assert "lan0" not in twins.devices.ip("link").out
+    # The link-local address of a new twin is that of its address.
+    mac = twins.link("lan1")["address"].split(":")
+    interface_id = f"{int(mac[0], 16) ^ 2:02x}{mac[1]}:{mac[2]}ff:fe{mac[3]}:{mac[4]}{mac[5]}"
+    wanted = ipaddress.ip_address(f"fe80::{interface_id}")
+    until(lambda: wanted in [ipaddress.ip_address(a["local"]) for a in twins.link("lan1")["addr_info"]],
+          "the link-local address")
     assert twins.process.stop() == 0
 
 

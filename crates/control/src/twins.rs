@@ -59,6 +59,11 @@ impl Twins {
             if gone && !self.restored(ports, &tap) {
                 continue;
             }
+            // Addresses that the kernel derives from the Ethernet address are made when the interface comes up.
+            let is_new = tap.take_new();
+            if is_new {
+                said(&tap, "be taken down", tap.set_up(false));
+            }
             let shown = match known {
                 Some(twin) if !gone => twin.shown,
                 _ => {
@@ -72,6 +77,9 @@ impl Twins {
             };
             if shown != now {
                 show(&tap, shown, now);
+            }
+            if is_new {
+                said(&tap, "be brought up", tap.set_up(true));
             }
             let (tap, shown) = (Arc::downgrade(&tap), now);
             self.open.insert(name.clone(), Twin { tap, shown });
@@ -108,23 +116,30 @@ fn adopt(tap: &Tap) {
 
 /// Shows what has changed. What cannot be shown is said once: it is not tried again before it changes.
 fn show(tap: &Tap, before: Look, now: Look) {
-    let failed = |what: &str, done: io::Result<()>| {
-        if let Err(e) = done {
-            warn!(
-                twin = tap.name(),
-                "it cannot take over {what} of its device: {e}"
-            );
-        }
-    };
     // A device without an address leaves the twin the kernel's.
     if before.mac != now.mac && now.mac != [0; 6] {
-        failed("the address", tap.set_mac(now.mac));
+        said(
+            tap,
+            "take over the address of its device",
+            tap.set_mac(now.mac),
+        );
     }
     if before.mtu != now.mtu {
-        failed("the MTU", tap.set_mtu(now.mtu));
+        said(tap, "take over the MTU of its device", tap.set_mtu(now.mtu));
     }
     if before.up != now.up {
-        failed("the carrier", tap.set_carrier(now.up));
+        said(
+            tap,
+            "take over the carrier of its device",
+            tap.set_carrier(now.up),
+        );
         info!(twin = tap.name(), carrier = now.up, "twin");
+    }
+}
+
+/// Says what a twin cannot do.
+fn said(tap: &Tap, what: &str, done: io::Result<()>) {
+    if let Err(e) = done {
+        warn!(twin = tap.name(), "it cannot {what}: {e}");
     }
 }

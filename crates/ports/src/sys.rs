@@ -106,14 +106,16 @@ pub(crate) fn interface(socket: &OwnedFd, name: &str) -> io::Result<Interface> {
     }
 }
 
-/// Brings an interface up.
-pub(crate) fn set_up(socket: &OwnedFd, name: &str) -> io::Result<()> {
+/// Brings an interface up, or takes it down.
+pub(crate) fn set_up(socket: &OwnedFd, name: &str, up: bool) -> io::Result<()> {
     let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))?;
     let fd = socket.as_raw_fd();
     // SAFETY: as in `interface`; the flags are read back changed.
     unsafe {
         check(libc::ioctl(fd, libc::SIOCGIFFLAGS, &mut r))?;
-        r.ifr_ifru.ifru_flags |= libc::IFF_UP as libc::c_short;
+        let flag = libc::IFF_UP as libc::c_short;
+        let others = r.ifr_ifru.ifru_flags & !flag;
+        r.ifr_ifru.ifru_flags = if up { others | flag } else { others };
         check(libc::ioctl(fd, libc::SIOCSIFFLAGS, &mut r)).map(drop)
     }
 }

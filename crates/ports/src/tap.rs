@@ -17,6 +17,7 @@ use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 pub(crate) const MAX_QUEUES: usize = 64;
@@ -52,6 +53,8 @@ pub struct Tap {
     /// A socket of the interface's namespace.
     control: OwnedFd,
     queues: Vec<Arc<Queue>>,
+    /// Whether it was made here and has not been taken over since.
+    is_new: AtomicBool,
     counts: Arc<Counters>,
 }
 
@@ -74,19 +77,33 @@ impl Tap {
         sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
     }
 
+    /// Whether the interface was made by this process; told once.
+    pub fn take_new(&self) -> bool {
+        self.is_new.swap(false, Ordering::Relaxed)
+    }
+
+    /// Brings the interface up, or takes it down.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn set_up(&self, up: bool) -> io::Result<()> {
+        sys::set_up(&self.control, &self.name, up)
+    }
+
     /// Whether the interface has been deleted.
     pub fn is_gone(&self) -> bool {
         sys::tap_name(&self.queues[0].fd).is_err()
     }
 
-    /// Makes the interface again, in the namespace of the calling thread, and brings it up. Whoever holds
+    /// Makes the interface again, in the namespace of the calling thread; it is down. Whoever holds
     /// queues of the deleted one should close them: they wake sleepers for nothing.
     pub(crate) fn restore(&self) -> io::Result<()> {
         for queue in &self.queues {
             sys::replace(&queue.fd, sys::tap(&self.name)?)?;
             sys::epoll_add(&queue.ready, queue.fd.as_raw_fd())?;
         }
-        sys::set_up(&self.control, &self.name)
+        self.is_new.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the kernel and who watches it see a carrier: `false` shows as NO-CARRIER. A queue that is
@@ -255,10 +272,12 @@ pub(crate) fn open(
         fds.push(sys::tap(name).map_err(wrong)?);
     }
     if is_new {
-        sys::set_up(&control, name).map_err(wrong)?;
+        sys::set_up(&control, name, true).map_err(wrong)?;
     }
     let both = (request.rx_queues, request.tx_queues);
-    parts(Layer::Ether, name, control, fds, both).map_err(wrong)
+    let (tap, parts) = parts(Layer::Ether, name, control, fds, both).map_err(wrong)?;
+    tap.is_new.store(is_new, Ordering::Relaxed);
+    Ok((tap, parts))
 }
 
 /// Why a step on the way to an interface failed.
@@ -314,6 +333,7 @@ pub(crate) fn parts(
         name: name.to_string(),
         control,
         queues,
+        is_new: AtomicBool::new(false),
         counts,
     });
     let port = Arc::clone(&tap) as Arc<dyn Port>;

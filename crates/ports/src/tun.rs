@@ -115,7 +115,7 @@ fn set_up(settings: &Settings, control: &std::os::fd::OwnedFd, name: &str) -> Re
     if let Some((address, mask)) = settings.address {
         sys::set_address(control, name, address, mask).map_err(|e| failed("the address", e))?;
     }
-    sys::set_up(control, name).map_err(|e| failed("the state", e))?;
+    sys::set_up(control, name, true).map_err(|e| failed("the state", e))?;
     if let Some(gateway) = settings.gateway {
         sys::default_route(control, gateway).map_err(|e| failed("the default route", e))?;
     }

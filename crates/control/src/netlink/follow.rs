@@ -307,6 +307,11 @@ impl Follower {
             for index in self.state.links.end_sync() {
                 self.state.link_gone(index);
             }
+            // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
+            // nothing waits for a neighbour.
+            self.state.neighbours.begin_sync();
+            self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
+            self.state.neighbours.end_sync(&self.state.links);
         }
         let parts = [
             (doubt.nexthops, Part::Nexthops, (RTM_GETNEXTHOP, AF_UNSPEC)),
@@ -320,11 +325,6 @@ impl Follower {
                 self.state.model.end_sync(Source::Kernel, part);
                 self.state.flush();
             }
-        }
-        if all {
-            self.state.neighbours.begin_sync();
-            self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
-            self.state.neighbours.end_sync(&self.state.links);
         }
         Ok(())
     }
