@@ -91,17 +91,23 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
         while self.packets > keep
             && let Some(&(key, serial)) = self.order.get(at)
         {
-            at += 1;
-            let Some(line) = self.queues.get_mut(&key).filter(|l| l.serial == serial) else {
-                continue;
-            };
-            let spared = usize::from(key == newest);
-            while self.packets > keep && line.packets.len() > spared {
-                line.packets.pop_front().map(&mut *full);
-                self.packets -= 1;
-            }
-            if line.packets.is_empty() && !self.keeps_order {
+            let line = self.queues.get_mut(&key);
+            if let Some(line) = line.filter(|l| l.serial == serial) {
+                let spared = usize::from(key == newest);
+                while self.packets > keep && line.packets.len() > spared {
+                    line.packets.pop_front().map(&mut *full);
+                    self.packets -= 1;
+                }
+                if !line.packets.is_empty() || self.keeps_order {
+                    at += 1;
+                    continue;
+                }
                 self.take(key, drop);
+            }
+            // Nothing waits for it: in front of all others it is met only once.
+            match at {
+                0 => drop(self.order.pop_front()),
+                _ => at += 1,
             }
         }
     }
@@ -115,5 +121,32 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
                 self.spare.push(line.packets);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tables::neighbours::Timing;
+
+    #[test]
+    fn those_that_have_made_room_are_not_met_again() {
+        let bounds = Bounds {
+            entries: 1000,
+            packets: 16,
+            packets_each: 4,
+            slim: usize::MAX,
+            timing: Timing::default(),
+        };
+        let (mut waiting, mut full) = (Waiting::new(&bounds, 1), 0);
+        for key in 0..1000u32 {
+            let packet = Packet::from_bytes(b"scan").expect("it fits");
+            waiting.push(key, packet, Time(0), |_| full += 1);
+            assert!(waiting.order.len() <= 16, "{}", waiting.order.len());
+        }
+        assert_eq!((waiting.packets, full), (16, 984));
+        let mut left = Vec::new();
+        (0..1000).for_each(|key| waiting.take(key, |_| left.push(key)));
+        assert!(left.into_iter().eq(984..1000), "the last ones wait");
     }
 }
