@@ -42,6 +42,7 @@ def router_conf(folder):
 protocol kernel kernel{version} {{ scan time {NEVER}; ipv{version} {{ import none; export where source = RTS_BGP; }}; }}
 protocol bgp table{version} {{
     disabled yes;
+    connect delay time 1;
     local {bed.ROUTER[version]} as {ROUTER_AS};
     neighbor {bed.FEEDER[version]} as {FEEDER_AS};
     ipv{version} {{ import all; export none; }};

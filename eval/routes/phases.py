@@ -159,8 +159,7 @@ def churn(router, feed, speed):
 
 def moving(feed, most=400):
     """Addresses that have a route at every moment, whatever the events: (those in prefixes that change, those
-    elsewhere). Of IPv6 only the latter: BIRD replaces a route by taking it away and adding it, and the kernel has
-    none between."""
+    elsewhere). BIRD replaces a route in one step."""
     draw = random.Random(6)
     table = {v: {} for v in feed.routes}
     for version, routes in feed.routes.items():
@@ -182,7 +181,7 @@ def moving(feed, most=400):
     def inside(version, address, length):
         return address + draw.getrandbits(BITS[version] - length) if length < BITS[version] else address
 
-    moved = sorted(p for p in changing if p[0] == 4 and covered(*p))
+    moved = sorted(p for p in changing if covered(*p))
     moved = [(v, inside(v, a, n)) for v, a, n in draw.sample(moved, min(most, len(moved)))]
     still = []
     for version, routes in feed.routes.items():

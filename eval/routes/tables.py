@@ -59,8 +59,14 @@ def _number(word):
     return version, int.from_bytes(socket.inet_pton(FAMILY[version], address)), int(length)
 
 
-def _real(version):
-    return [(*_number(prefix)[1:], int(hop)) for prefix, hop in map(str.split, _lines(FILES[version]))]
+def _some(all, count):
+    """So many of a list, spread over all of it."""
+    return all[::max(len(all) // count, 1)][:count]
+
+
+def _real(version, count):
+    lines = map(str.split, _some(_lines(FILES[version]), count))
+    return [(*_number(prefix)[1:], int(hop)) for prefix, hop in lines]
 
 
 def _real_events():
@@ -103,11 +109,7 @@ def feed(count4=None, count6=None):
     """The table, or so many of its routes spread over all of it; made up where ../shared/data is missing."""
     real = (SHARED / "data" / "rib").is_dir()
     wanted = {4: count4 or COUNTS[4], 6: count6 or COUNTS[6]}
-    routes = {}
-    for version, count in wanted.items():
-        all = _real(version) if real else _made(version, count)
-        step = max(len(all) // count, 1)
-        routes[version] = all[::step][:count]
+    routes = {version: (_real if real else _made)(version, count) for version, count in wanted.items()}
     events = _real_events() if real else _made_events(routes)
     source = f"{SHARED}/data/rib" if real else f"made up by seed: there is no {SHARED}/data/rib"
     return Feed(routes, events, source)
