@@ -253,7 +253,7 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
             assert_eq!(steered.send(0, &up), [(TWIN, up)]);
         }
         // What the kernel sends goes out as it is.
-        let down = arp_request(&us(1), "10.0.1.1", "10.0.1.9");
+        let down = arp_request(us(1), "10.0.1.1", "10.0.1.9");
         assert_eq!(steered.send(TWIN + 1, &down), [(1, down)]);
     });
 }
@@ -459,7 +459,7 @@ fn a_vlan_is_a_port_with_a_twin_of_its_own() {
         let request = arp_request(host(1, 2).to_string(), "10.0.1.2", "10.0.1.1");
         let out = send(&mut steered, 0, &tagged(&request, 100));
         assert_eq!(out, [vec![], vec![], vec![request]]);
-        let ours = arp_request(&us(1), "10.0.1.1", "10.0.1.2");
+        let ours = arp_request(us(1), "10.0.1.1", "10.0.1.2");
         let out = send(&mut steered, 2, &ours);
         assert_eq!(out, [vec![tagged(&ours, 100)], vec![], vec![]]);
         let expired = back.ttl(1).ether(host(1, 2).to_string(), us(1)).bytes();
