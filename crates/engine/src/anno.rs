@@ -47,6 +47,7 @@ pub enum PacketType {
 
 const COLD: u16 = 1;
 const FIX_IP_SRC: u16 = 2;
+const VIA6: u16 = 4;
 
 impl Anno {
     /// No annotation set.
@@ -91,6 +92,20 @@ impl Anno {
     #[inline]
     pub fn set_dst6(&mut self, address: [u8; 16]) {
         self.dst = address;
+    }
+
+    /// The next hop of an IPv4 packet, where that is an IPv6 address (RFC 8950): kept in the place of the
+    /// destination annotation.
+    #[inline]
+    pub fn via6(&self) -> Option<[u8; 16]> {
+        (self.flags & VIA6 != 0).then_some(self.dst)
+    }
+
+    /// Sends an IPv4 packet to an IPv6 address next.
+    #[inline]
+    pub fn set_via6(&mut self, address: [u8; 16]) {
+        self.dst = address;
+        self.flags |= VIA6;
     }
 
     /// Click's FIX_IP_SRC annotation: the source address is still to be filled in.

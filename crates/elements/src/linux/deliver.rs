@@ -1,11 +1,10 @@
 //! Puts Ethernet headers before packets to the kernel's neighbours: the element behind both class names.
 
-use super::interface::Interface;
-use crate::neighbour::{Event, Found, Link, Resolver};
+use super::interface::{self, Interface, Key};
+use crate::neighbour::{Event, Found, Resolver};
 use crate::prelude::*;
-use std::hash::Hash;
+use std::marker::PhantomData;
 use std::net::IpAddr;
-use tables::neighbours::Key;
 use wire::{EtherAddr, ether};
 
 const NO_ADDRESS: u8 = 0;
@@ -28,17 +27,9 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
-    /// A neighbour's address.
-    type Key: Key + Hash;
 
-    /// The destination annotation.
-    fn key(packet: &Packet) -> Self::Key;
-    /// The address; none if it is that of nobody.
-    fn address(key: Self::Key) -> Option<IpAddr>;
-    /// The Ethernet group, of destinations that are no neighbour.
-    fn group(key: Self::Key) -> Option<EtherAddr>;
-    /// The interface's neighbours.
-    fn link(interface: &Interface) -> &Arc<Link<Self::Key>>;
+    /// The next hop.
+    fn key(packet: &Packet) -> Key;
     /// Gives a packet the hop back that it has paid.
     fn give_back(packet: &mut Packet);
 }
@@ -52,7 +43,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn act<F: Family>(&mut self, event: Event<F::Key>, cx: &mut Cx) {
+    fn act<F: Family>(&mut self, event: Event<Key>, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => match self.header::<F>(mac) {
                 Some(header) => {
@@ -62,10 +53,8 @@ impl Sender {
                 None => cx.drop(packet, DOWN),
             },
             Event::Ask(key, _) => {
-                if let Some(address) = F::address(key) {
-                    self.asks += 1;
-                    self.interface.ask(address);
-                }
+                self.asks += 1;
+                self.interface.ask(interface::address(key));
             }
             Event::Failed(packet) => give_up::<F>(packet, cx),
             Event::Full(packet) => cx.drop(packet, FULL),
@@ -75,6 +64,15 @@ impl Sender {
     /// What frames to a neighbour begin with.
     fn header<F: Family>(&self, mac: EtherAddr) -> Option<[u8; ether::LEN]> {
         Some(ether::header(mac, self.ether?, F::ETHERTYPE))
+    }
+}
+
+/// The Ethernet group, of destinations that are no neighbour.
+fn group(address: IpAddr) -> Option<EtherAddr> {
+    match address {
+        IpAddr::V4(ip) if ip.is_multicast() => Some(EtherAddr::multicast4(ip)),
+        IpAddr::V4(ip) => ip.is_broadcast().then_some(EtherAddr::BROADCAST),
+        IpAddr::V6(ip) => ip.is_multicast().then(|| EtherAddr::multicast6(ip)),
     }
 }
 
@@ -98,19 +96,21 @@ fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
     true
 }
 
-pub(crate) struct Deliver<F: Family> {
-    resolver: Resolver<F::Key>,
+pub(crate) struct Deliver<F> {
+    resolver: Resolver<Key>,
     sender: Sender,
+    family: PhantomData<F>,
 }
 
 /// A batch of packets to be sent.
-struct Sending<'a, 'c, F: Family> {
-    resolver: &'a mut Resolver<F::Key>,
+struct Sending<'a, 'c, F> {
+    resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
     /// Packets of a batch often go the same way: the last answer holds for the whole batch.
-    last: Option<F::Key>,
+    last: Option<Key>,
     header: [u8; ether::LEN],
+    family: PhantomData<F>,
 }
 
 impl<F: Family> Sending<'_, '_, F> {
@@ -126,12 +126,13 @@ impl<F: Family> Sending<'_, '_, F> {
     }
 
     /// Finds where packets for an address go.
-    fn turn_to(&mut self, key: F::Key) -> Result<(), Verdict> {
-        if F::address(key).is_none() {
+    fn turn_to(&mut self, key: Key) -> Result<(), Verdict> {
+        let address = interface::address(key);
+        if address.is_unspecified() {
             return Err(Verdict::drop(NO_ADDRESS));
         }
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
-        let found = match F::group(key) {
+        let found = match group(address) {
             Some(mac) => Found::Known(mac),
             None => {
                 let now = cx.now();
@@ -184,7 +185,7 @@ impl<F: Family> Element for Deliver<F> {
     }
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> Deliver<F> {
-        let link = F::link(interface);
+        let link = interface.link();
         link.tell(init.now);
         Deliver {
             resolver: Resolver::new(link, init.workers),
@@ -193,11 +194,14 @@ impl<F: Family> Element for Deliver<F> {
                 ether: None,
                 asks: 0,
             },
+            family: PhantomData,
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let Deliver { resolver, sender } = self;
+        let Deliver {
+            resolver, sender, ..
+        } = self;
         sender.ether = sender.interface.mac();
         if sender.ether.is_none() {
             return cx.drop_batch(batch, DOWN);
@@ -209,6 +213,7 @@ impl<F: Family> Element for Deliver<F> {
             cx,
             last: None,
             header: [0; ether::LEN],
+            family: PhantomData,
         };
         batch.split(
             &mut sending,
@@ -221,7 +226,9 @@ impl<F: Family> Element for Deliver<F> {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        let Deliver { resolver, sender } = self;
+        let Deliver {
+            resolver, sender, ..
+        } = self;
         sender.ether = sender.interface.mac();
         let next = resolver.tick(cx.now(), &mut |event| sender.act::<F>(event, cx));
         if let Some(at) = next {
@@ -234,7 +241,7 @@ impl<F: Family> Element for Deliver<F> {
     }
 
     fn memory(interface: &Arc<Interface>) -> usize {
-        F::link(interface).memory()
+        interface.link().memory()
     }
 
     fn take(&mut self, old: Deliver<F>) {
@@ -258,8 +265,8 @@ impl<F: Family> Element for Deliver<F> {
         ),
         Handler::shared(
             "count",
-            "neighbours that are known or asked for",
-            |interface: &Arc<Interface>, _| Ok(F::link(interface).table().len().to_string()),
+            "neighbours of both families that are known or asked for",
+            |interface: &Arc<Interface>, _| Ok(interface.link().table().len().to_string()),
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
         Handler::sum("asks", "questions put to the kernel", |e| e.sender.asks),

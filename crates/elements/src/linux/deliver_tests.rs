@@ -1,4 +1,4 @@
-use super::super::{Interface, Kernel, Neighbour};
+use super::super::{Interface, Kernel, Member, Neighbour, Prefix};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -211,4 +211,28 @@ fn ip6_neighbours_are_found_alike() {
     assert_eq!(link.bench.take("back"), [to("2001:db8::3")]);
     let known: Vec<(IpAddr, Neighbour)> = link.eth0.neighbours();
     assert_eq!(known.len(), 1);
+}
+
+#[test]
+fn an_ip4_packet_can_go_by_an_ip6_next_hop() {
+    let mut link = Link::new(
+        "c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0) -> Discard; rt[1] -> Discard;
+        rt[2] -> DecIPTTL -> arp :: LinuxARP(eth0) -> out :: Collect; arp[1] -> back :: Collect",
+    );
+    let routes = link.kernel.routes4().expect("memory");
+    let hop = Member {
+        gateway: Some("fe80::9".parse().expect("an address")),
+        port: link.eth0.number(),
+        weight: 1,
+    };
+    let group = routes.add_group(&[hop]).expect("an id");
+    let all = Prefix::new([0; 4], 0);
+    routes.apply(&[(all, Some(group))]).expect("room");
+    link.bench.push("c", &[to("20.0.0.2", 1)]);
+    assert_eq!(link.asked(), ["fe80::9"]);
+    link.says("fe80::9", Neighbour::Reachable(A));
+    link.wait(5);
+    link.bench.push("c", &[to("20.0.0.3", 2)]);
+    let frames = [frame(A, "20.0.0.2", 1), frame(A, "20.0.0.3", 2)];
+    assert_eq!(link.bench.take("out"), frames);
 }

@@ -4,15 +4,15 @@ use super::asks::{Ask, Asks};
 use crate::neighbour::{Bounds, Link};
 use engine::clock::Time;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use tables::neighbours::{Key, Refused, State, Timing};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tables::neighbours::{Refused, State, Timing};
 use wire::EtherAddr;
 
-/// Neighbours of one family that an interface's table has room for. The kernel's own bound
-/// (`net.ipv4.neigh.default.gc_thresh3`) is 1024 unless somebody raises it.
-const NEIGHBOURS_MAX: usize = 16_384;
+/// Neighbours that an interface's table has room for, of both families. The kernel's own bounds
+/// (`net.ipv4.neigh.default.gc_thresh3`) are 1024 unless somebody raises them.
+const NEIGHBOURS_MAX: usize = 32_768;
 /// Set in the word of the state while the interface is up; the address is below.
 const UP: u64 = 1 << 63;
 
@@ -32,6 +32,10 @@ const BOUNDS: Bounds = Bounds {
         told: true,
     },
 };
+
+/// Neighbours of both families lie in one table: those of IPv4 by their mapped addresses (RFC 4291,
+/// 2.5.5.2). So packets of one family can have a next hop of the other.
+pub(super) type Key = [u8; 16];
 
 /// What the kernel says of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,8 +72,7 @@ pub struct Interface {
     /// [`UP`] and the Ethernet address.
     state: AtomicU64,
     mtu: AtomicUsize,
-    link4: Arc<Link<u32>>,
-    link6: Arc<Link<[u8; 16]>>,
+    link: Arc<Link<Key>>,
     asks: Arc<Asks>,
 }
 
@@ -81,8 +84,7 @@ impl Interface {
             device: Mutex::new(None),
             state: AtomicU64::new(0),
             mtu: AtomicUsize::new(1500),
-            link4: Arc::new(Link::new(BOUNDS)),
-            link6: Arc::new(Link::new(BOUNDS)),
+            link: Arc::new(Link::new(BOUNDS)),
             asks: Arc::clone(asks),
         }
     }
@@ -106,7 +108,7 @@ impl Interface {
         *self.lock() = Some(device.to_owned());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
         self.device.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,31 +141,42 @@ impl Interface {
     /// What the kernel says of a neighbour. Packets that wait for it leave within 2 ms, as exceptions
     /// within 250 if it does not answer. If the table is full, packets to it are the kernel's to forward.
     pub fn set_neighbour(&self, address: IpAddr, neighbour: Neighbour) {
-        match address {
-            IpAddr::V4(address) => set(&self.link4, address.to_bits(), neighbour),
-            IpAddr::V6(address) => set(&self.link6, address.octets(), neighbour),
+        let (table, Time(now), key) = (self.link.table(), self.link.now(), key(address));
+        let busy = || match neighbour {
+            Neighbour::Reachable(mac) => table.set_reachable(key, EtherAddr(mac), now).map(|_| ()),
+            Neighbour::Stale(mac) => table.set_stale(key, EtherAddr(mac), now).map(|_| ()),
+            Neighbour::Permanent(mac) => table.set_permanent(key, EtherAddr(mac), now).map(|_| ()),
+            Neighbour::Failed => table.set_unreachable(key, now),
+            Neighbour::Gone => table.remove(key).map(|_| ()),
+        };
+        // Workers write there for moments only.
+        while busy() == Err(Refused::Busy) {
+            std::hint::spin_loop();
         }
     }
 
     /// Forgets all neighbours.
     pub fn clear_neighbours(&self) {
-        self.link4.clear(true);
-        self.link6.clear(true);
+        self.link.clear(true);
     }
 
     /// What is known of neighbours, in no order. Those that are asked for and not known are left out.
     pub fn neighbours(&self) -> Vec<(IpAddr, Neighbour)> {
-        let four = known(&self.link4, |key| Ipv4Addr::from(key).into());
-        let six = known(&self.link6, |key| Ipv6Addr::from(key).into());
-        four.into_iter().chain(six).collect()
+        let each = self.link.table().iter().filter_map(|(key, neighbour)| {
+            let mac = neighbour.mac.0;
+            let neighbour = match neighbour.state {
+                State::Incomplete => return None,
+                State::Reachable => Neighbour::Reachable(mac),
+                State::Stale | State::Probe => Neighbour::Stale(mac),
+                State::Permanent => Neighbour::Permanent(mac),
+            };
+            Some((address(key), neighbour))
+        });
+        each.collect()
     }
 
-    pub(super) fn link4(&self) -> &Arc<Link<u32>> {
-        &self.link4
-    }
-
-    pub(super) fn link6(&self) -> &Arc<Link<[u8; 16]>> {
-        &self.link6
+    pub(super) fn link(&self) -> &Arc<Link<Key>> {
+        &self.link
     }
 
     /// Asks the kernel for a neighbour.
@@ -182,31 +195,21 @@ impl fmt::Debug for Interface {
     }
 }
 
-fn set<K: Key>(link: &Link<K>, key: K, neighbour: Neighbour) {
-    let (table, Time(now)) = (link.table(), link.now());
-    let busy = || match neighbour {
-        Neighbour::Reachable(mac) => table.set_reachable(key, EtherAddr(mac), now).map(|_| ()),
-        Neighbour::Stale(mac) => table.set_stale(key, EtherAddr(mac), now).map(|_| ()),
-        Neighbour::Permanent(mac) => table.set_permanent(key, EtherAddr(mac), now).map(|_| ()),
-        Neighbour::Failed => table.set_unreachable(key, now),
-        Neighbour::Gone => table.remove(key).map(|_| ()),
-    };
-    // Workers write there for moments only.
-    while busy() == Err(Refused::Busy) {
-        std::hint::spin_loop();
+/// An address as the table of neighbours has it.
+fn key(address: IpAddr) -> Key {
+    match address {
+        IpAddr::V4(address) => key4(address.octets()),
+        IpAddr::V6(address) => address.octets(),
     }
 }
 
-fn known<K: Key>(link: &Link<K>, address: impl Fn(K) -> IpAddr) -> Vec<(IpAddr, Neighbour)> {
-    let each = link.table().iter().filter_map(|(key, neighbour)| {
-        let mac = neighbour.mac.0;
-        let neighbour = match neighbour.state {
-            State::Incomplete => return None,
-            State::Reachable => Neighbour::Reachable(mac),
-            State::Stale | State::Probe => Neighbour::Stale(mac),
-            State::Permanent => Neighbour::Permanent(mac),
-        };
-        Some((address(key), neighbour))
-    });
-    each.collect()
+/// As [`key`], for IPv4.
+#[inline]
+pub(super) fn key4([a, b, c, d]: [u8; 4]) -> Key {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+/// The address of a key.
+pub(super) fn address(key: Key) -> IpAddr {
+    IpAddr::from(key).to_canonical()
 }

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A packet goes to the neighbour that its destination annotation names, from the Ethernet address that the
-//! interface has in the kernel. The neighbours are the kernel's: no ARP is sent here. While one is not known
+//! interface has in the kernel. The next hop may also be an IPv6 address (RFC 8950). The neighbours are the kernel's: no ARP is sent here. While one is not known
 //! its packets wait, up to 64 of each worker and 2048 in all (the oldest make room: `full`), and the kernel
 //! is asked to find it. A neighbour that the kernel calls stale is used on; that asks the kernel to make sure
 //! of it, at most once a second. Packets leave in order. Those to groups and to everybody go to the Ethernet
@@ -16,7 +16,7 @@
 //!
 //! When the kernel says that there is no answer, or nobody speaks for it within five seconds, packets for
 //! the neighbour leave by output 1 (without it: `unreachable`): the kernel sends the ICMP error. So do packets
-//! to a neighbour beyond the 16384 of the table. It is meant to stand behind DecIPTTL, and these packets get
+//! to a neighbour beyond the 32768 of the table. It is meant to stand behind DecIPTTL, and these packets get
 //! their hop back. Packets to 0.0.0.0 are dropped (`no_address`), all while the interface is down (`down`).
 //!
 //! All workers share the neighbours; they go on when the configuration is replaced.
@@ -26,11 +26,9 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::Interface;
-use crate::neighbour::Link;
+use super::interface::{Key, key4};
 use crate::prelude::*;
-use std::net::{IpAddr, Ipv4Addr};
-use wire::{EtherAddr, addr, ether};
+use wire::ether;
 
 pub(crate) struct Arp;
 
@@ -39,28 +37,11 @@ impl Family for Arp {
     const MANUAL: &'static str = manual!();
     const PACKET: Facts = Facts::IP4.and(Facts::DST4);
     const ETHERTYPE: u16 = ether::IPV4;
-    type Key = u32;
 
     #[inline]
-    fn key(packet: &Packet) -> u32 {
-        u32::from_be_bytes(packet.anno().dst4())
-    }
-
-    fn address(key: u32) -> Option<IpAddr> {
-        (key != 0).then(|| Ipv4Addr::from(key).into())
-    }
-
-    fn group(key: u32) -> Option<EtherAddr> {
-        let ip = Ipv4Addr::from(key);
-        if addr::is_multicast4(ip) {
-            Some(EtherAddr::multicast4(ip))
-        } else {
-            addr::is_limited_broadcast(ip).then_some(EtherAddr::BROADCAST)
-        }
-    }
-
-    fn link(interface: &Interface) -> &Arc<Link<u32>> {
-        interface.link4()
+    fn key(packet: &Packet) -> Key {
+        let anno = packet.anno();
+        anno.via6().unwrap_or_else(|| key4(anno.dst4()))
     }
 
     fn give_back(packet: &mut Packet) {

@@ -11,7 +11,8 @@
 //! The destination annotation is looked up: longest prefix match in a table that follows the routes of the
 //! router's namespace, whoever sets them (`ip route`, FRR, BIRD). Packets for the router itself, for groups
 //! and for everybody leave by output 0; packets to an interface by its output, those after 1 in the order
-//! of the arguments. The annotation becomes the gateway's address if the route has one. Of several next
+//! of the arguments. The annotation becomes the gateway's address if the route has one, which may be an IPv6
+//! address (RFC 8950; LinuxARP finds it). Of several next
 //! hops (ECMP) a flow's packets take the same, each as often as its weight says, and only flows of one that
 //! is lost move.
 //!

@@ -16,11 +16,9 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::Interface;
-use crate::neighbour::Link;
+use super::interface::Key;
 use crate::prelude::*;
-use std::net::{IpAddr, Ipv6Addr};
-use wire::{EtherAddr, Ipv6, addr, ether};
+use wire::{Ipv6, ether};
 
 pub(crate) struct Nd;
 
@@ -29,24 +27,10 @@ impl Family for Nd {
     const MANUAL: &'static str = manual!();
     const PACKET: Facts = Facts::IP6.and(Facts::DST6);
     const ETHERTYPE: u16 = ether::IPV6;
-    type Key = [u8; 16];
 
     #[inline]
-    fn key(packet: &Packet) -> [u8; 16] {
+    fn key(packet: &Packet) -> Key {
         packet.anno().dst6()
-    }
-
-    fn address(key: [u8; 16]) -> Option<IpAddr> {
-        (key != [0; 16]).then(|| Ipv6Addr::from(key).into())
-    }
-
-    fn group(key: [u8; 16]) -> Option<EtherAddr> {
-        let ip = Ipv6Addr::from(key);
-        addr::is_multicast6(ip).then(|| EtherAddr::multicast6(ip))
-    }
-
-    fn link(interface: &Interface) -> &Arc<Link<[u8; 16]>> {
-        interface.link6()
     }
 
     fn give_back(packet: &mut Packet) {

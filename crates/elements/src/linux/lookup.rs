@@ -8,6 +8,7 @@ use crate::route::family::Family;
 use crate::route::lookup::flow_hash;
 use std::hash::{BuildHasher, RandomState};
 use std::marker::PhantomData;
+use std::net::IpAddr;
 use tables::fib::NoMemory;
 
 const DROPPED: u8 = 0;
@@ -144,8 +145,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         let Some(hop) = next_hop else {
             return Verdict::out(OUT_EXCEPTION);
         };
-        if let Some(gateway) = hop.gateway {
-            K::Family::set_dst(packet, gateway);
+        match hop.gateway {
+            Some(IpAddr::V6(gateway)) if N == 4 => packet.anno_mut().set_via6(gateway.octets()),
+            Some(gateway) => K::Family::set_dst(packet, gateway),
+            None => {}
         }
         packet.anno_mut().group = id;
         let verdict = self.verdicts.get(usize::from(hop.port));
