@@ -27,7 +27,7 @@ class Chaos:
 
     def step(self) -> str:
         changes = [(12, self.route), (4, self.unroute), (4, self.nexthop), (2, self.no_nexthop), (2, self.link),
-                   (2, self.cable), (1, self.address)]
+                   (2, self.cable), (2, self.address)]
         change = self.random.choices([c for _, c in changes], [n for n, _ in changes])[0]
         words = change()
         space = self.bed.cables if words.startswith("link set far") else self.bed.daemons
@@ -69,8 +69,11 @@ class Chaos:
 
     def unroute(self) -> str:
         version = self.random.choice((4, 6))
-        hop = self.random.choice(("", "", self.hop(version)))
-        return f"-{version} route del {self.dst(version)} {hop}"
+        known = [route for route in self.bed.json(f"-{version} route show") if route.get("protocol") != "kernel"]
+        if known and self.random.random() < 0.7:
+            route = self.random.choice(known)
+            return f"-{version} route del {route.get('type', '')} {route['dst']} metric {route.get('metric', 0)}"
+        return f"-{version} route del {self.dst(version)} {self.hop(version)}"
 
     def nexthop(self) -> str:
         number = self.random.randrange(1, 8)
@@ -89,21 +92,32 @@ class Chaos:
         return f"nexthop del id {self.random.randrange(1, 8)}"
 
     def link(self) -> str:
-        name = self.random.choice(LINKS)
-        up = "UP" in next(link for link in self.bed.json("link show") if link["ifname"] == name)["flags"]
-        return f"link set {name} {'down' if up else 'up'}"
+        return self.toggle({link["ifname"]: "UP" in link["flags"] for link in self.bed.json("link show")
+                                if link["ifname"] in LINKS})
 
     def cable(self) -> str:
-        number = self.random.randrange(3)
-        found = json.loads(self.bed.cables.run("ip", "-json", "link", "show", f"far{number}").out)[0]
-        return f"link set far{number} {'down' if 'UP' in found['flags'] else 'up'}"
+        found = json.loads(self.bed.cables.run("ip", "-json", "link", "show").out)
+        return self.toggle({link["ifname"]: "UP" in link["flags"] for link in found
+                                   if link["ifname"].startswith("far")})
+
+    def toggle(self, up: dict[str, bool]) -> str:
+        """What is down mostly comes up first: on links that are down nothing happens."""
+        down = [name for name in up if not up[name]]
+        name = self.random.choice(down if down and self.random.random() < 0.8 else list(up))
+        return f"link set {name} {'down' if up[name] else 'up'}"
 
     def address(self) -> str:
-        number = self.random.randrange(3)
-        address = self.random.choice(addresses(number))
-        found = next(a for a in self.bed.json("address show") if a.get("ifname") == LINKS[number])
-        has = any(f"{info['local']}/{info['prefixlen']}" == address for info in found["addr_info"])
-        return f"address {'del' if has else 'add'} {address} dev {LINKS[number]}"
+        has = {(number, address): False for number in range(3) for address in addresses(number)}
+        for link in self.bed.json("address show"):
+            for info in link.get("addr_info", []):
+                found = (LINKS.index(link["ifname"]), f"{info['local']}/{info['prefixlen']}") if (
+                    link.get("ifname") in LINKS) else None
+                if found in has:
+                    has[found] = True
+        lost = [each for each in has if not has[each]]
+        number, address = self.random.choice(lost if lost and self.random.random() < 0.8 else list(has))
+        verb = "del" if has[number, address] else "add"
+        return f"address {verb} {address} dev {LINKS[number]}"
 
 
 def test_the_router_forwards_as_the_kernel_says(lab):
@@ -117,7 +131,7 @@ def test_the_router_forwards_as_the_kernel_says(lab):
         bed.agree("\n".join([f"event {number} of seed {SEED}", *said[-12:]]))
     refused = sum("(refused" in line for line in said)
     print(f"\n{EVENTS} events of seed {SEED}, {refused} refused by the kernel: {len(bed.table(4))} + {len(bed.table(6))} routes")
-    assert refused < EVENTS / 2, said
+    assert refused < EVENTS * 0.7, said
     assert bed.process.stop() == 0
 
 

@@ -39,18 +39,18 @@ pub(super) struct Family<const N: usize> {
     list: Vec<Entry>,
 }
 
-/// Prefixes whose packets are for the router itself, whatever the tables say: groups, broadcast, and what
-/// stays on a link. The image has them by itself.
-fn always_local<const N: usize>() -> [Prefix<N>; 2] {
-    let two: [(&[u8], u8); 2] = match N {
-        4 => [(&[224], 4), (&[255; 4], 32)],
-        _ => [(&[0xff], 8), (&[0xfe, 0x80], 10)],
-    };
-    two.map(|(start, length)| {
-        let mut address = [0; N];
-        address[..start.len()].copy_from_slice(start);
-        Prefix::new(address, length)
-    })
+/// Whether packets of a prefix are for the router itself, whatever the tables say: groups, broadcast, and what
+/// stays on a link. The image knows these by itself.
+fn is_always_local<const N: usize>(prefix: &Prefix<N>) -> bool {
+    let (address, length) = (prefix.address(), prefix.length());
+    match address[..] {
+        [224..=239, _, _, _] => length >= 4,
+        [255, 255, 255, 255] => length == 32,
+        [_, _, _, _] => false,
+        [0xff, ..] => length >= 8,
+        [0xfe, 0x80..=0xbf, ..] => length >= 10,
+        _ => false,
+    }
 }
 
 impl<const N: usize> Family<N> {
@@ -83,7 +83,7 @@ impl<const N: usize> Family<N> {
         prefix: Prefix<N>,
         route: &Route<'_>,
     ) -> bool {
-        if always_local().iter().any(|fixed| fixed.covers(&prefix)) {
+        if is_always_local(&prefix) {
             return true;
         }
         let path = self.path(world, class, route);

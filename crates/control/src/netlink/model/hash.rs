@@ -39,6 +39,10 @@ impl Fold {
 impl Hasher for Fold {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
+        // Addresses.
+        if let Ok(four) = bytes.try_into() {
+            return self.mix(u32::from_le_bytes(four).into());
+        }
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];
             word[..chunk.len()].copy_from_slice(chunk);
@@ -56,7 +60,18 @@ impl Hasher for Fold {
         self.mix(n.into());
     }
 
-    /// Lengths of arrays: all keys of a table have the same.
+    #[inline]
+    fn write_u64(&mut self, n: u64) {
+        self.mix(n);
+    }
+
+    /// Discriminants, whose type is this one.
+    #[inline]
+    fn write_isize(&mut self, n: isize) {
+        self.mix(n as u64);
+    }
+
+    /// Lengths of arrays: all keys of a table have the same, or lists differ by what is in them.
     #[inline]
     fn write_usize(&mut self, _: usize) {}
 

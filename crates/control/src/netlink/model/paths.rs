@@ -1,6 +1,7 @@
 //! Kinds of route: what many routes have in common, so that a route takes three bytes beside its prefix.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 
 use super::hash::Seeded;
 use super::ways::{WayId, Ways};
@@ -18,7 +19,7 @@ pub(super) enum Class {
 }
 
 /// All that is kept of a route but for its prefix.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Path {
     pub(super) class: Class,
     pub(super) metric: u32,
@@ -27,6 +28,14 @@ pub(super) struct Path {
     pub(super) origin: u16,
     /// IPv6: it makes one multipath route with others of its metric.
     pub(super) joins: bool,
+}
+
+impl Hash for Path {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.metric) << 32 | u64::from(self.way));
+        let kind = (self.class as u64) << 1 | u64::from(self.joins);
+        state.write_u64(u64::from(self.origin) << 3 | kind);
+    }
 }
 
 impl Path {

@@ -1,6 +1,7 @@
 //! What routes go by: links, and next-hop objects and groups.
 
 use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use elements::linux::{BLACKHOLE, EXCEPTION, Member};
@@ -20,7 +21,7 @@ pub struct Link {
 }
 
 /// A hop of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Hop {
     pub(super) interface: u32,
     pub(super) gateway: Option<IpAddr>,
@@ -35,6 +36,23 @@ impl Hop {
     /// Where it leads.
     pub(super) fn to(&self) -> (u32, Option<IpAddr>) {
         (self.interface, self.gateway)
+    }
+}
+
+/// As few words as there can be: every message about a route is hashed.
+impl Hash for Hop {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let flags = u64::from(self.dead) << 1 | u64::from(self.encapsulated);
+        let rest = u64::from(self.interface) << 32 | u64::from(self.weight) << 2 | flags;
+        state.write_u64(rest);
+        match self.gateway {
+            Some(IpAddr::V4(ip)) => state.write_u64(1 << 32 | u64::from(ip.to_bits())),
+            Some(IpAddr::V6(ip)) => {
+                state.write_u64((ip.to_bits() >> 64) as u64);
+                state.write_u64(ip.to_bits() as u64);
+            }
+            None => {}
+        }
     }
 }
 
@@ -86,12 +104,12 @@ impl World {
     /// A hop as routes hold it. That it is dead is not told when it changes, so it is noted only where the
     /// link's state does not explain it.
     pub(super) fn hop(&self, hop: &wire::netlink::Hop) -> Hop {
-        let is_up = self.links.get(&hop.interface).is_some_and(|link| link.up);
+        let is_up = || self.links.get(&hop.interface).is_some_and(|link| link.up);
         Hop {
             interface: hop.interface,
             gateway: hop.gateway,
             weight: hop.weight,
-            dead: hop.flags & RTNH_F_DEAD != 0 && is_up,
+            dead: hop.flags & RTNH_F_DEAD != 0 && is_up(),
             encapsulated: hop.encapsulated,
         }
     }
