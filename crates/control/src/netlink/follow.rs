@@ -4,11 +4,13 @@
 //! what differs changes. So it does not matter how often or why the kernel is asked again, and the image
 //! stays as it is while it is asked.
 
+mod sync;
+
 use super::asks::Limits;
 use super::counts::Counts;
 use super::fpm::Fpm;
 use super::links::Links;
-use super::model::{Doubt, Model, Part, Source};
+use super::model::{Model, Part, Source};
 use super::neighbours::{Neighbours, Place};
 use super::socket::{Changes, Requests, is_loss};
 use elements::linux::Kernel;
@@ -16,26 +18,16 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::{debug, info, warn};
-use wire::netlink::{
-    AF_INET, AF_INET6, AF_UNSPEC, Event, Message, RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP,
-    RTM_GETROUTE, messages,
-};
+use sync::part;
+use tracing::warn;
+use wire::netlink::{AF_INET, Event, Message, RTM_DELNEIGH, RTM_NEWNEIGH, messages};
 
 /// Bytes of messages that are taken up before the image is told.
 const BATCH: usize = 256 << 10;
-/// Prefixes that may wait for the image during a dump.
-const PENDING: usize = 8192;
-/// Bytes of changes that are kept while a dump is read. If more come, they count as lost.
-const BACKLOG: usize = 64 << 20;
-/// Times that one dump is repeated at once if changes disturb it.
-const REPEATS: usize = 3;
 /// How long one waits before asking again, so that one answer serves for several reasons.
 const SETTLE: Duration = Duration::from_millis(20);
-/// The longest rest between two such questions.
-const REST_MAX: Duration = Duration::from_secs(5);
-/// When an IPv6 dump was never undisturbed, it is repeated after this time.
-const RECHECK: Duration = Duration::from_secs(10);
+/// The longest quiet that is waited for before asking.
+const QUIET_MAX: Duration = Duration::from_millis(500);
 
 /// All that is known, and what is told of it.
 pub(super) struct State {
@@ -71,14 +63,20 @@ pub(super) struct Follower {
     asked: Vec<Place>,
     /// What has been heard and not been taken up.
     heard: Vec<u8>,
+    /// As far as this, but for neighbours, which could not wait.
+    served: usize,
+    /// When something was heard last.
+    heard_at: Instant,
     /// When to ask for everything again.
     all_at: Option<Instant>,
-    /// When to ask for the routes again of which the model is in doubt.
-    doubt_at: Option<Instant>,
+    /// Since when the model has been in doubt about routes.
+    doubt_since: Option<Instant>,
     /// When to ask for IPv6 routes again.
     recheck_at: Option<Instant>,
     /// Not before this: asking takes at most a fifth of the time, but for tables that take very long.
     rest_until: Instant,
+    /// How long asking took the last time.
+    took: Duration,
     start: Instant,
     /// A routing daemon, if its routes take the place of the kernel's.
     fpm: Option<Fpm>,
@@ -99,10 +97,13 @@ impl Follower {
             limits: Limits::default(),
             asked: Vec::new(),
             heard: Vec::with_capacity(BATCH + (64 << 10)),
+            served: 0,
+            heard_at: now,
             all_at: Some(now),
-            doubt_at: None,
+            doubt_since: None,
             recheck_at: None,
             rest_until: now,
+            took: Duration::ZERO,
             start: now,
             fpm,
         }
@@ -127,6 +128,8 @@ impl Follower {
         let more = self.hear(&sockets.changes, BATCH)? | self.hear_daemon();
         self.take_heard(None);
         self.ask(sockets)?;
+        let refused = sockets.requests.refusals();
+        self.state.counts.asks_refused.add(refused);
         self.note_doubts();
         if self.due().is_some_and(|at| at <= Instant::now()) {
             self.resync(sockets, stop)?;
@@ -137,7 +140,11 @@ impl Follower {
 
     /// When the kernel is to be asked again.
     fn due(&self) -> Option<Instant> {
-        let all = [self.all_at, self.doubt_at, self.recheck_at];
+        // Most changes come in rows, and while the kernel tells of a large table they have to wait: so it is
+        // asked when it has nothing more to say, or has been talking on and on.
+        let quiet = self.took.clamp(SETTLE, QUIET_MAX);
+        let doubt_at = |since| (self.heard_at + quiet).clamp(since + SETTLE, since + 4 * quiet);
+        let all = [self.all_at, self.doubt_since.map(doubt_at), self.recheck_at];
         let first = all.into_iter().flatten().min();
         first.map(|first| first.max(self.rest_until))
     }
@@ -189,8 +196,11 @@ impl Follower {
         if self.heard.is_empty() {
             return 0;
         }
+        self.heard_at = Instant::now();
         let (mut bad, mut about) = (false, 0);
-        for message in messages(&self.heard) {
+        let (served, rest) = self.heard.split_at(self.served.min(self.heard.len()));
+        let left = |m: &Result<_, _>| !m.as_ref().is_ok_and(is_neighbour);
+        for message in messages(served).filter(left).chain(messages(rest)) {
             match message {
                 Ok(message) => {
                     about += usize::from(of.is_some() && part(&message) == of);
@@ -203,8 +213,18 @@ impl Follower {
             self.state.counts.bad_messages.add(1);
             self.lose("one could not be read");
         }
+        self.served = 0;
         self.state.flush();
         about
+    }
+
+    /// Takes up what was heard of neighbours, as soon as it was: packets wait for it.
+    fn serve_neighbours(&mut self) {
+        let news = self.heard.get(self.served..).unwrap_or(&[]);
+        for message in messages(news).flatten().filter(is_neighbour) {
+            self.state.take(&message);
+        }
+        self.served = self.heard.len();
     }
 
     /// Has the kernel look for the neighbours that workers ask for.
@@ -239,161 +259,19 @@ impl Follower {
                 other => other?,
             }
         }
-        counts.asks_refused.add(sockets.requests.refusals());
         Ok(())
     }
 
     fn note_doubts(&mut self) {
-        if self.doubt_at.is_none() && self.state.model.doubt().any() {
-            self.doubt_at = Some(Instant::now() + SETTLE);
+        if self.doubt_since.is_none() && self.state.model.doubt().any() {
+            self.doubt_since = Some(Instant::now());
         }
-    }
-
-    /// Asks the kernel for what is due.
-    fn resync(&mut self, sockets: &mut Sockets, stop: &dyn Fn() -> bool) -> io::Result<()> {
-        let begun = Instant::now();
-        let all = self.all_at.take().is_some();
-        let mut doubt = self.state.model.doubt();
-        if self.recheck_at.take_if(|at| *at <= begun).is_some() {
-            doubt.routes6 = true;
-        }
-        if all {
-            doubt = Doubt::ALL;
-        }
-        self.doubt_at = None;
-        debug!(all, ?doubt, "the kernel is asked");
-        let asked = self.dumps(sockets, all, doubt, stop);
-        let took = begun.elapsed();
-        self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
-        let counts = &self.state.counts;
-        counts.resyncs.add(1);
-        counts.resync_us.set(took.as_micros() as usize);
-        match asked {
-            Ok(()) => {}
-            // Of an answer that takes too long, or is too old: again, a little later.
-            Err(e) if is_again(&e) => {
-                warn!("the kernel did not answer in full ({e}): it is asked again");
-                self.rest_until = Instant::now() + 4 * took.max(Duration::from_millis(50));
-                self.all_at = Some(begun);
-                return Ok(());
-            }
-            Err(e) => return Err(e),
-        }
-        if all && self.all_at.is_none() {
-            let (routes4, routes6) = self.state.model.len();
-            let neighbours = self.state.neighbours.len();
-            counts.synced.set(1);
-            info!(
-                routes4,
-                routes6,
-                neighbours,
-                ms = took.as_millis(),
-                "the kernel's state is known"
-            );
-        }
-        Ok(())
-    }
-
-    fn dumps(
-        &mut self,
-        sockets: &mut Sockets,
-        all: bool,
-        doubt: Doubt,
-        stop: &dyn Fn() -> bool,
-    ) -> io::Result<()> {
-        if all {
-            self.state.links.begin_sync();
-            self.dump(sockets, (RTM_GETLINK, AF_UNSPEC), None, stop)?;
-            for index in self.state.links.end_sync() {
-                self.state.link_gone(index);
-            }
-            // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
-            // nothing waits for a neighbour.
-            self.state.neighbours.begin_sync();
-            self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
-            self.state.neighbours.end_sync(&self.state.links);
-        }
-        let parts = [
-            (doubt.nexthops, Part::Nexthops, (RTM_GETNEXTHOP, AF_UNSPEC)),
-            (doubt.routes4, Part::Routes4, (RTM_GETROUTE, AF_INET)),
-            (doubt.routes6, Part::Routes6, (RTM_GETROUTE, AF_INET6)),
-        ];
-        for (wanted, part, question) in parts {
-            if wanted {
-                self.state.model.begin_sync(Source::Kernel, part);
-                self.dump(sockets, question, Some(part), stop)?;
-                self.state.model.end_sync(Source::Kernel, part);
-                self.state.flush();
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for all of a kind. What changes meanwhile is taken up behind it.
-    fn dump(
-        &mut self,
-        sockets: &mut Sockets,
-        (kind, family): (u16, u8),
-        of: Option<Part>,
-        stop: &dyn Fn() -> bool,
-    ) -> io::Result<()> {
-        let mut again = false;
-        for _ in 0..REPEATS {
-            self.heard.clear();
-            let mut broken = false;
-            let whole = sockets.requests.dump(kind, family, &mut |message| {
-                let Some(message) = message else {
-                    if stop() {
-                        return Err(io::ErrorKind::ConnectionAborted.into());
-                    }
-                    if self.state.model.pending() >= PENDING {
-                        self.state.flush();
-                    }
-                    if self.hear(&sockets.changes, BACKLOG)? && self.heard.len() >= BACKLOG {
-                        self.lose("too many came while others were read");
-                        self.heard.clear();
-                    }
-                    return Ok(());
-                };
-                broken |= !self.state.take(message);
-                Ok(())
-            })?;
-            // What was being announced when the last part was read.
-            self.hear(&sockets.changes, BACKLOG)?;
-            let disturbed = self.take_heard(of) > 0;
-            if broken {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            // The kernel's walk through IPv6 routes may skip some when others come or go.
-            let doubtful = of == Some(Part::Routes6) && disturbed;
-            if whole && !doubtful {
-                return Ok(());
-            }
-            again = doubtful;
-        }
-        if !again {
-            return Err(io::ErrorKind::ResourceBusy.into());
-        }
-        // That all of them have missed the same route is not likely, and it is looked at again.
-        self.recheck_at = Some(Instant::now() + RECHECK);
-        Ok(())
     }
 }
 
-fn is_again(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, ResourceBusy, TimedOut};
-    matches!(error.kind(), InvalidData | ResourceBusy | TimedOut) || is_loss(error)
-}
-
-/// What a change is about.
-fn part(message: &Message<'_>) -> Option<Part> {
-    use wire::netlink::{RTM_DELNEXTHOP, RTM_DELROUTE, RTM_NEWNEXTHOP, RTM_NEWROUTE};
-    match (message.kind, message.body.first()) {
-        (RTM_NEWNEXTHOP | RTM_DELNEXTHOP, _) => Some(Part::Nexthops),
-        (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET)) => Some(Part::Routes4),
-        (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET6)) => Some(Part::Routes6),
-        _ => None,
-    }
+/// Whether a message is about a neighbour.
+fn is_neighbour(message: &Message<'_>) -> bool {
+    matches!(message.kind, RTM_NEWNEIGH | RTM_DELNEIGH)
 }
 
 impl State {

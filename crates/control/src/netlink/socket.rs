@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
-use wire::netlink::{Event, Message, NLM_F_CREATE, Writer, messages};
+use wire::netlink::{Event, Message, NLM_F_CREATE, RTM_NEWLINK, Writer, messages};
 
 /// `NETLINK_ROUTE`.
 const ROUTE: isize = 0;
@@ -102,6 +102,8 @@ impl Changes {
 pub(super) struct Requests {
     socket: netlink_sys::Socket,
     sequence: u32,
+    /// Whether the kernel vouches for what it has told so far.
+    whole: bool,
     answer: Vec<u8>,
     unsent: Box<[u8; REQUESTS]>,
 }
@@ -116,60 +118,56 @@ impl Requests {
         Ok(Requests {
             socket,
             sequence: 0,
+            whole: true,
             answer: Vec::new(),
             unsent: Box::new([0; REQUESTS]),
         })
     }
 
-    /// Has the kernel tell all of a kind (`RTM_GET*`) to `each`, which is called with `None` after every
-    /// part. Whether the kernel vouches for its answer: if not, things changed meanwhile and some may be
-    /// missing.
-    pub(super) fn dump(
-        &mut self,
-        kind: u16,
-        family: u8,
-        each: &mut dyn FnMut(Option<&Message<'_>>) -> io::Result<()>,
-    ) -> io::Result<bool> {
+    /// Begins to have the kernel tell all of a kind (`RTM_GET*`): see [`part`](Self::part).
+    pub(super) fn begin(&mut self, kind: u16, family: u8) -> io::Result<()> {
         self.drain(&mut |_| ());
         self.sequence = self.sequence.wrapping_add(1).max(1);
+        self.whole = true;
         let mut writer = Writer::new(&mut *self.unsent);
-        writer
-            .dump(kind, family, self.sequence)
-            .map_err(io::Error::other)?;
-        self.socket.send(writer.bytes(), 0)?;
-        let mut whole = true;
-        loop {
-            self.answer.clear();
-            receive(&self.socket, &mut self.answer, RecvFlags::empty()).map_err(|e| {
-                match e.kind() {
-                    ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
-                    _ => e,
-                }
-            })?;
-            for message in messages(&self.answer) {
-                let message = message.map_err(io::Error::other)?;
-                if message.sequence != self.sequence {
-                    continue;
-                }
-                whole &= !message.interrupted();
-                match message.kind {
-                    0..16 => match message.event().map_err(io::Error::other)? {
-                        Event::Done(0) => return Ok(whole),
-                        Event::Done(errno) | Event::Error(errno) => {
-                            let error = io::Error::from_raw_os_error(errno.saturating_neg());
-                            // It has no such things.
-                            return match error.kind() {
-                                ErrorKind::Unsupported => Ok(true),
-                                _ => Err(error),
-                            };
-                        }
-                        _ => {}
-                    },
-                    _ => each(Some(&message))?,
-                }
+        let written = writer.dump(kind, family, self.sequence);
+        written.map_err(io::Error::other)?;
+        self.socket.send(writer.bytes(), 0).map(|_| ())
+    }
+
+    /// Gives `each` a part of what the kernel was asked to tell. After the last one: whether the kernel vouches
+    /// for all of it; if not, things changed meanwhile and some may be missing.
+    pub(super) fn part(&mut self, each: &mut dyn FnMut(&Message<'_>)) -> io::Result<Option<bool>> {
+        self.answer.clear();
+        let received = receive(&self.socket, &mut self.answer, RecvFlags::empty());
+        received.map_err(|e| match e.kind() {
+            ErrorKind::WouldBlock => ErrorKind::TimedOut.into(),
+            _ => e,
+        })?;
+        for message in messages(&self.answer) {
+            let message = message.map_err(io::Error::other)?;
+            if message.sequence != self.sequence {
+                continue;
             }
-            each(None)?;
+            self.whole &= !message.interrupted();
+            if message.kind >= RTM_NEWLINK {
+                each(&message);
+                continue;
+            }
+            match message.event().map_err(io::Error::other)? {
+                Event::Done(0) => return Ok(Some(self.whole)),
+                Event::Done(errno) | Event::Error(errno) => {
+                    let error = io::Error::from_raw_os_error(errno.saturating_neg());
+                    // It has no such things.
+                    return match error.kind() {
+                        ErrorKind::Unsupported => Ok(Some(true)),
+                        _ => Err(error),
+                    };
+                }
+                _ => {}
+            }
         }
+        Ok(None)
     }
 
     /// Tells the kernel which neighbours (number of the interface, address) are in use, so that it asks for

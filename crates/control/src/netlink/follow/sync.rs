@@ -1,0 +1,191 @@
+//! Asking the kernel for everything, or for what is in doubt.
+
+use super::super::model::{Doubt, Part, Source};
+use super::super::socket::is_loss;
+use super::{Follower, Sockets};
+use std::io;
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+use wire::netlink::{
+    AF_INET, AF_INET6, AF_UNSPEC, Message, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_GETLINK, RTM_GETNEIGH,
+    RTM_GETNEXTHOP, RTM_GETROUTE, RTM_NEWNEXTHOP, RTM_NEWROUTE,
+};
+
+/// Prefixes that may wait for the image during a dump.
+const PENDING: usize = 8192;
+/// Bytes of changes that are kept while a dump is read. If more come, they count as lost.
+const BACKLOG: usize = 64 << 20;
+/// Times that one dump is repeated at once if changes disturb it.
+const REPEATS: usize = 3;
+/// When an IPv6 dump was never undisturbed, it is repeated after this time.
+const RECHECK: Duration = Duration::from_secs(10);
+/// The longest rest between two such questions.
+const REST_MAX: Duration = Duration::from_secs(5);
+
+impl Follower {
+    /// Asks the kernel for what is due.
+    pub(super) fn resync(
+        &mut self,
+        sockets: &mut Sockets,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let begun = Instant::now();
+        let all = self.all_at.take().is_some();
+        let mut doubt = self.state.model.doubt();
+        if self.recheck_at.take_if(|at| *at <= begun).is_some() {
+            doubt.routes6 = true;
+        }
+        if all {
+            doubt = Doubt::ALL;
+        }
+        self.doubt_since = None;
+        debug!(all, ?doubt, "the kernel is asked");
+        let asked = self.dumps(sockets, all, doubt, stop);
+        let took = begun.elapsed();
+        self.took = took;
+        self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
+        let counts = &self.state.counts;
+        counts.resyncs.add(1);
+        counts.resync_us.set(took.as_micros() as usize);
+        match asked {
+            Ok(()) => {}
+            // Of an answer that takes too long, or is too old: again, a little later.
+            Err(e) if is_again(&e) => {
+                warn!("the kernel did not answer in full ({e}): it is asked again");
+                self.rest_until = Instant::now() + 4 * took.max(Duration::from_millis(50));
+                self.all_at = Some(begun);
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        }
+        if all && self.all_at.is_none() {
+            let (routes4, routes6) = self.state.model.len();
+            let neighbours = self.state.neighbours.len();
+            counts.synced.set(1);
+            info!(
+                routes4,
+                routes6,
+                neighbours,
+                ms = took.as_millis(),
+                "the kernel's state is known"
+            );
+        }
+        Ok(())
+    }
+
+    fn dumps(
+        &mut self,
+        sockets: &mut Sockets,
+        all: bool,
+        doubt: Doubt,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        if all {
+            self.state.links.begin_sync();
+            self.dump(sockets, (RTM_GETLINK, AF_UNSPEC), None, stop)?;
+            for index in self.state.links.end_sync() {
+                self.state.link_gone(index);
+            }
+            // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
+            // nothing waits for a neighbour.
+            self.state.neighbours.begin_sync();
+            self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
+            self.state.neighbours.end_sync(&self.state.links);
+        }
+        let parts = [
+            (doubt.nexthops, Part::Nexthops, (RTM_GETNEXTHOP, AF_UNSPEC)),
+            (doubt.routes4, Part::Routes4, (RTM_GETROUTE, AF_INET)),
+            (doubt.routes6, Part::Routes6, (RTM_GETROUTE, AF_INET6)),
+        ];
+        for (wanted, part, question) in parts {
+            if wanted {
+                self.state.model.begin_sync(Source::Kernel, part);
+                self.dump(sockets, question, Some(part), stop)?;
+                self.state.model.end_sync(Source::Kernel, part);
+                self.state.flush();
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for all of a kind. What changes meanwhile is taken up behind it.
+    fn dump(
+        &mut self,
+        sockets: &mut Sockets,
+        (kind, family): (u16, u8),
+        of: Option<Part>,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut again = false;
+        for _ in 0..REPEATS {
+            self.heard.clear();
+            self.served = 0;
+            let mut broken = false;
+            sockets.requests.begin(kind, family)?;
+            let whole = loop {
+                let take = &mut |message: &Message<'_>| broken |= !self.state.take(message);
+                let end = sockets.requests.part(take)?;
+                self.meanwhile(sockets, of, stop)?;
+                if let Some(whole) = end {
+                    break whole;
+                }
+            };
+            let disturbed = self.take_heard(of) > 0;
+            if broken {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            // The kernel's walk through IPv6 routes may skip some when others come or go.
+            let doubtful = of == Some(Part::Routes6) && disturbed;
+            if whole && !doubtful {
+                return Ok(());
+            }
+            again = doubtful;
+        }
+        if !again {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        // That all of them have missed the same route is not likely, and it is looked at again.
+        self.recheck_at = Some(Instant::now() + RECHECK);
+        Ok(())
+    }
+
+    /// What cannot wait until the kernel has told all: changes are heard and kept, and neighbours are served.
+    fn meanwhile(
+        &mut self,
+        sockets: &mut Sockets,
+        of: Option<Part>,
+        stop: &dyn Fn() -> bool,
+    ) -> io::Result<()> {
+        if stop() {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if self.state.model.pending() >= PENDING {
+            self.state.flush();
+        }
+        if self.hear(&sockets.changes, BACKLOG)? {
+            self.lose("too many came while others were read");
+            self.heard.clear();
+            self.served = 0;
+        }
+        if of.is_some() {
+            self.serve_neighbours();
+            self.ask(sockets)?;
+        }
+        Ok(())
+    }
+}
+
+fn is_again(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, ResourceBusy, TimedOut};
+    matches!(error.kind(), InvalidData | ResourceBusy | TimedOut) || is_loss(error)
+}
+
+/// What a change is about.
+pub(super) fn part(message: &Message<'_>) -> Option<Part> {
+    match (message.kind, message.body.first()) {
+        (RTM_NEWNEXTHOP | RTM_DELNEXTHOP, _) => Some(Part::Nexthops),
+        (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET)) => Some(Part::Routes4),
+        (RTM_NEWROUTE | RTM_DELROUTE, Some(&AF_INET6)) => Some(Part::Routes6),
+        _ => None,
+    }
+}
