@@ -5,10 +5,11 @@ use elements::linux::{
     BLACKHOLE, EXCEPTION, GroupId, Interface, Kernel, LOCAL, Member, Neighbour, Prefix,
 };
 use engine::graph::Walker;
-use router_tests::{Whole, conf};
+use engine::router::Router;
+use router_tests::{InMemory, Whole, conf};
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::{Build, arp_reply, arp_request, ip4, ip6};
 use wire::{EtherAddr, Ipv4};
 
@@ -423,6 +424,67 @@ fn a_reload_keeps_what_the_kernel_said() {
         steered.router.advance(Duration::from_millis(5));
         assert_eq!(steered.sent(), [(1, onward(&waits, 1, host(1, 9)))]);
     }
+}
+
+#[test]
+fn workers_share_the_image_and_the_rates() {
+    let ports = Arc::new(InMemory::default());
+    let rates = text().replace("ControlPlanePolicer", "ControlPlanePolicer(ICMP 1 20)");
+    let plan = router_tests::plan(&rates, DEVICES, 2, &*ports, None);
+    let kernel = plan.common::<Kernel>();
+    let [eth0, eth1] = ["eth0", "eth1"].map(|name| kernel.interface(name).expect("room"));
+    eth0.set_state(true, [2, 0, 0, 0, 0, 0], 1500);
+    eth1.set_state(true, [2, 0, 0, 0, 0, 1], 1500);
+    let routes = kernel.routes4().expect("memory");
+    let hop = Member {
+        gateway: None,
+        port: eth1.number(),
+        weight: 1,
+    };
+    let [net, here] = [hop, at(LOCAL)].map(|hop| routes.add_group(&[hop]).expect("an id"));
+    let said = [
+        (Prefix::new([10, 0, 1, 0], 24), Some(net)),
+        (Prefix::new([10, 0, 0, 1], 32), Some(here)),
+    ];
+    routes.apply(&said).expect("room");
+    let far = ["port0", "port1", "tap:eth0"].map(|name| ports.far(name));
+    let router = Router::start(&plan, ports, &ports::waiter::of_worker, 1);
+    let mut router = router.unwrap_or_else(|e| panic!("{e}"));
+
+    // Both workers have packets for a neighbour that nobody knows yet.
+    for queue in [0, 1] {
+        assert!(far[0].inject(queue, &frame(&to4("10.0.1.2"))));
+    }
+    let waiting = |router: &mut Router| router.read("port1/arp.length", "").expect("a count");
+    while waiting(&mut router) != "2" {
+        std::thread::yield_now();
+    }
+    eth1.set_neighbour(address("10.0.1.2"), Neighbour::Reachable(host(1, 2).0));
+    let sent = far[1].collect_at_least(2, Duration::from_secs(20));
+    let expected = onward(&to4("10.0.1.2"), 1, host(1, 2));
+    assert!(sent.iter().all(|sent| sent.frame == expected));
+    let queues = sent.iter().map(|sent| sent.queue).sum::<usize>();
+    assert_eq!((sent.len(), queues), (2, 1), "each worker sends its own");
+
+    // Both flood the router.
+    let began = Instant::now();
+    let ping = frame(&ip4().src("10.0.0.2").dst("10.0.0.1").icmp_echo(1, 1));
+    for n in 0..200 {
+        assert!(far[0].inject(n % 2, &ping));
+    }
+    let count = |router: &mut Router, path: &str| -> u64 {
+        let text = router.read(path, "").expect("a count");
+        text.parse().expect("a number")
+    };
+    while count(&mut router, "port0/in.packets") < 202 {
+        std::thread::yield_now();
+    }
+    router.stop();
+    router.join();
+    // Half of the burst and a source's share of the rest, and what has come in for as long as it took.
+    let up = far[2].collect().len() as u64;
+    let most = 12 + 2 * (began.elapsed().as_secs() + 1);
+    assert!((12..=most).contains(&up), "{up} of {most}");
 }
 
 /// A frame with the tag of a VLAN.

@@ -129,6 +129,36 @@ def test_static_routes_come_change_and_go(bed, version):
     until(lambda: not bed.crosses(FAR[version], 0.2), "the end of the route")
 
 
+def test_ip4_goes_by_an_ip6_next_hop(bed):
+    """As BGP has it on links without IPv4 addresses (RFC 8950)."""
+    bed.server.ip(f"address add {FAR[4]}/32 dev lo")
+    link_local = bed.server.run("ip", "-6", "-o", "address", "show", "dev", "eth0", "scope", "link").out.split()[3]
+    bed.route(4, f"add {BEYOND[4]} via inet6 {link_local.split('/')[0]} dev eth1")
+    until(lambda: bed.crosses(FAR[4]), "packets by the route")
+    # The kernel would do it, too: it has nothing to do with these.
+    before = forwarded(bed)
+    answered(bed.client, FAR[4])
+    assert forwarded(bed) == before
+
+
+def forwarded(bed: Bed) -> int:
+    """Packets of IPv4 that the kernel has sent on (or would have, with an error for them)."""
+    names, values = (line.split() for line in bed.routing.run("cat", "/proc/net/snmp").out.splitlines()[:2])
+    return int(values[names.index("ForwDatagrams")])
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_mtu_of_a_twin_holds_for_what_is_forwarded(bed, version):
+    host = SERVER.host[version]
+    answered(bed.client, f"-{version}", "-Mdo", "-s1400", host)
+    bed.routing.ip("link set eth1 mtu 1300")
+    words = ("ping", f"-{version}", "-c1", "-W1", "-s1400", host)
+    until(lambda: "mtu" in bed.client.run(*words[:2], "-Mdo", *words[2:], ok=None).out.lower(), "the longer one's refusal")
+    # The sender has learnt it and sends pieces that fit.
+    until(lambda: bed.client.run(*words, ok=None).status == 0, "packets of the size that was told")
+    bed.routing.ip("link set eth1 mtu 1500")
+
+
 def next_hops(bed: Bed, version: int) -> dict[str, str]:
     """Three neighbours at the server's link that are nobody, by address, with their MAC addresses."""
     base = SERVER.host[version][:-1]
