@@ -14,11 +14,14 @@ Links are veth pairs; those of the ring lead through a bridge in a namespace of 
 can be cut without either end seeing its carrier go (`cut`), or unplugged (`unplug`).
 """
 
+import re
+import time
 from dataclasses import dataclass
 
 from daemons import Bird, Frr, wait_for
 from net import Failed, Lab, Namespace
 from streams import Streams
+from topology import KIND
 from twins import Twinned
 
 # Milliseconds between BFD packets, and how many may be missing: a busy machine must not look like a cut link.
@@ -91,7 +94,7 @@ def frr(name: str, wanted: Wanted) -> dict[str, str]:
     for other in links(name).values():
         for lines, words in ((ospf, "ip ospf"), (ospf6, "ipv6 ospf6")):
             lines.append(f"interface to-{other}\n {words} area 0\n {words} network point-to-point\n"
-                         f" {words} hello-interval 1\n {words} dead-interval {wanted.dead}"
+                         f" {words} hello-interval 1\n {words} dead-interval {wanted.dead}\n {words} cost 10"
                          + (f"\n {words} bfd\n {words} bfd profile ring" if wanted.bfd else ""))
     router = f""" graceful-restart grace-period 60
  graceful-restart helper enable
@@ -119,10 +122,13 @@ def _frr_bgp(name: str, wanted: Wanted) -> str:
 """
     for version in (4, 6):
         family = ""
-        for _, address, number in sessions(name, version):
+        for other, address, number in sessions(name, version):
             text += f" neighbor {address} remote-as {number}\n neighbor {address} timers connect 1\n"
             text += f" neighbor {address} advertisement-interval 0\n"
             text += f" no neighbor {address} activate\n" if version == 6 else ""
+            # One side connects, so that no two connections have to be told apart.
+            if other in ("b", f"h{name}"):
+                text += f" neighbor {address} passive\n"
             if number == AS:
                 text += f" neighbor {address} update-source {loopback(name, version)}\n"
             elif wanted.bfd:
@@ -236,13 +242,17 @@ class Router:
         """All about the router that a failure's message can use."""
         routes = "".join(self.space.ip(f"-{version} route").out for version in (4, 6))
         ashlar = f"\nashlar of {self.name}:\n{self.ashlar.said()}" if self.ashlar else ""
-        return f"--- {self.name}\n{routes}{self.daemons.said()}{ashlar}"
+        if isinstance(self.daemons, Bird):
+            bgp = self.daemons.birdc("show protocols", ok=False)
+        else:
+            bgp = self.daemons.vtysh("show bgp ipv4 unicast", "show bgp ipv6 unicast", ok=False)
+        return f"--- {self.name}\n{routes}{bgp}{self.daemons.said()}{ashlar}"
 
 
 class Ring:
     """The whole network; `start` brings it up, `converge` waits until all hosts reach each other."""
 
-    def __init__(self, lab: Lab, dut: str = "ashlar", wanted: Wanted = Wanted()):
+    def __init__(self, lab: Lab, dut: str = KIND, wanted: Wanted = Wanted()):
         self.lab, self.wanted = lab, wanted
         self.cables = lab.namespace("cables")
         self.cables.sysctl(net__ipv6__conf__default__disable_ipv6=1)
@@ -308,6 +318,39 @@ class Ring:
                     made.add(f"{a} to {b} by IPv{version}", self.hosts[a], self.hosts[b], version, beyond(b, version))
         return made
 
+    def quiet(self, seconds: float = 6.0, timeout: float = 60.0) -> None:
+        """Waits until OSPF has said nothing new for longer than its MinLSInterval (5 s): a change while a
+        neighbour restarts gracefully ends that (RFC 3623, 3.2)."""
+        bird, seen = self.routers["b"].daemons, {"": 0.0}
+
+        def still() -> bool:
+            lines = [line.split() for v in (4, 6) for line in bird.birdc(f"show ospf lsadb ospf{v}").splitlines()]
+            now = str([(w[0], w[1], w[2], w[3]) for w in lines if len(w) == 6])
+            if now not in seen:
+                seen.clear()
+                seen[now] = time.monotonic()
+            return time.monotonic() - seen[now] > seconds
+
+        wait_for(still, "OSPF to be quiet", self.said, timeout)
+
+    def restart_announced(self, name: str) -> None:
+        """Has OSPF's neighbours of a router on FRR know that it will restart, and waits until they do."""
+        said = self.routers[name].daemons.vtysh("graceful-restart prepare ip ospf", "graceful-restart prepare ipv6 ospf")
+        if "%" in said:
+            raise Failed(f"{name} cannot restart gracefully: {said}")
+
+        def known(other: str) -> bool:
+            daemons = self.routers[other].daemons
+            if isinstance(daemons, Bird):
+                # Grace-LSAs: type 9 with an ID of type 3 (RFC 3623, A), function code 11 (RFC 5187, 2).
+                return all(re.search(rf" {lsa} .* {loopback(name, 4)} ", daemons.birdc(f"show ospf lsadb link ospf{v}"))
+                           for v, lsa in ((4, r"0009\s+3\.0\.0\.0"), (6, "000b")))
+            # Its JSON makes ospfd 8.4.4 end when it is asked for twice.
+            return all(re.search(rf"Routerid : {loopback(name, 4)}", daemons.vtysh(f"show {words} graceful-restart helper detail"))
+                       for words in ("ip ospf", "ipv6 ospf6"))
+
+        wait_for(lambda: all(known(other) for other in links(name).values()), f"{name}'s neighbours to know", self.said)
+
     def established(self) -> dict[str, dict]:
         """The BGP sessions that are up, by router."""
         return {name: router.daemons.established() for name, router in self.routers.items()}
@@ -329,6 +372,12 @@ class Ring:
         took += wait_for(self.peered, "all BGP sessions", lambda: f"{self.established()}\n{self.said()}", timeout)
         return took + wait_for(lambda: not self.unreached(), "all hosts reach each other",
                                lambda: f"{self.unreached()}\n{self.said()}", timeout)
+
+    def agree(self, timeout: float = 10.0) -> None:
+        """Waits until the tables of every Ashlar are those of its kernel."""
+        for router in self.routers.values():
+            if router.ashlar:
+                router.ashlar.agree(timeout)
 
     def must_run(self) -> None:
         for edge in self.edges.values():
