@@ -167,6 +167,14 @@ impl Buffer {
     }
 }
 
+impl Mbuf {
+    /// Says that the frame fills so many buffers.
+    #[cfg(test)]
+    pub(super) fn set_segments(&mut self, n: u16) {
+        self.nb_segs = n;
+    }
+}
+
 impl Packet {
     /// Gives the mbuf up to a C library or a ring.
     #[inline]
@@ -226,21 +234,19 @@ impl Batch {
         }
     }
 
-    /// Counts the bytes of packets that have just come from a device, behind the first `before`, in the one
-    /// look at each that `note` shares. Returns whether each of them fills one buffer only: a longer
-    /// frame has not been looked at as a whole, and is not counted right.
+    /// Counts the bytes of packets that have just come from a device. Returns whether each of them fills one
+    /// buffer only: a longer frame cannot be looked at as a whole, and is not counted right.
     #[inline]
-    pub fn arrived(&mut self, before: usize, mut note: impl FnMut(&mut Packet)) -> bool {
-        let (mut bytes, mut segments) = (0u32, 1);
-        for packet in &mut self.changing()[before..] {
-            note(packet);
-            let m = packet.mbuf();
-            segments |= m.nb_segs;
-            bytes = bytes.wrapping_add(m.pkt_len); // 65,535 frames at most, of as many bytes
-        }
+    pub fn count_arrived(&mut self) -> bool {
+        let (fours, rest) = self.packets.as_chunks();
+        let one = |packet: &Packet| (packet.mbuf().nb_segs, u64::from(packet.mbuf().pkt_len));
+        let both = |a: (u16, u64), b: (u16, u64)| (a.0 | b.0, a.1 + b.1);
+        let of_four = |[a, b, c, d]: &[Packet; 4]| both(both(one(a), one(b)), both(one(c), one(d)));
+        let each = fours.iter().map(of_four).chain(rest.iter().map(one));
+        let (segments, bytes) = each.fold((1, 0), both);
         let whole = segments == 1;
-        if whole && before == 0 {
-            self.set_bytes(bytes.into());
+        if whole {
+            self.set_bytes(bytes);
         }
         whole
     }

@@ -8,7 +8,7 @@ mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
-use engine::packet::{Batch, Packet};
+use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
 use sys::{Device, Facts};
@@ -72,22 +72,32 @@ struct Rx {
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.burst(into, max, |packet| packet.arrived(crate::link_type))
+        let before = into.len();
+        self.burst(into, max);
+        let late = into.iter_mut().skip(before);
+        late.for_each(|packet| packet.arrived(crate::link_type));
+        self.check(into, before)
     }
 
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.burst(into, max, |_| ())
+        let before = into.len();
+        self.burst(into, max);
+        self.check(into, before)
     }
 }
 
 impl Rx {
     #[inline]
-    fn burst(&self, into: &mut Batch, max: usize, note: impl FnMut(&mut Packet)) -> usize {
+    fn burst(&self, into: &mut Batch, max: usize) {
         sys::register_thread();
-        let before = into.len();
-        let n = self.held.device.receive(self.queue, into, max);
-        match into.arrived(before, note) {
-            true => n,
+        self.held.device.receive(self.queue, into, max);
+    }
+
+    /// Returns how many packets have come behind the first `before`, once each of them is whole.
+    #[inline]
+    fn check(&self, into: &mut Batch, before: usize) -> usize {
+        match into.count_arrived() {
+            true => into.len() - before,
             false => self.take_out_long(into, before),
         }
     }
