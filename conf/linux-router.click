@@ -49,16 +49,19 @@ elementclass Port { $name, $device, $color |
             -);                                 // 2: ARP, LLDP, IPv4 with options ...
     in[1] -> punt;                              // to groups and to all: no router forwards these
     kind[2] -> punt;
-    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader -> [0] output;
+    // RFC 1812, 5.2.2 and 5.3.7: sound, and from and to addresses that may be on a wire.
+    kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0) -> [0] output;
     kind[1] -> Paint($color) -> Strip(14) -> CheckIP6Header -> [1] output;
 
     // ---- Departure. The size is looked at before the hop is paid: exceptions go up as they came.
 
     input[0] -> size4 :: LinuxMTU($name) -> ttl :: DecIPTTL -> arp :: LinuxARP($name) -> out;
     size4[1] -> cut :: IPFragmenter(INTERFACE $name) -> ttl;
-    input[1] -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
+    input[1] -> scope :: CheckIP6Forward        // link-local packets stay on their link
+        -> size6 :: LinuxMTU($name) -> hlim :: DecIP6HLIM -> nd :: LinuxND($name) -> out;
 
     ttl[1], hlim[1],        // no hop left: time exceeded, what traceroute lives on
+    scope[1],               // beyond the scope of its source
     cut[1], size6[1],       // too long, and must not be cut: path MTU discovery
     arp[1], nd[1]           // no neighbour answers: host unreachable
         -> [2] output;

@@ -272,6 +272,7 @@ fn exceptions_go_up_unchanged_by_the_twin_of_the_port_of_arrival() {
             big(to4("10.0.1.2")).df(),
             to6("2001:db9::1"),
             to6("2001:db8:1::2").ttl(1),
+            to6("2001:db8:1::2").src("fe80::2"), // must not leave its link
             big(to6("2001:db8:1::2")),
         ] {
             let up = frame(&packet);
@@ -279,6 +280,14 @@ fn exceptions_go_up_unchanged_by_the_twin_of_the_port_of_arrival() {
         }
         assert!(steered.send(0, &frame(&to4("198.51.100.1"))).is_empty());
         assert_eq!(steered.drops("rt4 blackhole"), 1);
+        for source in ["127.0.0.1", "224.0.0.5", "0.0.0.0"] {
+            assert!(
+                steered
+                    .send(0, &frame(&to4("10.0.1.2").src(source)))
+                    .is_empty()
+            );
+        }
+        assert_eq!(steered.drops("bad_source"), 3);
     });
 }
 

@@ -64,6 +64,7 @@ pub const CHAINS: &[Chain] = chains! {
     DropBroadcasts DropDirectedBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     DropBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     LinuxMTU DecIPTTL;
+    CheckIP6Forward LinuxMTU DecIP6HLIM;
     LinuxMTU DecIP6HLIM;
     DecIPTTL EtherEncap Counter;
     DecIPTTL EtherEncap;

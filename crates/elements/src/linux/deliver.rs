@@ -241,7 +241,7 @@ impl<F: Family> Element for Deliver<F> {
     }
 
     fn memory(interface: &Arc<Interface>) -> usize {
-        interface.link().memory()
+        interface.link().memory() / 2 // a half each: both classes have the table
     }
 
     fn take(&mut self, old: Deliver<F>) {
