@@ -12,8 +12,8 @@
 //! makes those with gateways one multipath route, and keeps the others behind each other.
 //! When a link goes down, IPv4 routes that have no other hop, and next-hop objects with all that goes by
 //! them, go without a word (next-hop objects also when the carrier is lost); IPv4 hops of multipath routes
-//! are dead until it returns. That is derived here. What cannot be (routes lost with an address) is a
-//! [`Doubt`]: ask the kernel for everything again. All of this was watched with `ip monitor` on Linux 6.18.
+//! are dead until it returns. That is derived here, so that a lost link costs no question. What cannot be
+//! (routes lost with an address or an interface) is a [`Doubt`]: ask the kernel again. All of this was watched with `ip monitor` on Linux 6.18.
 //!
 //! # Again from the start
 //!
@@ -238,8 +238,12 @@ impl Model {
             self.v4.link_down(&self.world, index);
         }
         if (was_up && !is_up) || lost {
-            self.world.lose_objects(index);
-            self.doubt = Doubt::ALL;
+            self.doubt.nexthops |= self.world.lose_objects(index);
+            // Routes that are being told may be older than this.
+            let syncing = self.world.syncing || self.v4.is_syncing() || self.v6.is_syncing();
+            if link.is_none() || syncing {
+                self.doubt = Doubt::ALL;
+            }
         }
         if is_up && !was_up && was.is_some() {
             self.doubt.routes4 |= self.v4.has_dead_hops();

@@ -116,6 +116,11 @@ impl<const N: usize> Family<N> {
     fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
         let mut joins = false;
         let way = match route.kind {
+            // IPv4's broadcast goes with its link without a word; the router's own addresses stay.
+            RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast if N == 4 => {
+                let link = route.hops().next().map(|hop| hop.interface);
+                link.map_or(Way::To(LOCAL), Way::Own)
+            }
             RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
                 Way::To(LOCAL)
             }
@@ -235,12 +240,18 @@ impl<const N: usize> Family<N> {
         }
     }
 
+    /// Whether all there is is just being told.
+    pub(super) fn is_syncing(&self) -> bool {
+        self.syncing[Class::Local as usize]
+    }
+
     /// A link is down: the kernel has dropped routes that have no other.
     pub(super) fn link_down(&mut self, world: &World, index: u32) {
         let on_it = |hop: &Hop| hop.interface == index;
-        self.ways.condemn(|way| {
-            let hops = way.hops();
-            hops.iter().any(on_it) && world.all_dead(hops)
+        self.ways.condemn(|way| match way {
+            Way::Hops(hops) => hops.iter().any(on_it) && world.all_dead(hops),
+            Way::Own(link) => *link == index,
+            Way::To(_) | Way::Object(_) => false,
         });
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use elements::linux::{EXCEPTION, GroupId, MEMBERS_MAX, Member};
+use elements::linux::{EXCEPTION, GroupId, LOCAL, MEMBERS_MAX, Member};
 
 use super::hash::Seeded;
 use super::world::{Hop, ObjectId, World, to};
@@ -16,6 +16,8 @@ pub(super) type WayId = u32;
 pub(super) enum Way {
     /// To no link: `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
     To(u16),
+    /// To the router itself, as long as this link is up.
+    Own(u32),
     /// By a next-hop object.
     Object(ObjectId),
     /// By these hops.
@@ -157,13 +159,12 @@ impl Ways {
     }
 
     fn resolve(world: &World, way: &Way, members: &mut Vec<Member>) {
+        members.clear();
         match way {
             Way::Hops(hops) => world.members(hops, members),
             Way::Object(id) => world.object_members(*id, members),
-            Way::To(port) => {
-                members.clear();
-                members.push(to(*port));
-            }
+            Way::To(port) => members.push(to(*port)),
+            Way::Own(_) => members.push(to(LOCAL)),
         }
     }
 

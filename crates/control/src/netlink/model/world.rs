@@ -87,6 +87,7 @@ pub(super) struct World {
     /// Each with the number of the sync that has seen it last.
     objects: HashMap<ObjectId, (Object, u32)>,
     sync: u32,
+    pub(super) syncing: bool,
     /// Connections of daemons so far.
     connection: u32,
     gone: Vec<ObjectId>,
@@ -167,18 +168,20 @@ impl World {
         }
     }
 
-    fn remove_where(&mut self, which: impl Fn(&ObjectId, &Object, u32) -> bool) {
+    /// Whether there was any.
+    fn remove_where(&mut self, which: impl Fn(&ObjectId, &Object, u32) -> bool) -> bool {
         let objects = self.objects.iter();
         let gone = objects.filter(|(id, (object, seen))| which(id, object, *seen));
         let gone: Vec<ObjectId> = gone.map(|(id, _)| *id).collect();
-        gone.into_iter().for_each(|id| self.remove(id));
+        gone.iter().for_each(|id| self.remove(*id));
+        !gone.is_empty()
     }
 
-    /// The kernel has removed its objects on this link.
-    pub(super) fn lose_objects(&mut self, index: u32) {
+    /// The kernel has removed its objects on this link; whether there was any.
+    pub(super) fn lose_objects(&mut self, index: u32) -> bool {
         self.remove_where(|id, object, _| {
             id.0 == KERNEL && matches!(object, Object::One(hop) if hop.interface == index)
-        });
+        })
     }
 
     /// Objects that have gone since the last call.
@@ -188,7 +191,10 @@ impl World {
 
     pub(super) fn begin_sync(&mut self, source: Source) {
         match source {
-            Source::Kernel => self.sync = self.sync.wrapping_add(1),
+            Source::Kernel => {
+                self.sync = self.sync.wrapping_add(1);
+                self.syncing = true;
+            }
             Source::Fpm => self.connection += 1,
         }
     }
@@ -196,8 +202,13 @@ impl World {
     pub(super) fn end_sync(&mut self, source: Source) {
         let (sync, connection) = (self.sync, self.connection);
         match source {
-            Source::Kernel => self.remove_where(|id, _, seen| id.0 == KERNEL && seen != sync),
-            Source::Fpm => self.remove_where(|id, _, _| id.0 != KERNEL && id.0 != connection),
+            Source::Kernel => {
+                self.syncing = false;
+                self.remove_where(|id, _, seen| id.0 == KERNEL && seen != sync);
+            }
+            Source::Fpm => {
+                self.remove_where(|id, _, _| id.0 != KERNEL && id.0 != connection);
+            }
         }
     }
 

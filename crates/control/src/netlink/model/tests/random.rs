@@ -85,14 +85,18 @@ impl Chance<'_> {
         // Two routes that differ by their protocol alone are one to IPv6.
         new.protocol = if is4 { self.pick(&[3, 11]) } else { 3 };
         let objects: Vec<u32> = kernel.objects.keys().copied().collect();
-        match self.below(8) {
+        match self.below(9) {
             0 => (new.kind, new.target) = (RouteKind::Blackhole, SimTarget::None),
             1 => (new.kind, new.target) = (RouteKind::Unreachable, SimTarget::None),
             2 => {
                 (new.kind, new.target) = (RouteKind::Local, SimTarget::None);
                 new.table = TABLE_LOCAL;
             }
-            3 | 4 if !objects.is_empty() => new.target = SimTarget::Object(self.pick(&objects)),
+            3 if is4 => {
+                (new.kind, new.table) = (RouteKind::Broadcast, TABLE_LOCAL);
+                new.target = SimTarget::Hops(vec![(self.pick(up), None, 1)]);
+            }
+            4 | 5 if !objects.is_empty() => new.target = SimTarget::Object(self.pick(&objects)),
             _ => {}
         }
         new
