@@ -119,6 +119,17 @@ def test_a_twin_looks_like_its_device(twins):
     assert twins.process.stop() == 0
 
 
+def test_the_twin_of_a_vlan_looks_like_the_port_that_has_it(twins):
+    twins.route()
+    twins.definitions = ["DEV0=wan0", "IF0=lan0", "DEV1=wan0.100", "IF1=lan1"]
+    twins.devices.ip("link set wan0 mtu 1400")
+    twins.start()
+    until(lambda: looks(twins.link("lan1")) == looks(twins.link("wan0")), "the VLAN's twin")
+    twins.devices.ip("link set wan0 down")
+    until(lambda: not twins.carrier("lan1"), "the carrier of both to go")
+    assert twins.process.stop() == 0
+
+
 def test_packets_cross_by_the_twins(twins):
     twins.start()
     twins.address()

@@ -4,7 +4,7 @@
 //! the router, as does what operators and daemons have set on it.
 
 use crate::service;
-use engine::port::{Port, PortDirectory};
+use engine::port::{OpenPort, Port, PortDirectory};
 use ports::{Directory, Tap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -43,12 +43,18 @@ impl Look {
     }
 }
 
+/// The port behind a twin. A VLAN (`eth0.100`) is none of its own: it looks like the port that has it.
+fn port_of(ports: &Directory, device: &str) -> Option<OpenPort> {
+    let of_vlan = || ports.get(device.rsplit_once('.')?.0);
+    ports.get(device).or_else(of_vlan)
+}
+
 impl Twins {
     /// Makes every twin look like its device; `pairs` are names of twins and of the ports behind them.
     pub(crate) fn follow(&mut self, ports: &Directory, pairs: &[(String, String)]) {
         let mut before = std::mem::take(&mut self.open);
         for (name, device) in pairs {
-            let (Some(tap), Some(device)) = (ports.tap(name), ports.get(device)) else {
+            let (Some(tap), Some(device)) = (ports.tap(name), port_of(ports, device)) else {
                 continue;
             };
             let now = Look::of(&*device.port);
