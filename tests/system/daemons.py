@@ -13,7 +13,7 @@ import pwd
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from net import Done, Failed, Namespace, Process, until
@@ -68,10 +68,9 @@ class _Daemons:
 class Frr(_Daemons):
     """FRR in a namespace. `configuration` has a text per daemon; those are the daemons that run."""
 
-    def __init__(self, space: Namespace, configuration: dict[str, str], zebra: Iterable[str] = ()):
+    def __init__(self, space: Namespace, configuration: dict[str, str]):
         super().__init__(space)
         self.names = [name for name in ORDER if name in configuration or name == "zebra"]
-        self.zebra = list(zebra)
         user = pwd.getpwnam("frr")
         for folder in ("etc", "run", "tmp"):
             (self.folder / folder).mkdir()
@@ -91,7 +90,8 @@ class Frr(_Daemons):
     def start(self, *names: str) -> None:
         """Starts those named (all if none is) that do not run, and waits until they answer."""
         for name in [n for n in self.names if n in (names or self.names) and n not in self.running()]:
-            more = ["-K", str(KEEP), *self.zebra] if name == "zebra" else []
+            # Without the latter, IPv6 routes are replaced by deleting and adding them.
+            more = ["-K", str(KEEP), "--v6-rr-semantics"] if name == "zebra" else []
             socket = self.folder / "run" / f"{name}.vty"
             # One that was killed has left its own.
             socket.unlink(missing_ok=True)
@@ -131,6 +131,15 @@ class Frr(_Daemons):
                 if isinstance(peer, dict) and peer.get("bgpState") == "Established"}
 
 
+class Since(float):
+    """A time of day as BIRD tells it, which is now a millisecond more, now less."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Since) and abs(self - other) < 0.1
+
+    __hash__ = None
+
+
 class Bird(_Daemons):
     """BIRD in a namespace."""
 
@@ -154,13 +163,14 @@ class Bird(_Daemons):
         """What birdc says to a command."""
         return self.space.run("/usr/sbin/birdc", "-s", str(self.socket), *command.split(), ok=(0,) if ok else None).out
 
-    def established(self) -> dict[str, str]:
+    def established(self) -> dict[str, "Since"]:
         """BGP sessions that are up: the protocol's name, and since when."""
         found = {}
         for line in self.birdc("show protocols", ok=False).splitlines():
             match line.split():
                 case [name, "BGP", _, "up", since, "Established", *_]:
-                    found[name] = since
+                    hours, minutes, seconds = since.split(":")
+                    found[name] = Since(float(seconds) + 60 * (int(minutes) + 60 * int(hours)))
         return found
 
 

@@ -73,6 +73,12 @@ def sessions(name: str, version: int) -> list[tuple[str, str, int]]:
     return [*inside, (f"h{name}", host(name, version), AS + NUMBERS[name])]
 
 
+def connects(name: str, other: str) -> bool:
+    """Whether a BGP speaker opens the connection: routers do to hosts and to higher numbers. With two connections
+    at once FRR 8.4 may forget that it agreed on graceful restart."""
+    return name in NUMBERS and (other not in NUMBERS or NUMBERS[name] < NUMBERS[other])
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What the daemons are to do."""
@@ -126,8 +132,7 @@ def _frr_bgp(name: str, wanted: Wanted) -> str:
             text += f" neighbor {address} remote-as {number}\n neighbor {address} timers connect 1\n"
             text += f" neighbor {address} advertisement-interval 0\n"
             text += f" no neighbor {address} activate\n" if version == 6 else ""
-            # One side connects, so that no two connections have to be told apart.
-            if other in ("b", f"h{name}"):
+            if not connects(name, other):
                 text += f" neighbor {address} passive\n"
             if number == AS:
                 text += f" neighbor {address} update-source {loopback(name, version)}\n"
@@ -188,7 +193,7 @@ protocol ospf v{3 if version == 6 else 2} ospf{version} {{
         for other, address, number in sessions(name, version):
             inside = number == AS
             local = loopback(name, version) if inside else host(name, version, 1)
-            more = "" if inside else f"direct; bfd {yes};"
+            more = ("" if inside else f"direct; bfd {yes};") + ("" if connects(name, other) else " passive;")
             text += _bird_bgp(other, version, f"{local} as {AS}", f"{address} as {number}", more)
     return text
 
@@ -198,7 +203,7 @@ def host_bird(name: str, wanted: Wanted) -> str:
     text = _bird_top("beyond", host(name, 4))
     for version in (4, 6):
         local = f"{host(name, version)} as {AS + NUMBERS[name]}"
-        more = f"direct; bfd {'yes' if wanted.bfd else 'no'};"
+        more = f"direct; passive; bfd {'yes' if wanted.bfd else 'no'};"
         text += _bird_bgp(name, version, local, f"{host(name, version, 1)} as {AS}", more)
     return text
 
