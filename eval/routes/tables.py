@@ -16,6 +16,7 @@ COUNTS = {4: 901_899, 6: 160_147}
 CHURN = "updates-20160811-rrc21"
 HOPS = 255  # next hops, numbered from 1
 BITS = {4: 32, 6: 128}
+SPECIAL = ["0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "198.18.0.0/15", "2001:2::/48"]
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
@@ -88,10 +89,22 @@ def _bench_traffic():
     return module
 
 
+def _special(version):
+    """Whether a prefix (address, length) overlaps what no table has (daemons refuse it), or what the bed is made of."""
+    known = [number[1:] for number in map(_number, SPECIAL) if number[0] == version]
+
+    def special(address, length):
+        return any((address ^ other) >> BITS[version] - min(length, bits) == 0 for other, bits in known)
+
+    return special
+
+
 def _made(version, count):
     draw, traffic = random.Random(10 + version), _bench_traffic()
-    made = (traffic.routes4 if version == 4 else traffic.routes6)(count)
-    return [(address, length, draw.randint(1, HOPS)) for address, length in sorted(made)]
+    made = (traffic.routes4 if version == 4 else traffic.routes6)(count + count // 20)
+    special = _special(version)
+    kept = [prefix for prefix in made if not special(*prefix)][:count]
+    return [(address, length, draw.randint(1, HOPS)) for address, length in sorted(kept)]
 
 
 def _made_events(routes, count=40_000, prefixes=1700, seconds=300):
