@@ -97,8 +97,11 @@ impl Anno {
     /// The next hop of an IPv4 packet, where that is an IPv6 address (RFC 8950): kept in the place of the
     /// destination annotation.
     #[inline]
-    pub fn via6(&self) -> Option<[u8; 16]> {
-        (self.flags & VIA6 != 0).then_some(self.dst)
+    pub fn via6(&self) -> Option<u128> {
+        match self.flags & VIA6 {
+            0 => None,
+            _ => Some(u128::from_be_bytes(self.dst)), // a number, which need not be copied byte by byte
+        }
     }
 
     /// Sends an IPv4 packet to an IPv6 address next.

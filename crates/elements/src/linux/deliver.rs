@@ -28,8 +28,8 @@ pub(crate) trait Family: 'static {
     /// The packets' Ethernet type.
     const ETHERTYPE: u16;
 
-    /// The next hop.
-    fn key(packet: &Packet) -> Key;
+    /// The next hop, in the form of an IPv6 address; as a number, which is compared at once.
+    fn key(packet: &Packet) -> u128;
     /// Gives a packet the hop back that it has paid.
     fn give_back(packet: &mut Packet);
 }
@@ -108,7 +108,7 @@ struct Sending<'a, 'c, F> {
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
     /// Packets of a batch often go the same way: the last answer holds for the whole batch.
-    last: Option<Key>,
+    last: Option<u128>,
     header: [u8; ether::LEN],
     family: PhantomData<F>,
 }
@@ -126,7 +126,8 @@ impl<F: Family> Sending<'_, '_, F> {
     }
 
     /// Finds where packets for an address go.
-    fn turn_to(&mut self, key: Key) -> Result<(), Verdict> {
+    fn turn_to(&mut self, number: u128) -> Result<(), Verdict> {
+        let key = number.to_be_bytes();
         let address = interface::address(key);
         if address.is_unspecified() {
             return Err(Verdict::drop(NO_ADDRESS));
@@ -144,7 +145,7 @@ impl<F: Family> Sending<'_, '_, F> {
             Found::Known(mac) => {
                 let header = sender.header::<F>(mac);
                 self.header = header.ok_or(Verdict::drop(DOWN as u8))?;
-                self.last = Some(key);
+                self.last = Some(number);
                 Ok(())
             }
             Found::Wait => Err(WAIT),
@@ -159,7 +160,7 @@ impl<F: Family> Sending<'_, '_, F> {
         match verdict.reason() {
             Some(reason) => cx.drop(packet, reason),
             None if verdict == WAIT => {
-                let (key, now) = (F::key(&packet), cx.now());
+                let (key, now) = (F::key(&packet).to_be_bytes(), cx.now());
                 self.resolver
                     .hold(key, packet, now, &mut |event| sender.act::<F>(event, cx));
             }

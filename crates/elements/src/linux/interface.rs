@@ -198,15 +198,15 @@ impl fmt::Debug for Interface {
 /// An address as the table of neighbours has it.
 fn key(address: IpAddr) -> Key {
     match address {
-        IpAddr::V4(address) => key4(address.octets()),
+        IpAddr::V4(address) => key4(address.octets()).to_be_bytes(),
         IpAddr::V6(address) => address.octets(),
     }
 }
 
-/// As [`key`], for IPv4.
+/// As [`key`], for IPv4, as a number.
 #[inline]
-pub(super) fn key4([a, b, c, d]: [u8; 4]) -> Key {
-    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+pub(super) fn key4(address: [u8; 4]) -> u128 {
+    0xffff_0000_0000 | u128::from(u32::from_be_bytes(address))
 }
 
 /// The address of a key.

@@ -26,7 +26,7 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::{Key, key4};
+use super::interface::key4;
 use crate::prelude::*;
 use wire::ether;
 
@@ -39,7 +39,7 @@ impl Family for Arp {
     const ETHERTYPE: u16 = ether::IPV4;
 
     #[inline]
-    fn key(packet: &Packet) -> Key {
+    fn key(packet: &Packet) -> u128 {
         let anno = packet.anno();
         anno.via6().unwrap_or_else(|| key4(anno.dst4()))
     }

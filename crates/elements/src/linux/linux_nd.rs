@@ -16,7 +16,6 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::Key;
 use crate::prelude::*;
 use wire::{Ipv6, ether};
 
@@ -29,8 +28,8 @@ impl Family for Nd {
     const ETHERTYPE: u16 = ether::IPV6;
 
     #[inline]
-    fn key(packet: &Packet) -> Key {
-        packet.anno().dst6()
+    fn key(packet: &Packet) -> u128 {
+        u128::from_be_bytes(packet.anno().dst6())
     }
 
     fn give_back(packet: &mut Packet) {
