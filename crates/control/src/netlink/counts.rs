@@ -58,8 +58,8 @@ counts! {
     "counter" full: "times that a table of routes was full";
     "counter" other_table: "messages about routes of tables that are not followed";
     "counter" selective: "messages about routes for some sources or traffic classes only";
-    "gauge" no_group: "ways of routes that found no group, so that the kernel forwards";
-    "gauge" no_room: "routes that did not fit";
+    "counter" no_group: "times that a way of routes found no group, so that the kernel forwards";
+    "counter" no_room: "times that a route did not fit";
     "gauge" fpm_connected: "1 while a routing daemon is connected by FPM";
     "counter" fpm_connections: "times that a routing daemon has connected by FPM";
     "counter" fpm_messages: "messages heard by FPM";
