@@ -138,11 +138,18 @@ impl Links {
     }
 
     fn remove(&mut self, index: u32) {
-        if let Some(mut link) = self.known.remove(&index) {
-            link.up = false;
-            link.tell();
-            if let Some(interface) = link.interface {
-                interface.clear_neighbours();
+        let Some(mut link) = self.known.remove(&index) else {
+            return;
+        };
+        if let Some(interface) = &link.interface {
+            interface.clear_neighbours();
+        }
+        // A dump may tell of a link of this name before this one is known to be gone.
+        match self.known.values().find(|other| other.name == link.name) {
+            Some(other) => other.tell(),
+            None => {
+                link.up = false;
+                link.tell();
             }
         }
     }
@@ -151,4 +158,47 @@ impl Links {
 fn named(interfaces: &[Arc<Interface>], name: &[u8]) -> Option<Arc<Interface>> {
     let mut interfaces = interfaces.iter();
     interfaces.find(|i| i.name().as_bytes() == name).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::EtherAddr;
+    use wire::netlink::IFF_UP;
+
+    fn link(index: u32, name: &[u8]) -> Link<'_> {
+        Link {
+            family: AF_UNSPEC,
+            index,
+            flags: IFF_UP,
+            name,
+            ether: Some(EtherAddr([2, 0, 0, 0, 0, index as u8])),
+            mtu: 1500,
+            operstate: 6,
+            carrier: Some(true),
+            master: 0,
+        }
+    }
+
+    #[test]
+    fn a_dump_after_links_have_swapped_names_or_come_anew_leaves_interfaces_up() {
+        let kernel = Kernel::default();
+        let names = ["eth0", "eth1"];
+        let interfaces = names.map(|name| kernel.interface(name).expect("room"));
+        let mut links = Links::default();
+        links.renumber(&kernel);
+        let mut dump = |told: &[(u32, &str)]| {
+            links.begin_sync();
+            for (index, name) in told {
+                links.take(Change::New, &link(*index, name.as_bytes()));
+            }
+            links.end_sync();
+            let mac = |i: &Arc<Interface>| i.mac().map(|mac| mac.0[5]);
+            [mac(&interfaces[0]), mac(&interfaces[1])]
+        };
+        assert_eq!(dump(&[(5, "eth0"), (6, "eth1")]), [Some(5), Some(6)]);
+        assert_eq!(dump(&[(5, "eth1"), (6, "eth0")]), [Some(6), Some(5)]);
+        assert_eq!(dump(&[(5, "eth1"), (7, "eth0")]), [Some(7), Some(5)]);
+        assert_eq!(dump(&[(7, "eth0"), (8, "eth2")]), [Some(7), None]);
+    }
 }
