@@ -124,7 +124,7 @@ impl Follower {
         if self.state.links.is_outdated(&self.state.kernel) {
             self.state.renumber();
         }
-        self.heard.clear();
+        self.forget_heard();
         let more = self.hear(&sockets.changes, BATCH)? | self.hear_daemon();
         self.take_heard(None);
         self.ask(sockets)?;
@@ -166,10 +166,16 @@ impl Follower {
             return false;
         };
         let more = fpm.turn(&mut self.state.model, &self.state.counts);
-        if self.state.model.pending() > 0 {
+        if self.state.model.is_behind() {
             self.state.flush();
         }
         more
+    }
+
+    /// What was heard has been taken up, or counts no more.
+    fn forget_heard(&mut self) {
+        self.heard.clear();
+        self.served = 0;
     }
 
     /// Hears what has come, until nothing is left or so much is kept; whether there may be more.
@@ -296,13 +302,14 @@ impl State {
                 self.model.address(change, address.family == AF_INET);
             }
             Event::Link(change, link) => {
-                let had = self.links.interface(link.index).is_some();
+                let number = |links: &Links| links.interface(link.index).map(|i| i.number());
+                let had = number(&self.links);
                 match self.links.take(change, &link) {
                     Some(None) => self.link_gone(link.index),
                     Some(state) => self.model.link(link.index, state),
                     None => {}
                 }
-                if !had {
+                if number(&self.links) != had {
                     self.neighbours.tell_all(&self.links, link.index);
                 }
             }

@@ -164,3 +164,33 @@ fn what_is_not_fpm_ends_the_connection() {
     // A frame of no message is one all the same, and half a header is none yet.
     assert_eq!(Bench::new().send(&[1, 1, 0, 4, 1, 1]), Ok(0));
 }
+
+#[test]
+fn a_next_hop_that_changes_alone_leaves_something_to_do() {
+    use wire::netlink::{NLM_F_REPLACE, NewHop, Target, Writer};
+    let mut bench = Bench::new();
+    bench.send(ALL).expect("frames");
+    assert!(!bench.model.is_behind());
+    let mut bytes = [0; 256];
+    let mut writer = Writer::new(&mut bytes);
+    let hop = NewHop {
+        interface: 5,
+        gateway: None,
+        weight: 1,
+        flags: 0,
+    };
+    let target = Target::Hops(&[hop]);
+    writer.nexthop(NLM_F_REPLACE, 0, 77, &target).expect("room");
+    let length = HEADER + writer.bytes().len();
+    let mut frame = vec![1, 1, 0, length as u8];
+    frame.extend_from_slice(writer.bytes());
+    bench.session.room()[..length].copy_from_slice(&frame);
+    assert_eq!(
+        bench.session.take(&mut bench.model, length, bench.now),
+        Ok(1)
+    );
+    assert_eq!(bench.model.pending(), 0);
+    assert!(bench.model.is_behind());
+    bench.flush();
+    assert!(!bench.model.is_behind());
+}

@@ -155,6 +155,9 @@ pub struct Model {
     /// Whether a daemon's routes take the place of the table `main`.
     fpm: bool,
     doubt: Doubt,
+    /// A link went down with IPv6 routes: the kernel says of each that it is gone, unless the operator does not
+    /// want that (`net.ipv6.route.skip_notify_on_dev_down`).
+    leaving: bool,
     counts: Counts,
 }
 
@@ -168,6 +171,7 @@ impl Model {
             v6: Family::new(),
             fpm,
             doubt: Doubt::default(),
+            leaving: false,
             counts: Counts::default(),
         }
     }
@@ -236,6 +240,7 @@ impl Model {
         let lost = was.is_some_and(|l| l.carrier) && !link.is_some_and(|l| l.carrier);
         if was_up && !is_up {
             self.v4.link_down(&self.world, index);
+            self.leaving |= self.v6.goes_by(index);
         }
         if (was_up && !is_up) || lost {
             self.doubt.nexthops |= self.world.lose_objects(index);
@@ -247,7 +252,8 @@ impl Model {
         }
         if is_up && !was_up && was.is_some() {
             self.doubt.routes4 |= self.v4.has_dead_hops();
-            self.doubt.routes6 |= self.v6.has_dead_hops();
+            self.doubt.routes6 |=
+                self.v6.has_dead_hops() || (self.leaving && self.v6.goes_by(index));
         }
         self.follow_world();
     }
@@ -284,7 +290,7 @@ impl Model {
             match part {
                 Part::Nexthops => self.doubt.nexthops = false,
                 Part::Routes4 => self.doubt.routes4 = false,
-                Part::Routes6 => self.doubt.routes6 = false,
+                Part::Routes6 => (self.doubt.routes6, self.leaving) = (false, false),
             }
         }
     }
@@ -303,12 +309,26 @@ impl Model {
 
     /// What has to be asked for again; it is forgotten when that begins ([`Model::begin_sync`]).
     pub fn doubt(&self) -> Doubt {
-        self.doubt
+        Doubt {
+            routes6: self.doubt.routes6 || self.leaving,
+            ..self.doubt
+        }
+    }
+
+    /// Gives up doubts that the messages since have removed. Call it when the kernel has said all it had to
+    /// say, before asking.
+    pub fn reconsider(&mut self) {
+        self.leaving &= self.v6.has_lost(&self.world);
     }
 
     /// Prefixes that wait for a [`Model::flush`].
     pub fn pending(&self) -> usize {
         self.v4.pending() + self.v6.pending()
+    }
+
+    /// Whether a [`Model::flush`] has something to do: prefixes wait, or links or next-hop objects have changed.
+    pub fn is_behind(&self) -> bool {
+        self.v4.is_behind() || self.v6.is_behind()
     }
 
     /// Brings the image in step. If it is full, flush again later: it may have room then.

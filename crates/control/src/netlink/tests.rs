@@ -53,13 +53,18 @@ impl Bed {
     }
 
     fn ip(&self, words: &str) {
+        self.exec(&format!("ip {words}"));
+    }
+
+    /// Runs a command in the namespace.
+    fn exec(&self, words: &str) {
         let done = Command::new("ip")
-            .args(["-n", &self.name])
+            .args(["netns", "exec", &self.name])
             .args(words.split_whitespace())
             .output()
             .expect("ip runs");
         let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "ip {words}: {said}");
+        assert!(done.status.success(), "{words}: {said}");
     }
 
     /// Where packets to an address go.
@@ -144,6 +149,34 @@ fn what_is_there_and_what_comes_and_goes_is_in_the_image() {
     until("the MTU", || v0.mtu() == 1400);
     bed.ip("link set v0 down");
     until("down", || !v0.is_up() && bed.way("192.0.2.1").is_empty());
+}
+
+#[test]
+fn ipv6_routes_that_go_with_a_link_without_a_word_make_room_for_others() {
+    let Some(mut bed) = Bed::new("silent6") else {
+        return;
+    };
+    bed.exec("sysctl -qw net.ipv6.route.skip_notify_on_dev_down=1");
+    bed.ip("addr add 2001:db8::1/64 dev v0 nodad");
+    bed.ip("addr add 2001:db8:2::1/64 dev v2 nodad");
+    bed.ip("route add 2001:db8:f::/48 via 2001:db8::2 metric 10");
+    bed.ip("route add 2001:db8:f::/48 via 2001:db8:2::2 metric 20");
+    bed.follow();
+    until("the first answers", || bed.count("synced") == 1);
+    let way = || {
+        let routes = bed.kernel.routes6().expect("memory");
+        let address: std::net::Ipv6Addr = "2001:db8:f::1".parse().expect("an address");
+        let group = routes.lookup(address.octets());
+        group.map_or_else(Vec::new, |group| routes.members(group))
+    };
+    assert_eq!(way(), [hop("2001:db8::2", 3, 1)]);
+    bed.ip("link set v0 down");
+    until("the other", || way() == [hop("2001:db8:2::2", 4, 1)]);
+    bed.ip("link set v0 up");
+    until("up", || {
+        bed.kernel.interface("v0").is_some_and(|v0| v0.is_up())
+    });
+    assert_eq!(way(), [hop("2001:db8:2::2", 4, 1)]);
 }
 
 #[test]

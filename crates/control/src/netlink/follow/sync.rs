@@ -19,6 +19,8 @@ const BACKLOG: usize = 64 << 20;
 const REPEATS: usize = 3;
 /// When an IPv6 dump was never undisturbed, it is repeated after this time.
 const RECHECK: Duration = Duration::from_secs(10);
+/// The shortest rest after an answer that was not complete.
+const REST_MIN: Duration = Duration::from_millis(200);
 /// The longest rest between two such questions.
 const REST_MAX: Duration = Duration::from_secs(5);
 
@@ -31,6 +33,7 @@ impl Follower {
     ) -> io::Result<()> {
         let begun = Instant::now();
         let all = self.all_at.take().is_some();
+        self.state.model.reconsider();
         let mut doubt = self.state.model.doubt();
         if self.recheck_at.take_if(|at| *at <= begun).is_some() {
             doubt.routes6 = true;
@@ -39,6 +42,9 @@ impl Follower {
             doubt = Doubt::ALL;
         }
         self.doubt_since = None;
+        if !doubt.any() {
+            return Ok(());
+        }
         debug!(all, ?doubt, "the kernel is asked");
         let asked = self.dumps(sockets, all, doubt, stop);
         let took = begun.elapsed();
@@ -52,7 +58,7 @@ impl Follower {
             // Of an answer that takes too long, or is too old: again, a little later.
             Err(e) if is_again(&e) => {
                 warn!("the kernel did not answer in full ({e}): it is asked again");
-                self.rest_until = Instant::now() + 4 * took.max(Duration::from_millis(50));
+                self.rest_until = Instant::now() + (4 * took).clamp(REST_MIN, REST_MAX);
                 self.all_at = Some(begun);
                 return Ok(());
             }
@@ -118,8 +124,7 @@ impl Follower {
     ) -> io::Result<()> {
         let mut again = false;
         for _ in 0..REPEATS {
-            self.heard.clear();
-            self.served = 0;
+            self.forget_heard();
             let mut broken = false;
             sockets.requests.begin(kind, family)?;
             let whole = loop {
@@ -164,8 +169,7 @@ impl Follower {
         }
         if self.hear(&sockets.changes, BACKLOG)? {
             self.lose("too many came while others were read");
-            self.heard.clear();
-            self.served = 0;
+            self.forget_heard();
         }
         if of.is_some() {
             self.serve_neighbours();

@@ -255,6 +255,19 @@ impl<const N: usize> Family<N> {
         });
     }
 
+    /// Whether routes go by a link and no other.
+    pub(super) fn goes_by(&self, index: u32) -> bool {
+        self.ways.any(|way| {
+            let hops = way.hops();
+            !hops.is_empty() && hops.iter().all(|hop| hop.interface == index)
+        })
+    }
+
+    /// Whether routes have no hop alive, which the kernel would not keep.
+    pub(super) fn has_lost(&self, world: &World) -> bool {
+        self.ways.any(|way| world.all_dead(way.hops()))
+    }
+
     /// A next-hop object is gone, and its routes with it.
     pub(super) fn object_gone(&mut self, object: ObjectId) {
         self.ways.condemn_one(&Way::Object(object));
@@ -352,6 +365,10 @@ impl<const N: usize> Family<N> {
 
     pub(super) fn pending(&self) -> usize {
         self.staged.len()
+    }
+
+    pub(super) fn is_behind(&self) -> bool {
+        self.ways.stale || !self.staged.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
