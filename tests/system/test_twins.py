@@ -14,6 +14,7 @@ import ipaddress
 import json
 import os
 import re
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -278,6 +279,33 @@ def test_keep_ends_with_a_router_that_is_stopped(twins):
     twins.start(keep=True)
     twins.lab.run(ASHLAR, "stop", "--socket", str(twins.socket))
     assert twins.process.wait() == 0
+
+
+def test_a_router_of_another_user_ends_with_its_keeper(twins):
+    twins.start("--user", "nobody", keep=True)
+    child = Path(f"/proc/{twins.child()}")
+    twins.process.signal(signal.SIGKILL)
+    until(lambda: not child.exists(), "the end of a router that nobody keeps")
+
+
+def test_queues_of_another_namespace_are_not_taken_for_a_twins(twins):
+    """A router that moves to another namespace and back finds its first twins, and is handed the second ones."""
+    other, first = twins.lab.namespace("other"), twins.daemons.name
+    where = twins.lab.folder / "where"
+    words = [other.name if word == first else word for word in twins.command()]
+    choose = f"if test -e {where}; then exec {shlex.join(words)}; else exec {shlex.join(twins.command())}; fi"
+    twins.process = twins.devices.spawn(ASHLAR, "keep", "--", "sh", "-c", choose)
+    twins.process.wait_for(" start ")
+    twins.address()
+    until(twins.crosses, "a packet")
+    for there in (True, False):
+        where.touch() if there else where.unlink()
+        before = twins.child()
+        os.kill(twins.process.pid, signal.SIGUSR2)
+        until(lambda: twins.child() not in (0, before), "the next router")
+        until(lambda: twins.lab.run(ASHLAR, "show", "--socket", str(twins.socket), ok=None).status == 0, "its socket")
+        until(lambda: twins.crosses() != there, "packets by twins of the namespace")
+    assert twins.process.stop() == 0
 
 
 def test_a_router_of_another_user_keeps_two_rights_and_can_reload(twins):

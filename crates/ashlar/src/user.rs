@@ -2,6 +2,7 @@
 
 mod sys;
 
+use rustix::process::{parent_process_death_signal, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities, set_no_new_privs,
 };
@@ -49,9 +50,16 @@ impl User {
         Some(User { id, group, groups })
     }
 
+    /// Whether the process is this user already.
+    pub(crate) fn is_ours(&self) -> bool {
+        rustix::process::geteuid().as_raw() == self.id
+    }
+
     /// Has the process be this user for good. Of root's rights the calling thread and those that it starts
     /// from now on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the one that `also` runs its argument on;
-    /// threads that run already keep none. The error is a sentence.
+    /// threads that run already keep none,
+    /// unless the process [is this user](Self::is_ours): then call it before there are any. The error is a
+    /// sentence.
     pub(crate) fn become_for_good(
         &self,
         also: impl Fn(fn() -> io::Result<()>) -> io::Result<()>,
@@ -63,8 +71,11 @@ impl User {
         };
         let before = || Ok(set_keep_capabilities(true)?);
         before().and_then(|()| also(before)).map_err(wrong)?;
-        if rustix::process::geteuid().as_raw() != self.id {
+        if !self.is_ours() {
+            // The kernel forgets it with the user (prctl(2)): a router would outlive its keeper.
+            let after_parent = parent_process_death_signal().map_err(|e| wrong(e.into()))?;
             sys::change(self.id, self.group, &self.groups).map_err(wrong)?;
+            set_parent_process_death_signal(after_parent).map_err(|e| wrong(e.into()))?;
         }
         confine().and_then(|()| also(confine)).map_err(wrong)
     }

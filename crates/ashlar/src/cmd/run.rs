@@ -25,6 +25,13 @@ pub(crate) fn run(run: Run) -> Done {
         ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
     }
     let ports = Arc::new(ports);
+    let user = run.user.as_deref().map(User::named).transpose()?;
+    let (at_once, user) = match user {
+        Some(user) if user.is_ours() => (Some(user), None),
+        user => (None, user),
+    };
+    // DPDK's threads, which begin with the first look at a port, would keep what they have.
+    at_once.map_or(Ok(()), |user| become_user(&user, &ports))?;
     let workers = run.workers.workers;
     let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
     say(&compiled.text());
@@ -38,9 +45,7 @@ pub(crate) fn run(run: Run) -> Done {
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
-    if let Some(name) = &run.user {
-        become_user(name, &ports)?;
-    }
+    user.map_or(Ok(()), |user| become_user(&user, &ports))?;
     let control = start(&run, name, source, plan, ports)?;
     let ended = control::serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
@@ -78,8 +83,8 @@ fn start(
 
 /// Gives up what the router does not need once it has read its configuration. The thread in the router's
 /// namespace opens ports there, so it keeps what this one keeps.
-fn become_user(name: &str, ports: &ports::Directory) -> Done {
-    User::named(name)?.become_for_good(|job| match ports.namespace() {
+fn become_user(user: &User, ports: &ports::Directory) -> Done {
+    user.become_for_good(|job| match ports.namespace() {
         Some(namespace) => namespace.within(job),
         None => Ok(()),
     })
