@@ -2,9 +2,11 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
+use std::fs::File;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 /// Turns the result of a system call into a `Result`.
@@ -163,6 +165,20 @@ pub(crate) fn tap_name(queue: &OwnedFd) -> io::Result<String> {
         true => Ok(name),
         false => Err(io::Error::from_raw_os_error(libc::EINVAL)),
     }
+}
+
+/// Whether a TAP interface lies in the network namespace of the calling thread; true if the kernel cannot
+/// tell (before Linux 5.9).
+pub(crate) fn tap_is_here(queue: &OwnedFd) -> bool {
+    /// `_IO('T', 227)` of linux/if_tun.h.
+    const TUNGETDEVNETNS: c_int = 0x54e3;
+    // SAFETY: the call takes no argument and gives a new descriptor.
+    let its = unsafe { libc::ioctl(queue.as_raw_fd(), TUNGETDEVNETNS as _) };
+    let Ok(its) = owned(its).and_then(|fd| File::from(fd).metadata()) else {
+        return true;
+    };
+    let ours = std::fs::metadata("/proc/thread-self/ns/net");
+    ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (its.dev(), its.ino()))
 }
 
 /// Takes or gives a TAP interface's carrier, by one of its queues.

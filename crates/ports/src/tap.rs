@@ -264,7 +264,9 @@ pub(crate) fn open(
     let wrong = |e: io::Error| failed("tap", name, &e);
     let control = sys::control_socket().map_err(wrong)?;
     let is_new = sys::interface(&control, name).is_err();
-    let its = |fd: &OwnedFd| !is_new && sys::tap_name(fd).is_ok_and(|n| n == name);
+    // Another namespace may have one of that name.
+    let named = |fd: &OwnedFd| sys::tap_name(fd).is_ok_and(|n| n == name);
+    let its = |fd: &OwnedFd| !is_new && named(fd) && sys::tap_is_here(fd);
     // As many as are received from: the kernel spreads frames over all of them.
     let queues = request.rx_queues.max(1);
     let mut fds: Vec<OwnedFd> = open.into_iter().filter(its).take(queues).collect();
