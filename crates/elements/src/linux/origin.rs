@@ -11,6 +11,13 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP6: u8 = 58;
 const OSPF: u8 = 89;
+/// Extension headers of IPv6 (RFC 8200, 4.1), and how many of them are looked behind.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+const EXTENSIONS_MAX: usize = 4;
 /// Messages of Neighbour Discovery (RFC 4861, 4): those that want an answer, and answers.
 const ND_ASKS: [u8; 2] = [133, 135];
 const ND_TELLS: [u8; 3] = [134, 136, 137];
@@ -72,18 +79,31 @@ pub(super) fn of(frame: &[u8]) -> (Class, u64) {
         ether::IPV6 if packet.len() >= 40 => {
             // The low half names the host, and the network's part would not tell neighbours apart.
             let source = word(&packet[8..16]) ^ word(&packet[16..24]).rotate_left(1);
-            let (next, payload) = match packet[6] {
-                // A header of options comes before what daemons read, if any (MLD, RSVP).
-                0 => match packet.get(40..42) {
-                    Some(&[next, len]) => (next, packet.get(48 + 8 * usize::from(len)..)),
-                    _ => (0, None),
-                },
-                next => (next, Some(&packet[40..])),
-            };
+            let (next, payload) = behind_extensions(packet);
             (upper(next, payload), source)
         }
         _ => (Class::Other, station),
     }
+}
+
+/// What an IPv6 packet carries behind its extension headers, and that if it is there: options precede MLD and
+/// RSVP, authentication OSPF (RFC 4552), and long messages of OSPF come in fragments.
+fn behind_extensions(packet: &[u8]) -> (u8, Option<&[u8]>) {
+    let (mut next, mut rest) = (packet[6], packet.get(40..));
+    for _ in 0..EXTENSIONS_MAX {
+        let Some(&[after, len, a, b]) = rest.and_then(<[u8]>::first_chunk) else {
+            break;
+        };
+        let skip = match next {
+            HOP_BY_HOP | ROUTING | DESTINATION => 8 + 8 * usize::from(len),
+            AUTHENTICATION => 8 + 4 * usize::from(len),
+            FRAGMENT if u16::from_be_bytes([a, b]) & 0xfff8 != 0 => return (after, None),
+            FRAGMENT => 8,
+            _ => break,
+        };
+        (next, rest) = (after, rest.and_then(|r| r.get(skip..)));
+    }
+    (next, rest)
 }
 
 /// By protocol, and what it carries if that is there.
@@ -183,6 +203,39 @@ mod tests {
         let mut frame = ip6().udp(50000, 3784).ether(A, A).bytes();
         frame[14 + 6] = OSPF;
         assert_eq!(class(&frame), Class::Ospf);
+    }
+
+    #[test]
+    fn extension_headers_of_ipv6_do_not_hide_what_is_behind() {
+        // Those between, then where the last begins.
+        let behind = |protocol: u8, headers: &[[u8; 8]]| {
+            let mut frame = ip6().udp(50000, 3784).ether(A, A).bytes();
+            let mut next = protocol;
+            for header in headers.iter().rev() {
+                let mut header = *header;
+                let own = std::mem::replace(&mut header[0], next);
+                next = own;
+                frame.splice(14 + 40..14 + 40, header);
+            }
+            frame[14 + 6] = next;
+            class(&frame)
+        };
+        let options = [HOP_BY_HOP, 0, 0, 0, 0, 0, 0, 0];
+        let first = [FRAGMENT, 0, 0, 1, 0, 0, 0, 7];
+        let later = [FRAGMENT, 0, 0, 9, 0, 0, 0, 7];
+        assert_eq!(behind(UDP, &[options]), Class::Bfd);
+        assert_eq!(behind(UDP, &[options, first]), Class::Bfd);
+        assert_eq!(
+            behind(UDP, &[later]),
+            Class::Other,
+            "its ports are not there"
+        );
+        assert_eq!(behind(OSPF, &[later]), Class::Ospf);
+        assert_eq!(
+            behind(OSPF, &[[AUTHENTICATION, 0, 0, 0, 0, 0, 0, 1]]),
+            Class::Ospf
+        );
+        assert_eq!(behind(UDP, &[options; EXTENSIONS_MAX + 1]), Class::Other);
     }
 
     #[test]
