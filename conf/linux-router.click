@@ -46,9 +46,11 @@ elementclass Port { $name, $device, $color |
         -> kind :: Classifier(
             12/0800 14/45,                      // 0: IPv4 without options
             12/86dd,                            // 1: IPv6
-            -);                                 // 2: ARP, LLDP, IPv4 with options ...
+            12/0800,                            // 2: IPv4 with options, which the kernel is to forward
+            -);                                 // 3: ARP, LLDP ...
     in[1] -> punt;                              // to groups and to all: no router forwards these
-    kind[2] -> punt;
+    kind[2] -> [1] punt;
+    kind[3] -> punt;
     // RFC 1812, 5.2.2 and 5.3.7: sound, and from and to addresses that may be on a wire.
     kind[0] -> Paint($color) -> Strip(14) -> CheckIPHeader(BADSRC 0.0.0.0) -> [0] output;
     kind[1] -> Paint($color) -> Strip(14) -> CheckIP6Header -> [1] output;
