@@ -1,6 +1,6 @@
 //! What routes go by: links, and next-hop objects and groups.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
@@ -145,36 +145,41 @@ impl World {
 
     /// Removes an object; those groups that had it as their last member go with it.
     pub(super) fn remove_object(&mut self, source: Source, id: u32) {
-        self.remove((self.owner(source), id));
+        self.remove_all(HashSet::from([(self.owner(source), id)]));
     }
 
-    fn remove(&mut self, (owner, id): ObjectId) {
-        let mut removed = vec![id];
-        while let Some(id) = removed.pop() {
+    /// Walks all objects once for those, and once more for groups that are left without a member.
+    fn remove_all(&mut self, mut those: HashSet<ObjectId>) {
+        while !those.is_empty() {
             // Routes may go by an object that we have not heard of.
-            self.objects.remove(&(owner, id));
-            self.gone.push((owner, id));
-            for (&(of, group), (object, _)) in &mut self.objects {
+            those.iter().for_each(|id| drop(self.objects.remove(id)));
+            self.gone.extend(&those);
+            let mut emptied = HashSet::new();
+            for (&(owner, group), (object, _)) in &mut self.objects {
                 let Object::Group(members) = object else {
                     continue;
                 };
-                if of == owner && members.iter().any(|(member, _)| *member == id) {
-                    *members = members.iter().filter(|(m, _)| *m != id).copied().collect();
+                if members.iter().any(|(id, _)| those.contains(&(owner, *id))) {
+                    let left = members
+                        .iter()
+                        .filter(|(id, _)| !those.contains(&(owner, *id)));
+                    *members = left.copied().collect();
                     if members.is_empty() {
-                        removed.push(group);
+                        emptied.insert((owner, group));
                     }
                 }
             }
+            those = emptied;
         }
     }
 
-    /// Whether there was any.
     fn remove_where(&mut self, which: impl Fn(&ObjectId, &Object, u32) -> bool) -> bool {
         let objects = self.objects.iter();
         let gone = objects.filter(|(id, (object, seen))| which(id, object, *seen));
-        let gone: Vec<ObjectId> = gone.map(|(id, _)| *id).collect();
-        gone.iter().for_each(|id| self.remove(*id));
-        !gone.is_empty()
+        let gone: HashSet<ObjectId> = gone.map(|(id, _)| *id).collect();
+        let any = !gone.is_empty();
+        self.remove_all(gone);
+        any
     }
 
     /// The kernel has removed its objects on this link; whether there was any.
