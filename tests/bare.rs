@@ -76,6 +76,26 @@ fn a_plan_says_whose_packets_come_without_annotations() {
 }
 
 #[test]
+fn files_have_the_times_of_packets() {
+    let ports = ports::Directory::default();
+    let bare = |device: &str| {
+        let text = format!("in :: FromDevice(null:64) -> Counter -> ToDevice({device});");
+        let plan = plan_with(registry(), &text, &[], &Options::new(1, &ports));
+        plan.elements.iter().any(|element| element.bare)
+    };
+    assert!(bare("null:"));
+    let file = std::env::temp_dir().join(format!("ashlar-bare-{}.pcap", std::process::id()));
+    let file = file.display();
+    for device in [
+        format!("pcap:{file}"),
+        format!("record:{file}/null:"),
+        format!("pace:1000/record:{file}/null:"),
+    ] {
+        assert!(!bare(&device), "{device}");
+    }
+}
+
+#[test]
 fn without_the_optimiser_every_packet_has_annotations() {
     let ports = InMemory::default();
     let registry = registry().clone().with_chains(&[]);

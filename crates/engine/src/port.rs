@@ -118,6 +118,11 @@ pub trait PortDirectory: Send + Sync {
     /// What the port offers, without opening it. The error is a sentence with cause and remedy.
     fn probe(&self, name: &str) -> Result<PortInfo, String>;
 
+    /// Whether what is sent to the port is kept with the packets' annotations, as a file keeps their times.
+    fn keeps_annotations(&self, _name: &str) -> bool {
+        false
+    }
+
     /// Opens a port, or returns it if it is open already. The error is a sentence with cause and
     /// remedy.
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String>;

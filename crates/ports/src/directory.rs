@@ -228,6 +228,14 @@ impl PortDirectory for Directory {
         }
     }
 
+    fn keeps_annotations(&self, name: &str) -> bool {
+        match wrap::parse(name) {
+            Ok(Some((wrap::Wrap::Record(_), _))) => true,
+            Ok(Some((_, inside))) => self.keeps_annotations(inside),
+            _ => name.starts_with("pcap:"),
+        }
+    }
+
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
         let mut ports = lock(&self.open);
         if let Some(open) = ports.get(name) {

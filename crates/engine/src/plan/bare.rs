@@ -4,13 +4,20 @@
 //! captured or traced get their annotations all the same.
 
 use super::Plan;
+use crate::port::PortDirectory;
 
 /// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
-pub(super) fn mark(plan: &mut Plan) {
+pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     let Plan {
         elements, edges, ..
     } = plan;
-    let mut looked_at: Vec<bool> = elements.iter().map(|e| e.class.annotations).collect();
+    let kept = |device: crate::placement::Device| {
+        !device.receives && ports.keeps_annotations(&device.name)
+    };
+    let looks = elements
+        .iter()
+        .map(|e| e.class.annotations || e.device().is_some_and(kept));
+    let mut looked_at: Vec<bool> = looks.collect();
     let mut changed = true;
     while changed {
         changed = false;

@@ -420,7 +420,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     crate::notify::connect(&mut plan);
     plan.fused = fuse::find(registry.chains, &plan.elements, &plan.edges, &plan.rank);
     if registry.optimizes() {
-        bare::mark(&mut plan);
+        bare::mark(&mut plan, options.ports);
     }
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
