@@ -13,7 +13,7 @@ import pwd
 import shutil
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from net import Done, Failed, Namespace, Process, until
@@ -68,8 +68,9 @@ class _Daemons:
 class Frr(_Daemons):
     """FRR in a namespace. `configuration` has a text per daemon; those are the daemons that run."""
 
-    def __init__(self, space: Namespace, configuration: dict[str, str]):
+    def __init__(self, space: Namespace, configuration: dict[str, str], zebra: Iterable[str] = ()):
         super().__init__(space)
+        self.zebra = list(zebra)
         self.names = [name for name in ORDER if name in configuration or name == "zebra"]
         user = pwd.getpwnam("frr")
         for folder in ("etc", "run", "tmp"):
@@ -91,7 +92,7 @@ class Frr(_Daemons):
         """Starts those named (all if none is) that do not run, and waits until they answer."""
         for name in [n for n in self.names if n in (names or self.names) and n not in self.running()]:
             # Without the latter, IPv6 routes are replaced by deleting and adding them.
-            more = ["-K", str(KEEP), "--v6-rr-semantics"] if name == "zebra" else []
+            more = ["-K", str(KEEP), "--v6-rr-semantics", *self.zebra] if name == "zebra" else []
             socket = self.folder / "run" / f"{name}.vty"
             # One that was killed has left its own.
             socket.unlink(missing_ok=True)
