@@ -194,7 +194,9 @@ impl Model {
             self.doubt.routes4 |= !sure;
         } else if let Some(prefix) = route.prefix6() {
             let sure = self.v6.route(world, class, how, prefix.into(), route);
-            self.doubt.routes6 |= !sure;
+            // An address that several links have is one route here: others of it may be left.
+            let shared = class == Class::Local && how == How::Gone;
+            self.doubt.routes6 |= !sure || shared;
         }
     }
 
