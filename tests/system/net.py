@@ -162,6 +162,20 @@ class Namespace:
         """Runs iproute2 here, such as `ip("link set eth0 up")`."""
         return self.lab.run("ip", "-n", self.name, *words.split())
 
+    def flush(self, words: str) -> None:
+        """Runs an iproute2 command that deletes what it finds, such as `flush("neigh flush dev eth0")`, until
+        there is nothing more. The kernel also deletes by itself, and iproute2 gives up at the first entry that
+        went after it had looked."""
+        gone = ("No such file or directory", "No such process", "Cannot assign requested address")
+
+        def done() -> bool:
+            flushed = self.lab.run("ip", "-n", self.name, *words.split(), ok=None)
+            if flushed.status and not any(reason in flushed.err for reason in gone):
+                raise Failed(str(flushed))
+            return flushed.status == 0
+
+        until(done, f"`ip {words}` to find nothing more in {self}", timeout=30)
+
     def sysctl(self, **settings: object) -> None:
         """Sets kernel parameters, dots written as two underscores: `net__ipv4__ip_forward=1`."""
         with self.entered():

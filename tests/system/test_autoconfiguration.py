@@ -28,8 +28,8 @@ def advertising(folder: Path) -> Path:
 def test_a_host_finds_the_router_and_makes_an_address(lab):
     network = Network(lab)
     client = network.client
-    client.ip("-6 address flush dev eth0")
-    client.ip("-6 route flush dev eth0")
+    client.flush("-6 address flush dev eth0")
+    client.flush("-6 route flush dev eth0")
     network.router.start(advertising(lab.folder))
     client.sysctl(net__ipv6__conf__eth0__accept_ra=1, net__ipv6__conf__eth0__autoconf=1,
                   net__ipv6__conf__eth0__router_solicitations=3)

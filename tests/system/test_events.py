@@ -208,9 +208,9 @@ class Events:
         for name in ("a1", "a2"):
             router = self.ring.routers[name]
             router.daemons.kill()
-            router.space.ip("nexthop flush")
+            router.space.flush("nexthop flush")
             for version, protocol in itertools.product((4, 6), ("boot", "static", "ospf", "bgp")):
-                router.space.ip(f"-{version} route flush proto {protocol}")
+                router.space.flush(f"-{version} route flush proto {protocol}")
             for port in router.ports:
                 router.device_space.ip(f"link set {port} mtu 1500")
                 for version, number in itertools.product((4, 6), range(4)):

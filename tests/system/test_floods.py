@@ -205,7 +205,7 @@ def test_a_scan_of_a_hundred_thousand_neighbours_is_not_noticed(edge):
         edge.lab.run("ip", "-n", edge.space.name, "-batch", str(batch), timeout=60)
         if edge.ashlar:
             wait_for(lambda: edge.ashlar.netlink().get("neighbours", 0) >= 100_000, "all neighbours", edge.said)
-    edge.space.ip("neigh flush dev eth2")
+    edge.space.flush("neigh flush dev eth2")
 
 
 def test_route_flaps_are_not_noticed(edge):

@@ -112,6 +112,22 @@ def test_scapy_proves_that_nothing_came(wire):
     wire.client.expect(lambda p: ICMPv6TimeExceeded in p)
 
 
+def test_a_flush_goes_on_where_entries_go_by_themselves(lab):
+    space, count = lab.namespace("flushed"), 3000
+    space.ip("link add name eth0 type bridge")
+    space.ip("link set eth0 up")
+    for name, words in (("add", "lladdr 02:00:00:00:00:01 nud permanent"), ("del", "")):
+        lines = (f"neigh {name} 10.1.{n >> 8}.{n & 255} dev eth0 {words}\n" for n in range(count))
+        (lab.folder / name).write_text("".join(lines))
+    lab.run("ip", "-n", space.name, "-batch", str(lab.folder / "add"))
+    other = space.spawn("ip", "-force", "-batch", str(lab.folder / "del"))
+    space.flush("neigh flush dev eth0 nud permanent")
+    other.wait()
+    assert space.ip("neigh show nud permanent dev eth0").out == ""
+    with pytest.raises(Failed, match="Cannot find device"):
+        space.flush("neigh flush dev eth9")
+
+
 def test_an_unexpected_frame_fails_the_proof_that_nothing_came(wire):
     wire.client.send(IP(src=wire.client.ip4, dst=wire.server.ip4) / UDP(sport=1000, dport=1003) / b"x")
     with pytest.raises(Failed, match="unexpected"):

@@ -92,7 +92,7 @@ def test_an_interface_that_gets_another_mac_address(network):
         change(mac)
         router.process.wait_for(f"another address.*eth1.*{mac}", since=at)
         until(lambda: json.loads(router.get("/v1/info"))["reloads"] > reloads, "the reload")
-        network.server.ip("-6 neigh flush dev eth0")
+        network.server.flush("-6 neigh flush dev eth0")
         until(lambda: crosses(network), "packets to and from the new address", timeout=10)
         known = network.server.ip("neigh show dev eth0").out
         assert mac in known and "02:00:00:00:aa" not in known.replace(mac, ""), known
@@ -105,7 +105,7 @@ def test_a_reload_takes_a_new_mac_address_too(network):
     space.ip("link set eth1 address 02:00:00:00:bb:01")
     until(lambda: any(p["mac"] == "02:00:00:00:bb:01" for p in router.stats()["ports"]), "the address to be seen")
     router.cli("reload")
-    network.server.ip("-6 neigh flush dev eth0")
+    network.server.flush("-6 neigh flush dev eth0")
     assert crosses(network)
 
 

@@ -315,7 +315,7 @@ def test_a_table_is_filled_and_flushed(bed, version):
     prefixes = many(version, 5000)
     batch(bed, [f"route add {p} via {SERVER.host[version]} proto 42" for p in prefixes])
     until(lambda: bed.router.counts()[f"routes{version}"] == before + 5000, "all routes", timeout=20)
-    bed.route(version, "flush proto 42")
+    bed.routing.flush(f"-{version} route flush proto 42")
     until(lambda: bed.router.counts()[f"routes{version}"] == before, "no more of them", timeout=20)
     assert bed.router.counts()["lost"] == 0
 
