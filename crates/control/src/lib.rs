@@ -9,6 +9,7 @@
 //! the shapes in [`view`]. [`client`] is the other end, as the program's subcommands use it.
 
 pub mod api;
+pub mod balance;
 pub mod books;
 pub mod capture;
 pub mod client;

@@ -1,0 +1,305 @@
+//! Which buckets should change their worker: a pure function from loads to moves.
+//!
+//! Workers that are not to work any more give all they have; then the heaviest worker gives to the
+//! lightest, each time the bucket that comes nearest to what the one has too much and the other too
+//! little. So few buckets move. Where no single bucket helps, two are exchanged.
+
+use std::collections::BTreeMap;
+
+/// A bucket: who has it, and what it brought in the last interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Its worker.
+    pub worker: usize,
+    /// Packets in the interval.
+    pub load: u64,
+}
+
+/// When loads are uneven.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Buckets move when a worker differs from the mean by more than this share of it.
+    pub share: f64,
+    /// They move until none differs by more than this one, which is smaller: what was just evened out
+    /// does not begin to move again.
+    pub target: f64,
+}
+
+impl Limits {
+    /// Limits that begin at `share` and aim at half of it.
+    pub fn of(share: f64) -> Limits {
+        Limits {
+            share,
+            target: share / 2.0,
+        }
+    }
+}
+
+/// A bucket that should change its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The bucket.
+    pub bucket: usize,
+    /// Who has it.
+    pub from: usize,
+    /// Who shall have it.
+    pub to: usize,
+    /// What it brought in the last interval.
+    pub load: u64,
+}
+
+/// Why buckets should move, or not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// Nothing came.
+    Idle,
+    /// No worker differs from the mean by more than the share.
+    Even,
+    /// Some do, but by no more than chance explains with so few packets.
+    Chance,
+    /// This worker differs most, by this share of the mean.
+    Uneven(usize, f64),
+    /// This worker is not to work any more.
+    Leaves(usize),
+}
+
+/// What should move, and what would come of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// The moves, each bucket at most once, by bucket.
+    pub moves: Vec<Move>,
+    /// Load of every worker now.
+    pub before: Vec<u64>,
+    /// Load of every worker after the moves, if the buckets bring what they brought.
+    pub after: Vec<u64>,
+    /// Buckets that bring more than a worker's fair share, the heaviest first: a bucket is never split.
+    pub above: Vec<usize>,
+    /// Why.
+    pub why: Why,
+}
+
+/// Says what should move. `base` is what each worker has to do apart from buckets, in the same unit, and
+/// `works` who shall have buckets; both have an entry for each worker.
+pub fn propose(buckets: &[Bucket], base: &[u64], works: &[bool], limits: Limits) -> Proposal {
+    let mut state = State::new(buckets, base, works);
+    let before = state.loads.clone();
+    let active: Vec<usize> = (0..works.len()).filter(|&w| works[w]).collect();
+    let mean = mean(&state.loads, &active);
+    let left = buckets.iter().find(|b| !works[b.worker]).map(|b| b.worker);
+    let why = match left {
+        _ if active.is_empty() => Why::Idle,
+        Some(worker) => Why::Leaves(worker),
+        None => judge(&state.loads, &active, mean, limits),
+    };
+    if matches!(why, Why::Leaves(_)) {
+        state.leave(&active);
+    }
+    if matches!(why, Why::Leaves(_) | Why::Uneven(..)) {
+        state.even(active, limits.target);
+    }
+    let above = |b: &usize| buckets[*b].load as f64 > mean && mean > 0.0;
+    let mut above: Vec<usize> = (0..buckets.len()).filter(above).collect();
+    above.sort_by_key(|&b| std::cmp::Reverse(buckets[b].load));
+    Proposal {
+        moves: state.moves(buckets),
+        before,
+        after: state.loads,
+        above,
+        why,
+    }
+}
+
+fn mean(loads: &[u64], of: &[usize]) -> f64 {
+    of.iter().map(|&w| loads[w] as f64).sum::<f64>() / of.len().max(1) as f64
+}
+
+/// The worker that differs most from the mean, and by which share of it.
+fn worst(loads: &[u64], of: &[usize], mean: f64) -> Option<(usize, f64)> {
+    let off = |w: usize| (loads[w] as f64 - mean).abs() / mean;
+    let worst = of.iter().copied().max_by(|&a, &b| {
+        // Of equals the first.
+        off(a).total_cmp(&off(b)).then(b.cmp(&a))
+    });
+    worst.map(|w| (w, off(w)))
+}
+
+fn judge(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Why {
+    if mean <= 0.0 {
+        return Why::Idle;
+    }
+    match worst(loads, active, mean) {
+        Some((worker, off)) if off > limits.share => {
+            // Three times the deviation that independent packets have.
+            let chance = 3.0 / mean.sqrt();
+            match off > chance {
+                true => Why::Uneven(worker, off),
+                false => Why::Chance,
+            }
+        }
+        _ => Why::Even,
+    }
+}
+
+struct State {
+    loads: Vec<u64>,
+    /// Load and number of the buckets of each worker that bring something, the lightest first.
+    loaded: Vec<Vec<(u64, usize)>>,
+    /// Buckets of each worker that bring nothing.
+    silent: Vec<Vec<usize>>,
+    owner: Vec<usize>,
+}
+
+impl State {
+    fn new(buckets: &[Bucket], base: &[u64], works: &[bool]) -> State {
+        let mut state = State {
+            loads: base.to_vec(),
+            loaded: vec![Vec::new(); works.len()],
+            silent: vec![Vec::new(); works.len()],
+            owner: buckets.iter().map(|b| b.worker).collect(),
+        };
+        for (at, bucket) in buckets.iter().enumerate() {
+            state.loads[bucket.worker] += bucket.load;
+            match bucket.load {
+                0 => state.silent[bucket.worker].push(at),
+                load => state.loaded[bucket.worker].push((load, at)),
+            }
+        }
+        state.loaded.iter_mut().for_each(|l| l.sort_unstable());
+        state
+    }
+
+    fn give(&mut self, (load, bucket): (u64, usize), to: usize) {
+        let from = self.owner[bucket];
+        self.loaded[from].retain(|&(_, b)| b != bucket);
+        let at = self.loaded[to].partition_point(|&other| other < (load, bucket));
+        self.loaded[to].insert(at, (load, bucket));
+        self.loads[from] -= load;
+        self.loads[to] += load;
+        self.owner[bucket] = to;
+    }
+
+    /// Workers that are not active give all they have: the heaviest bucket to the lightest worker, and those
+    /// that bring nothing to who has fewest buckets.
+    fn leave(&mut self, active: &[usize]) {
+        let leaving = |w: &usize| !active.contains(w);
+        let leaving: Vec<usize> = (0..self.loads.len()).filter(leaving).collect();
+        let mut all: Vec<(u64, usize)> = Vec::new();
+        leaving.iter().for_each(|&w| all.extend(&self.loaded[w]));
+        all.sort_by_key(|&(load, bucket)| (std::cmp::Reverse(load), bucket));
+        for bucket in all {
+            let lightest = active.iter().copied().min_by_key(|&w| (self.loads[w], w));
+            self.give(bucket, lightest.unwrap_or(0));
+        }
+        for worker in leaving {
+            for bucket in std::mem::take(&mut self.silent[worker]) {
+                let count = |w: usize| self.silent[w].len() + self.loaded[w].len();
+                let fewest = active.iter().copied().min_by_key(|&w| (count(w), w));
+                let to = fewest.unwrap_or(0);
+                self.silent[to].push(bucket);
+                self.owner[bucket] = to;
+            }
+        }
+    }
+
+    /// Evens out the loads of the workers in `pool`. Every step brings the sum of their squares down.
+    fn even(&mut self, mut pool: Vec<usize>, target: f64) {
+        while pool.len() > 1 {
+            let mean = mean(&self.loads, &pool);
+            match worst(&self.loads, &pool, mean) {
+                Some((_, off)) if mean > 0.0 && off > target => {}
+                _ => return,
+            }
+            let by_load = |w: &usize| (self.loads[*w], *w);
+            let (Some(heavy), Some(light)) = (
+                pool.iter().copied().max_by_key(by_load),
+                pool.iter().copied().min_by_key(by_load),
+            ) else {
+                return;
+            };
+            if !self.step(heavy, light, mean) {
+                // What it has cannot be divided better: the others share the rest.
+                pool.retain(|&w| w != heavy);
+            }
+        }
+    }
+
+    /// Moves a bucket from `heavy` to `light`, or exchanges two. False if nothing helps.
+    fn step(&mut self, heavy: usize, light: usize, mean: f64) -> bool {
+        let gap = self.loads[heavy] - self.loads[light];
+        let much = self.loads[heavy] as f64 - mean;
+        let wanted = much.min(mean - self.loads[light] as f64);
+        let off = |load: u64| (load as f64 - wanted).abs();
+        let fits = self.loaded[heavy].iter().filter(|b| b.0 < gap);
+        let single = fits
+            .min_by(|a, b| off(a.0).total_cmp(&off(b.0)))
+            .copied()
+            .filter(|b| (b.0 as f64) < 2.0 * wanted);
+        if let Some(bucket) = single {
+            self.give(bucket, light);
+            return true;
+        }
+        let mut best: Option<(f64, (u64, usize), (u64, usize))> = None;
+        for &there in &self.loaded[heavy] {
+            // The lighter ones of the other worker: the nearest to what is wanted is beside this point.
+            let at = self.loaded[light].partition_point(|b| b.0 as f64 <= there.0 as f64 - wanted);
+            for &back in self.loaded[light][at.saturating_sub(1)..].iter().take(2) {
+                let gained = there.0.saturating_sub(back.0);
+                let better = best.is_none_or(|(so_far, ..)| off(gained) < so_far);
+                if gained > 0 && gained < gap && better {
+                    best = Some((off(gained), there, back));
+                }
+            }
+        }
+        let Some((_, there, back)) = best else {
+            return single_that_helps(&self.loaded[heavy], gap)
+                .map(|bucket| self.give(bucket, light))
+                .is_some();
+        };
+        self.give(there, light);
+        self.give(back, heavy);
+        true
+    }
+
+    fn moves(&self, buckets: &[Bucket]) -> Vec<Move> {
+        let all = buckets.iter().zip(&self.owner).enumerate();
+        let moved = all.filter(|(_, (was, owner))| was.worker != **owner);
+        moved
+            .map(|(bucket, (was, &to))| Move {
+                bucket,
+                from: was.worker,
+                to,
+                load: was.load,
+            })
+            .collect()
+    }
+}
+
+/// The lightest bucket, if the lighter worker stays below where the heavier one was with it.
+fn single_that_helps(loaded: &[(u64, usize)], gap: u64) -> Option<(u64, usize)> {
+    loaded.first().copied().filter(|b| b.0 < gap)
+}
+
+impl Proposal {
+    /// Loads that move, by pair of workers: from, to, buckets.
+    pub fn by_pair(&self) -> BTreeMap<(usize, usize), Vec<usize>> {
+        let mut pairs: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for m in &self.moves {
+            pairs.entry((m.from, m.to)).or_default().push(m.bucket);
+        }
+        pairs
+    }
+}
+
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Why::Idle => f.write_str("nothing came"),
+            Why::Even => f.write_str("the workers are even"),
+            Why::Chance => f.write_str("the workers differ by no more than chance"),
+            Why::Uneven(worker, off) => {
+                write!(f, "worker {worker} is {:.0}% off the mean", off * 100.0)
+            }
+            Why::Leaves(worker) => write!(f, "worker {worker} is to rest"),
+        }
+    }
+}
