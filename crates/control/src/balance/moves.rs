@@ -140,10 +140,13 @@ fn judge(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Why {
     }
 }
 
+/// Load and number of a bucket that brings something.
+type Load = (u64, usize);
+
 struct State {
     loads: Vec<u64>,
-    /// Load and number of the buckets of each worker that bring something, the lightest first.
-    loaded: Vec<Vec<(u64, usize)>>,
+    /// Such buckets of each worker, the lightest first.
+    loaded: Vec<Vec<Load>>,
     /// Buckets of each worker that bring nothing.
     silent: Vec<Vec<usize>>,
     owner: Vec<usize>,
@@ -168,7 +171,7 @@ impl State {
         state
     }
 
-    fn give(&mut self, (load, bucket): (u64, usize), to: usize) {
+    fn give(&mut self, (load, bucket): Load, to: usize) {
         let from = self.owner[bucket];
         self.loaded[from].retain(|&(_, b)| b != bucket);
         let at = self.loaded[to].partition_point(|&other| other < (load, bucket));
@@ -183,7 +186,7 @@ impl State {
     fn leave(&mut self, active: &[usize]) {
         let leaving = |w: &usize| !active.contains(w);
         let leaving: Vec<usize> = (0..self.loads.len()).filter(leaving).collect();
-        let mut all: Vec<(u64, usize)> = Vec::new();
+        let mut all: Vec<Load> = Vec::new();
         leaving.iter().for_each(|&w| all.extend(&self.loaded[w]));
         all.sort_by_key(|&(load, bucket)| (std::cmp::Reverse(load), bucket));
         for bucket in all {
@@ -238,26 +241,36 @@ impl State {
             self.give(bucket, light);
             return true;
         }
-        let mut best: Option<(f64, (u64, usize), (u64, usize))> = None;
+        match self.exchange(heavy, light, gap, wanted) {
+            Some((there, back)) => {
+                self.give(there, light);
+                self.give(back, heavy);
+                true
+            }
+            None => {
+                // The lightest one, if the other stays below where this one was.
+                let least = self.loaded[heavy].first().copied();
+                let helps = least.filter(|b| b.0 < gap);
+                helps.map(|bucket| self.give(bucket, light)).is_some()
+            }
+        }
+    }
+
+    /// A bucket of `heavy` and a lighter one of `light` that are best exchanged.
+    fn exchange(&self, heavy: usize, light: usize, gap: u64, wanted: f64) -> Option<(Load, Load)> {
+        let mut best: Option<(f64, Load, Load)> = None;
         for &there in &self.loaded[heavy] {
-            // The lighter ones of the other worker: the nearest to what is wanted is beside this point.
+            // What is left over is nearest to what is wanted beside this point.
             let at = self.loaded[light].partition_point(|b| b.0 as f64 <= there.0 as f64 - wanted);
             for &back in self.loaded[light][at.saturating_sub(1)..].iter().take(2) {
                 let gained = there.0.saturating_sub(back.0);
-                let better = best.is_none_or(|(so_far, ..)| off(gained) < so_far);
-                if gained > 0 && gained < gap && better {
-                    best = Some((off(gained), there, back));
+                let off = (gained as f64 - wanted).abs();
+                if gained > 0 && gained < gap && best.is_none_or(|(least, ..)| off < least) {
+                    best = Some((off, there, back));
                 }
             }
         }
-        let Some((_, there, back)) = best else {
-            return single_that_helps(&self.loaded[heavy], gap)
-                .map(|bucket| self.give(bucket, light))
-                .is_some();
-        };
-        self.give(there, light);
-        self.give(back, heavy);
-        true
+        best.map(|(_, there, back)| (there, back))
     }
 
     fn moves(&self, buckets: &[Bucket]) -> Vec<Move> {
@@ -272,11 +285,6 @@ impl State {
             })
             .collect()
     }
-}
-
-/// The lightest bucket, if the lighter worker stays below where the heavier one was with it.
-fn single_that_helps(loaded: &[(u64, usize)], gap: u64) -> Option<(u64, usize)> {
-    loaded.first().copied().filter(|b| b.0 < gap)
 }
 
 impl Proposal {
