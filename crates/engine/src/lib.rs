@@ -36,6 +36,7 @@ pub mod router;
 pub mod shared;
 pub mod standard;
 pub mod stats;
+pub mod steer;
 pub mod tap;
 pub mod units;
 pub mod wake;

@@ -70,12 +70,14 @@ fn a_buffer_that_comes_back_carries_no_annotations_over() {
     p.anno_mut().paint = 3;
     p.set_hash(4);
     p.set_vlan_tci(5);
-    assert_eq!((p.hash(), p.vlan_tci()), (4, 5));
+    p.set_bucket(6);
+    assert_eq!((p.hash(), p.vlan_tci(), p.bucket()), (4, 5, 6));
+    assert_eq!(p.copy().map(|q| q.bucket()), Some(6));
     drop(p);
     for _ in 0..200 {
         let q = packet(b"y");
         assert_eq!((*q.anno(), *q.cold()), (Anno::EMPTY, Cold::EMPTY));
-        assert_eq!((q.hash(), q.vlan_tci()), (0, 0));
+        assert_eq!((q.hash(), q.vlan_tci(), q.bucket()), (0, 0, 0));
     }
 }
 

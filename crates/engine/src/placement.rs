@@ -5,6 +5,9 @@
 pub struct Placement {
     /// Workers on which the element's task runs; `None` = chosen by the plan.
     pub workers: Option<Vec<usize>>,
+    /// Whether packets leave the element on the workers of its task only, and on all of those, whatever
+    /// workers they come from; without `workers` these are all there are.
+    pub gathers: bool,
     /// A device that the element receives from or sends to.
     pub device: Option<Device>,
     /// Workers that this element assigns to others, by element name (StaticThreadSched).

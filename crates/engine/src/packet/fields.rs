@@ -1,7 +1,7 @@
-//! Where a packet's headers are, its hash and its VLAN tag.
+//! Where a packet's headers are, its hash, its bucket and its VLAN tag.
 
 use super::Packet;
-use super::sys::{FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
+use super::sys::{BUCKET, FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
 
 impl Packet {
     /// The bytes from the network header annotation on; the whole packet if it is not set.
@@ -72,6 +72,25 @@ impl Packet {
         let m = self.mbuf_mut();
         m.hash[0] = hash;
         m.ol_flags = m.ol_flags & !RX_RSS_HASH | FLOW_HASH;
+    }
+
+    /// The bucket into which an element has sorted the packet; 0 if none has. Where packets come without
+    /// annotations it means something behind an element that sorts them only.
+    #[inline]
+    pub fn bucket(&self) -> u16 {
+        let m = self.mbuf();
+        if m.ol_flags & BUCKET == 0 {
+            return 0;
+        }
+        m.hash[1] as u16
+    }
+
+    /// Sorts the packet into a bucket. It writes to the header's first cache line only.
+    #[inline]
+    pub fn set_bucket(&mut self, bucket: u16) {
+        let m = self.mbuf_mut();
+        m.hash[1] = u32::from(bucket);
+        m.ol_flags |= BUCKET;
     }
 
     /// The VLAN tag control information annotation (Click's VLAN_TCI).

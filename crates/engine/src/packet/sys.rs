@@ -75,6 +75,9 @@ pub(super) const RX_RSS_HASH: u64 = 1 << 1;
 pub(super) const FLOW_HASH: u64 = 1 << 40;
 /// The one before: `vlan_tci` holds a tag that an element has stored.
 pub(super) const VLAN_TCI: u64 = 1 << 39;
+/// The one before: the second word of `hash`, where devices write what a filter of theirs has found, holds a
+/// bucket.
+pub(super) const BUCKET: u64 = 1 << 38;
 
 /// One cache line, the unit in which the heap pool allocates.
 #[repr(C, align(64))]

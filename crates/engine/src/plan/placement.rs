@@ -36,7 +36,11 @@ pub(super) fn place(
     let upstream: Vec<Upstream> = (0..plan.elements.len())
         .map(|i| upstream(plan, i))
         .collect();
-    let mut active = spread(plan, &fixed, &upstream);
+    let gathers = fixed.iter().zip(&asked);
+    let leaves: Vec<Option<Workers>> = gathers
+        .map(|(workers, asked)| workers.clone().filter(|_| asked.gathers))
+        .collect();
+    let mut active = spread(plan, &fixed, &leaves, &upstream);
     // A sender with fewer transmit queues than cores that reach it gets one owner instead.
     for i in pullers(plan) {
         let room = transmit_room(&asked[i], &infos);
@@ -45,8 +49,8 @@ pub(super) fn place(
             fixed[i] = Some(Workers::from([owner(plan, i, up, &active)]));
         }
     }
-    active = spread(plan, &fixed, &upstream);
-    store(plan, &active);
+    active = spread(plan, &fixed, &leaves, &upstream);
+    store(plan, &active, &leaves);
     for element in &mut plan.elements {
         if !options.as_click {
             element.home = home(element);
@@ -167,6 +171,9 @@ fn fixed(
         if element.inputs.iter().any(|&pull| pull) {
             return wish;
         }
+        if asked[i].gathers {
+            return Some(wish.unwrap_or_else(|| (0..plan.workers).collect()));
+        }
         let Some(device) = asked[i].device.as_ref().filter(|d| d.receives) else {
             return Some(wish.unwrap_or_else(|| Workers::from([0])));
         };
@@ -274,8 +281,14 @@ fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> u
 }
 
 /// Workers on which every element is active: along push connections from where packets start, and
-/// up pull connections from where they are asked for.
-fn spread(plan: &Plan, fixed: &[Option<Workers>], upstream: &[Upstream]) -> Vec<Workers> {
+/// up pull connections from where they are asked for. Packets leave some elements on the workers in
+/// `leaves` only.
+fn spread(
+    plan: &Plan,
+    fixed: &[Option<Workers>],
+    leaves: &[Option<Workers>],
+    upstream: &[Upstream],
+) -> Vec<Workers> {
     let n = plan.elements.len();
     let mut active: Vec<Workers> = fixed
         .iter()
@@ -299,7 +312,8 @@ fn spread(plan: &Plan, fixed: &[Option<Workers>], upstream: &[Upstream]) -> Vec<
                 let more: Vec<usize> = active[to].iter().copied().collect();
                 active[from].extend(more);
             } else {
-                let more: Vec<usize> = active[from].iter().copied().collect();
+                let more = leaves[from].as_ref().unwrap_or(&active[from]);
+                let more: Vec<usize> = more.iter().copied().collect();
                 pushers[to].extend(&more);
                 active[to].extend(more);
             }
@@ -325,14 +339,15 @@ fn spread(plan: &Plan, fixed: &[Option<Workers>], upstream: &[Upstream]) -> Vec<
     }
 }
 
-fn store(plan: &mut Plan, active: &[Workers]) {
+fn store(plan: &mut Plan, active: &[Workers], leaves: &[Option<Workers>]) {
     let mut pushers = vec![Workers::new(); plan.elements.len()];
     let mut pullers_of = vec![Workers::new(); plan.elements.len()];
     for edge in &plan.edges {
         if edge.pull {
             pullers_of[edge.from.0].extend(&active[edge.to.0]);
         } else {
-            pushers[edge.to.0].extend(&active[edge.from.0]);
+            let from = edge.from.0;
+            pushers[edge.to.0].extend(leaves[from].as_ref().unwrap_or(&active[from]));
         }
     }
     for (i, element) in plan.elements.iter_mut().enumerate() {

@@ -1,0 +1,214 @@
+//! Which worker owns which bucket: the indirection table of receive-side scaling, for any classification
+//! and any port.
+//!
+//! Packets are sorted into buckets ([`Packet::bucket`](crate::packet::Packet::bucket)); a [`Table`] gives
+//! every bucket a worker. The elements that steer by one table have copies of it of their own, so that the
+//! packet path shares nothing; here is what control sees.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// Most buckets of a table.
+pub const BUCKETS_MAX: usize = 4096;
+
+/// The tables of a router, by name and number of buckets. They outlive reloads.
+#[derive(Default)]
+pub struct Tables(Mutex<HashMap<(String, usize), Weak<Table>>>);
+
+impl Tables {
+    /// The table of that name with so many buckets, made if nobody holds it.
+    pub fn get(&self, name: &str, buckets: usize) -> Arc<Table> {
+        let mut tables = lock(&self.0);
+        tables.retain(|_, table| table.strong_count() > 0);
+        let key = (name.to_owned(), buckets);
+        if let Some(table) = tables.get(&key).and_then(Weak::upgrade) {
+            return table;
+        }
+        let table = Arc::new(Table::new(name, buckets));
+        tables.insert(key, Arc::downgrade(&table));
+        table
+    }
+
+    /// The tables that somebody holds, by name.
+    pub fn all(&self) -> Vec<Arc<Table>> {
+        let mut all: Vec<_> = lock(&self.0).values().filter_map(Weak::upgrade).collect();
+        all.sort_by(|a, b| (&a.name, a.buckets).cmp(&(&b.name, b.buckets)));
+        all
+    }
+}
+
+/// Packets that a worker has seen of each bucket, and those that found a ring full. One worker writes.
+pub struct Counts {
+    seen: Box<[AtomicU64]>,
+    full: Box<[AtomicU64]>,
+}
+
+impl Counts {
+    fn new(buckets: usize) -> Counts {
+        let zeros = || (0..buckets).map(|_| AtomicU64::new(0)).collect();
+        Counts {
+            seen: zeros(),
+            full: zeros(),
+        }
+    }
+
+    /// Packets by bucket. Only the worker whose counts they are may add to them, by [`add`].
+    #[inline]
+    pub fn seen(&self) -> &[AtomicU64] {
+        &self.seen
+    }
+
+    /// As [`seen`](Self::seen), packets that were lost.
+    #[inline]
+    pub fn full(&self) -> &[AtomicU64] {
+        &self.full
+    }
+}
+
+/// Adds to a count that only this thread writes.
+#[inline]
+pub fn add(count: &AtomicU64, n: u64) {
+    count.store(count.load(Relaxed) + n, Relaxed);
+}
+
+/// An indirection table, as control sees it.
+pub struct Table {
+    name: String,
+    buckets: usize,
+    state: Mutex<State>,
+    counts: OnceLock<Vec<Counts>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Workers that may own buckets, ascending; empty before the first copy is built.
+    workers: Vec<usize>,
+    /// Owners by bucket.
+    owners: Vec<usize>,
+}
+
+impl Table {
+    fn new(name: &str, buckets: usize) -> Table {
+        Table {
+            name: name.to_owned(),
+            buckets,
+            state: Mutex::default(),
+            counts: OnceLock::new(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Number of buckets.
+    pub fn buckets(&self) -> usize {
+        self.buckets
+    }
+
+    /// Workers that may own buckets, ascending; empty before a graph is built.
+    pub fn workers(&self) -> Vec<usize> {
+        lock(&self.state).workers.clone()
+    }
+
+    /// Owners by bucket; empty before a graph is built.
+    pub fn owners(&self) -> Vec<usize> {
+        lock(&self.state).owners.clone()
+    }
+
+    /// The owners for copies on `workers`. At first buckets are dealt out in turn; later those of workers that
+    /// no longer own any are.
+    pub fn deal(&self, workers: &[usize]) -> Vec<usize> {
+        let mut state = lock(&self.state);
+        if state.workers != workers {
+            state.owners.resize(self.buckets, usize::MAX);
+            let owners = state.owners.iter_mut().enumerate();
+            let lost = owners.filter(|(_, owner)| !workers.contains(owner));
+            lost.for_each(|(bucket, owner)| *owner = workers[bucket % workers.len()]);
+            state.workers = workers.to_vec();
+        }
+        state.owners.clone()
+    }
+
+    /// What each of `workers` counts; all who steer by the table share them.
+    pub fn counts(&self, workers: usize) -> &[Counts] {
+        self.counts
+            .get_or_init(|| (0..workers).map(|_| Counts::new(self.buckets)).collect())
+    }
+
+    /// Packets by bucket since the table was made, of all workers.
+    pub fn loads(&self) -> Vec<u64> {
+        self.sum(Counts::seen)
+    }
+
+    /// Packets by bucket that were lost because a ring to their owner was full.
+    pub fn lost(&self) -> Vec<u64> {
+        self.sum(Counts::full)
+    }
+
+    fn sum(&self, which: fn(&Counts) -> &[AtomicU64]) -> Vec<u64> {
+        let mut sums = vec![0; self.buckets];
+        for counts in self.counts.get().into_iter().flatten() {
+            let each = sums.iter_mut().zip(which(counts));
+            each.for_each(|(sum, count)| *sum += count.load(Relaxed));
+        }
+        sums
+    }
+
+    /// The table as text: runs of buckets, each with its owner.
+    pub fn show(&self) -> String {
+        let owners = self.owners();
+        let mut lines = String::new();
+        for worker in self.workers() {
+            let owned = |b: &usize| owners[*b] == worker;
+            let buckets: Vec<usize> = (0..owners.len()).filter(owned).collect();
+            lines.push_str(&format!("worker {worker}: {}\n", ranges(&buckets)));
+        }
+        lines
+    }
+}
+
+/// Ascending numbers as ranges: `0-3 5`.
+pub fn ranges(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b);
+    let text = runs.map(|run| match run {
+        [one] => one.to_string(),
+        [first, .., last] => format!("{first}-{last}"),
+        [] => String::new(),
+    });
+    text.collect::<Vec<_>>().join(" ")
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_dealt_out_in_turn_and_those_of_lost_workers_again() {
+        let tables = Tables::default();
+        let table = tables.get("hash", 5);
+        assert_eq!(table.deal(&[0, 2]), [0, 2, 0, 2, 0]);
+        assert!(Arc::ptr_eq(&table, &tables.get("hash", 5)));
+        assert_eq!(table.deal(&[0, 1]), [0, 1, 0, 1, 0]);
+        assert_eq!(table.show(), "worker 0: 0 2 4\nworker 1: 1 3\n");
+        assert_eq!(tables.all().len(), 1);
+        drop(table);
+        assert!(tables.all().is_empty());
+    }
+
+    #[test]
+    fn loads_are_added_over_workers() {
+        let table = Tables::default().get("t", 2);
+        let counts = table.counts(2);
+        add(&counts[0].seen()[1], 3);
+        add(&counts[1].seen()[1], 4);
+        add(&counts[1].full()[0], 1);
+        assert_eq!((table.loads(), table.lost()), (vec![0, 7], vec![1, 0]));
+    }
+}
