@@ -59,6 +59,8 @@ pub mod sockets;
 pub mod source;
 /// Classes that set, filter by and measure timestamps.
 pub mod stamp;
+/// Classes that sort packets into buckets, and hand them to the workers that own these.
+pub mod steer;
 /// Classes that choose among ports.
 pub mod switch;
 
@@ -90,6 +92,7 @@ pub const CLASSES: &[&[Class]] = &[
     sockets::CLASSES,
     source::CLASSES,
     stamp::CLASSES,
+    steer::CLASSES,
     switch::CLASSES,
 ];
 

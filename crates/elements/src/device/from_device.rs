@@ -237,7 +237,7 @@ impl<S: Style> Element for FromDevice<S> {
                 descriptors: config.descriptors,
                 promiscuous: config.promiscuous,
             }),
-            assigns: Vec::new(),
+            ..Placement::default()
         }
     }
 

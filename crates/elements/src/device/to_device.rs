@@ -265,7 +265,7 @@ impl<S: Style> Element for ToDevice<S> {
                 descriptors: config.descriptors,
                 promiscuous: false,
             }),
-            assigns: Vec::new(),
+            ..Placement::default()
         }
     }
 

@@ -1,0 +1,133 @@
+//! Rings from every worker to every other one.
+
+use crate::prelude::*;
+use engine::port::Slot;
+use engine::ring::{Head, Level, Tail, ring};
+use std::sync::OnceLock;
+
+/// One ring, and its ends while no worker has them.
+struct Way {
+    tail: Slot<Tail<Packet>>,
+    head: Slot<Head<Packet>>,
+    level: Level,
+}
+
+/// The rings, by the worker that fills them and the one that empties them.
+struct Rings(Vec<Vec<Option<Way>>>);
+
+/// The rings of an element, made when the first copy of several is built.
+#[derive(Default)]
+pub(super) struct Mesh(OnceLock<Arc<Rings>>);
+
+impl Mesh {
+    /// Hot swap: keeps the rings that are there.
+    pub(super) fn inherit(&mut self, old: &Mesh) {
+        if let Some(rings) = old.0.get() {
+            self.0 = OnceLock::from(Arc::clone(rings));
+        }
+    }
+
+    /// The ends of one worker of several.
+    pub(super) fn ends(&self, worker: usize, workers: usize, capacity: usize) -> Ends {
+        let way = |from, to| {
+            let (tail, head) = (from != to).then(|| ring(capacity))?;
+            Some(Way {
+                level: tail.level().clone(),
+                tail: Slot::new(tail),
+                head: Slot::new(head),
+            })
+        };
+        let row = |from| (0..workers).map(|to| way(from, to)).collect();
+        let rings = self
+            .0
+            .get_or_init(|| Arc::new(Rings((0..workers).map(row).collect())));
+        let out = |_| Out {
+            tail: None,
+            packets: Vec::new(),
+        };
+        Ends {
+            worker,
+            rings: Arc::clone(rings),
+            out: (0..workers).map(out).collect(),
+            heads: (0..workers).map(|_| None).collect(),
+        }
+    }
+}
+
+/// The way to one worker, and packets that are to go there.
+struct Out {
+    tail: Option<Tail<Packet>>,
+    packets: Vec<Packet>,
+}
+
+/// One worker's ends of the rings.
+pub(super) struct Ends {
+    worker: usize,
+    rings: Arc<Rings>,
+    out: Vec<Out>,
+    heads: Vec<Option<Head<Packet>>>,
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        for other in 0..self.out.len() {
+            let Some(there) = &self.rings.0[self.worker][other] else {
+                continue;
+            };
+            if let Some(tail) = self.out[other].tail.take() {
+                there.tail.give(tail);
+            }
+            if let (Some(back), Some(head)) =
+                (&self.rings.0[other][self.worker], self.heads[other].take())
+            {
+                back.head.give(head);
+            }
+        }
+    }
+}
+
+impl Ends {
+    /// Packets of other workers for this one.
+    pub(super) fn waiting(&self) -> usize {
+        let ways = self.rings.0.iter().map(|row| &row[self.worker]);
+        ways.flatten().map(|way| way.level.len()).sum()
+    }
+
+    /// Puts a packet aside that is to go to another worker by [`send`](Self::send).
+    #[inline]
+    pub(super) fn put(&mut self, to: usize, packet: Packet) {
+        self.out[to].packets.push(packet);
+    }
+
+    /// Sends what was put aside, and calls `lost` for what finds a ring full.
+    pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) {
+        for (to, out) in self.out.iter_mut().enumerate() {
+            if out.packets.is_empty() {
+                continue;
+            }
+            if out.tail.is_none() {
+                let way = self.rings.0[self.worker][to].as_ref();
+                out.tail = way.and_then(|way| way.tail.take());
+            }
+            if let Some(tail) = &mut out.tail
+                && tail.push_burst(&mut out.packets) > 0
+            {
+                cx.wake_worker(to);
+            }
+            out.packets.drain(..).for_each(|packet| lost(packet, cx));
+        }
+    }
+
+    /// Appends up to `max` packets of every other worker.
+    pub(super) fn receive(&mut self, max: usize, into: &mut Batch) {
+        for (from, head) in self.heads.iter_mut().enumerate() {
+            if head.is_none() {
+                let way = self.rings.0[from][self.worker].as_ref();
+                *head = way.and_then(|way| way.head.take());
+            }
+            if let Some(head) = head {
+                head.pop_each(max, |packet| into.push(packet));
+            }
+        }
+    }
+}

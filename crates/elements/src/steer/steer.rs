@@ -1,0 +1,224 @@
+//! Hands packets to the workers that own their buckets.
+//!
+//! ```click
+//! FromDevice(null:64) -> Steer -> ToDevice(null:);
+//! ```
+//!
+//! What sorts packets (BucketByHash, SetBucket ...) gives each a bucket; an indirection table gives every
+//! bucket a worker. A packet whose bucket belongs to the worker that has it goes on at once, in the same
+//! batch; another one crosses by a ring to its owner, whose copy of Steer sends it on. So packets of a
+//! bucket, and with them all packets of a flow, keep their order and meet on one worker, by whatever
+//! port and queue they came.
+//!
+//! Each pair of workers has a ring of its own. What finds it full is dropped (`full`), and counted for its
+//! bucket. At first buckets are dealt out to the workers in turn. Behind Steer all elements have copies on
+//! the workers that own buckets, and on no others.
+//!
+//! Arguments:
+//!
+//! - `BUCKETS`: their number, up to 4096. Default 256. A packet of a higher bucket is in the bucket that
+//!   remains when it is divided by this.
+//!
+//! Keyword arguments:
+//!
+//! - `TABLE`: name of the indirection table. Those who name the same one, with the same number of buckets,
+//!   share it: packets of a flow meet that come by different ports. Default is the element's own name.
+//! - `CORES`: the workers that own buckets. Default all.
+//! - `CAPACITY`: packets on their way from a worker to another. Default 1024.
+
+use super::mesh::{Ends, Mesh};
+use crate::prelude::*;
+use engine::anno::Anno;
+use engine::steer::{BUCKETS_MAX, Table, Tables, add};
+use engine::units::Cores;
+
+const FULL: usize = 0;
+/// Packets of another worker that are sent on at a time.
+const BURST: usize = 32;
+
+pub(crate) struct Config {
+    table: Arc<Table>,
+    cores: Option<Cores>,
+    capacity: usize,
+    mesh: Mesh,
+}
+
+pub(crate) struct Steer {
+    table: Arc<Table>,
+    worker: usize,
+    workers: usize,
+    /// Owners by bucket.
+    owners: Box<[u16]>,
+    /// `None` if there is one worker only.
+    ends: Option<Ends>,
+    /// Packets may come without annotations.
+    bare: bool,
+}
+
+impl Element for Steer {
+    const CLASS: &'static str = "Steer";
+    const MANUAL: &'static str = manual!();
+    const ANNOTATIONS: bool = false;
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
+    const DROPS: &'static [&'static str] = &["full"];
+    const RUNS: Runs = Runs::AsTask;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let mut buckets = args.optional("BUCKETS", 256, "number of buckets");
+        let name: Option<String> = args.key_maybe("TABLE", "name of the indirection table");
+        if !(1..=BUCKETS_MAX).contains(&buckets) {
+            args.error_in_whole(
+                format!("BUCKETS must be between 1 and {BUCKETS_MAX}"),
+                "leave it out for 256",
+            );
+            buckets = 256;
+        }
+        let name = name.unwrap_or_else(|| args.element().to_owned());
+        Config {
+            table: args.common::<Tables>().get(&name, buckets),
+            cores: args.key_maybe("CORES", "workers that own buckets"),
+            capacity: args.key("CAPACITY", 1024, "packets from a worker to another"),
+            mesh: Mesh::default(),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> Steer {
+        let all = || (0..init.workers).collect();
+        let cores = config.cores.as_ref().filter(|_| !init.as_click());
+        let owners = cores.map_or_else(all, |cores| cores.0.clone());
+        let owners = config.table.deal(&owners).into_iter();
+        config.table.counts(init.workers);
+        let many = init.workers > 1;
+        let ends = || {
+            config
+                .mesh
+                .ends(init.worker, init.workers, config.capacity.max(1))
+        };
+        Steer {
+            table: Arc::clone(&config.table),
+            worker: init.worker,
+            workers: init.workers,
+            owners: owners.map(|owner| owner as u16).collect(),
+            ends: many.then(ends),
+            bare: init.bare,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let seen = self.table.counts(self.workers)[self.worker].seen();
+        let (owners, me) = (&*self.owners, self.worker as u16);
+        let seen = &seen[..owners.len()];
+        let Some(ends) = &mut self.ends else {
+            batch
+                .iter()
+                .for_each(|packet| add(&seen[of(packet, owners.len())], 1));
+            return;
+        };
+        let mut away = false;
+        let part = |packet: &mut Packet, _: &mut ()| {
+            let bucket = of(packet, owners.len());
+            add(&seen[bucket], 1);
+            match owners[bucket] == me {
+                true => Verdict::ON,
+                false => Verdict::out(1),
+            }
+        };
+        let clean = self.bare && !cx.watched();
+        batch.split(&mut (), part, |mut packet, _, ()| {
+            if clean {
+                // Whoever begins to look now must not see what others have left in the buffers.
+                *packet.anno_mut() = Anno::EMPTY;
+            }
+            away = true;
+            let owner = owners[of(&packet, owners.len())];
+            ends.put(usize::from(owner), packet);
+        });
+        if away {
+            self.send(cx);
+        }
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        let Some(ends) = &mut self.ends else {
+            return Did::Sleep;
+        };
+        let mut batch = cx.spare();
+        ends.receive(BURST, &mut batch);
+        let came = !batch.is_empty();
+        cx.emit_batch(0, &mut batch);
+        cx.keep_spare(batch);
+        if came { Did::Work } else { Did::Nothing }
+    }
+
+    fn held(&self) -> usize {
+        self.ends.as_ref().map_or(0, Ends::waiting)
+    }
+
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            gathers: true,
+            ..Placement::default()
+        }
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.mesh.inherit(&old.mesh);
+    }
+
+    const HANDLERS: &'static [Handler<Steer>] = &[
+        Handler::shared(
+            "table",
+            "which worker owns which buckets",
+            |c: &Config, _| Ok(c.table.show()),
+        ),
+        Handler::shared("buckets", "number of buckets", |c: &Config, _| {
+            Ok(c.table.buckets().to_string())
+        }),
+        Handler::shared("loads", "packets by bucket", |c: &Config, _| {
+            Ok(list(&c.table.loads()))
+        }),
+        Handler::shared(
+            "lost",
+            "packets by bucket that found a ring full",
+            |c: &Config, _| Ok(list(&c.table.lost())),
+        ),
+    ];
+}
+
+/// The bucket of a packet, among so many.
+#[inline]
+fn of(packet: &Packet, buckets: usize) -> usize {
+    let bucket = usize::from(packet.bucket());
+    if bucket < buckets {
+        bucket
+    } else {
+        bucket % buckets
+    }
+}
+
+fn list(counts: &[u64]) -> String {
+    let words: Vec<String> = counts.iter().map(u64::to_string).collect();
+    words.join(" ")
+}
+
+impl Steer {
+    /// Sends what was put aside for other workers.
+    #[inline(never)]
+    fn send(&mut self, cx: &mut Cx) {
+        let full = self.table.counts(self.workers)[self.worker].full();
+        let buckets = self.owners.len();
+        if let Some(ends) = &mut self.ends {
+            ends.send(cx, |packet, cx| {
+                add(&full[of(&packet, buckets)], 1);
+                cx.drop(packet, FULL);
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "steer_tests.rs"]
+mod tests;

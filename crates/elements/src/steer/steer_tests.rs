@@ -1,0 +1,126 @@
+use super::*;
+use engine::clock::Clock;
+use engine::graph::{Graph, Site, Walker};
+use engine::peers::Peers;
+use engine::plan::Plan;
+use engine::port::NoPorts;
+use engine::root::Plain;
+use engine::router::single_at;
+use engine::wake::Wakers;
+use testkit::collected;
+
+/// Workers of a router, all on the test's thread.
+fn workers(plan: &Arc<Plan>) -> Vec<Graph> {
+    let (wakers, peers) = (Wakers::none(plan.workers), Peers::new(plan.workers));
+    let (wakers, ports) = (Arc::new(wakers), Arc::new(NoPorts));
+    let site = |worker| Site {
+        worker,
+        walker: Walker::Sweep,
+        clock: Clock::Virtual(Time(1)),
+        ports: ports.clone(),
+        wakers: Arc::clone(&wakers),
+        seed: 1,
+        root: Arc::new(Plain),
+        peers: Arc::clone(&peers),
+    };
+    let graph = |worker| single_at(plan, &site(worker)).expect("nothing is opened");
+    (0..plan.workers).map(graph).collect()
+}
+
+fn plan(text: &str, n: usize) -> Arc<Plan> {
+    let plan = testkit::plan(crate::CLASSES, text, n, &NoPorts, None);
+    plan.unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Packets with these numbers, each in the bucket of its number.
+fn packets(numbers: impl IntoIterator<Item = u8>) -> Batch {
+    let each = numbers.into_iter().map(|n| {
+        let mut packet = Packet::from_bytes(&[n]).expect("the pool has room");
+        packet.set_bucket(u16::from(n));
+        packet
+    });
+    each.collect()
+}
+
+fn push(graph: &mut Graph, element: &str, mut batch: Batch) {
+    let node = graph.plan().find(element).expect("it is there");
+    graph.inject(node, 0, &mut batch);
+}
+
+fn numbers(plan: &Plan, element: &str) -> Vec<u8> {
+    let each = collected(plan, element).into_iter();
+    each.map(|packet| packet.bytes[0]).collect()
+}
+
+const TWO: &str = "InfiniteSource(LIMIT 0) -> s :: Steer(4, CAPACITY 3) -> out :: Collect";
+
+#[test]
+fn own_packets_go_on_at_once_and_others_with_their_owner() {
+    let plan = plan(TWO, 2);
+    let mut graphs = workers(&plan);
+    push(&mut graphs[0], "s", packets([0, 1, 2, 3, 4, 5]));
+    assert_eq!(numbers(&plan, "out"), [0, 2, 4]);
+    let s = plan.find("s").expect("it is there");
+    assert_eq!((graphs[0].held_by(s), graphs[1].held_by(s)), (0, 3));
+    assert!(graphs[1].turn());
+    assert_eq!(numbers(&plan, "out"), [1, 3, 5]);
+    assert!(!graphs[1].turn());
+    assert_eq!(graphs[0].stats()[s].packets, 6);
+    assert_eq!(
+        (graphs[0].stats()[s].sent[0], graphs[1].stats()[s].sent[0]),
+        (3, 3)
+    );
+    let table = plan.elements[s].control(0, "").expect("it can be read");
+    assert_eq!(table, "worker 0: 0 2\nworker 1: 1 3\n");
+    let loads = plan.elements[s].control(2, "").expect("it can be read");
+    assert_eq!(loads, "2 2 1 1");
+}
+
+#[test]
+fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
+    let plan = plan(TWO, 2);
+    let mut graphs = workers(&plan);
+    push(&mut graphs[0], "s", packets([1, 3, 1, 3, 1]));
+    let s = plan.find("s").expect("it is there");
+    assert_eq!(
+        (graphs[0].stats()[s].drops[FULL], graphs[1].held_by(s)),
+        (2, 3)
+    );
+    let lost = plan.elements[s].control(3, "").expect("it can be read");
+    assert_eq!(lost, "0 1 0 1");
+    graphs[1].turn();
+    assert_eq!(numbers(&plan, "out"), [1, 3, 1]);
+}
+
+#[test]
+fn behind_it_elements_have_copies_on_the_workers_that_own_buckets_only() {
+    let text =
+        "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(CORES 1 2) -> behind :: Null
+        -> Discard";
+    let plan = plan(text, 4);
+    let at = |name: &str| {
+        plan.elements[plan.find(name).expect("it is there")]
+            .workers
+            .clone()
+    };
+    assert_eq!(
+        (at("before"), at("s"), at("behind")),
+        (vec![0], vec![0, 1, 2], vec![1, 2])
+    );
+}
+
+#[test]
+fn one_worker_owns_everything_and_rests() {
+    let plan = plan(TWO, 1);
+    let mut graphs = workers(&plan);
+    push(&mut graphs[0], "s", packets([7, 1]));
+    assert_eq!(numbers(&plan, "out"), [7, 1]);
+    graphs[0].turn();
+    assert!(!graphs[0].turn());
+}
+
+#[test]
+fn so_many_buckets_are_refused() {
+    let errors = testkit::errors(crate::CLASSES, "Idle -> Steer(5000) -> Discard");
+    assert!(errors.contains("between 1 and 4096"), "{errors}");
+}
