@@ -34,6 +34,10 @@ DEAD = 40
 NUMBERS = {"a1": 1, "b": 2, "a2": 3, "l": 4}
 RING = {1: ("a1", "b"), 2: ("b", "a2"), 3: ("a2", "l"), 4: ("l", "a1")}
 AS = 65001
+# Seconds for which FRR's bgpd, started again, tells nobody anything until every neighbour has told all (or has not come
+# for ESTABLISH_WAIT). With graceful restart alone it waits for those neighbours only that are up at the moment
+# (8.4), and says that it has told all without the routes of the others, which are then given up.
+UPDATE_DELAY, ESTABLISH_WAIT = 20, 10
 
 
 def loopback(name: str, version: int) -> str:
@@ -124,6 +128,7 @@ def _frr_bgp(name: str, wanted: Wanted) -> str:
  bgp graceful-restart preserve-fw-state
  bgp graceful-restart restart-time 60
  bgp graceful-restart select-defer-time 25
+ update-delay {UPDATE_DELAY} {ESTABLISH_WAIT}
  timers bgp 10 60
 """
     for version in (4, 6):
