@@ -203,6 +203,49 @@ def test_a_twin_that_is_deleted_is_made_again(twins):
     assert twins.link("lan0")["ifindex"] == new["ifindex"]
 
 
+def test_a_twin_keeps_a_lesser_mtu_and_nothing_else_of_what_is_its_devices(twins):
+    twins.devices.ip("link set wan0 mtu 1400")
+    twins.start(keep=True)
+    mac = twins.link("wan0")["address"]
+    twins.daemons.ip("link set lan0 mtu 9000")
+    until(lambda: looks(twins.link("lan0")) == (mac, 1400), "the device's MTU")
+    twins.daemons.ip("link set lan0 address 02:00:00:00:cc:07")
+    until(lambda: looks(twins.link("lan0")) == (mac, 1400), "the device's address")
+    for what in ("MTU", "address"):
+        twins.process.wait_for(f"its {what} was changed.*lan0")
+    twins.daemons.ip("link set lan0 mtu 1300")
+    killed = twins.child()
+    os.kill(killed, signal.SIGKILL)
+    twins.process.wait_for(" start ", since=twins.process.err.index(" start ") + 10)
+    assert looks(twins.link("lan0")) == (mac, 1300)
+    # A new one of the device is the last word.
+    twins.devices.ip("link set wan0 mtu 1450")
+    until(lambda: looks(twins.link("lan0")) == (mac, 1450), "the device's new MTU")
+    assert twins.process.stop() == 0
+
+
+@pytest.mark.parametrize("path", ["kernel", "data plane"])
+def test_a_renamed_twin_is_the_same_twin(twins, path):
+    if path == "data plane":
+        twins.route()
+    twins.start(keep=True)
+    twins.address()
+    until(twins.crosses, "a packet")
+    twins.daemons.ip("link set lan0 down")
+    twins.daemons.ip("link set lan0 name uplink")
+    twins.daemons.ip("link set uplink up")
+    until(twins.crosses, "a packet by the renamed twin")
+    twins.process.wait_for("it was renamed.*uplink")
+    twins.devices.ip("link set wan0 mtu 1300")
+    until(lambda: "mtu 1300" in twins.daemons.ip("link show uplink").out, "its device's MTU")
+    # So it is for the router that comes after a crash.
+    killed = twins.child()
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: twins.child() not in (0, killed) and twins.crosses(), "a packet of the next router", timeout=10)
+    assert not twins.link("lan0")
+    assert twins.process.stop() == 0
+
+
 def test_an_interface_of_another_kind_in_the_twins_place_is_an_error_that_says_so(twins):
     twins.daemons.ip("link add lan0 type bridge")
     router = twins.devices.spawn(*twins.command())

@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::twins::Twins;
 use crate::view;
 use crate::{books, handlers, metrics};
-use elements::linux::{Interface, Kernel};
+use elements::linux::Kernel;
 use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
@@ -136,20 +136,22 @@ impl Control {
 
     /// What has been heard of the kernel: kind, name, sentence, value. Nothing if it is not followed.
     pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
-        let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
-        netlink
-            .as_ref()
-            .map_or_else(Vec::new, |n| n.counts().list())
+        self.with_netlink(|netlink| netlink.counts().list())
+            .unwrap_or_default()
     }
 
     /// Makes the twins look like their devices. Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_devices(&self) {
         let kernel = self.router.plan().common::<Kernel>();
-        let interfaces = kernel.interfaces();
-        let pair = |i: &Arc<Interface>| Some((i.name().to_owned(), i.device()?));
-        let pairs: Vec<_> = interfaces.iter().filter_map(pair).collect();
         let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
-        twins.follow(&self.ports, &pairs);
+        if twins.follow(&self.ports, &kernel) {
+            self.with_netlink(Netlink::look);
+        }
+    }
+
+    fn with_netlink<T>(&self, job: impl FnOnce(&Netlink) -> T) -> Option<T> {
+        let netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        netlink.as_ref().map(job)
     }
 
     /// The router.

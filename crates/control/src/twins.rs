@@ -1,9 +1,11 @@
 //! Twins: the TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
-//! A twin looks like its device (address, MTU, carrier), also after the device has changed, and outlives
-//! the router, as does what operators and daemons have set on it.
+//! A twin looks like its device (address, MTU, carrier), also after either has changed, and outlives
+//! the router, as does what operators and daemons have set on it. Of what a device decides they may set one
+//! thing, a lesser MTU. They may rename it: who it is is known by its queues.
 
 use crate::service;
+use elements::linux::Kernel;
 use engine::port::{OpenPort, Port, PortDirectory};
 use ports::{Directory, Tap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +23,12 @@ pub(crate) struct Twins {
 
 struct Twin {
     tap: Weak<Tap>,
-    shown: Look,
+    /// The device that it was last made to look like, and what came of it.
+    shown: Option<Look>,
+    found: Option<Look>,
 }
 
-/// How a device looks from the other side of its twin.
+/// How a device looks from the other side of its twin, or the twin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     mac: [u8; 6],
@@ -50,47 +54,41 @@ fn port_of(ports: &Directory, device: &str) -> Option<OpenPort> {
 }
 
 impl Twins {
-    /// Makes every twin look like its device; `pairs` are names of twins and of the ports behind them.
-    pub(crate) fn follow(&mut self, ports: &Directory, pairs: &[(String, String)]) {
+    /// Makes the twin of every interface that has a device look like that; whether the kernel knows any by
+    /// another name than before.
+    pub(crate) fn follow(&mut self, ports: &Directory, kernel: &Kernel) -> bool {
+        let generation = kernel.generation();
         let mut before = std::mem::take(&mut self.open);
-        for (name, device) in pairs {
-            let (Some(tap), Some(device)) = (ports.tap(name), port_of(ports, device)) else {
+        for interface in kernel.interfaces() {
+            let name = interface.name();
+            let device = interface
+                .device()
+                .and_then(|device| port_of(ports, &device));
+            let (Some(tap), Some(device)) = (ports.tap(name), device) else {
                 continue;
             };
-            let now = Look::of(&*device.port);
-            let known = before
-                .remove(name)
-                .filter(|twin| std::ptr::eq(twin.tap.as_ptr(), &*tap));
-            let gone = tap.is_gone();
-            if gone && !self.restored(ports, &tap) {
-                continue;
-            }
-            // Addresses that the kernel derives from the Ethernet address are made when the interface comes up.
-            let is_new = tap.take_new();
-            if is_new {
-                said(&tap, "be taken down", tap.set_up(false));
-            }
-            let shown = match known {
-                Some(twin) if !gone => twin.shown,
-                _ => {
-                    adopt(&tap);
-                    let found = Look::of(&*tap);
-                    // What is right already is not set again: daemons would hear of a change. That of the
-                    // carrier they hear only if it is one.
-                    let up = !now.up;
-                    Look { up, ..found }
+            let same = |twin: &Twin| std::ptr::eq(twin.tap.as_ptr(), &*tap);
+            let mut known = before.remove(name).filter(same);
+            if tap.is_gone() {
+                if !self.restored(ports, &tap) {
+                    continue;
                 }
-            };
-            if shown != now {
-                show(&tap, shown, now);
+                known = None;
             }
-            if is_new {
-                said(&tap, "be brought up", tap.set_up(true));
+            let known_as = tap.known_as();
+            if known_as != interface.known_as() {
+                warn!(
+                    twin = name,
+                    known_as, "it was renamed: have the configuration say so before the next start"
+                );
+                kernel.renamed(&interface, &known_as);
             }
-            let (tap, shown) = (Arc::downgrade(&tap), now);
-            self.open.insert(name.clone(), Twin { tap, shown });
+            let mut twin = known.unwrap_or_else(|| Twin::adopted(&tap));
+            twin.follow(&tap, Look::of(&*device.port));
+            self.open.insert(name.to_owned(), twin);
         }
         before.keys().for_each(|name| service::forget(name));
+        kernel.generation() != generation
     }
 
     /// Makes a TAP again that somebody has deleted.
@@ -112,34 +110,62 @@ impl Twins {
     }
 }
 
-/// Has a TAP outlive the router.
-fn adopt(tap: &Tap) {
-    if let Err(e) = tap.keep() {
-        warn!(twin = tap.name(), "it will go away with the router: {e}");
+impl Twin {
+    /// Has a TAP outlive the router.
+    fn adopted(tap: &Arc<Tap>) -> Twin {
+        if let Err(e) = tap.keep() {
+            warn!(twin = tap.name(), "it will go away with the router: {e}");
+        }
+        service::keep(tap);
+        let tap = Arc::downgrade(tap);
+        let (shown, found) = (None, None);
+        Twin { tap, shown, found }
     }
-    service::keep(tap);
-}
 
-/// Shows what has changed. What cannot be shown is said once: it is not tried again before it changes.
-fn show(tap: &Tap, before: Look, now: Look) {
-    // A device without an address leaves the twin the kernel's.
-    if before.mac != now.mac && now.mac != [0; 6] {
-        said(
-            tap,
-            "take over the address of its device",
-            tap.set_mac(now.mac),
-        );
-    }
-    if before.mtu != now.mtu {
-        said(tap, "take over the MTU of its device", tap.set_mtu(now.mtu));
-    }
-    if before.up != now.up {
-        said(
-            tap,
-            "take over the carrier of its device",
-            tap.set_carrier(now.up),
-        );
-        info!(twin = tap.name(), carrier = now.up, "twin");
+    /// Makes it look like its device, if one of them has changed. What is right already is not set again, as
+    /// daemons would hear of a change, and what cannot be set is not tried again before there is another one.
+    fn follow(&mut self, tap: &Tap, device: Look) {
+        let found = Look::of(tap);
+        if (self.shown, self.found) == (Some(device), Some(found)) {
+            return;
+        }
+        // Addresses that the kernel derives from the Ethernet address are made when the interface comes up.
+        let is_new = tap.take_new();
+        if is_new {
+            said(tap, "be taken down", tap.set_up(false));
+        }
+        let before = self.shown.replace(device);
+        let meddled = |changed: bool, what: &str| {
+            if before.is_some() && !changed {
+                warn!(
+                    twin = tap.name(),
+                    "its {what} was changed: it gets its device's again, which is to be changed instead"
+                );
+            }
+        };
+        let changed = before.is_some_and(|before| before.mac != device.mac);
+        // A device without an address leaves the twin the kernel's.
+        if found.mac != device.mac && device.mac != [0; 6] {
+            meddled(changed, "address");
+            let done = tap.set_mac(device.mac);
+            said(tap, "take over the address of its device", done);
+        }
+        let changed = before.is_some_and(|before| before.mtu != device.mtu);
+        if found.mtu > device.mtu || found.mtu < device.mtu && (changed || is_new) {
+            meddled(changed, "MTU");
+            let done = tap.set_mtu(device.mtu);
+            said(tap, "take over the MTU of its device", done);
+        }
+        // The carrier of the TAP cannot be asked for.
+        if before.is_none_or(|before| before.up != device.up) {
+            let done = tap.set_carrier(device.up);
+            said(tap, "take over the carrier of its device", done);
+            info!(twin = tap.name(), carrier = device.up, "twin");
+        }
+        if is_new {
+            said(tap, "be brought up", tap.set_up(true));
+        }
+        self.found = Some(Look::of(tap));
     }
 }
 

@@ -59,9 +59,14 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// The interface's name.
+    /// The interface's name by the configuration.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The interface's name by the kernel: an operator may have changed it.
+    pub fn known_as(&self) -> String {
+        sys::tap_name(&self.queues[0].fd).unwrap_or_else(|_| self.name.clone())
     }
 
     /// Its queues' descriptors. As long as one of them is open somewhere, the interface has a carrier.
@@ -87,7 +92,7 @@ impl Tap {
     /// # Errors
     /// The kernel's.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
-        sys::set_up(&self.control, &self.name, up)
+        sys::set_up(&self.control, &self.known_as(), up)
     }
 
     /// Whether the interface has been deleted.
@@ -120,7 +125,7 @@ impl Tap {
     /// # Errors
     /// The kernel's.
     pub fn set_mac(&self, mac: [u8; 6]) -> io::Result<()> {
-        sys::set_mac(&self.control, &self.name, mac)
+        sys::set_mac(&self.control, &self.known_as(), mac)
     }
 
     /// Sets the MTU.
@@ -128,7 +133,7 @@ impl Tap {
     /// # Errors
     /// The kernel's.
     pub fn set_mtu(&self, mtu: usize) -> io::Result<()> {
-        sys::set_mtu(&self.control, &self.name, mtu)
+        sys::set_mtu(&self.control, &self.known_as(), mtu)
     }
 }
 
@@ -144,14 +149,14 @@ pub(crate) enum Layer {
 impl Port for Tap {
     fn info(&self) -> PortInfo {
         let mut info = probe();
-        if let Ok(now) = sys::interface(&self.control, &self.name) {
+        if let Ok(now) = sys::interface(&self.control, &self.known_as()) {
             (info.mac, info.mtu) = (now.mac, now.mtu);
         }
         info
     }
 
     fn link_up(&self) -> bool {
-        sys::interface(&self.control, &self.name).is_ok_and(|now| now.up)
+        sys::interface(&self.control, &self.known_as()).is_ok_and(|now| now.up)
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -263,15 +268,17 @@ pub(crate) fn open(
 ) -> Result<(Arc<Tap>, Parts), String> {
     let wrong = |e: io::Error| failed("tap", name, &e);
     let control = sys::control_socket().map_err(wrong)?;
-    let is_new = sys::interface(&control, name).is_err();
-    // Another namespace may have one of that name.
-    let named = |fd: &OwnedFd| sys::tap_name(fd).is_ok_and(|n| n == name);
-    let its = |fd: &OwnedFd| !is_new && named(fd) && sys::tap_is_here(fd);
+    // They tell of the interface by whatever name it has now; that of another namespace is another one.
+    let name_here = |fd: &OwnedFd| sys::tap_name(fd).ok().filter(|_| sys::tap_is_here(fd));
+    let found = open.iter().find_map(name_here);
+    let its = |fd: &OwnedFd| found.is_some() && name_here(fd) == found;
+    let known_as = found.as_deref().unwrap_or(name);
+    let is_new = sys::interface(&control, known_as).is_err();
     // As many as are received from: the kernel spreads frames over all of them.
     let queues = request.rx_queues.max(1);
     let mut fds: Vec<OwnedFd> = open.into_iter().filter(its).take(queues).collect();
     while fds.len() < queues {
-        fds.push(sys::tap(name).map_err(wrong)?);
+        fds.push(sys::tap(known_as).map_err(wrong)?);
     }
     if is_new {
         sys::set_up(&control, name, true).map_err(wrong)?;

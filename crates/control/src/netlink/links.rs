@@ -48,27 +48,36 @@ impl Known {
 }
 
 impl Links {
-    /// Whether the configuration names interfaces that it did not name when [`renumber`](Self::renumber) ran.
+    /// Whether interfaces are named otherwise than when [`renumber`](Self::renumber) ran.
     pub(super) fn is_outdated(&self, kernel: &Kernel) -> bool {
         self.generation != Some(kernel.generation())
     }
 
-    /// Finds the links' interfaces anew. Gives those that have one now and had none, with their numbers.
+    /// Finds the links' interfaces anew. Gives those that have another one than before, with their numbers.
     pub(super) fn renumber(&mut self, kernel: &Kernel) -> Vec<(u32, State)> {
         // Before the list: an interface that comes between the two is seen the next time again.
         self.generation = Some(kernel.generation());
         self.interfaces = kernel.interfaces();
         let mut changed = Vec::new();
         for (index, link) in &mut self.known {
-            if link.interface.is_none() {
-                link.interface = named(&self.interfaces, &link.name);
-                if link.interface.is_some() {
-                    link.tell();
-                    changed.push((*index, link.state()));
-                }
+            let interface = named(&self.interfaces, &link.name);
+            let number = |i: &Option<Arc<Interface>>| i.as_ref().map(|i| i.number());
+            if number(&interface) == number(&link.interface) {
+                continue;
             }
+            if let Some(before) = std::mem::replace(&mut link.interface, interface) {
+                before.clear_neighbours();
+                before.set_state(false, [0; 6], before.mtu());
+            }
+            changed.push(*index);
         }
-        changed
+        // Now that none is taken away any more: one may have what another had.
+        let tell = |index: u32| {
+            let link = &self.known[&index];
+            link.tell();
+            (index, link.state())
+        };
+        changed.into_iter().map(tell).collect()
     }
 
     /// Takes a message up. What is known of the link afterwards, `None` if it has gone; nothing if the message
@@ -157,7 +166,9 @@ impl Links {
 
 fn named(interfaces: &[Arc<Interface>], name: &[u8]) -> Option<Arc<Interface>> {
     let mut interfaces = interfaces.iter();
-    interfaces.find(|i| i.name().as_bytes() == name).cloned()
+    interfaces
+        .find(|i| i.known_as().as_bytes() == name)
+        .cloned()
 }
 
 #[cfg(test)]
@@ -178,6 +189,35 @@ mod tests {
             carrier: Some(true),
             master: 0,
         }
+    }
+
+    #[test]
+    fn links_are_found_by_the_names_that_interfaces_have_now() {
+        let kernel = Kernel::default();
+        let names = ["eth0", "eth1"];
+        let interfaces = names.map(|name| kernel.interface(name).expect("room"));
+        let mut links = Links::default();
+        links.renumber(&kernel);
+        links.take(Change::New, &link(5, b"eth0"));
+        links.take(Change::New, &link(6, b"eth1"));
+        let macs = || interfaces.each_ref().map(|i| i.mac().map(|mac| mac.0[5]));
+        // The kernel's word comes before that of who follows the name.
+        links.take(Change::New, &link(5, b"wan"));
+        assert_eq!(macs(), [None, Some(6)]);
+        assert!(!links.is_outdated(&kernel));
+        kernel.renamed(&interfaces[0], "wan");
+        assert!(links.is_outdated(&kernel));
+        let changed = links.renumber(&kernel);
+        let numbers: Vec<_> = changed.iter().map(|(i, s)| (*i, s.number)).collect();
+        assert_eq!(numbers, [(5, Some(interfaces[0].number()))]);
+        assert_eq!(macs(), [Some(5), Some(6)]);
+        // Or after it.
+        kernel.renamed(&interfaces[0], "eth1");
+        kernel.renamed(&interfaces[1], "wan");
+        assert_eq!(links.renumber(&kernel).len(), 2);
+        assert_eq!(macs(), [Some(6), Some(5)]);
+        links.take(Change::New, &link(7, b"eth0"));
+        assert_eq!(macs(), [Some(6), Some(5)]);
     }
 
     #[test]

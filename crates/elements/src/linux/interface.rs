@@ -64,11 +64,17 @@ impl fmt::Display for Neighbour {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// An interface that elements have named, as the kernel says it is. At first it is down.
 pub struct Interface {
     name: String,
     number: u16,
     device: Mutex<Option<String>>,
+    /// The kernel's name of it now.
+    known_as: Mutex<String>,
     /// [`UP`] and the Ethernet address.
     state: AtomicU64,
     mtu: AtomicUsize,
@@ -82,6 +88,7 @@ impl Interface {
             name: name.to_owned(),
             number,
             device: Mutex::new(None),
+            known_as: Mutex::new(name.to_owned()),
             state: AtomicU64::new(0),
             mtu: AtomicUsize::new(1500),
             link: Arc::new(Link::new(BOUNDS)),
@@ -89,9 +96,25 @@ impl Interface {
         }
     }
 
-    /// The kernel's name of it.
+    /// The configuration's name of it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The kernel's name of it: the configuration's, unless
+    /// [somebody has changed it](super::Kernel::renamed).
+    pub fn known_as(&self) -> String {
+        lock(&self.known_as).clone()
+    }
+
+    /// Whether the name is another than before.
+    pub(super) fn set_known_as(&self, name: &str) -> bool {
+        let mut known_as = lock(&self.known_as);
+        let changes = *known_as != name;
+        if changes {
+            name.clone_into(&mut known_as);
+        }
+        changes
     }
 
     /// As next hops name it ([`Member::port`](super::Member::port)); the same as long as the router runs.
@@ -101,15 +124,11 @@ impl Interface {
 
     /// The device behind it, where a configuration told: the port's name.
     pub fn device(&self) -> Option<String> {
-        self.lock().clone()
+        lock(&self.device).clone()
     }
 
     pub(super) fn set_device(&self, device: &str) {
-        *self.lock() = Some(device.to_owned());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        self.device.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.device) = Some(device.to_owned());
     }
 
     /// What the kernel says of the interface. The MTU is that of IP packets, in bytes.

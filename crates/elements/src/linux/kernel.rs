@@ -25,7 +25,8 @@ impl Kernel {
         self.lock().clone()
     }
 
-    /// Changes when an interface is added: next hops that led to the kernel may lead there now.
+    /// Changes when an interface is added or known by another name: next hops that led to the kernel may lead
+    /// there now.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -75,6 +76,13 @@ impl Kernel {
         drop(interfaces);
         self.generation.fetch_add(1, Ordering::AcqRel);
         Some(new)
+    }
+
+    /// The kernel has another name for an interface: its link is found by that from now on.
+    pub fn renamed(&self, interface: &Interface, name: &str) {
+        if interface.set_known_as(name) {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
     }
 
     pub(super) fn shared4(&self) -> Result<&Arc<Routes<4>>, NoMemory> {
