@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run build test check unit loom system bench bench-routes soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run build test check unit loom system bench bench-routes bench-queues bench-multicore soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -37,6 +37,15 @@ bench: deps deps-bench build
 # Routes by netlink and BGP into the tables beside Linux, and what forwarding notices; needs root and two cores.
 bench-routes: deps deps-routes build
 	$(PYTHON) eval/routes/run
+
+# Two cores against one, and flows that change worker while packets pass; needs root, two cores and 1.75 GiB for hugepages.
+bench-queues: deps deps-eval build
+	$(CARGO) build --release --locked -p ashlar --example paced
+	$(PYTHON) eval/queues/run
+
+# On a machine with more cores: what two cores cannot show, measured instead of computed.
+bench-multicore: deps deps-eval build
+	$(PYTHON) eval/run rb-fig6 vr-fig8-10 nic-fig2-3 nic-fig4-5
 
 # The papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build

@@ -134,6 +134,13 @@ class Router(Process):
         after = self.stats()
         return self.difference(before, after)
 
+    def measure_stages(self, seconds):
+        """As `measure`, with what each task did under "stages"."""
+        before = self.stats()
+        time.sleep(seconds)
+        after = self.stats()
+        return self.difference(before, after) | {"stages": stages(before, after)}
+
     def difference(self, before, after):
         if not before or not after:
             raise Failed(f"the router has gone\n{self.command}\n{self.output()[-2000:]}")
@@ -158,6 +165,22 @@ def totals(stats):
         sums["turns"] += worker["turns"]
         sums["asleep ns"] += worker["asleep_ns"]
     return sums
+
+
+def stages(before, after):
+    """What each task did between two looks, by ELEMENT@WORKER: packets a second, and cycles of each with all that it
+    passed before it left the task; empty runs are not in them."""
+    found, seconds = {}, (after["time_ns"] - before["time_ns"]) / 1e9
+    for was, now in zip(before["elements"], after["elements"]):
+        for first, last in zip(was["copies"], now["copies"]):
+            if not (task := last.get("task")):
+                continue
+            device = last.get("device")
+            sent = sum(last["sent"]) - sum(first["sent"])
+            packets = device["packets"] - first["device"]["packets"] if device else sent
+            cycles = task["cycles"] - first["task"]["cycles"]
+            found[f"{now['name']}@{last['worker']}"] = {"rate": packets / seconds, "cycles per packet": cycles / max(packets, 1)}
+    return found
 
 
 def difference(before, after):

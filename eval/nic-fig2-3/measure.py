@@ -1,0 +1,135 @@
+#!/usr/bin/python3
+"""Server network cards, Figures 2 and 3: a port without queues, one with, and an ideal one, over the number of cores."""
+
+import os
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import lab, machine, model, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.plot import OTHER, OURS, PAPER  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+PORTS = ["net_null0,size=64,copy=1", "net_null1,size=64,copy=1"]
+NAMES = ["A=net_null0", "B=net_null1"]
+WORKING = [1, 2, 4, 6]  # cores between the one that receives and the one that sends
+MULTI = [n for n in (1, 2, 4, 6, 8) if n <= os.cpu_count()]
+CORES = range(1, 9)
+
+
+def serial(working):
+    """A serial NIC's three steps, with as many queues as `working` cores would have. On two cores the first receives,
+    splits, merges and sends, the second does what those cores would: the steps meet in queues between cores, as they would."""
+    lines = ["// Made by measure.py: receive and split, forward, merge and send.",
+             "FromDevice($A, CORES 0) -> split :: RoundRobinSwitch;", "merge :: RoundRobinSched -> send :: ToDevice($B, CORES 0);"]
+    for n in range(working):
+        lines.append(f"split[{n}] -> Queue(1024) -> work{n} :: Unqueue(CORES 1) -> Queue(1024) -> [{n}] merge;")
+    return "\n".join(lines) + "\n"
+
+
+def run(conf, cores, values=()):
+    def step(here):
+        path = here.folder / "serial.click" if conf is None else HERE / conf
+        router = here.router(path, [*NAMES, *values], PORTS, cores)
+        router.wait_sending()
+        return router.measure_stages(runs.SECONDS) | {"hz": machine.tsc_hz()}
+
+    return step
+
+
+def run_serial(working):
+    def step(here):
+        (here.folder / "serial.click").write_text(serial(working))
+        return run(None, (lab.OTHER, lab.MEASURED))(here)
+
+    return step
+
+
+def steps():
+    yield "one", run("one-core.click", (lab.MEASURED,))
+    yield "serial two", run("serial-two.click", (lab.OTHER, lab.MEASURED))
+    for cores in MULTI[1:]:
+        yield f"multi {cores}", run("multi-queue.click", range(cores), [f"CORES={cores}"])
+    for working in WORKING:
+        yield f"serial steps {working}", run_serial(working)
+
+
+def cycles(result, kind):
+    """What a step costs per packet: all its copies' cycles over all their packets."""
+    mine = [s for name, s in result["stages"].items() if name.startswith(kind)]
+    packets = sum(s["rate"] for s in mine)
+    return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
+
+
+def step_costs(results, working):
+    """Cycles per packet to receive and split, to forward, to merge and send."""
+    rounds = results[f"serial steps {working}"]
+    return [statistics.median(cycles(r, kind) for r in rounds) for kind in ("FromDevice", "work", "send")]
+
+
+def computed(results):
+    """Curves over cores: name, what is measured of it, all of it by the model."""
+    one, hz = median(results, "one"), results["one"][0]["hz"]
+    known = [n for n in (2, 4, 6, 8) if f"multi {n}" in results]
+    most = max(known)
+    each = median(results, f"multi {most}") / most
+    serial_by_model = {1: one}
+    for n in CORES:
+        if n < 2:
+            continue
+        near = min(WORKING, key=lambda w: abs(w - max(n - 2, 1)))
+        receive, forward, send = step_costs(results, near)
+        stages = [(receive, 1), (send, 1)] + ([(forward, n - 2)] if n > 2 else [])
+        serial_by_model[n] = model.chain(stages, hz)
+    return {
+        "serial": ({1: one, 2: median(results, "serial two")}, serial_by_model),
+        "multi": ({1: one} | {n: median(results, f"multi {n}") for n in known},
+                  {n: one if n == 1 else n * each for n in CORES}),
+        "ideal": ({}, {n: n * one for n in CORES}),
+    }
+
+
+def values(raw):
+    results = raw["results"]
+    curves = computed(results)
+    rows = []
+    for n in CORES:
+        row = [n]
+        for name in ("serial", "multi", "ideal"):
+            measured, by_model = curves[name]
+            row += [f"{measured[n] / 1e6:.1f}" if n in measured else "", f"{by_model[n] / 1e6:.1f}"]
+        rows.append(row)
+    head = ["cores", "serial, measured", "by the model", "multi-queue, measured", "by the model", "ideal, measured", "computed"]
+    costs = [[w, *(f"{c:.0f}" for c in step_costs(results, w)), spread(column(results, f"serial steps {w}", scale=1e6))]
+             for w in WORKING]
+    one = median(results, "one")
+    return {
+        "table": table(head, rows),
+        "costs": table(["queues", "receive and split, cycles a packet", "forward", "merge and send", "all on two cores, Mpps"], costs),
+        "error": f"{model.error(curves['serial'][1][2], curves['serial'][0][2]):+.0f}",
+        "two": f"{curves['multi'][0][2] / curves['serial'][0][2]:.1f}",
+        "eight": f"{curves['multi'][1][8] / curves['serial'][1][8]:.1f}",
+        "below": f"{100 * (1 - curves['multi'][0][2] / 2 / one):.0f}",
+        "most": str(max(curves["multi"][0])),
+    }
+
+
+def draw(axes, raw):
+    curves, colors = computed(raw["results"]), {"serial": OTHER, "multi": OURS, "ideal": PAPER}
+    for axis, scale, title in ((axes[0], lambda n: 1e6, "all cores (Figure 2)"), (axes[1], lambda n: 1e6 * n, "each core (Figure 3)")):
+        for name, (measured, by_model) in curves.items():
+            axis.plot(list(by_model), [rate / scale(n) for n, rate in by_model.items()], "--", color=colors[name], label=name)
+            axis.plot(list(measured), [rate / scale(n) for n, rate in measured.items()], "o", color=colors[name])
+        axis.set_xlabel("cores")
+        axis.set_ylabel("Mpps")
+        axis.set_ylim(bottom=0)
+        axis.set_title(title)
+    axes[0].legend(title="dots measured, lines by the model")
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

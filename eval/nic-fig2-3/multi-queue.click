@@ -1,0 +1,2 @@
+// A queue each way for each core.
+FromDevice($A, QUEUES $CORES) -> ToDevice($B);

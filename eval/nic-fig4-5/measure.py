@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""Server network cards, Figures 4 and 5: what more queues on a port cost, at a fixed number of cores."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import machine, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+QUEUES = [2, 4, 6, 8]
+CORES = min(os.cpu_count(), 8)
+BURST = 64
+
+
+def run(conf, queues):
+    def step(here):
+        cores = min(CORES, queues)
+        # With one queue a port has one core, so that each core has a port; with more, each port is on all cores.
+        first, second = ("0", "1") if queues == 2 else (f"0-{min(cores, queues // 2) - 1}",) * 2
+        values = [*(f"{letter}=net_null{n}" for n, letter in enumerate("ABCD")), f"QUEUES={queues}", f"HALF={queues // 2}",
+                  f"CORES=0-{cores - 1}", f"CORES0={first}", f"CORES1={second}"]
+        ports = [f"net_null{n},size=64,copy=1" for n in range(4)]
+        router = here.router(HERE / conf, values, ports, range(cores))
+        router.wait_sending()
+        return router.measure(runs.SECONDS) | {"hz": machine.tsc_hz(), "cores": cores}
+
+    return step
+
+
+def steps():
+    for queues in QUEUES:
+        yield f"one port {queues}", run("one-port.click", queues)
+        yield f"two ports {queues}", run("two-ports.click", queues)
+
+
+def ratios(results, queues):
+    """One port over two ports, for each round."""
+    pairs = zip(column(results, f"one port {queues}"), column(results, f"two ports {queues}"))
+    return [one / two for one, two in pairs]
+
+
+def values(raw):
+    results = raw["results"]
+    rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
+             spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
+    cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
+    return {"table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
+            "least": f"{cost[QUEUES[0]]:.0f}", "most": f"{cost[QUEUES[-1]]:.0f}", "cores": str(CORES),
+            "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
+            if CORES < QUEUES[-1] else "nothing: each queue has a core"}
+
+
+def draw(axes, raw):
+    names = [str(q) for q in QUEUES]
+    for ports, color in (("one port", plot.OURS), ("two ports", plot.OTHER)):
+        axes[0].plot(names, [median(raw["results"], f"{ports} {q}", scale=1e6) for q in QUEUES], "o-", color=color, label=ports)
+    axes[0].set_ylabel("Mpps")
+    axes[0].set_ylim(bottom=0)
+    axes[0].legend()
+    axes[0].set_title("all cores (Figure 4)")
+    plot.bars(axes[1], names, [ratios(raw["results"], q) for q in QUEUES], unit="one port over two")
+    axes[1].set_title("the same queues on one port (Figure 5)")
+    for axis in axes:
+        axis.set_xlabel("queues in all")
+
+
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2)
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,67 @@
+#!/usr/bin/python3
+"""RouteBricks, Figure 6: six ways to share packets among cores, and what a queue between cores costs."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import lab, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Configuration: what it is, forwarding paths, what the paper reports for a path.
+SCENARIOS = {
+    "a-pipeline": ("pipeline of two cores", 1, "1.2 with a shared L3 cache, 0.6 without"),
+    "b-parallel": ("a core for each path", 2, "1.7"),
+    "c-split": ("one port for two cores, one queue", 2, "less than a third of (d)"),
+    "d-split-queues": ("one port for two cores, a queue each", 2, "more than 3 times (c)"),
+    "e-overlap": ("paths that meet in one port, one queue", 2, "0.7"),
+    "f-overlap-queues": ("paths that meet in one port, a queue each", 2, "about 1.7"),
+}
+
+
+def run(name):
+    def step(here):
+        ports = [f"net_null{n},size=64,copy=1" for n in range(4)]
+        values = [f"{letter}=net_null{n}" for n, letter in enumerate("ABCD")]
+        router = here.router(HERE / f"{name}.click", values, ports, (lab.OTHER, lab.MEASURED))
+        router.wait_sending()
+        return router.measure_stages(runs.SECONDS)
+
+    return step
+
+
+def steps():
+    for name in SCENARIOS:
+        yield name, run(name)
+
+
+def path(results, name):
+    """Packets a second of one path, for each round."""
+    return [rate / SCENARIOS[name][1] for rate in column(results, name)]
+
+
+def values(raw):
+    results = raw["results"]
+    middle = {name: median(results, name) / SCENARIOS[name][1] for name in SCENARIOS}
+    rows = [[f"({name[0]}) {what}", paper, spread([r / 1e6 for r in path(results, name)]),
+             f"{middle[name] / middle['b-parallel']:.2f}"] for name, (what, _, paper) in SCENARIOS.items()]
+    return {"table": table(["scenario", "paper, Gbit/s a path", "here, Mpps a path", "of (b)"], rows),
+            "pipeline": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel']):.0f}",
+            "pipeline cores": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel'] / 2):.0f}",
+            "split": f"{middle['d-split-queues'] / middle['c-split']:.1f}",
+            "overlap": f"{100 * (1 - middle['e-overlap'] / middle['b-parallel']):.0f}",
+            "overlap queues": f"{middle['f-overlap-queues'] / middle['b-parallel']:.2f}"}
+
+
+def draw(axes, raw):
+    names = list(SCENARIOS)
+    plot.bars(axes, [f"({n[0]}) " + n[2:].replace("-", "\n") for n in names],
+              [[r / 1e6 for r in path(raw["results"], n)] for n in names], unit="Mpps a path")
+    axes.set_title("64 B, two cores")
+
+
+figure = Figure(__file__, steps, values, draw, size=(7, 3.4))
+
+if __name__ == "__main__":
+    figure.main()

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+"""Virtual Routers, Figures 8 and 10: which core does what part of the work."""
+
+import os
+import pathlib
+import statistics
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, machine, model, plot, runs  # noqa: E402
+from lib.figure import Figure, column, median, spread, table  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+# Configuration: what it is, in the paper, cores.
+PLACEMENTS = {
+    "one-core": ("one core", "8(a): 1.6 Mpps", 1),
+    "by-direction": ("one core in, one out", "8(b): less than 8(a) without a shared cache; 8(c): more with one", 2),
+    "by-path": ("a core for each path", "8(d): the best", 2),
+    "crossing": ("a core for each port, packets cross", "10, left: limited by memory", 2),
+    "same-core": ("a core for each port, the same queues, packets stay", "", 2),
+}
+if os.cpu_count() >= 4:
+    PLACEMENTS["four-cores"] = ("two cores in, two out", "10, right: noticeably more than left", 4)
+
+
+def run(name):
+    def step(here):
+        capture = frames.fixed(64)
+        devices = ["IN0=net_pcap0", "OUT0=net_null1", "IN1=net_pcap2", "OUT1=net_null3", f"ROUTES={frames.routes()}"]
+        ports = [*lab.vdevs(capture), *lab.vdevs(capture, 2)]
+        count = PLACEMENTS[name][2]
+        cores = (lab.OTHER, lab.MEASURED)[-count:] if count <= 2 else range(count)
+        router = here.router(HERE / f"{name}.click", devices, ports, cores, buffers=262_143)
+        router.wait_sending()
+        return router.measure_stages(runs.SECONDS) | {"hz": machine.tsc_hz()}
+
+    return step
+
+
+def steps():
+    for name in PLACEMENTS:
+        yield name, run(name)
+
+
+def cost(results, name, kind):
+    """Cycles per packet of a placement's tasks of a kind, over rounds."""
+    def one(result):
+        mine = [s for task, s in result["stages"].items() if task.startswith(kind)]
+        packets = sum(s["rate"] for s in mine)
+        return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
+
+    return statistics.median(one(result) for result in results[name])
+
+
+def by_model(results):
+    """Packets a second: both directions on one core each, measured too; and Figure 10's right side, four cores."""
+    hz = results["crossing"][0]["hz"]
+    inside, outside = (cost(results, "by-direction", kind) for kind in ("FromDevice", "ToDevice"))
+    return {"by-direction": model.chain([(inside, 1), (outside, 1)], hz), "four cores": model.chain([(inside, 2), (outside, 2)], hz)}
+
+
+def values(raw):
+    results = raw["results"]
+    base = median(results, "one-core")
+    rows = [[what, paper, spread(column(results, name, scale=1e6)), f"{median(results, name) / base:.2f}"]
+            for name, (what, paper, _) in PLACEMENTS.items() if name in results]
+    modelled = by_model(results)
+    rows.append(["**computed:** two cores in, two out", "10, right: noticeably more than left", f"{modelled['four cores'] / 1e6:.2f}",
+                 f"{modelled['four cores'] / base:.2f}"])
+    ratio = {name: median(results, name) / base for name in results}
+    return {"table": table(["placement", "paper", "here, Mpps of both paths", "of one core"], rows),
+            "direction": f"{ratio['by-direction']:.2f}", "path": f"{ratio['by-path']:.2f}",
+            "cross": f"{100 * (1 - ratio['crossing'] / ratio['same-core']):.0f}",
+            "queue": f"{100 * (1 - ratio['same-core'] / ratio['by-path']):.0f}",
+            "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
+            "error": f"{model.error(modelled['by-direction'], median(results, 'by-direction')):+.0f}"}
+
+
+def draw(axes, raw):
+    names = list(raw["results"])
+    plot.bars(axes, [n.replace("-", "\n") for n in names], [column(raw["results"], n, scale=1e6) for n in names])
+    axes.set_title("two paths, IPv4 forwarding, 64 B")
+
+
+figure = Figure(__file__, steps, values, draw, size=(7, 3.4), rounds=2)
+
+if __name__ == "__main__":
+    figure.main()
