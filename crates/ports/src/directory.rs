@@ -34,9 +34,16 @@ pub(crate) struct Parts {
     pub(crate) tx: Vec<Box<dyn TxQueue>>,
 }
 
+/// What opens a port of who embeds the router: its receive and its transmit queues.
+type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
+
+/// Receive queues and transmit queues.
+pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
+
 /// All ports of a process, by name. See the crate's page for the names.
 #[derive(Default)]
 pub struct Directory {
+    own: BTreeMap<String, (PortInfo, Maker)>,
     open: Mutex<BTreeMap<String, OpenPort>>,
     memory: Mutex<BTreeMap<String, Memory>>,
     events: Events,
@@ -86,6 +93,17 @@ impl Directory {
             inherited: Mutex::new(inherited),
             ..self
         }
+    }
+
+    /// Has a name mean a port of who embeds the router, such as a test stand: what it is, and what opens it.
+    pub fn with_port(
+        mut self,
+        name: &str,
+        info: PortInfo,
+        open: impl Fn(&PortRequest) -> Queues + Send + Sync + 'static,
+    ) -> Directory {
+        self.own.insert(name.to_owned(), (info, Box::new(open)));
+        self
     }
 
     /// Closes the queues given to [`with_queues`](Self::with_queues) that no port has taken up; the names.
@@ -155,6 +173,9 @@ impl Directory {
     }
 
     fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
+        if let Some((info, _)) = self.own.get(name) {
+            return Ok(info.clone());
+        }
         if let Some((_, inside)) = wrap::parse(name)? {
             return self.probe_driver(inside);
         }
@@ -177,6 +198,11 @@ impl Directory {
     }
 
     fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        if let Some((info, open)) = self.own.get(name) {
+            let (rx, tx) = open(request);
+            let port = Arc::new(info.clone());
+            return Ok(Parts { port, rx, tx });
+        }
         if let Some((wrap, inside)) = wrap::parse(name)? {
             return wrap.around(self.open_driver(inside, request)?, &self.events);
         }

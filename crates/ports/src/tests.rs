@@ -297,3 +297,22 @@ fn a_paced_port_gives_no_more_than_its_burst_at_once() {
     }
     assert!(start.elapsed() >= Duration::from_millis(9));
 }
+
+#[test]
+fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request() {
+    let memory = crate::memory::Memory::default();
+    let (info, far) = (crate::memory::probe(), memory.clone());
+    let directory = Directory::new().with_port("stand", info.clone(), move |request| {
+        let parts = crate::memory::open(&memory, request);
+        (parts.rx, parts.tx)
+    });
+    assert_eq!(directory.probe("stand"), Ok(info));
+    assert!(directory.probe("stand2").is_err());
+    let port = directory.open("stand", &request(2, 1)).unwrap();
+    assert_eq!((port.rx.len(), port.tx.len()), (2, 1));
+    assert!(far.inject(1, b"by its second queue"));
+    let mut batch = Batch::new();
+    assert_eq!(port.rx[1].take().unwrap().receive(&mut batch, 32), 1);
+    assert_eq!(port.tx[0].take().unwrap().transmit(&mut batch), 1);
+    assert_eq!(far.collect()[0].frame, b"by its second queue");
+}

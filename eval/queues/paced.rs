@@ -1,0 +1,422 @@
+//! A router whose two ports are a test stand: `in` gives numbered packets of flows when they are due, `out` notes of
+//! every packet which it is, when it was due, when it left and which worker sent it.
+//!
+//!     paced CONF SOCKET RECORDS WORKERS SIZE FLOWS PROFILE RING [NAME=VALUE ...]
+//!
+//! Everything else is as with `ashlar run`: the same control, asked over SOCKET. No thread generates: a receive queue gives
+//! what is due by the time it is polled, from a ring of RING packets that overflows as a device's does. Flow f comes by
+//! receive queue f modulo their number, and a queue's flows in turn. PROFILE is a row of SECONDS:RATE, separated by commas;
+//! it begins when a line comes by standard input. When it is over RECORDS is written (see records.py), and "written" said.
+
+use control::socket::Socket;
+use control::{Control, Serve, Source, Start};
+use engine::packet::{Batch, Packet};
+use engine::plan::Options;
+use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where a packet's numbers are: behind Ethernet, IPv4 and UDP headers.
+const MARK: usize = 42;
+/// Packets that no sink has by then are lost.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A packet that left.
+struct Record {
+    flow: u16,
+    worker: u16,
+    number: u32,
+    /// Nanoseconds since the stand was made.
+    due: u64,
+    left: u64,
+}
+
+/// What a receive queue has offered: all that was due, and what its ring had no room for.
+#[derive(Default)]
+struct Offered {
+    due: AtomicU64,
+    missed: AtomicU64,
+}
+
+type Sunk = Arc<Mutex<Vec<Record>>>;
+
+struct Stand {
+    since: Instant,
+    /// When the profile begins, in nanoseconds; the greatest number until it is known.
+    start: AtomicU64,
+    /// Seconds and packets a second.
+    profile: Vec<(f64, f64)>,
+    frame: Vec<u8>,
+    /// The sum of its IPv4 header's words, to which a flow adds its number.
+    header: u32,
+    flows: usize,
+    ring: u64,
+    offered: Mutex<Vec<Arc<Offered>>>,
+    sunk: Mutex<Vec<Sunk>>,
+}
+
+impl Stand {
+    fn now(&self) -> u64 {
+        self.since.elapsed().as_nanos() as u64
+    }
+
+    fn seconds(&self) -> f64 {
+        self.profile.iter().map(|part| part.0).sum()
+    }
+
+    fn packets(&self) -> f64 {
+        self.profile.iter().map(|(s, rate)| s * rate).sum()
+    }
+
+    /// Packets of all queues due within the first `passed` nanoseconds of the profile.
+    fn due_by(&self, passed: u64) -> u64 {
+        let (mut left, mut packets) = (passed as f64 / 1e9, 0.0);
+        for &(seconds, rate) in &self.profile {
+            packets += rate * left.clamp(0.0, seconds);
+            left -= seconds;
+        }
+        packets as u64
+    }
+
+    /// When a packet is due, in nanoseconds of the profile.
+    fn due(&self, packet: u64) -> u64 {
+        let (mut before, mut packets) = (0.0, packet as f64 + 1.0);
+        for &(seconds, rate) in &self.profile {
+            if packets <= seconds * rate {
+                return ((before + packets / rate) * 1e9) as u64;
+            }
+            packets -= seconds * rate;
+            before += seconds;
+        }
+        (before * 1e9) as u64
+    }
+
+    fn receive_queue(self: &Arc<Stand>, queue: usize, count: usize) -> Box<dyn RxQueue> {
+        let offered = Arc::<Offered>::default();
+        lock(&self.offered).push(Arc::clone(&offered));
+        let flows = (queue..self.flows).step_by(count);
+        Box::new(Rx {
+            stand: Arc::clone(self),
+            place: (queue as u64, count as u64),
+            flows: flows.map(|flow| flow as u16).collect(),
+            runs: std::collections::VecDeque::new(),
+            held: 0,
+            offered,
+        })
+    }
+
+    fn transmit_queue(self: &Arc<Stand>, worker: usize) -> Box<dyn TxQueue> {
+        // All of it is memory by now: a packet that leaves must not wait for a page.
+        let blank = || Record {
+            flow: 0,
+            worker: 0,
+            number: 1,
+            due: 1,
+            left: 1,
+        };
+        let mut records = Vec::new();
+        records.resize_with(self.packets() as usize + 1, blank);
+        records.clear();
+        let sunk = Arc::new(Mutex::new(records));
+        lock(&self.sunk).push(Arc::clone(&sunk));
+        Box::new(Tx {
+            stand: Arc::clone(self),
+            worker: worker as u16,
+            sunk,
+        })
+    }
+
+    fn write(&self, path: &str) -> std::io::Result<()> {
+        let mut out = BufWriter::new(std::fs::File::create(path)?);
+        let offered = lock(&self.offered);
+        let head = [
+            offered.len() as u64,
+            self.flows as u64,
+            self.start.load(Acquire),
+        ];
+        head.iter()
+            .try_for_each(|n| out.write_all(&n.to_le_bytes()))?;
+        for queue in offered.iter() {
+            out.write_all(&queue.due.load(Acquire).to_le_bytes())?;
+            out.write_all(&queue.missed.load(Acquire).to_le_bytes())?;
+        }
+        for sunk in lock(&self.sunk).iter() {
+            for record in lock(sunk).iter() {
+                out.write_all(&record.flow.to_le_bytes())?;
+                out.write_all(&record.worker.to_le_bytes())?;
+                out.write_all(&record.number.to_le_bytes())?;
+                out.write_all(&record.due.to_le_bytes())?;
+                out.write_all(&record.left.to_le_bytes())?;
+            }
+        }
+        out.flush()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Rx {
+    stand: Arc<Stand>,
+    /// Its number, and how many there are.
+    place: (u64, u64),
+    flows: Vec<u16>,
+    /// Packets that wait in its ring, by their numbers in this queue.
+    runs: std::collections::VecDeque<(u64, u64)>,
+    held: u64,
+    offered: Arc<Offered>,
+}
+
+impl Rx {
+    /// Lets what is due by now arrive in the ring.
+    fn look(&mut self, start: u64) {
+        let passed = self.stand.now().saturating_sub(start);
+        let (queue, count) = self.place;
+        let due = self
+            .stand
+            .due_by(passed)
+            .saturating_sub(queue)
+            .div_ceil(count);
+        let before = self.offered.due.load(Relaxed);
+        let taken = due.saturating_sub(before).min(self.stand.ring - self.held);
+        if taken > 0 {
+            self.held += taken;
+            match self.runs.back_mut().filter(|run| run.1 == before) {
+                Some(run) => run.1 += taken,
+                None => self.runs.push_back((before, before + taken)),
+            }
+        }
+        if due > before {
+            self.offered.due.store(due, Release);
+            self.offered.missed.fetch_add(due - before - taken, Release);
+        }
+    }
+
+    fn packet(&self, n: u64, start: u64) -> Option<Packet> {
+        let mut packet = Packet::from_bytes(&self.stand.frame)?;
+        let (flow, number) = (n % self.flows.len() as u64, n / self.flows.len() as u64);
+        let flow = self.flows[flow as usize];
+        let due = start + self.stand.due(n * self.place.1 + self.place.0);
+        let data = packet.data_mut();
+        data[28..30].copy_from_slice(&flow.to_be_bytes());
+        data[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
+        let sum = self.stand.header + u32::from(flow);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let check = !(((sum & 0xffff) + (sum >> 16)) as u16);
+        data[24..26].copy_from_slice(&check.to_be_bytes());
+        data[MARK..MARK + 2].copy_from_slice(&flow.to_le_bytes());
+        data[MARK + 2..MARK + 6].copy_from_slice(&(number as u32).to_le_bytes());
+        data[MARK + 6..MARK + 14].copy_from_slice(&due.to_le_bytes());
+        packet.set_mac_here();
+        Some(packet)
+    }
+}
+
+impl RxQueue for Rx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        let start = self.stand.start.load(Acquire);
+        if start == u64::MAX || self.flows.is_empty() {
+            return 0;
+        }
+        self.look(start);
+        let mut given = 0;
+        while given < max
+            && let Some(&(first, end)) = self.runs.front()
+            && let Some(packet) = self.packet(first, start)
+        {
+            into.push(packet);
+            given += 1;
+            self.held -= 1;
+            match first + 1 == end {
+                true => drop(self.runs.pop_front()),
+                false => self.runs[0].0 += 1,
+            }
+        }
+        given
+    }
+}
+
+struct Tx {
+    stand: Arc<Stand>,
+    worker: u16,
+    sunk: Sunk,
+}
+
+impl TxQueue for Tx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let (count, left) = (batch.len(), self.stand.now());
+        let mut sunk = lock(&self.sunk);
+        for packet in batch.iter() {
+            let Some(mark) = packet.data().get(MARK..MARK + 14) else {
+                continue;
+            };
+            let word =
+                |at: usize| -> [u8; 8] { std::array::from_fn(|n| *mark.get(at + n).unwrap_or(&0)) };
+            let [flow, number, due] = [word(0), word(2), word(6)].map(u64::from_le_bytes);
+            sunk.push(Record {
+                flow: flow as u16,
+                worker: self.worker,
+                number: number as u32,
+                due,
+                left,
+            });
+        }
+        drop(sunk);
+        batch.clear();
+        count
+    }
+}
+
+/// A datagram of UDP in a frame of `size` bytes, frame check sequence counted.
+fn frame(size: usize) -> Result<Vec<u8>, String> {
+    let length = size.saturating_sub(4);
+    if !(60..=1514).contains(&length) {
+        return Err("SIZE is 64 to 1518".to_owned());
+    }
+    let mut frame = vec![0; length];
+    frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1, 0, 8, 0]);
+    frame[14..16].copy_from_slice(&[0x45, 0]);
+    frame[16..18].copy_from_slice(&(length as u16 - 14).to_be_bytes());
+    frame[22..24].copy_from_slice(&[64, 17]);
+    frame[26..34].copy_from_slice(&[10, 1, 0, 0, 10, 2, 0, 1]);
+    frame[36..38].copy_from_slice(&5001u16.to_be_bytes());
+    frame[38..40].copy_from_slice(&(length as u16 - 34).to_be_bytes());
+    Ok(frame)
+}
+
+fn info(last: u8) -> PortInfo {
+    PortInfo {
+        driver: "paced".into(),
+        max_rx_queues: 64,
+        max_tx_queues: 64,
+        mac: [2, 0, 0, 0, 0, last],
+        mtu: 1500,
+        node: None,
+        remarks: Vec::new(),
+    }
+}
+
+fn profile(text: &str) -> Option<Vec<(f64, f64)>> {
+    let part = |part: &str| {
+        let (seconds, rate) = part.split_once(':')?;
+        Some((seconds.parse().ok()?, rate.parse().ok()?))
+    };
+    text.split(',').map(part).collect()
+}
+
+/// Waits for a line, runs the profile and writes what came of it.
+fn play(stand: &Stand, records: &str) -> std::io::Result<()> {
+    std::io::stdin().read_line(&mut String::new())?;
+    stand.start.store(stand.now() + 1_000_000, Release);
+    println!("started {:?}", std::time::SystemTime::now());
+    std::thread::sleep(Duration::from_secs_f64(stand.seconds()) + PATIENCE);
+    stand.write(records)?;
+    println!("written");
+    Ok(())
+}
+
+fn run(words: &[String]) -> Result<(), String> {
+    let [
+        conf,
+        socket,
+        records,
+        workers,
+        size,
+        flows,
+        rates,
+        ring,
+        definitions @ ..,
+    ] = words
+    else {
+        return Err(
+            "usage: paced CONF SOCKET RECORDS WORKERS SIZE FLOWS PROFILE RING [NAME=VALUE ...]"
+                .to_owned(),
+        );
+    };
+    let number = |word: &String| word.parse::<usize>().map_err(|e| format!("{word}: {e}"));
+    let (workers, flows) = (number(workers)?, number(flows)?);
+    let frame = frame(number(size)?)?;
+    let words_of = |bytes: &[u8]| -> u32 {
+        let words = bytes.chunks_exact(2);
+        words
+            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+            .sum()
+    };
+    let stand = Arc::new(Stand {
+        since: Instant::now(),
+        start: AtomicU64::new(u64::MAX),
+        profile: profile(rates).ok_or("PROFILE is a row of SECONDS:RATE")?,
+        header: words_of(&frame[14..34]),
+        frame,
+        flows: flows.clamp(1, 1 << 15),
+        ring: number(ring)? as u64,
+        offered: Mutex::default(),
+        sunk: Mutex::default(),
+    });
+    let ports = Arc::new(ports_of(&stand));
+    control::log::start(control::log::Format::Text, control::log::Level::WARN);
+    let definitions = definitions
+        .iter()
+        .filter_map(|d| control::source::definition(d))
+        .collect();
+    let source = Source::read(conf, definitions)?;
+    let registry = elements::registry();
+    let compiled = control::compile(&source, &registry, &Options::new(workers, &*ports));
+    let plan = compiled.plan.clone().ok_or_else(|| compiled.text())?;
+    let socket = Socket::bind(Path::new(socket))?;
+    let control = Arc::new(Control::start(Start {
+        name: "paced".to_owned(),
+        source,
+        plan,
+        registry,
+        ports,
+        seed: 1,
+        fpm: None,
+    })?);
+    let cores: Vec<usize> = (0..workers).collect();
+    control.pin(&cores)?;
+    let records = records.clone();
+    std::thread::spawn(move || {
+        if let Err(e) = play(&stand, &records) {
+            eprintln!("error: {records}: {e}");
+        }
+    });
+    let serve = Serve {
+        socket: Some(socket),
+        metrics: None,
+    };
+    control::serve(&control, serve)?;
+    control.close().map(|_| ()).map_err(|e| e.text)
+}
+
+fn ports_of(stand: &Arc<Stand>) -> ports::Directory {
+    let (from, to) = (Arc::clone(stand), Arc::clone(stand));
+    let input = move |request: &PortRequest| {
+        let count = request.rx_queues;
+        (
+            (0..count)
+                .map(|queue| from.receive_queue(queue, count))
+                .collect(),
+            Vec::new(),
+        )
+    };
+    let output = move |request: &PortRequest| {
+        let queues = (0..request.tx_queues).map(|queue| to.transmit_queue(queue));
+        (Vec::new(), queues.collect())
+    };
+    ports::Directory::new()
+        .with_port("in", info(1), input)
+        .with_port("out", info(2), output)
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(why) = run(&words) {
+        eprintln!("error: {why}");
+        std::process::exit(1);
+    }
+}

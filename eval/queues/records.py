@@ -1,0 +1,78 @@
+"""What paced.rs has written: which packets were due, and which left when, by which worker. All results are computed from
+this: nothing that the router counts is believed."""
+
+import pathlib
+import sys
+
+import numpy
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from lib import machine  # noqa: E402
+
+RECORD = numpy.dtype([("flow", "<u2"), ("worker", "<u2"), ("number", "<u4"), ("due", "<u8"), ("left", "<u8")])
+
+
+class Records:
+    """A file of records, in the order in which packets left."""
+
+    def __init__(self, path):
+        data = pathlib.Path(path).read_bytes()
+        queues, self.flows, self.start = map(int, numpy.frombuffer(data, "<u8", 3))
+        # For every receive queue: packets that were due, and those for which its ring had no room.
+        self.offered = numpy.frombuffer(data, "<u8", 2 * queues, 24).reshape(queues, 2).astype("i8")
+        packets = numpy.frombuffer(data, RECORD, -1, 24 + 16 * queues)
+        self.packets = packets[numpy.argsort(packets["left"], kind="stable")]
+        if len(self.packets) == 0:
+            raise machine.Failed(f"{path}: no packet came out")
+
+    def due_of_flows(self):
+        """How many packets of each flow were due. Flow f comes by queue f modulo the queues, a queue's flows in turn."""
+        due, queues = [0] * self.flows, len(self.offered)
+        for queue in range(queues):
+            flows = range(queue, self.flows, queues)
+            for place, flow in enumerate(flows):
+                due[flow] = (int(self.offered[queue][0]) - place + len(flows) - 1) // len(flows)
+        return due
+
+    def lost(self):
+        """Packets that were due and never came out, those that found a ring full among them; and packets that came out twice."""
+        key = self.packets["flow"].astype("u8") << 32 | self.packets["number"]
+        distinct = len(numpy.unique(key))
+        return sum(self.due_of_flows()) - distinct, len(key) - distinct
+
+    def missed(self):
+        """Of those lost: found the ring of the receiving port full."""
+        return int(self.offered[:, 1].sum())
+
+    def reordered(self):
+        """Packets that left after a later packet of their flow. Packets of one burst leave at the same time, in its order; at
+        the same nanosecond from two workers would count as whichever is read first."""
+        late = 0
+        by_flow = numpy.argsort(self.packets["flow"], kind="stable")
+        flow, number = self.packets["flow"][by_flow], self.packets["number"][by_flow].astype("i8")
+        for part in numpy.split(number, numpy.flatnonzero(numpy.diff(flow)) + 1):
+            late += int((part < numpy.maximum.accumulate(part)).sum())
+        return late
+
+    def seconds(self):
+        """When each packet left, since the profile began."""
+        return (self.packets["left"].astype("i8") - self.start) / 1e9
+
+    def latency_us(self):
+        """From when each packet was due until it left."""
+        return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
+
+    def shares(self, window):
+        """For every window of so many seconds: packets by worker."""
+        at = (self.seconds() / window).astype("i8")
+        workers = int(self.packets["worker"].max()) + 1
+        counts = numpy.zeros((max(int(at.max()) + 1, 1), workers), "i8")
+        numpy.add.at(counts, (at, self.packets["worker"]), 1)
+        return counts
+
+    def moves(self):
+        """How often a flow's next packet left by another worker than the one before."""
+        by_flow = numpy.argsort(self.packets["flow"], kind="stable")
+        flow, worker = self.packets["flow"][by_flow], self.packets["worker"][by_flow]
+        return int(((flow[1:] == flow[:-1]) & (worker[1:] != worker[:-1])).sum())
