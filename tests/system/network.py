@@ -255,7 +255,8 @@ class Router:
         if isinstance(self.daemons, Bird):
             bgp = self.daemons.birdc("show protocols", ok=False)
         else:
-            bgp = self.daemons.vtysh("show bgp ipv4 unicast", "show bgp ipv6 unicast", ok=False)
+            bgp = self.daemons.vtysh("show bgp ipv4 unicast", "show bgp ipv6 unicast", "show bgp nexthop", "show ip nht",
+                                     "show ipv6 nht", "show ip ospf neighbor", "show ipv6 ospf6 neighbor", ok=False)
         return f"--- {self.name}\n{routes}{bgp}{self.daemons.said()}{ashlar}"
 
 
