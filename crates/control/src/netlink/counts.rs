@@ -42,12 +42,14 @@ counts! {
     "gauge" synced: "1 while all that the kernel says is known";
     "gauge" routes4: "IPv4 prefixes with a route";
     "gauge" routes6: "IPv6 prefixes with a route";
+    "gauge" nexthops: "next-hop objects and groups";
     "gauge" links: "interfaces in the namespace";
     "gauge" links_used: "interfaces that the configuration names";
     "gauge" neighbours: "neighbours with an Ethernet address";
     "gauge" model_bytes: "memory of the kernel's routes as they were told";
     "counter" messages: "messages heard";
-    "counter" bad_messages: "messages that could not be read";
+    "gauge" rules: "rules of `ip rule` that are not followed, or missing: local comes first, then main";
+    "counter" bad_messages: "messages that could not be read, and were left out";
     "counter" lost: "times that messages were lost, because they came faster than they were read";
     "counter" resyncs: "times that the kernel was asked for everything, or for all routes, again";
     "gauge" resync_us: "microseconds that the last of these took";
@@ -63,5 +65,6 @@ counts! {
     "gauge" fpm_connected: "1 while a routing daemon is connected by FPM";
     "counter" fpm_connections: "times that a routing daemon has connected by FPM";
     "counter" fpm_messages: "messages heard by FPM";
+    "counter" fpm_refused: "connections by FPM that were refused, because another one lives";
     "counter" fpm_bad: "connections by FPM that were closed for what they said";
 }

@@ -4,41 +4,35 @@
 //! what differs changes. So it does not matter how often or why the kernel is asked again, and the image
 //! stays as it is while it is asked.
 
+mod state;
 mod sync;
+#[cfg(test)]
+mod tests;
 
 use super::asks::Limits;
 use super::counts::Counts;
 use super::fpm::Fpm;
-use super::links::Links;
-use super::model::{Model, Part, Source};
-use super::neighbours::{Neighbours, Place};
+use super::model::Part;
+use super::neighbours::Place;
 use super::socket::{Changes, Requests, is_loss};
 use elements::linux::Kernel;
+use state::State;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::part;
 use tracing::warn;
-use wire::netlink::{AF_INET, Event, Message, RTM_DELNEIGH, RTM_NEWNEIGH, messages};
+use wire::netlink::{Message, RTM_DELLINK, RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIGH, messages};
 
 /// Bytes of messages that are taken up before the image is told.
 const BATCH: usize = 256 << 10;
 /// How long one waits before asking again, so that one answer serves for several reasons.
 const SETTLE: Duration = Duration::from_millis(20);
+/// After how long all is asked for because of a message that could not be read.
+const UNREAD: Duration = Duration::from_secs(10);
 /// The longest quiet that is waited for before asking.
 const QUIET_MAX: Duration = Duration::from_millis(500);
-
-/// All that is known, and what is told of it.
-pub(super) struct State {
-    kernel: Arc<Kernel>,
-    counts: Arc<Counts>,
-    model: Model,
-    links: Links,
-    neighbours: Neighbours,
-    /// Whether a table was full, so that it is said once.
-    full: bool,
-}
 
 /// The sockets.
 pub(super) struct Sockets {
@@ -63,7 +57,7 @@ pub(super) struct Follower {
     asked: Vec<Place>,
     /// What has been heard and not been taken up.
     heard: Vec<u8>,
-    /// As far as this, but for neighbours, which could not wait.
+    /// As far as this, but for links and neighbours, which could not wait.
     served: usize,
     /// When something was heard last.
     heard_at: Instant,
@@ -86,14 +80,7 @@ impl Follower {
     pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>, fpm: Option<Fpm>) -> Follower {
         let now = Instant::now();
         Follower {
-            state: State {
-                kernel,
-                counts,
-                model: Model::new(fpm.is_some()),
-                links: Links::default(),
-                neighbours: Neighbours::default(),
-                full: false,
-            },
+            state: State::new(kernel, counts, fpm.is_some()),
             limits: Limits::default(),
             asked: Vec::new(),
             heard: Vec::with_capacity(BATCH + (64 << 10)),
@@ -144,7 +131,9 @@ impl Follower {
         // asked when it has nothing more to say, or has been talking on and on.
         let quiet = self.took.clamp(SETTLE, QUIET_MAX);
         let doubt_at = |since| (self.heard_at + quiet).clamp(since + SETTLE, since + 4 * quiet);
-        let all = [self.all_at, self.doubt_since.map(doubt_at), self.recheck_at];
+        let rules_at = self.state.rules.stale.then(|| self.heard_at + SETTLE);
+        let doubt_at = self.doubt_since.map(doubt_at);
+        let all = [self.all_at, doubt_at, self.recheck_at, rules_at];
         let first = all.into_iter().flatten().min();
         first.map(|first| first.max(self.rest_until))
     }
@@ -160,21 +149,21 @@ impl Follower {
         self.fpm.iter().flat_map(Fpm::fds)
     }
 
-    /// Takes up what a routing daemon says; whether there may be more.
+    /// Takes up what a routing daemon says; whether there was something, so that there may be more.
     fn hear_daemon(&mut self) -> bool {
-        let Some(fpm) = &mut self.fpm else {
-            return false;
-        };
-        let more = fpm.turn(&mut self.state.model, &self.state.counts);
-        if self.state.model.is_behind() {
+        let fpm = self.fpm.as_mut();
+        let heard = fpm.is_some_and(|fpm| fpm.turn(&mut self.state.model, &self.state.counts));
+        if heard {
             self.state.flush();
         }
-        more
+        heard
     }
 
     /// What was heard has been taken up, or counts no more.
     fn forget_heard(&mut self) {
         self.heard.clear();
+        // Much has come while a large table was told.
+        self.heard.shrink_to(2 * BATCH);
         self.served = 0;
     }
 
@@ -205,32 +194,38 @@ impl Follower {
         self.heard_at = Instant::now();
         let (mut bad, mut about) = (false, 0);
         let (served, rest) = self.heard.split_at(self.served.min(self.heard.len()));
-        let left = |m: &Result<_, _>| !m.as_ref().is_ok_and(is_neighbour);
+        let left = |m: &Result<_, _>| !m.as_ref().is_ok_and(is_urgent);
         for message in messages(served).filter(left).chain(messages(rest)) {
             match message {
                 Ok(message) => {
                     about += usize::from(of.is_some() && part(&message) == of);
                     bad |= !self.state.take(&message);
                 }
-                Err(_) => bad = true,
+                Err(why) => bad |= !self.state.leave_out(0, why),
             }
         }
         if bad {
-            self.state.counts.bad_messages.add(1);
-            self.lose("one could not be read");
+            // What it has changed is not known; the kernel may go on to say such things.
+            self.all_at.get_or_insert(Instant::now() + UNREAD);
+            self.state.counts.synced.set(0);
         }
         self.served = 0;
         self.state.flush();
         about
     }
 
-    /// Takes up what was heard of neighbours, as soon as it was: packets wait for it.
-    fn serve_neighbours(&mut self) {
+    /// Takes up what was heard of links and neighbours, as soon as it was: packets wait for it, or get lost.
+    fn serve_urgent(&mut self) {
         let news = self.heard.get(self.served..).unwrap_or(&[]);
-        for message in messages(news).flatten().filter(is_neighbour) {
+        let mut linked = false;
+        for message in messages(news).flatten().filter(is_urgent) {
             self.state.take(&message);
+            linked |= matches!(message.kind, RTM_NEWLINK | RTM_DELLINK);
         }
         self.served = self.heard.len();
+        if linked {
+            self.state.flush();
+        }
     }
 
     /// Has the kernel look for the neighbours that workers ask for.
@@ -276,94 +271,9 @@ impl Follower {
 }
 
 /// Whether a message is about a neighbour.
-fn is_neighbour(message: &Message<'_>) -> bool {
-    matches!(message.kind, RTM_NEWNEIGH | RTM_DELNEIGH)
-}
-
-impl State {
-    /// Takes a message up; whether it could be read.
-    fn take(&mut self, message: &Message<'_>) -> bool {
-        self.counts.messages.add(1);
-        let Ok(event) = message.event() else {
-            return false;
-        };
-        match event {
-            Event::Route(change, route) => {
-                self.model
-                    .route(Source::Kernel, message.flags, change, &route);
-            }
-            Event::Neighbour(change, neighbour) => {
-                self.neighbours.take(&self.links, change, &neighbour);
-            }
-            Event::Nexthop(change, nexthop) => {
-                self.model.nexthop(Source::Kernel, change, &nexthop);
-            }
-            Event::Address(change, address) => {
-                self.model.address(change, address.family == AF_INET);
-            }
-            Event::Link(change, link) => {
-                let number = |links: &Links| links.interface(link.index).map(|i| i.number());
-                let had = number(&self.links);
-                match self.links.take(change, &link) {
-                    Some(None) => self.link_gone(link.index),
-                    Some(state) => self.model.link(link.index, state),
-                    None => {}
-                }
-                if number(&self.links) != had {
-                    self.neighbours.tell_all(&self.links, link.index);
-                }
-            }
-            Event::Overrun => return false,
-            Event::Done(_) | Event::Error(_) | Event::Other => {}
-        }
-        true
-    }
-
-    fn link_gone(&mut self, index: u32) {
-        self.neighbours.forget(index);
-        self.model.link(index, None);
-    }
-
-    /// The configuration names other interfaces.
-    fn renumber(&mut self) {
-        for (index, state) in self.links.renumber(&self.kernel) {
-            self.model.link(index, Some(state));
-            self.neighbours.tell_all(&self.links, index);
-        }
-        self.flush();
-    }
-
-    /// Brings the image in step.
-    fn flush(&mut self) {
-        let (Ok(v4), Ok(v6)) = (self.kernel.routes4(), self.kernel.routes6()) else {
-            return;
-        };
-        match self.model.flush(v4, v6) {
-            Ok(_) => self.full = false,
-            Err(_) => {
-                self.counts.full.add(1);
-                if !std::mem::replace(&mut self.full, true) {
-                    warn!("a table of routes is full: the rest of the routes is not forwarded by");
-                }
-            }
-        }
-        self.count();
-    }
-
-    fn count(&self) {
-        let counts = &self.counts;
-        let (routes4, routes6) = self.model.len();
-        let (links, used) = self.links.count();
-        let left_out = self.model.counts();
-        counts.routes4.set(routes4);
-        counts.routes6.set(routes6);
-        counts.links.set(links);
-        counts.links_used.set(used);
-        counts.neighbours.set(self.neighbours.len());
-        counts.model_bytes.set(self.model.memory_bytes());
-        counts.other_table.set(left_out.other_table as usize);
-        counts.selective.set(left_out.selective as usize);
-        counts.no_group.set(left_out.no_group as usize);
-        counts.no_room.set(left_out.no_room as usize);
-    }
+fn is_urgent(message: &Message<'_>) -> bool {
+    matches!(
+        message.kind,
+        RTM_NEWLINK | RTM_DELLINK | RTM_NEWNEIGH | RTM_DELNEIGH
+    )
 }

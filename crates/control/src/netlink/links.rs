@@ -22,6 +22,8 @@ struct Known {
 #[derive(Default)]
 pub(super) struct Links {
     known: HashMap<u32, Known>,
+    /// Links by their interfaces' numbers; of several (names change hands) the last one.
+    by_number: HashMap<u16, u32>,
     interfaces: Vec<Arc<Interface>>,
     generation: Option<u64>,
     sync: u32,
@@ -71,6 +73,10 @@ impl Links {
             }
             changed.push(*index);
         }
+        let numbered = self.known.iter();
+        let numbered =
+            numbered.filter_map(|(index, k)| Some((k.interface.as_ref()?.number(), *index)));
+        self.by_number = numbered.collect();
         // Now that none is taken away any more: one may have what another had.
         let tell = |index: u32| {
             let link = &self.known[&index];
@@ -111,6 +117,9 @@ impl Links {
         };
         known.tell();
         let state = known.state();
+        if let Some(number) = state.number {
+            self.by_number.insert(number, link.index);
+        }
         self.known.insert(link.index, known);
         Some(Some(state))
     }
@@ -135,9 +144,8 @@ impl Links {
 
     /// The link of an interface, if it is up.
     pub(super) fn index(&self, interface: u16) -> Option<u32> {
-        let is_it = |k: &Known| k.up && k.interface.as_ref().map(|i| i.number()) == Some(interface);
-        let mut known = self.known.iter();
-        known.find(|(_, k)| is_it(k)).map(|(index, _)| *index)
+        let index = self.by_number.get(&interface)?;
+        self.known.get(index).filter(|k| k.up).map(|_| *index)
     }
 
     /// How many there are, and how many of them the configuration names.
@@ -154,8 +162,16 @@ impl Links {
             interface.clear_neighbours();
         }
         // A dump may tell of a link of this name before this one is known to be gone.
-        match self.known.values().find(|other| other.name == link.name) {
-            Some(other) => other.tell(),
+        let mut others = self.known.iter();
+        let other = others.find(|(_, other)| other.name == link.name);
+        if let Some(interface) = &link.interface {
+            match other {
+                Some((index, _)) => self.by_number.insert(interface.number(), *index),
+                None => self.by_number.remove(&interface.number()),
+            };
+        }
+        match other {
+            Some((_, other)) => other.tell(),
             None => {
                 link.up = false;
                 link.tell();
@@ -234,7 +250,10 @@ mod tests {
             }
             links.end_sync();
             let mac = |i: &Arc<Interface>| i.mac().map(|mac| mac.0[5]);
-            [mac(&interfaces[0]), mac(&interfaces[1])]
+            let both = interfaces.each_ref().map(mac);
+            let found = interfaces.each_ref().map(|i| links.index(i.number()));
+            assert_eq!(both.map(|mac| mac.map(u32::from)), found);
+            both
         };
         assert_eq!(dump(&[(5, "eth0"), (6, "eth1")]), [Some(5), Some(6)]);
         assert_eq!(dump(&[(5, "eth1"), (6, "eth0")]), [Some(6), Some(5)]);

@@ -10,6 +10,7 @@ pub mod fpm;
 mod links;
 pub mod model;
 mod neighbours;
+mod rules;
 mod socket;
 #[cfg(test)]
 mod tests;

@@ -194,9 +194,7 @@ impl Model {
             self.doubt.routes4 |= !sure;
         } else if let Some(prefix) = route.prefix6() {
             let sure = self.v6.route(world, class, how, prefix.into(), route);
-            // An address that several links have is one route here: others of it may be left.
-            let shared = class == Class::Local && how == How::Gone;
-            self.doubt.routes6 |= !sure || shared;
+            self.doubt.routes6 |= !sure;
         }
     }
 
@@ -240,6 +238,7 @@ impl Model {
         let was = self.world.set_link(index, link);
         let (was_up, is_up) = (was.is_some_and(|l| l.up), link.is_some_and(|l| l.up));
         let lost = was.is_some_and(|l| l.carrier) && !link.is_some_and(|l| l.carrier);
+        let found = was.is_some_and(|l| !l.carrier) && link.is_some_and(|l| l.carrier);
         if was_up && !is_up {
             self.v4.link_down(&self.world, index);
             self.leaving |= self.v6.goes_by(index);
@@ -252,12 +251,19 @@ impl Model {
                 self.doubt = Doubt::ALL;
             }
         }
-        if is_up && !was_up && was.is_some() {
+        if is_up && (found || (!was_up && was.is_some())) {
             self.doubt.routes4 |= self.v4.has_dead_hops();
             self.doubt.routes6 |=
                 self.v6.has_dead_hops() || (self.leaving && self.v6.goes_by(index));
         }
         self.follow_world();
+    }
+
+    /// A setting: whether routes by way of a link (or of all: `NETCONF_ALL`) rest while it has no carrier.
+    pub fn ignore_linkdown(&mut self, is4: bool, index: u32, ignores: bool) {
+        if self.world.set_ignoring(is4, index, ignores) {
+            self.follow_world();
+        }
     }
 
     /// An address of a link has gone (routes may have gone with it) or come (hops may live again).
@@ -284,7 +290,10 @@ impl Model {
     /// end its parts in the order routes, next hops.
     pub fn begin_sync(&mut self, source: Source, part: Part) {
         match part {
-            Part::Nexthops => self.world.begin_sync(source),
+            Part::Nexthops => {
+                let used = self.v4.objects().chain(self.v6.objects());
+                self.world.begin_sync(source, used);
+            }
             Part::Routes4 => self.v4.begin_sync(source),
             Part::Routes6 => self.v6.begin_sync(source),
         }
@@ -349,6 +358,11 @@ impl Model {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == (0, 0)
+    }
+
+    /// Next-hop objects and groups that are known, a daemon's of all its connections.
+    pub fn objects_len(&self) -> usize {
+        self.world.objects_len()
     }
 
     /// What was left out or did not fit.

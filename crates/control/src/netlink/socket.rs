@@ -15,8 +15,8 @@ use wire::netlink::{Event, Message, NLM_F_CREATE, RTM_NEWLINK, Writer, messages}
 
 /// `NETLINK_ROUTE`.
 const ROUTE: isize = 0;
-/// Links, neighbours, addresses and routes of both families (`RTNLGRP_*`).
-const GROUPS: [u32; 6] = [1, 3, 5, 7, 9, 11];
+/// Links, neighbours; addresses, routes, rules and settings of both families (`RTNLGRP_*`).
+const GROUPS: [u32; 10] = [1, 3, 5, 9, 7, 11, 8, 19, 24, 25];
 /// Next-hop objects, since Linux 5.3.
 const NEXTHOPS: u32 = 32;
 /// Room for one receive: more than the kernel puts into a part of a dump (32 KiB), and than one message
@@ -104,6 +104,8 @@ pub(super) struct Requests {
     sequence: u32,
     /// Whether the kernel vouches for what it has told so far.
     whole: bool,
+    /// Requests that it has refused, and that nobody has asked about.
+    refused: u64,
     answer: Vec<u8>,
     unsent: Box<[u8; REQUESTS]>,
 }
@@ -119,6 +121,7 @@ impl Requests {
             socket,
             sequence: 0,
             whole: true,
+            refused: 0,
             answer: Vec::new(),
             unsent: Box::new([0; REQUESTS]),
         })
@@ -126,7 +129,7 @@ impl Requests {
 
     /// Begins to have the kernel tell all of a kind (`RTM_GET*`): see [`part`](Self::part).
     pub(super) fn begin(&mut self, kind: u16, family: u8) -> io::Result<()> {
-        self.drain(&mut |_| ());
+        self.drain();
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.whole = true;
         let mut writer = Writer::new(&mut *self.unsent);
@@ -147,6 +150,7 @@ impl Requests {
         for message in messages(&self.answer) {
             let message = message.map_err(io::Error::other)?;
             if message.sequence != self.sequence {
+                self.refused += u64::from(is_refusal(&message));
                 continue;
             }
             self.whole &= !message.interrupted();
@@ -161,6 +165,7 @@ impl Requests {
                     // It has no such things.
                     return match error.kind() {
                         ErrorKind::Unsupported => Ok(Some(true)),
+                        _ if errno == -Errno::AFNOSUPPORT.raw_os_error() => Ok(Some(true)),
                         _ => Err(error),
                     };
                 }
@@ -191,20 +196,20 @@ impl Requests {
         self.socket.send(messages, 0).map(|_| ())
     }
 
-    /// Reads what the kernel says to requests that need no answer: how many it refused.
+    /// Reads what the kernel says to requests that need no answer: how many it has refused since the last call.
     pub(super) fn refusals(&mut self) -> u64 {
-        let mut refused = 0;
-        self.drain(&mut |message| {
-            refused += u64::from(matches!(message.event(), Ok(Event::Error(e)) if e != 0));
-        });
-        refused
+        self.drain();
+        std::mem::take(&mut self.refused)
     }
 
-    fn drain(&mut self, each: &mut dyn FnMut(&Message<'_>)) {
+    fn drain(&mut self) {
         loop {
             self.answer.clear();
             match receive(&self.socket, &mut self.answer, RecvFlags::DONTWAIT) {
-                Ok(()) => messages(&self.answer).flatten().for_each(|m| each(&m)),
+                Ok(()) => {
+                    let refusals = messages(&self.answer).flatten().filter(is_refusal);
+                    self.refused += refusals.count() as u64;
+                }
                 // Of lost refusals nothing is kept.
                 Err(e) if is_loss(&e) => {}
                 Err(_) => return,
@@ -215,4 +220,8 @@ impl Requests {
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
+}
+
+fn is_refusal(message: &Message<'_>) -> bool {
+    matches!(message.event(), Ok(Event::Error(errno)) if errno != 0)
 }

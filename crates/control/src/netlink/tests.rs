@@ -235,6 +235,78 @@ fn an_interface_that_is_named_later_is_found() {
     });
 }
 
+#[test]
+fn routes_that_differ_in_the_routers_own_address_alone_are_two() {
+    let Some(mut bed) = Bed::new("source") else {
+        return;
+    };
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("addr add 10.0.0.9/24 dev v0");
+    bed.follow();
+    until("the first answers", || bed.count("synced") == 1);
+    for source in ["10.0.0.1", "10.0.0.9"] {
+        bed.ip(&format!(
+            "route append 192.0.2.0/24 via 10.0.0.2 src {source}"
+        ));
+    }
+    until("the route", || {
+        bed.way("192.0.2.1") == [hop("10.0.0.2", 3, 1)]
+    });
+    bed.ip("route del 192.0.2.0/24 src 10.0.0.1");
+    // Heard behind it.
+    bed.ip("route add 198.51.100.0/24 via 10.0.0.2");
+    until("another", || !bed.way("198.51.100.1").is_empty());
+    assert_eq!(bed.way("192.0.2.1"), [hop("10.0.0.2", 3, 1)]);
+    bed.ip("route del 192.0.2.0/24");
+    until("none", || bed.way("192.0.2.1").is_empty());
+}
+
+#[test]
+fn rules_that_are_not_followed_are_counted() {
+    let Some(mut bed) = Bed::new("rules") else {
+        return;
+    };
+    bed.ip("rule add from 192.0.2.0/24 table 1000");
+    bed.follow();
+    until("one at the start", || bed.count("rules") == 1);
+    bed.ip("-6 rule add pref 7 lookup 1000");
+    until("another", || bed.count("rules") == 2);
+    bed.ip("rule del from 192.0.2.0/24 table 1000");
+    bed.ip("-6 rule del pref 7");
+    until("none", || bed.count("rules") == 0);
+}
+
+#[test]
+fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
+    let Some(mut bed) = Bed::new("linkdown") else {
+        return;
+    };
+    bed.exec("sysctl -qw net.ipv4.conf.v0.ignore_routes_with_linkdown=1");
+    bed.ip("addr add 10.0.0.1/24 dev v0");
+    bed.ip("addr add 10.0.2.1/24 dev v2");
+    bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
+    bed.ip("route add 192.0.2.0/24 via 10.0.2.2 metric 50");
+    bed.follow();
+    let (first, second) = ([hop("10.0.0.2", 3, 1)], [hop("10.0.2.2", 4, 1)]);
+    until("the first", || bed.way("192.0.2.1") == first);
+    bed.ip("link set v1 down");
+    until("the other", || bed.way("192.0.2.1") == second);
+    // The kernel calls such routes dead, though they are not gone.
+    bed.netlink = None;
+    bed.follow();
+    until("a new start", || bed.count("synced") == 1);
+    assert_eq!(bed.way("192.0.2.1"), second);
+    bed.ip("link set v1 up");
+    until("the first again", || bed.way("192.0.2.1") == first);
+    bed.exec("sysctl -qw net.ipv4.conf.v0.ignore_routes_with_linkdown=0");
+    bed.ip("link set v1 down");
+    bed.ip("route add 198.51.100.0/24 via 10.0.2.2");
+    until("another", || !bed.way("198.51.100.1").is_empty());
+    assert_eq!(bed.way("192.0.2.1"), first);
+    bed.exec("sysctl -qw net.ipv4.conf.all.ignore_routes_with_linkdown=1");
+    until("the other again", || bed.way("192.0.2.1") == second);
+}
+
 /// Has the kernel of the calling thread's namespace take `count` routes of 24 bits up, from 11.0.0.0 on.
 fn burst(count: u32) {
     let mut requests = Requests::open().expect("a socket");

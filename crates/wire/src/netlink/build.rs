@@ -12,8 +12,8 @@ use super::route::{
 };
 use super::{
     AF_INET, AF_INET6, AF_UNSPEC, HEADER, Member, NLM_F_DUMP, NLM_F_REQUEST, NTF_USE, RTM_DELROUTE,
-    RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_NEWNEIGH,
-    RTM_NEWNEXTHOP, RTM_SETLINK, RouteKind, aligned,
+    RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE,
+    RTM_NEWNEIGH, RTM_NEWNEXTHOP, RTM_SETLINK, RouteKind, aligned,
 };
 
 /// Scope of a route: the destination is on the link.
@@ -132,7 +132,7 @@ impl<'a> Writer<'a> {
         let body = match kind {
             RTM_GETLINK => 16,
             RTM_GETADDR | RTM_GETNEXTHOP => 8,
-            RTM_GETROUTE | RTM_GETNEIGH => 12,
+            RTM_GETROUTE | RTM_GETNEIGH | RTM_GETRULE => 12,
             _ => 1,
         };
         self.message(kind, NLM_F_REQUEST | NLM_F_DUMP, sequence, |w| {

@@ -14,8 +14,10 @@ mod attr;
 mod build;
 mod link;
 mod neighbour;
+mod netconf;
 mod nexthop;
 mod route;
+mod rule;
 #[cfg(all(test, target_endian = "little"))]
 mod tests;
 
@@ -27,11 +29,13 @@ pub use neighbour::{
     NTF_EXT_LEARNED, NTF_PROXY, NTF_ROUTER, NTF_USE, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
     NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE, Neighbour,
 };
+pub use netconf::{NETCONF_ALL, Netconf};
 pub use nexthop::{Member, Members, Nexthop};
 pub use route::{
     Hop, Hops, RTM_F_CLONED, RTM_F_OFFLOAD, RTM_F_TRAP, RTNH_F_DEAD, RTNH_F_LINKDOWN,
     RTNH_F_ONLINK, Route, RouteKind, TABLE_LOCAL, TABLE_MAIN,
 };
+pub use rule::Rule;
 
 use crate::BadHeader;
 use attr::{ne16, ne32};
@@ -64,10 +68,8 @@ pub const NLM_F_APPEND: u16 = 0x800;
 /// Flags of a request: all there are.
 pub const NLM_F_DUMP: u16 = 0x300;
 
-const NOOP: u16 = 1;
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
-const OVERRUN: u16 = 4;
 
 /// Type: a link is there, or has changed.
 pub const RTM_NEWLINK: u16 = 16;
@@ -95,6 +97,18 @@ pub const RTM_NEWNEIGH: u16 = 28;
 pub const RTM_DELNEIGH: u16 = 29;
 /// Type: asks for neighbours.
 pub const RTM_GETNEIGH: u16 = 30;
+/// Type: a rule is there, or has changed.
+pub const RTM_NEWRULE: u16 = 32;
+/// Type: a rule is gone.
+pub const RTM_DELRULE: u16 = 33;
+/// Type: asks for rules.
+pub const RTM_GETRULE: u16 = 34;
+/// Type: settings of an interface are, or have become, these.
+pub const RTM_NEWNETCONF: u16 = 80;
+/// Type: an interface has no settings any more.
+pub const RTM_DELNETCONF: u16 = 81;
+/// Type: asks for settings of interfaces.
+pub const RTM_GETNETCONF: u16 = 82;
 /// Type: a next hop or group is there, or has changed.
 pub const RTM_NEWNEXTHOP: u16 = 104;
 /// Type: a next hop or group is gone.
@@ -188,12 +202,14 @@ pub enum Event<'a> {
     Route(Change, Route<'a>),
     /// A next hop or a group of them.
     Nexthop(Change, Nexthop<'a>),
+    /// A rule that chooses the table.
+    Rule(Change, Rule),
+    /// Settings of an interface.
+    Netconf(Change, Netconf),
     /// All that was asked for has been told. Not 0: it could not be, the negative errno.
     Done(i32),
     /// The answer to a request: 0 if it was obeyed, otherwise the negative errno.
     Error(i32),
-    /// Messages were lost.
-    Overrun,
     /// Something else.
     Other,
 }
@@ -213,10 +229,10 @@ impl<'a> Message<'a> {
             RTM_NEWNEXTHOP | RTM_DELNEXTHOP => Event::Nexthop(change, Nexthop::parse(body)?),
             RTM_NEWLINK | RTM_DELLINK => Event::Link(change, Link::parse(body)?),
             RTM_NEWADDR | RTM_DELADDR => Event::Address(change, Address::parse(body)?),
+            RTM_NEWRULE | RTM_DELRULE => Event::Rule(change, Rule::parse(body)?),
+            RTM_NEWNETCONF | RTM_DELNETCONF => Event::Netconf(change, Netconf::parse(body)?),
             ERROR => Event::Error(errno(body).ok_or(BadHeader::TooShort)?),
             DONE => Event::Done(errno(body).unwrap_or(0)),
-            OVERRUN => Event::Overrun,
-            NOOP => Event::Other,
             _ => Event::Other,
         })
     }

@@ -28,6 +28,7 @@ pub(super) const RTA_DST: u16 = 1;
 pub(super) const RTA_OIF: u16 = 4;
 pub(super) const RTA_GATEWAY: u16 = 5;
 pub(super) const RTA_PRIORITY: u16 = 6;
+const RTA_PREFSRC: u16 = 7;
 pub(super) const RTA_MULTIPATH: u16 = 9;
 pub(super) const RTA_TABLE: u16 = 15;
 pub(super) const RTA_VIA: u16 = 18;
@@ -104,6 +105,8 @@ pub struct Route<'a> {
     pub flags: u32,
     /// The metric; of several routes to a destination the lowest counts.
     pub priority: u32,
+    /// The address that the router itself sends from by this route. Routes of IPv4 may differ in nothing else.
+    pub source: Option<IpAddr>,
     /// The next-hop object or group that it goes by, which rules over the hops below; 0 if none.
     pub nexthop: u32,
     /// The hop, if there is one alone.
@@ -134,6 +137,7 @@ impl<'a> Route<'a> {
             kind: RouteKind::of(head[7]),
             flags: ne32(head, 8),
             priority: 0,
+            source: None,
             nexthop: 0,
             hop: Hop::NONE,
             multipath: &[],
@@ -156,6 +160,7 @@ impl<'a> Route<'a> {
                 RTA_DST => self.dst = attribute.ip(self.family)?,
                 RTA_TABLE => self.table = attribute.u32()?,
                 RTA_PRIORITY => self.priority = attribute.u32()?,
+                RTA_PREFSRC => self.source = Some(attribute.ip(self.family)?),
                 RTA_NH_ID => self.nexthop = attribute.u32()?,
                 RTA_MULTIPATH => {
                     check_multipath(attribute.value, self.family)?;

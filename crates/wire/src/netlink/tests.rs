@@ -58,6 +58,23 @@ const REMOVED: &str = "8800000019000000262e026b915c00000a300000fe030001000000000
      0000000000000000000000000000000000000000000000000500140000000000";
 /// `ip nexthop del id 7`
 const NEXTHOP_GONE: &str = "3000000069000500272e026b955c000002fd00000000000008000100070000000800050003000000080006000a000002";
+/// `ip rule`: 0: from all lookup local
+const RULE_LOCAL: &str = "340000002000020001000000666a000002000000ff0000010000000008000f00ff00000008000e00ffffffff0500150002000000";
+/// `ip -6 rule`: 32766: from all lookup main
+const RULE_MAIN6: &str = "3c0000002000020001000000666a00000a000000fe0000010000000008000f00fe00000008000e00ffffffff05001500020000000800\
+     0600fe7f0000";
+/// `ip rule add from 10.0.0.0/8 table 1000 pref 100`
+const RULE_FROM: &str = "440000002000020001000000666a000002000800fc0000010000000008000f00e803000008000e00ffffffff05001500000000000800\
+     060064000000080002000a000000";
+/// `ip rule add pref 200 fwmark 5 lookup main`
+const RULE_MARK: &str = "4c0000002000020001000000666a000002000000fe0000010000000008000f00fe00000008000e00ffffffff05001500000000000800\
+     0600c800000008000a000500000008001000ffffffff";
+/// `ip netconf show dev v0`, after `sysctl net.ipv4.conf.v0.ignore_routes_with_linkdown=1`
+const NETCONF: &str = "4c0000005000020001000000666a000002000000080001000300000008000200000000000800030000000000080004000000000008000800\
+     0000000008000500000000000800060001000000";
+/// `ip netconf show dev all`
+const NETCONF_OF_ALL: &str = "4c0000005000020001000000666a00000200000008000100ffffffff0800020000000000080003000000000008000400000000000800\
+     08000000000008000500000000000800060000000000";
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).unwrap() as u8;
@@ -335,7 +352,6 @@ fn ends_and_errors_of_answers_are_told_apart() {
         message.event().map(|e| match e {
             Event::Done(n) => ("done", n),
             Event::Error(n) => ("error", n),
-            Event::Overrun => ("overrun", 0),
             _ => ("other", 0),
         })
     };
@@ -344,7 +360,6 @@ fn ends_and_errors_of_answers_are_told_apart() {
     assert_eq!(read(3, &errno), Ok(("done", -13)));
     assert_eq!(read(2, &errno), Ok(("error", -13)));
     assert_eq!(read(2, &[]), Err(BadHeader::TooShort));
-    assert_eq!(read(4, &[]), Ok(("overrun", 0)));
     assert_eq!(read(99, &[1]), Ok(("other", 0)));
 }
 
@@ -381,9 +396,53 @@ fn lengths_that_leave_a_message_are_faults() {
 }
 
 #[test]
+fn rules_beside_the_kernels_own_are_told_from_them() {
+    let rule = |hex: &str| {
+        let mut found = None;
+        event(hex, |_, event| match event {
+            Event::Rule(Change::New, rule) => found = Some(rule),
+            other => panic!("{other:?}"),
+        });
+        found.unwrap()
+    };
+    assert!(rule(RULE_LOCAL).is_initial() && rule(RULE_MAIN6).is_initial());
+    let (from, mark) = (rule(RULE_FROM), rule(RULE_MARK));
+    assert!(!from.is_initial() && !mark.is_initial());
+    assert_eq!(
+        (from.family, from.priority, from.table),
+        (AF_INET, 100, 1000)
+    );
+    assert_eq!(
+        (mark.priority, mark.table, mark.plain),
+        (200, TABLE_MAIN, false)
+    );
+    // One that holds for all packets, but in another place.
+    let moved = RULE_MAIN6.replace("fe7f0000", "05000000");
+    assert!(rule(&moved).plain && !rule(&moved).is_initial());
+}
+
+#[test]
+fn what_becomes_of_routes_without_carrier_is_told() {
+    for (hex, interface, ignores_linkdown) in [
+        (NETCONF, 3, Some(true)),
+        (NETCONF_OF_ALL, NETCONF_ALL, Some(false)),
+    ] {
+        let netconf = Netconf {
+            family: AF_INET,
+            interface,
+            ignores_linkdown,
+        };
+        event(hex, |_, event| {
+            assert_eq!(event, Event::Netconf(Change::New, netconf));
+        });
+    }
+}
+
+#[test]
 fn no_bytes_make_it_panic() {
     for hex in [
         LINK, ADDRESS, ROUTE, MULTIPATH, VIA, APPENDED, NEXTHOP, GROUP, BY_GROUP, NEIGHBOUR,
+        RULE_MARK, NETCONF,
     ] {
         hammer(&bytes(hex), |bytes| {
             for message in messages(bytes).flatten() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::netlink::{
     AF_INET, AF_INET6, AF_UNSPEC, Message, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_GETLINK, RTM_GETNEIGH,
-    RTM_GETNEXTHOP, RTM_GETROUTE, RTM_NEWNEXTHOP, RTM_NEWROUTE,
+    RTM_GETNETCONF, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE, RTM_NEWNEXTHOP, RTM_NEWROUTE,
 };
 
 /// Prefixes that may wait for the image during a dump.
@@ -32,7 +32,7 @@ impl Follower {
         stop: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         let begun = Instant::now();
-        let all = self.all_at.take().is_some();
+        let all = self.all_at.take_if(|at| *at <= begun).is_some();
         self.state.model.reconsider();
         let mut doubt = self.state.model.doubt();
         if self.recheck_at.take_if(|at| *at <= begun).is_some() {
@@ -42,7 +42,7 @@ impl Follower {
             doubt = Doubt::ALL;
         }
         self.doubt_since = None;
-        if !doubt.any() {
+        if !doubt.any() && !self.state.rules.stale {
             return Ok(());
         }
         debug!(all, ?doubt, "the kernel is asked");
@@ -51,7 +51,7 @@ impl Follower {
         self.took = took;
         self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
         let counts = &self.state.counts;
-        counts.resyncs.add(1);
+        counts.resyncs.add(doubt.any().into());
         counts.resync_us.set(took.as_micros() as usize);
         match asked {
             Ok(()) => {}
@@ -92,11 +92,22 @@ impl Follower {
             for index in self.state.links.end_sync() {
                 self.state.link_gone(index);
             }
+            for family in [AF_INET, AF_INET6] {
+                self.dump(sockets, (RTM_GETNETCONF, family), None, stop)?;
+            }
             // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
             // nothing waits for a neighbour.
             self.state.neighbours.begin_sync();
             self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
             self.state.neighbours.end_sync(&self.state.links);
+        }
+        if all || self.state.rules.stale {
+            self.state.rules.begin_sync();
+            for family in [AF_INET, AF_INET6] {
+                self.dump(sockets, (RTM_GETRULE, family), None, stop)?;
+            }
+            let differ = self.state.rules.end_sync();
+            self.state.counts.rules.set(differ);
         }
         let parts = [
             (doubt.nexthops, Part::Nexthops, (RTM_GETNEXTHOP, AF_UNSPEC)),
@@ -125,10 +136,10 @@ impl Follower {
         let mut again = false;
         for _ in 0..REPEATS {
             self.forget_heard();
-            let mut broken = false;
             sockets.requests.begin(kind, family)?;
             let whole = loop {
-                let take = &mut |message: &Message<'_>| broken |= !self.state.take(message);
+                // What cannot be read is left out, this time and the next.
+                let take = &mut |message: &Message<'_>| _ = self.state.take(message);
                 let end = sockets.requests.part(take)?;
                 self.meanwhile(sockets, of, stop)?;
                 if let Some(whole) = end {
@@ -136,9 +147,6 @@ impl Follower {
                 }
             };
             let disturbed = self.take_heard(of) > 0;
-            if broken {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
             // The kernel's walk through IPv6 routes may skip some when others come or go.
             let doubtful = of == Some(Part::Routes6) && disturbed;
             if whole && !doubtful {
@@ -154,7 +162,8 @@ impl Follower {
         Ok(())
     }
 
-    /// What cannot wait until the kernel has told all: changes are heard and kept, and neighbours are served.
+    /// What cannot wait until the kernel has told all: changes are heard and kept, links, neighbours and a
+    /// routing daemon are served.
     fn meanwhile(
         &mut self,
         sockets: &mut Sockets,
@@ -167,12 +176,13 @@ impl Follower {
         if self.state.model.pending() >= PENDING {
             self.state.flush();
         }
+        self.hear_daemon();
         if self.hear(&sockets.changes, BACKLOG)? {
             self.lose("too many came while others were read");
             self.forget_heard();
         }
         if of.is_some() {
-            self.serve_neighbours();
+            self.serve_urgent();
             self.ask(sockets)?;
         }
         Ok(())
@@ -180,8 +190,8 @@ impl Follower {
 }
 
 fn is_again(error: &io::Error) -> bool {
-    use io::ErrorKind::{InvalidData, ResourceBusy, TimedOut};
-    matches!(error.kind(), InvalidData | ResourceBusy | TimedOut) || is_loss(error)
+    use io::ErrorKind::{ResourceBusy, TimedOut};
+    matches!(error.kind(), ResourceBusy | TimedOut) || is_loss(error)
 }
 
 /// What a change is about.

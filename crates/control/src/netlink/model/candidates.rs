@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::Source;
 use super::paths::{Class, Path, PathId, Paths};
 use super::ways::{Way, Ways};
 use super::world::Hop;
@@ -196,7 +197,7 @@ impl Candidates<'_> {
         if left.is_empty() {
             self.remove(at);
         } else {
-            let way = self.ways.intern(&Way::Hops(left));
+            let way = self.ways.intern(&Way::Hops(Source::Kernel, left));
             self.set(at, &Path { way, ..known });
         }
         fits
@@ -236,7 +237,7 @@ impl Candidates<'_> {
 /// Whether two ways differ in nothing but whether hops are alive.
 fn alike(one: &Way, other: &Way) -> bool {
     match (one, other) {
-        (Way::Hops(one), Way::Hops(other)) => {
+        (Way::Hops(_, one), Way::Hops(_, other)) => {
             one.len() == other.len() && one.iter().all(|o| other.iter().any(|t| o.to() == t.to()))
         }
         _ => one == other,

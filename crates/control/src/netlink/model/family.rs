@@ -1,9 +1,12 @@
 //! The routes of one address family.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry as Place;
+mod flush;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, Full, GroupId, LOCAL, Prefix};
+use std::collections::hash_map::Entry as Place;
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+
+use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL, Prefix};
 use wire::netlink::{Route, RouteKind};
 
 use super::candidates::{Candidates, Entry, How};
@@ -11,10 +14,7 @@ use super::hash::Seeded;
 use super::paths::{Class, Path, Paths};
 use super::ways::{Way, WayId, Ways};
 use super::world::{Hop, ObjectId, World};
-use super::{BY_ADVERTISEMENT, Flushed, Image, Source};
-
-/// Prefixes given to the image in one go.
-const BATCH: usize = 8192;
+use super::{BY_ADVERTISEMENT, Source};
 
 /// Routes of addresses of `N` bytes.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(super) struct Family<const N: usize> {
     marks: [bool; 3],
     /// By class: whether a sync is under way.
     syncing: [bool; 3],
+    /// Links whose routes rest, as far as the image knows.
+    asleep: HashSet<u32>,
     /// Prefixes that go another way than the image knows.
     staged: Vec<Prefix<N>>,
     exception: WayId,
@@ -65,6 +67,7 @@ impl<const N: usize> Family<N> {
             ways,
             marks: [false; 3],
             syncing: [false; 3],
+            asleep: HashSet::new(),
             staged: Vec::new(),
             exception,
             no_room: 0,
@@ -115,44 +118,43 @@ impl<const N: usize> Family<N> {
     /// What a message is about.
     fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
         let mut joins = false;
+        let source = match class {
+            Class::Fpm => Source::Fpm,
+            Class::Local | Class::Main => Source::Kernel,
+        };
         let way = match route.kind {
-            // IPv4's broadcast goes with its link without a word; the router's own addresses stay.
-            RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast if N == 4 => {
+            // IPv4's own addresses stay when their link goes down. IPv6 has a route for each link with the address.
+            RouteKind::Local if N == 4 => Way::To(LOCAL),
+            RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
                 let link = route.hops().next().map(|hop| hop.interface);
                 link.map_or(Way::To(LOCAL), Way::Own)
             }
-            RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
-                Way::To(LOCAL)
-            }
             // The kernel calls routes by way of an object "blackhole" while the object is one.
             RouteKind::Unicast | RouteKind::Blackhole if route.nexthop != 0 => {
-                let source = match class {
-                    Class::Fpm => Source::Fpm,
-                    Class::Local | Class::Main => Source::Kernel,
-                };
                 Way::Object((world.owner(source), route.nexthop))
             }
             RouteKind::Blackhole => Way::To(BLACKHOLE),
             RouteKind::Unicast => {
                 let mut hops = std::mem::take(&mut self.hops);
                 hops.clear();
-                hops.extend(route.hops().map(|hop| world.hop(&hop)));
+                hops.extend(route.hops().map(|hop| world.hop(N == 4, &hop)));
                 if hops.len() > 1 {
                     hops.sort_unstable();
                 }
                 joins = N == 16
                     && route.protocol != BY_ADVERTISEMENT
                     && hops.iter().all(|hop| hop.gateway.is_some());
-                Way::Hops(hops)
+                Way::Hops(source, hops)
             }
             _ => Way::To(EXCEPTION),
         };
-        let origin = match N {
-            4 => u16::from_le_bytes([route.protocol, route.scope]),
-            _ => 0,
+        let (origin, source) = match (N, route.source) {
+            (4, Some(IpAddr::V4(source))) => (origin(route), source.to_bits()),
+            (4, _) => (origin(route), 0),
+            _ => (0, 0),
         };
         let id = self.ways.intern(&way);
-        if let Way::Hops(hops) = way {
+        if let Way::Hops(_, hops) = way {
             self.hops = hops;
         }
         Path {
@@ -160,6 +162,7 @@ impl<const N: usize> Family<N> {
             metric: route.priority,
             way: id,
             origin,
+            source,
             joins,
         }
     }
@@ -173,15 +176,7 @@ impl<const N: usize> Family<N> {
     ) -> R {
         let mut list = std::mem::take(&mut self.list);
         list.clear();
-        match self.table.get(prefix) {
-            Some(&Entry::SEVERAL) => list.extend_from_slice(
-                self.several
-                    .get(prefix)
-                    .map_or(&[][..], |several| &several[..]),
-            ),
-            Some(&one) => list.push(one),
-            None => {}
-        }
+        list.extend_from_slice(self.routes(prefix));
         let (count, before) = (list.len(), list.first().copied());
         let before = before.map(|entry| self.paths.get(entry.id()).way);
         let mut candidates = Candidates {
@@ -195,7 +190,8 @@ impl<const N: usize> Family<N> {
         candidates.purge(|path, _, ways| ways.is_condemned(path.way));
         let result = change(&mut candidates);
         let after = list.first().map(|entry| self.paths.get(entry.id()).way);
-        if before != after {
+        // While routes rest, it need not be the first one that counts.
+        if before != after || !self.asleep.is_empty() {
             self.staged.push(*prefix);
         }
         match list[..] {
@@ -248,29 +244,30 @@ impl<const N: usize> Family<N> {
     /// A link is down: the kernel has dropped routes that have no other.
     pub(super) fn link_down(&mut self, world: &World, index: u32) {
         let on_it = |hop: &Hop| hop.interface == index;
-        self.ways.condemn(|way| match way {
-            Way::Hops(hops) => hops.iter().any(on_it) && world.all_dead(hops),
-            Way::Own(link) => *link == index,
-            Way::To(_) | Way::Object(_) => false,
+        self.ways.condemn(|way| {
+            let affected = way.is_only_by(index) || way.hops().iter().any(on_it);
+            affected && way.is_lost(N == 4, world)
         });
     }
 
     /// Whether routes go by a link and no other.
     pub(super) fn goes_by(&self, index: u32) -> bool {
-        self.ways.any(|way| {
-            let hops = way.hops();
-            !hops.is_empty() && hops.iter().all(|hop| hop.interface == index)
-        })
+        self.ways.any(|way| way.is_only_by(index))
     }
 
     /// Whether routes have no hop alive, which the kernel would not keep.
     pub(super) fn has_lost(&self, world: &World) -> bool {
-        self.ways.any(|way| world.all_dead(way.hops()))
+        self.ways.any(|way| way.is_lost(N == 4, world))
     }
 
     /// A next-hop object is gone, and its routes with it.
     pub(super) fn object_gone(&mut self, object: ObjectId) {
         self.ways.condemn_one(&Way::Object(object));
+    }
+
+    /// The next-hop objects that routes go by.
+    pub(super) fn objects(&self) -> impl Iterator<Item = ObjectId> {
+        self.ways.objects()
     }
 
     /// Links or objects have changed.
@@ -318,49 +315,13 @@ impl<const N: usize> Family<N> {
         }
     }
 
-    /// Where the packets of a prefix go.
-    fn wanted(&self, prefix: &Prefix<N>) -> Option<WayId> {
-        let entry = match self.table.get(prefix) {
-            Some(&Entry::SEVERAL) => *self.several.get(prefix)?.first()?,
-            Some(&one) => one,
-            None => return None,
-        };
-        Some(self.paths.get(entry.id()).way)
-    }
-
-    /// Brings the image in step.
-    pub(super) fn flush(
-        &mut self,
-        world: &World,
-        image: &impl Image<N>,
-        flushed: &mut Flushed,
-    ) -> Result<(), Full> {
-        self.ways.refresh(world, image, flushed);
-        if self.ways.take_condemned() {
-            self.purge(|path, _, ways| ways.is_condemned(path.way));
+    /// The routes of a prefix, the one that counts first.
+    fn routes(&self, prefix: &Prefix<N>) -> &[Entry] {
+        match self.table.get(prefix) {
+            Some(&Entry::SEVERAL) => self.several.get(prefix).map_or(&[], |several| &several[..]),
+            Some(one) => std::slice::from_ref(one),
+            None => &[],
         }
-        let exception = self.ways.group(self.exception, world, image);
-        if self.full && self.staged.is_empty() {
-            self.full = image.apply(&[]).is_err();
-        }
-        let mut changes: Vec<(Prefix<N>, Option<GroupId>)> = Vec::new();
-        while !self.staged.is_empty() {
-            let rest = self.staged.len().saturating_sub(BATCH);
-            changes.clear();
-            for prefix in &self.staged[rest..] {
-                let way = self.wanted(prefix);
-                let group = way.and_then(|w| self.ways.group(w, world, image).or(exception));
-                changes.push((*prefix, group));
-            }
-            self.full = image.apply(&changes).is_err();
-            flushed.prefixes += changes.len();
-            self.staged.truncate(rest);
-        }
-        if self.staged.capacity() > 16 * BATCH {
-            self.staged = Vec::new();
-        }
-        self.ways.collect(image);
-        if self.full { Err(Full) } else { Ok(()) }
     }
 
     pub(super) fn pending(&self) -> usize {
@@ -394,6 +355,11 @@ impl<const N: usize> Family<N> {
             + self.paths.memory_bytes()
             + self.ways.memory_bytes()
     }
+}
+
+/// Who has made a route, and how far it reaches.
+fn origin(route: &Route<'_>) -> u16 {
+    u16::from_le_bytes([route.protocol, route.scope])
 }
 
 /// The classes that a source tells.

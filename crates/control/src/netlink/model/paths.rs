@@ -24,8 +24,9 @@ pub(super) struct Path {
     pub(super) class: Class,
     pub(super) metric: u32,
     pub(super) way: WayId,
-    /// What else makes it another route: of IPv4 protocol and scope.
+    /// What else makes it another route: of IPv4 protocol and scope, and the address that the router sends from.
     pub(super) origin: u16,
+    pub(super) source: u32,
     /// IPv6: it makes one multipath route with others of its metric.
     pub(super) joins: bool,
 }
@@ -34,7 +35,8 @@ impl Hash for Path {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.metric) << 32 | u64::from(self.way));
         let kind = (self.class as u64) << 1 | u64::from(self.joins);
-        state.write_u64(u64::from(self.origin) << 3 | kind);
+        let origin = u64::from(self.source) << 32 | u64::from(self.origin) << 3;
+        state.write_u64(origin | kind);
     }
 }
 

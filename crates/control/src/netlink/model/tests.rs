@@ -3,7 +3,7 @@ mod random;
 mod simulated;
 
 use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL};
-use wire::netlink::{Event, RouteKind, TABLE_LOCAL, messages};
+use wire::netlink::{Event, NETCONF_ALL, RouteKind, TABLE_LOCAL, messages};
 
 use super::{Flushed, Link, Model, Part, Source};
 use harness::{Bench, UP, by_object, hop, ip, route};
@@ -144,6 +144,110 @@ fn the_last_link_of_a_route_takes_it_away_so_that_a_wider_one_counts() {
     bench.agree(&"the link's return");
     bench.sync(|_| {});
     assert!(!bench.model().doubt().any());
+}
+
+#[test]
+fn an_address_that_several_links_have_is_local_until_the_last_has_lost_it() {
+    let mut bench = Bench::new();
+    let own = |link| SimRoute {
+        table: TABLE_LOCAL,
+        kind: RouteKind::Local,
+        ..route("2001:db8::1/128", 0, &[(link, "")])
+    };
+    for link in [1, 2] {
+        bench.kernel.add(Verb::Append, own(link));
+    }
+    bench.hear();
+    let local = Some(vec![(LOCAL, None, 1)]);
+    bench.kernel.delete(0);
+    bench.hear();
+    assert_eq!(bench.v6.members("2001:db8::1/128"), local);
+    assert!(!bench.model().doubt().any(), "nothing is left to ask");
+    bench.kernel.delete(0);
+    bench.hear();
+    assert_eq!(bench.v6.members("2001:db8::1/128"), None);
+}
+
+#[test]
+fn routes_without_carrier_rest_if_the_operator_wants_it() {
+    let mut bench = Bench::new();
+    for (dst, metric, link, gateway) in [
+        ("10.0.0.0/24", 0, 1, "1.1.1.1"),
+        ("10.0.0.0/8", 0, 2, "1.1.1.2"),
+        ("11.0.0.0/8", 5, 1, "1.1.1.1"),
+        ("11.0.0.0/8", 7, 2, "1.1.1.2"),
+    ] {
+        let route = route(dst, metric, &[(link, gateway)]);
+        bench.kernel.add(Verb::Append, route);
+    }
+    bench.hear();
+    let down = Link {
+        carrier: false,
+        ..UP
+    };
+    let first = Some(vec![hop("1.1.1.1", 3)]);
+    let second = Some(vec![hop("1.1.1.2", 4)]);
+    bench.link(1, down);
+    bench.hear();
+    assert_eq!(bench.v4.members("10.0.0.0/24"), first, "used as it is");
+    for index in [1, NETCONF_ALL] {
+        bench.model().ignore_linkdown(true, index, true);
+        bench.hear();
+        assert_eq!(bench.v4.members("10.0.0.0/24"), None, "a wider one counts");
+        assert_eq!(
+            bench.v4.members("11.0.0.0/8"),
+            second,
+            "the next one counts"
+        );
+        // One that comes meanwhile rests, too, and one behind it counts.
+        let more = route("12.0.0.0/8", 0, &[(1, "1.1.1.1")]);
+        bench.kernel.add(Verb::Append, more);
+        bench.hear();
+        assert_eq!(bench.v4.members("12.0.0.0/8"), None);
+        let behind = route("12.0.0.0/8", 9, &[(2, "1.1.1.2")]);
+        bench.kernel.add(Verb::Append, behind);
+        bench.hear();
+        assert_eq!(bench.v4.members("12.0.0.0/8"), second);
+        bench.link(1, UP);
+        bench.hear();
+        bench.agree(&"the carrier's return");
+        bench.link(1, down);
+        bench.hear();
+        assert_eq!(bench.v4.members("10.0.0.0/24"), None);
+        bench.model().ignore_linkdown(true, index, false);
+        bench.hear();
+        bench.agree(&"a setting taken back");
+        bench.kernel.delete(5);
+        bench.kernel.delete(4);
+        bench.hear();
+    }
+}
+
+#[test]
+fn a_daemons_routes_stay_when_their_link_goes_and_comes() {
+    let mut bench = Bench::new();
+    bench.model = Some(Model::new(true));
+    for (index, number) in [(1, Some(3)), (2, Some(4))] {
+        bench.link(index, Link { number, ..UP });
+    }
+    let mut daemon = Simulated::default();
+    daemon.add(Verb::Replace, route("10.2.0.0/16", 20, &[(1, "1.1.1.7")]));
+    let message = messages(&daemon.said[0]).next().unwrap().unwrap();
+    let Event::Route(change, told) = message.event().unwrap() else {
+        panic!("a route");
+    };
+    let flags = message.flags;
+    bench.model().route(Source::Fpm, flags, change, &told);
+    bench.hear();
+    bench.link(1, Link { up: false, ..UP });
+    bench.hear();
+    let kernels = Some(vec![(EXCEPTION, None, 1)]);
+    assert_eq!(bench.v4.members("10.2.0.0/16"), kernels);
+    assert!(!bench.model().doubt().any());
+    bench.link(1, UP);
+    bench.hear();
+    let back = Some(vec![hop("1.1.1.7", 3)]);
+    assert_eq!(bench.v4.members("10.2.0.0/16"), back);
 }
 
 #[test]

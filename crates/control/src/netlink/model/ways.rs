@@ -6,7 +6,7 @@ use elements::linux::{EXCEPTION, GroupId, LOCAL, MEMBERS_MAX, Member};
 
 use super::hash::Seeded;
 use super::world::{Hop, ObjectId, World, to};
-use super::{Flushed, Image};
+use super::{Flushed, Image, Source};
 
 /// Names a way.
 pub(super) type WayId = u32;
@@ -20,15 +20,35 @@ pub(super) enum Way {
     Own(u32),
     /// By a next-hop object.
     Object(ObjectId),
-    /// By these hops.
-    Hops(Vec<Hop>),
+    /// By these hops. What a daemon says holds until it says otherwise; the kernel drops routes in silence.
+    Hops(Source, Vec<Hop>),
 }
 
 impl Way {
     pub(super) fn hops(&self) -> &[Hop] {
         match self {
-            Way::Hops(hops) => hops,
+            Way::Hops(_, hops) => hops,
             _ => &[],
+        }
+    }
+
+    /// Whether a route of the kernel's own takes this way and no other link.
+    pub(super) fn is_only_by(&self, index: u32) -> bool {
+        match self {
+            Way::Own(link) => *link == index,
+            Way::Hops(Source::Kernel, hops) => {
+                !hops.is_empty() && hops.iter().all(|hop| hop.interface == index)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the kernel would not keep a route of this way.
+    pub(super) fn is_lost(&self, is4: bool, world: &World) -> bool {
+        match self {
+            Way::Own(link) => world.is_down(*link),
+            Way::Hops(Source::Kernel, hops) => world.all_dead(is4, hops),
+            _ => false,
         }
     }
 }
@@ -145,6 +165,15 @@ impl Ways {
         self.kept.iter().any(|k| k.users > 0 && which(&k.way))
     }
 
+    /// The objects that routes go by.
+    pub(super) fn objects(&self) -> impl Iterator<Item = ObjectId> {
+        let used = self.kept.iter().filter(|kept| kept.users > 0);
+        used.filter_map(|kept| match kept.way {
+            Way::Object(id) => Some(id),
+            _ => None,
+        })
+    }
+
     /// Lets the image be asked again for what it refused; says whether there was any.
     pub(super) fn forget_refusals(&mut self) -> bool {
         let mut any = false;
@@ -158,11 +187,11 @@ impl Ways {
         self.refusals
     }
 
-    fn resolve(world: &World, way: &Way, members: &mut Vec<Member>) {
+    fn resolve(is4: bool, world: &World, way: &Way, members: &mut Vec<Member>) {
         members.clear();
         match way {
-            Way::Hops(hops) => world.members(hops, members),
-            Way::Object(id) => world.object_members(*id, members),
+            Way::Hops(_, hops) => world.members(is4, hops, members),
+            Way::Object(id) => world.object_members(is4, *id, members),
             Way::To(port) => members.push(to(*port)),
             Way::Own(_) => members.push(to(LOCAL)),
         }
@@ -175,15 +204,13 @@ impl Ways {
         image: &impl Image<N>,
         flushed: &mut Flushed,
     ) {
-        if !std::mem::take(&mut self.stale) {
-            return;
-        }
+        self.stale = false;
         let mut changed = Vec::new();
         for (at, kept) in self.kept.iter_mut().enumerate() {
             if kept.group.is_none() {
                 continue;
             }
-            Self::resolve(world, &kept.way, &mut self.scratch);
+            Self::resolve(N == 4, world, &kept.way, &mut self.scratch);
             if self.scratch.len() > MEMBERS_MAX {
                 self.scratch = vec![to(EXCEPTION)];
             }
@@ -214,7 +241,7 @@ impl Ways {
         if kept.group.is_some() || kept.refused {
             return kept.group;
         }
-        Self::resolve(world, &kept.way, &mut self.scratch);
+        Self::resolve(N == 4, world, &kept.way, &mut self.scratch);
         match image.add_group(&self.scratch) {
             Ok(group) => {
                 kept.group = Some(group);

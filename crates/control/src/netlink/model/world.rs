@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
 use elements::linux::{BLACKHOLE, EXCEPTION, Member};
-use wire::netlink::{Nexthop, RTNH_F_DEAD};
+use wire::netlink::{NETCONF_ALL, Nexthop, RTNH_F_DEAD};
 
 use super::Source;
 
@@ -72,9 +72,11 @@ enum Object {
 }
 
 /// How a hop is at the moment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Health {
     Dead,
+    /// No carrier, and the operator wants it not to be used meanwhile (`ignore_routes_with_linkdown`).
+    Asleep,
     /// No carrier: taken only if all are so.
     Poor,
     Good,
@@ -84,6 +86,8 @@ enum Health {
 #[derive(Debug, Default)]
 pub(super) struct World {
     links: HashMap<u32, Link>,
+    /// Links whose routes rest while they have no carrier; whether it holds for IPv4.
+    ignoring: HashSet<(bool, u32)>,
     /// Each with the number of the sync that has seen it last.
     objects: HashMap<ObjectId, (Object, u32)>,
     sync: u32,
@@ -98,19 +102,48 @@ impl World {
     pub(super) fn set_link(&mut self, index: u32, link: Option<Link>) -> Option<Link> {
         match link {
             Some(link) => self.links.insert(index, link),
-            None => self.links.remove(&index),
+            None => {
+                self.ignoring.retain(|ignoring| ignoring.1 != index);
+                self.links.remove(&index)
+            }
         }
+    }
+
+    /// Sets whether routes by way of a link rest while it has no carrier; whether that is new.
+    pub(super) fn set_ignoring(&mut self, is4: bool, index: u32, ignores: bool) -> bool {
+        match ignores {
+            true => self.ignoring.insert((is4, index)),
+            false => self.ignoring.remove(&(is4, index)),
+        }
+    }
+
+    /// Whether routes by way of a link rest.
+    fn is_asleep(&self, is4: bool, index: u32, link: Link) -> bool {
+        let ignores = |index| self.ignoring.contains(&(is4, index));
+        // Of IPv6 the kernel sets every link when all are set.
+        !link.carrier && (ignores(index) || (is4 && ignores(NETCONF_ALL)))
+    }
+
+    /// Links whose routes rest.
+    pub(super) fn asleep(&self, is4: bool) -> HashSet<u32> {
+        if self.ignoring.is_empty() {
+            return HashSet::new();
+        }
+        let asleep = self.links.iter();
+        let asleep = asleep.filter(|(index, link)| self.is_asleep(is4, **index, **link));
+        asleep.map(|(index, _)| *index).collect()
     }
 
     /// A hop as routes hold it. That it is dead is not told when it changes, so it is noted only where the
     /// link's state does not explain it.
-    pub(super) fn hop(&self, hop: &wire::netlink::Hop) -> Hop {
-        let is_up = || self.links.get(&hop.interface).is_some_and(|link| link.up);
+    pub(super) fn hop(&self, is4: bool, hop: &wire::netlink::Hop) -> Hop {
+        let index = hop.interface;
+        let awake = |link: &Link| link.up && !self.is_asleep(is4, index, *link);
         Hop {
             interface: hop.interface,
             gateway: hop.gateway,
             weight: hop.weight,
-            dead: hop.flags & RTNH_F_DEAD != 0 && is_up(),
+            dead: hop.flags & RTNH_F_DEAD != 0 && self.links.get(&index).is_some_and(awake),
             encapsulated: hop.encapsulated,
         }
     }
@@ -194,14 +227,31 @@ impl World {
         std::mem::take(&mut self.gone)
     }
 
-    pub(super) fn begin_sync(&mut self, source: Source) {
+    /// `used` are the objects that routes go by.
+    pub(super) fn begin_sync(&mut self, source: Source, used: impl Iterator<Item = ObjectId>) {
         match source {
             Source::Kernel => {
                 self.sync = self.sync.wrapping_add(1);
                 self.syncing = true;
             }
-            Source::Fpm => self.connection += 1,
+            Source::Fpm => {
+                self.connection += 1;
+                self.keep(used.collect());
+            }
         }
+    }
+
+    /// Forgets what no route goes by of what daemons have told: however often they connect, there are no more
+    /// than their routes need.
+    fn keep(&mut self, mut used: HashSet<ObjectId>) {
+        let groups: Vec<ObjectId> = used.iter().copied().collect();
+        for (owner, id) in groups {
+            if let Some((Object::Group(members), _)) = self.objects.get(&(owner, id)) {
+                used.extend(members.iter().map(|(member, _)| (owner, *member)));
+            }
+        }
+        self.objects
+            .retain(|id, _| id.0 == KERNEL || used.contains(id));
     }
 
     pub(super) fn end_sync(&mut self, source: Source) {
@@ -217,29 +267,44 @@ impl World {
         }
     }
 
-    fn health(&self, hop: &Hop) -> Health {
+    pub(super) fn objects_len(&self) -> usize {
+        self.objects.len()
+    }
+
+    fn health(&self, is4: bool, hop: &Hop) -> Health {
         match self.links.get(&hop.interface) {
             _ if hop.dead => Health::Dead,
             Some(link) if !link.up => Health::Dead,
+            Some(link) if self.is_asleep(is4, hop.interface, *link) => Health::Asleep,
             Some(link) if !link.carrier => Health::Poor,
             _ => Health::Good,
         }
     }
 
+    /// Whether a link is gone, or the operator has it down.
+    pub(super) fn is_down(&self, index: u32) -> bool {
+        !self.links.get(&index).is_some_and(|link| link.up)
+    }
+
     /// Whether the kernel has no use for a route of these hops alone.
-    pub(super) fn all_dead(&self, hops: &[Hop]) -> bool {
-        !hops.is_empty() && hops.iter().all(|hop| self.health(hop) == Health::Dead)
+    pub(super) fn all_dead(&self, is4: bool, hops: &[Hop]) -> bool {
+        !hops.is_empty() && hops.iter().all(|hop| self.health(is4, hop) == Health::Dead)
+    }
+
+    /// Whether the kernel passes over a route of these hops, and keeps it.
+    pub(super) fn all_asleep(&self, is4: bool, hops: &[Hop]) -> bool {
+        let best = hops.iter().map(|hop| self.health(is4, hop)).max();
+        best == Some(Health::Asleep)
     }
 
     /// The members of the group for these hops.
-    pub(super) fn members(&self, hops: &[Hop], members: &mut Vec<Member>) {
+    pub(super) fn members(&self, is4: bool, hops: &[Hop], members: &mut Vec<Member>) {
         members.clear();
-        let best = hops.iter().map(|hop| self.health(hop));
-        let best = best.max_by_key(|health| *health as u8);
-        let Some(best) = best.filter(|best| *best != Health::Dead) else {
+        let best = hops.iter().map(|hop| self.health(is4, hop)).max();
+        let Some(best) = best.filter(|best| *best > Health::Asleep) else {
             return members.push(to(EXCEPTION));
         };
-        for hop in hops.iter().filter(|hop| self.health(hop) == best) {
+        for hop in hops.iter().filter(|hop| self.health(is4, hop) == best) {
             let number = self.links.get(&hop.interface).and_then(|link| link.number);
             let Some(port) = number.filter(|_| !hop.encapsulated) else {
                 // The kernel takes some of the flows elsewhere, so it must see all.
@@ -255,12 +320,12 @@ impl World {
     }
 
     /// The members of the group for an object; an unknown one is the kernel's business.
-    pub(super) fn object_members(&self, id: ObjectId, members: &mut Vec<Member>) {
+    pub(super) fn object_members(&self, is4: bool, id: ObjectId, members: &mut Vec<Member>) {
         members.clear();
         match self.objects.get(&id).map(|(object, _)| object) {
             None => members.push(to(EXCEPTION)),
             Some(Object::Blackhole) => members.push(to(BLACKHOLE)),
-            Some(Object::One(hop)) => self.members(&[*hop], members),
+            Some(Object::One(hop)) => self.members(is4, &[*hop], members),
             Some(Object::Group(group)) => {
                 let mut hops = Vec::with_capacity(group.len());
                 for (member, weight) in group {
@@ -275,7 +340,7 @@ impl World {
                         Some(Object::Group(_)) | None => return members.push(to(EXCEPTION)),
                     }
                 }
-                self.members(&hops, members);
+                self.members(is4, &hops, members);
             }
         }
     }

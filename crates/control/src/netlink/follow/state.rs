@@ -1,0 +1,157 @@
+//! All that is known of the kernel, and how its messages change it.
+
+use super::super::counts::Counts;
+use super::super::links::Links;
+use super::super::model::{Model, Source};
+use super::super::neighbours::Neighbours;
+use super::super::rules::Rules;
+use elements::linux::Kernel;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tracing::warn;
+use wire::BadHeader;
+use wire::netlink::{AF_INET, AF_INET6, Change, Event, Message, NLM_F_MULTI, Netconf};
+
+/// All that is known, and what is told of it.
+pub(super) struct State {
+    pub(super) kernel: Arc<Kernel>,
+    pub(super) counts: Arc<Counts>,
+    pub(super) model: Model,
+    pub(super) links: Links,
+    pub(super) neighbours: Neighbours,
+    pub(super) rules: Rules,
+    /// Types of messages that could not be read, so that each is said once.
+    unread: HashSet<u16>,
+    /// Whether a table was full, so that it is said once.
+    full: bool,
+}
+
+impl State {
+    /// Nothing is known. With `daemon`, one tells routes by FPM.
+    pub(super) fn new(kernel: Arc<Kernel>, counts: Arc<Counts>, daemon: bool) -> State {
+        State {
+            kernel,
+            counts,
+            model: Model::new(daemon),
+            links: Links::default(),
+            neighbours: Neighbours::default(),
+            rules: Rules::default(),
+            unread: HashSet::new(),
+            full: false,
+        }
+    }
+
+    /// Takes a message up; whether it could be read.
+    pub(super) fn take(&mut self, message: &Message<'_>) -> bool {
+        self.counts.messages.add(1);
+        let event = match message.event() {
+            Ok(event) => event,
+            Err(why) => return self.leave_out(message.kind, why),
+        };
+        match event {
+            Event::Route(change, route) => {
+                self.model
+                    .route(Source::Kernel, message.flags, change, &route);
+            }
+            Event::Neighbour(change, neighbour) => {
+                self.neighbours.take(&self.links, change, &neighbour);
+            }
+            Event::Nexthop(change, nexthop) => {
+                self.model.nexthop(Source::Kernel, change, &nexthop);
+            }
+            Event::Address(change, address) => {
+                self.model.address(change, address.family == AF_INET);
+            }
+            Event::Link(change, link) => {
+                let number = |links: &Links| links.interface(link.index).map(|i| i.number());
+                let had = number(&self.links);
+                match self.links.take(change, &link) {
+                    Some(None) => self.link_gone(link.index),
+                    Some(state) => self.model.link(link.index, state),
+                    None => {}
+                }
+                if number(&self.links) != had {
+                    self.neighbours.tell_all(&self.links, link.index);
+                }
+            }
+            Event::Rule(_, rule) if message.flags & NLM_F_MULTI != 0 => self.rules.tell(&rule),
+            Event::Rule(..) => self.rules.stale = true,
+            Event::Netconf(change, netconf) => self.set(change, &netconf),
+            Event::Done(_) | Event::Error(_) | Event::Other => {}
+        }
+        true
+    }
+
+    /// A setting of an interface.
+    fn set(&mut self, change: Change, netconf: &Netconf) {
+        let ignores = match change {
+            Change::New => netconf.ignores_linkdown,
+            Change::Gone => Some(false),
+        };
+        if let (Some(ignores), AF_INET | AF_INET6) = (ignores, netconf.family) {
+            let is4 = netconf.family == AF_INET;
+            self.model.ignore_linkdown(is4, netconf.interface, ignores);
+        }
+    }
+
+    /// Counts a message that cannot be read; false.
+    pub(super) fn leave_out(&mut self, kind: u16, why: BadHeader) -> bool {
+        self.counts.bad_messages.add(1);
+        if self.unread.insert(kind) {
+            warn!(
+                kind,
+                "a message of the kernel cannot be read ({why}); it and others of its type are left out"
+            );
+        }
+        false
+    }
+
+    pub(super) fn link_gone(&mut self, index: u32) {
+        self.neighbours.forget(index);
+        self.model.link(index, None);
+    }
+
+    /// The configuration names other interfaces.
+    pub(super) fn renumber(&mut self) {
+        for (index, state) in self.links.renumber(&self.kernel) {
+            self.model.link(index, Some(state));
+            self.neighbours.tell_all(&self.links, index);
+        }
+        self.flush();
+    }
+
+    /// Brings the image in step.
+    pub(super) fn flush(&mut self) {
+        let (Ok(v4), Ok(v6)) = (self.kernel.routes4(), self.kernel.routes6()) else {
+            return;
+        };
+        match self.model.flush(v4, v6) {
+            Ok(_) => self.full = false,
+            Err(_) => {
+                self.counts.full.add(1);
+                if !std::mem::replace(&mut self.full, true) {
+                    warn!("a table of routes is full: the rest of the routes is not forwarded by");
+                }
+            }
+        }
+        self.count();
+    }
+
+    fn count(&self) {
+        let counts = &self.counts;
+        let (routes4, routes6) = self.model.len();
+        let (links, used) = self.links.count();
+        let left_out = self.model.counts();
+        counts.routes4.set(routes4);
+        counts.routes6.set(routes6);
+        counts.nexthops.set(self.model.objects_len());
+        counts.links.set(links);
+        counts.links_used.set(used);
+        counts.neighbours.set(self.neighbours.len());
+        counts.model_bytes.set(self.model.memory_bytes());
+        counts.other_table.set(left_out.other_table as usize);
+        counts.selective.set(left_out.selective as usize);
+        counts.no_group.set(left_out.no_group as usize);
+        counts.no_room.set(left_out.no_room as usize);
+    }
+}

@@ -1,0 +1,98 @@
+//! `ip rule`: who chooses the table of routes otherwise than a kernel does by itself is warned, since workers
+//! look into the tables `local` and `main`, in this order, whatever the rules say.
+
+use std::collections::HashSet;
+use tracing::{info, warn};
+use wire::netlink::{Rule, TABLE_LOCAL, TABLE_MAIN};
+
+/// What the rules are.
+#[derive(Default)]
+pub(super) struct Rules {
+    /// Those that are told are not like the ones that were known: ask again.
+    pub(super) stale: bool,
+    /// Of the dump: families that have rules, rules beside the initial ones, and what the initial ones name.
+    families: HashSet<u8>,
+    others: usize,
+    initial: HashSet<(u8, u32)>,
+    /// Differences that were warned of.
+    warned: usize,
+}
+
+impl Rules {
+    /// From now on all rules are told.
+    pub(super) fn begin_sync(&mut self) {
+        self.others = 0;
+        self.families.clear();
+        self.initial.clear();
+        self.stale = false;
+    }
+
+    /// One of all rules.
+    pub(super) fn tell(&mut self, rule: &Rule) {
+        self.families.insert(rule.family);
+        if rule.is_initial() {
+            self.initial.insert((rule.family, rule.table));
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// All rules have been told: gives the number of those that are not followed, or missing.
+    pub(super) fn end_sync(&mut self) -> usize {
+        let missing = |family: &u8| {
+            let tables = [TABLE_LOCAL, TABLE_MAIN].into_iter();
+            let missing = tables.filter(|table| !self.initial.contains(&(*family, *table)));
+            missing.count()
+        };
+        let differ = self.others + self.families.iter().map(missing).sum::<usize>();
+        if differ > self.warned {
+            warn!(
+                rules = differ,
+                "`ip rule` says otherwise than a kernel by itself: packets are forwarded by the tables local and main \
+                 all the same; move those routes to main, or leave the interfaces to the kernel"
+            );
+        } else if differ == 0 && self.warned > 0 {
+            info!("`ip rule` says no more than a kernel by itself");
+        }
+        self.warned = differ;
+        differ
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::netlink::{AF_INET, AF_INET6};
+
+    fn rule(family: u8, priority: u32, table: u32) -> Rule {
+        Rule {
+            family,
+            priority,
+            table,
+            plain: true,
+        }
+    }
+
+    #[test]
+    fn rules_that_are_added_moved_or_missing_are_counted() {
+        let mut rules = Rules::default();
+        let initial = [
+            rule(AF_INET, 0, 255),
+            rule(AF_INET, 32766, 254),
+            rule(AF_INET, 32767, 253),
+        ];
+        let six = [rule(AF_INET6, 0, 255), rule(AF_INET6, 32766, 254)];
+        let mut differ = |told: &[Rule]| {
+            rules.begin_sync();
+            told.iter().for_each(|rule| rules.tell(rule));
+            rules.end_sync()
+        };
+        let all = [&initial[..], &six[..]].concat();
+        assert_eq!(differ(&all), 0);
+        let more = [&all[..], &[rule(AF_INET, 100, 1000)]].concat();
+        assert_eq!(differ(&more), 1);
+        let moved = [&initial[1..], &[rule(AF_INET, 5, 255)]].concat();
+        assert_eq!(differ(&moved), 2, "not where it was");
+        assert_eq!(differ(&initial), 0, "of IPv6 there are none");
+    }
+}

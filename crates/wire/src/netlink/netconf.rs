@@ -1,0 +1,45 @@
+//! Settings of interfaces (`struct netconfmsg` and `NETCONFA_*` of `linux/netconf.h`).
+
+use crate::BadHeader;
+
+use super::attr::Attributes;
+
+/// [`Netconf::interface`]: what holds for all interfaces.
+pub const NETCONF_ALL: u32 = u32::MAX;
+
+const NETCONFA_IFINDEX: u16 = 1;
+const NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN: u16 = 6;
+
+/// The settings of an interface for an address family, as far as they concern forwarding here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Netconf {
+    /// Address family.
+    pub family: u8,
+    /// The interface's number, or [`NETCONF_ALL`].
+    pub interface: u32,
+    /// Whether routes by way of it are not used while it has no carrier, if the message says.
+    pub ignores_linkdown: Option<bool>,
+}
+
+impl Netconf {
+    /// Decodes what follows the header of a message.
+    pub fn parse(body: &[u8]) -> Result<Netconf, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<4>().ok_or(BadHeader::TooShort)?;
+        let mut netconf = Netconf {
+            family: head[0],
+            interface: 0,
+            ignores_linkdown: None,
+        };
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                NETCONFA_IFINDEX => netconf.interface = attribute.u32()?,
+                NETCONFA_IGNORE_ROUTES_WITH_LINKDOWN => {
+                    netconf.ignores_linkdown = Some(attribute.u32()? != 0);
+                }
+                _ => {}
+            }
+        }
+        Ok(netconf)
+    }
+}

@@ -1,0 +1,70 @@
+//! Rules that choose the table of routes (`struct fib_rule_hdr`, `FRA_*` of `linux/fib_rules.h`).
+
+use crate::BadHeader;
+
+use super::attr::{Attributes, ne32};
+use super::{TABLE_LOCAL, TABLE_MAIN};
+
+/// The table that is looked into after the others; nothing puts routes there by itself.
+const TABLE_DEFAULT: u32 = 253;
+/// Action: look into a table.
+const TO_TABLE: u8 = 1;
+/// Flag: packets that do not match.
+const INVERT: u32 = 2;
+
+const FRA_PRIORITY: u16 = 6;
+const FRA_SUPPRESS_IFGROUP: u16 = 13;
+const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+const FRA_TABLE: u16 = 15;
+const FRA_PAD: u16 = 18;
+const FRA_PROTOCOL: u16 = 21;
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Address family.
+    pub family: u8,
+    /// Its place: the lowest comes first.
+    pub priority: u32,
+    /// The table, also above 255.
+    pub table: u32,
+    /// It holds for all packets, and all that it does is to name the table.
+    pub plain: bool,
+}
+
+impl Rule {
+    /// Decodes what follows the header of a message.
+    pub fn parse(body: &[u8]) -> Result<Rule, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
+        let [family, dst_len, src_len, tos, table, _, _, action, ..] = *head;
+        let all = [dst_len, src_len, tos] == [0; 3] && ne32(head, 8) & INVERT == 0;
+        let mut rule = Rule {
+            family,
+            priority: 0,
+            table: table.into(),
+            plain: all && action == TO_TABLE,
+        };
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            match attribute.kind {
+                FRA_PRIORITY => rule.priority = attribute.u32()?,
+                FRA_TABLE => rule.table = attribute.u32()?,
+                FRA_SUPPRESS_IFGROUP | FRA_SUPPRESS_PREFIXLEN => {
+                    rule.plain &= attribute.u32()? == u32::MAX;
+                }
+                FRA_PAD | FRA_PROTOCOL => {}
+                _ => rule.plain = false,
+            }
+        }
+        Ok(rule)
+    }
+
+    /// Whether it is one of those that a kernel begins with.
+    pub const fn is_initial(&self) -> bool {
+        self.plain
+            && matches!(
+                (self.priority, self.table),
+                (0, TABLE_LOCAL) | (32766, TABLE_MAIN) | (32767, TABLE_DEFAULT)
+            )
+    }
+}
