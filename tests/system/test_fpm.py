@@ -99,21 +99,31 @@ def test_zebra_killed_and_restarted_loses_nothing(network):
     assert sent == received > 100, ping.out
 
 
-def test_what_is_no_fpm_ends_the_connection(network):
+def test_a_second_connection_is_refused_and_what_is_no_fpm_ends_one(network):
     until(lambda: network.has("21.0.0.0/8", ("10.9.0.2", "eth0"), ("10.9.1.2", "eth1")), "all routes")
     before = network.bed.table(4)
-    with network.bed.daemons.entered():
-        peer = socket.create_connection(("127.0.0.1", 2620))
-    with peer:
-        peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        peer.settimeout(10)
-        try:
-            assert peer.recv(1) == b""
-        except ConnectionResetError:
-            pass
+
+    def ends() -> None:
+        with network.bed.daemons.entered():
+            peer = socket.create_connection(("127.0.0.1", 2620))
+        with peer:
+            peer.settimeout(10)
+            try:
+                peer.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                assert peer.recv(1) == b""
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+
+    # zebra's own lives on.
+    ends()
+    network.bed.process.wait_for("fpm: a second connection is refused")
+    assert (network.count("fpm_refused"), network.count("fpm_connected"), network.count("fpm_bad")) == (1, 1, 0)
+    network.frr.kill("zebra")
+    until(lambda: network.count("fpm_connected") == 0, "the connection to end")
+    ends()
     network.bed.process.wait_for("fpm: the connection has ended.*FPM version 71, we speak 1")
     assert network.count("fpm_bad") == 1
-    # It had taken zebra's place, which comes back by itself; its routes have stayed.
     assert network.bed.table(4) == before
+    network.frr.start()
     until(lambda: network.count("fpm_connections") == 3, "zebra to connect again", timeout=30)
     assert network.bed.process.stop() == 0

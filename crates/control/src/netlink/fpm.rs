@@ -11,6 +11,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use tracing::{info, warn};
 use wire::BadHeader;
 use wire::netlink::{Event, messages};
@@ -40,6 +41,11 @@ const QUIET: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Buffers that are read before something else gets its turn.
 const TURN: usize = 4;
+/// How long one waits after a connection could not be taken up, as when there are too many open files.
+const RETRY: Duration = Duration::from_secs(1);
+/// A daemon on another machine that says nothing for so long is asked whether it is there, so often.
+const IDLE: Duration = Duration::from_secs(10);
+const PROBES: u32 = 5;
 
 /// What is wrong with what a peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -199,12 +205,17 @@ impl Session {
     }
 }
 
-/// Waits for a daemon, and listens to it. One at a time: one that connects takes the place of another.
+/// Waits for a daemon, and listens to it. One at a time: while it is connected, others are refused, since what two
+/// tell would be one daemon's word against the other's.
 #[derive(Debug)]
 pub(super) struct Fpm {
     listener: TcpListener,
     peer: Option<(TcpStream, SocketAddr, Session)>,
     stale: Duration,
+    /// Not to be asked for connections before this.
+    rest_until: Option<Instant>,
+    /// Whether it was said that others are refused.
+    refusing: bool,
 }
 
 impl Fpm {
@@ -216,57 +227,101 @@ impl Fpm {
             listener,
             peer: None,
             stale,
+            rest_until: None,
+            refusing: false,
         })
     }
 
     /// What to poll for input.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let peer = self.peer.as_ref().map(|(stream, ..)| stream.as_fd());
-        [Some(self.listener.as_fd()), peer].into_iter().flatten()
+        let listener = self.listener.as_fd();
+        let listener = self.rest_until.is_none().then_some(listener);
+        [listener, peer].into_iter().flatten()
     }
 
     /// When something is due though nothing is heard.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.peer.as_ref()?.2.due()
+        let told = self.peer.as_ref().and_then(|(.., session)| session.due());
+        [told, self.rest_until].into_iter().flatten().min()
     }
 
-    /// Takes up what has come; whether there may be more.
+    /// Takes up what has come; whether there was something, so that there may be more.
     pub(super) fn turn(&mut self, model: &mut Model, counts: &Counts) -> bool {
         let now = Instant::now();
-        // Of several that wait, the last counts.
-        while let Ok((stream, address)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_ok() {
+        let heard = self.hear(model, counts, now);
+        // Who has ended has been heard to: what it said comes first.
+        if !heard && self.rest_until.is_none_or(|until| until <= now) {
+            self.rest_until = None;
+            return self.meet(model, counts, now);
+        }
+        heard
+    }
+
+    /// Takes up connections; whether one is the daemon's from now on.
+    fn meet(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
+        loop {
+            let (stream, address) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+                // It was gone before it was taken up.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(why) => {
+                    warn!("fpm: a connection cannot be taken up now ({why})");
+                    self.rest_until = Some(now + RETRY);
+                    return false;
+                }
+            };
+            if let Some((_, lives, _)) = &self.peer {
+                counts.fpm_refused.add(1);
+                if !std::mem::replace(&mut self.refusing, true) {
+                    warn!(%address, %lives, "fpm: a second connection is refused, as others will be, while the first lives");
+                }
+            } else if watch(&stream).is_ok() {
                 info!(%address, "fpm: a routing daemon has connected");
                 counts.fpm_connections.add(1);
+                counts.fpm_connected.set(1);
+                self.refusing = false;
                 self.peer = Some((stream, address, Session::new(model, self.stale, now)));
+                return true;
             }
         }
+    }
+
+    /// Takes up what the daemon says; whether there was something.
+    fn hear(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
         let Some((stream, address, session)) = &mut self.peer else {
             return false;
         };
-        let mut more = Ok(true);
+        let mut heard = false;
         for _ in 0..TURN {
-            more = listen(stream, session, model, counts, now);
-            if !matches!(more, Ok(true)) {
-                break;
-            }
-        }
-        match more {
-            Ok(more) => {
-                if session.tick(model, now) {
-                    info!(%address, "fpm: the routing daemon has told all its routes");
+            match listen(stream, session, model, counts, now) {
+                Ok(true) => heard = true,
+                Ok(false) => break,
+                Err(why) => {
+                    warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
+                    counts.fpm_connected.set(0);
+                    self.peer = None;
+                    return heard;
                 }
-                counts.fpm_connected.set(1);
-                more
-            }
-            Err(why) => {
-                warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
-                counts.fpm_connected.set(0);
-                self.peer = None;
-                false
             }
         }
+        if session.tick(model, now) {
+            info!(%address, "fpm: the routing daemon has told all its routes");
+            heard = true;
+        }
+        heard
     }
+}
+
+/// Makes a connection ready to be listened to, such that one whose other end has gone without a word ends.
+fn watch(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, IDLE / PROBES)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)?;
+    Ok(())
 }
 
 /// Reads once; whether there may be more.

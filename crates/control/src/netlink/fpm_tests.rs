@@ -194,3 +194,66 @@ fn a_next_hop_that_changes_alone_leaves_something_to_do() {
     bench.flush();
     assert!(!bench.model.is_behind());
 }
+
+#[test]
+fn however_often_a_daemon_connects_no_more_objects_are_kept_than_routes_need() {
+    let mut bench = Bench::new();
+    bench.send(ALL).expect("frames");
+    let once = bench.model.objects_len();
+    for _ in 0..100 {
+        bench.reconnect();
+        bench.send(ALL).expect("frames");
+    }
+    assert!(bench.model.objects_len() <= 2 * once);
+    bench.now += STALE + QUIET;
+    assert!(bench.session.tick(&mut bench.model, bench.now));
+    assert_eq!(bench.model.objects_len(), once);
+}
+
+/// Takes turns until something holds.
+fn until(fpm: &mut Fpm, model: &mut Model, counts: &Counts, holds: impl Fn(&Model) -> bool) {
+    let begun = Instant::now();
+    while !holds(model) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "never");
+        fpm.turn(model, counts);
+    }
+}
+
+#[test]
+fn a_second_daemon_is_refused_while_the_first_lives_and_taken_when_it_has_gone() {
+    use std::io::Write;
+    let listen = Listen {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        stale: STALE,
+    };
+    let mut fpm = Fpm::open(listen).expect("a port");
+    let address = fpm.listener.local_addr().expect("an address");
+    let connect = || TcpStream::connect(address).expect("it listens");
+    let (mut model, counts) = (Bench::new().model, Counts::default());
+    let count = |name: &str| {
+        let list = counts.list();
+        list.iter()
+            .find(|count| count.1 == name)
+            .expect("it counts")
+            .3
+    };
+    let mut first = connect();
+    first.write_all(ALL).expect("room");
+    until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
+    // Nothing is said to it, so it hears only that it is over.
+    let mut second = connect();
+    until(&mut fpm, &mut model, &counts, |_| count("fpm_refused") == 1);
+    assert_eq!(second.read(&mut [0; 1]).ok(), Some(0));
+    assert_eq!((count("fpm_connected"), count("fpm_connections")), (1, 1));
+    // The first says its last word, goes, and is there again, all before one looks.
+    first.write_all(CHANGES).expect("room");
+    drop(first);
+    let mut third = connect();
+    until(&mut fpm, &mut model, &counts, |_| {
+        count("fpm_connections") == 2
+    });
+    assert_eq!(model.len(), (3, 0));
+    third.write_all(ALL).expect("room");
+    until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
+    assert_eq!((count("fpm_connected"), count("fpm_refused")), (1, 1));
+}
