@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::Store;
 
+/// What we have handlers for.
+const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 /// A program that ran this long gets a new start at once, as does one that has only now begun to fail; then
 /// pauses grow from the first to the last.
 const SETTLED: Duration = Duration::from_secs(1);
@@ -117,7 +119,7 @@ impl Signals {
         for (number, flag) in numbers {
             signal_hook::flag::register(number, Arc::clone(&flags[flag]))?;
         }
-        for number in [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD] {
+        for number in SIGNALS {
             signal_hook::low_level::pipe::register(number, ring.try_clone()?)?;
         }
         let [end, restart, hang_up] = flags;

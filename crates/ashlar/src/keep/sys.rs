@@ -1,8 +1,9 @@
 //! Starting a program with descriptors that it finds by number.
 #![allow(unsafe_code)]
 
-use rustix::process::{Pid, Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -17,15 +18,29 @@ fn check(result: i32) -> io::Result<i32> {
     }
 }
 
-/// Starts a program with these descriptors open from number 3 on, and LISTEN_PID set. It ends with us. The
-/// process must have one thread.
+/// Starts a program with these descriptors open from number 3 on, and LISTEN_PID set. It ends with us. Signals
+/// sent to it reach it, however early. The process must have one thread.
 pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Result<Pid> {
+    let us = getpid();
+    // Until it is the program, the child has our handlers, which would swallow them.
+    let signals = block_signals()?;
     // SAFETY: with no other thread, nothing is left half done in the child, which may do all that we may.
-    let pid = check(unsafe { libc::fork() })?;
-    if let Some(pid) = Pid::from_raw(pid) {
-        return Ok(pid);
-    }
-    let error = become_it(command, descriptors);
+    let pid = Pid::from_raw(check(unsafe { libc::fork() })?);
+    let Some(pid) = pid else {
+        run(command, descriptors, us, &signals)
+    };
+    set_signals(&signals)?;
+    Ok(pid)
+}
+
+/// The child's life.
+fn run(
+    command: &mut Command,
+    descriptors: &[BorrowedFd],
+    parent: Pid,
+    signals: &libc::sigset_t,
+) -> ! {
+    let error = become_it(command, descriptors, parent, signals);
     eprintln!(
         "ashlar keep: cannot run {:?}: {error}",
         command.get_program()
@@ -35,15 +50,54 @@ pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Re
 }
 
 /// In the child: only returns if it fails.
-fn become_it(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Error {
-    if let Err(e) =
-        place(descriptors).and_then(|()| Ok(set_parent_process_death_signal(Some(Signal::TERM))?))
-    {
-        return e;
+fn become_it(
+    command: &mut Command,
+    descriptors: &[BorrowedFd],
+    parent: Pid,
+    signals: &libc::sigset_t,
+) -> io::Error {
+    command.env("LISTEN_PID", std::process::id().to_string());
+    let prepare = || {
+        place(descriptors)?;
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // It is told of an end that comes, not of one that has come.
+        if getppid() != Some(parent) {
+            return Err(io::Error::other("its keeper has ended"));
+        }
+        forget_handlers();
+        set_signals(signals)
+    };
+    match prepare() {
+        Ok(()) => command.exec(),
+        Err(e) => e,
     }
-    command
-        .env("LISTEN_PID", std::process::id().to_string())
-        .exec()
+}
+
+/// Blocks all signals; those that were blocked before.
+fn block_signals() -> io::Result<libc::sigset_t> {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: each call fills a set that outlives it; the first cannot fail.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        let done = libc::sigprocmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        check(done).map(|_| before.assume_init())
+    }
+}
+
+fn set_signals(blocked: &libc::sigset_t) -> io::Result<()> {
+    // SAFETY: the set is valid, and nothing is written.
+    check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, blocked, std::ptr::null_mut()) }).map(drop)
+}
+
+/// Has signals do to the child what they do to a program that has only begun. SIGHUP would end that, but what it
+/// asks for, to read a file anew, is going to happen anyway.
+fn forget_handlers() {
+    let kinds = super::SIGNALS.map(|signal| (signal, libc::SIG_DFL));
+    for (signal, action) in kinds.into_iter().chain([(libc::SIGHUP, libc::SIG_IGN)]) {
+        // SAFETY: no handler is set; it cannot fail for these signals.
+        unsafe { libc::signal(signal, action) };
+    }
 }
 
 fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
