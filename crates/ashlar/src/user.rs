@@ -2,7 +2,7 @@
 
 mod sys;
 
-use rustix::process::{parent_process_death_signal, set_parent_process_death_signal};
+use rustix::process::{getppid, parent_process_death_signal, set_parent_process_death_signal};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities, set_no_new_privs,
 };
@@ -55,6 +55,12 @@ impl User {
         rustix::process::geteuid().as_raw() == self.id
     }
 
+    /// Has no thread that the process starts from now on, DPDK's among them, gain rights by running a program.
+    /// The error is a sentence.
+    pub(crate) fn no_more_rights() -> Result<(), String> {
+        set_no_new_privs(true).map_err(|e| format!("cannot renounce further rights: {e}"))
+    }
+
     /// Has the process be this user for good. Of root's rights the calling thread and those that it starts
     /// from now on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the one that `also` runs its argument on;
     /// threads that run already keep none,
@@ -73,22 +79,25 @@ impl User {
         before().and_then(|()| also(before)).map_err(wrong)?;
         if !self.is_ours() {
             // The kernel forgets it with the user (prctl(2)): a router would outlive its keeper.
-            let after_parent = parent_process_death_signal().map_err(|e| wrong(e.into()))?;
+            let (parent, signal) = (getppid(), parent_process_death_signal());
+            let signal = signal.map_err(|e| wrong(e.into()))?;
             sys::change(self.id, self.group, &self.groups).map_err(wrong)?;
-            set_parent_process_death_signal(after_parent).map_err(|e| wrong(e.into()))?;
+            set_parent_process_death_signal(signal).map_err(|e| wrong(e.into()))?;
+            if signal.is_some() && getppid() != parent {
+                return Err("the keeper has ended".to_owned());
+            }
         }
         confine().and_then(|()| also(confine)).map_err(wrong)
     }
 }
 
-/// Leaves this thread what is kept and no way to more.
+/// Leaves this thread what is kept.
 fn confine() -> io::Result<()> {
     let sets = CapabilitySets {
         effective: KEPT,
         permitted: KEPT,
         inheritable: CapabilitySet::empty(),
     };
-    set_no_new_privs(true)?;
     Ok(set_capabilities(None, sets)?)
 }
 

@@ -12,6 +12,9 @@ use std::time::Duration;
 use tracing::info;
 
 pub(crate) fn run(run: Run) -> Done {
+    let user = run.user.as_deref().map(User::named).transpose()?;
+    // Before there is another thread.
+    user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
     let format = match run.log_format {
         LogFormat::Text => Format::Text,
         LogFormat::Json => Format::Json,
@@ -25,7 +28,6 @@ pub(crate) fn run(run: Run) -> Done {
         ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
     }
     let ports = Arc::new(ports);
-    let user = run.user.as_deref().map(User::named).transpose()?;
     let (at_once, user) = match user {
         Some(user) if user.is_ours() => (Some(user), None),
         user => (None, user),
