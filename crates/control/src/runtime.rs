@@ -6,6 +6,7 @@ use crate::socket::Socket;
 use crate::state::Control;
 use crate::view::ReloadRequest;
 use engine::port::PortDirectory;
+use ports::Named;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -79,8 +80,8 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
     let mut hang_up = on(SignalKind::hangup())?;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     let mut often = tokio::time::interval(Duration::from_millis(100));
-    let (mut watch, mut addresses, mut devices) =
-        (PortWatch::default(), Following(None), Following(None));
+    let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
+    let [mut addresses, mut devices] = [const { Following(None) }; 2];
     let mut end = watch_end(control);
     let api = Api::new(Arc::clone(control));
     if let Some(socket) = &serve.socket {
@@ -107,6 +108,7 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
             _ = hang_up.recv() => reload_again(control),
             _ = second.tick() => {
                 watch.look(control);
+                namespace.look(control)?;
                 addresses.again(control, follow_addresses);
             }
             _ = often.tick() => devices.again(control, Control::follow_devices),
@@ -159,6 +161,36 @@ impl Following {
 fn follow_addresses(control: &Control) {
     if let Err(failure) = control.follow_addresses() {
         error!("elements keep the old address: {}", failure.text);
+    }
+}
+
+/// The router's namespace, as its name is seen from outside.
+#[derive(Default)]
+struct NamespaceWatch {
+    is_nameless: bool,
+}
+
+impl NamespaceWatch {
+    /// Fails, with a sentence, if the name stands for another one: the router would follow daemons that nobody
+    /// can reach. Entering that takes rights that were given up, and nothing known holds there.
+    fn look(&mut self, control: &Control) -> Result<(), String> {
+        let Some(namespace) = control.ports.namespace() else {
+            return Ok(());
+        };
+        let (name, now) = (namespace.name(), namespace.named());
+        if now == Named::Another {
+            return Err(format!(
+                "network namespace {name} was made anew: this router is in the one before, start it again"
+            ));
+        }
+        let was_nameless = std::mem::replace(&mut self.is_nameless, now == Named::Nothing);
+        if self.is_nameless && !was_nameless {
+            warn!(
+                namespace = name,
+                "it was deleted: the router stays in what is left of it"
+            );
+        }
+        Ok(())
     }
 }
 

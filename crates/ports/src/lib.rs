@@ -50,7 +50,7 @@ mod wrap;
 
 pub use directory::{Directory, Queues};
 pub use dpdk::DpdkSizes;
-pub use netns::Namespace;
+pub use netns::{Named, Namespace};
 pub use sys::is_root;
 pub use tap::Tap;
 

@@ -1,9 +1,10 @@
 //! Network namespaces other than the one that the process was started in.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
@@ -16,7 +17,21 @@ type Job = Box<dyn FnOnce() + Send>;
 /// whichever thread uses them then.
 pub struct Namespace {
     name: String,
+    path: PathBuf,
+    /// Device and inode.
+    id: (u64, u64),
     jobs: Mutex<Sender<Job>>,
+}
+
+/// What a namespace's name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// That namespace, as when it was entered.
+    Same,
+    /// None: the one that was entered lives on without a name.
+    Nothing,
+    /// Another one, made since.
+    Another,
 }
 
 impl Namespace {
@@ -30,7 +45,8 @@ impl Namespace {
             false => PathBuf::from("/run/netns").join(name),
         };
         let failed = |e: io::Error| explain(name, &e);
-        let file = File::open(path).map_err(failed)?;
+        let file = File::open(&path).map_err(failed)?;
+        let id = id(&file.metadata().map_err(failed)?);
         let (jobs, inbox) = channel::<Job>();
         let (tell, told) = channel();
         let thread = std::thread::Builder::new().name("netns".into());
@@ -47,6 +63,8 @@ impl Namespace {
         match told.recv() {
             Ok(Ok(())) => Ok(Namespace {
                 name: name.to_owned(),
+                path,
+                id,
                 jobs: Mutex::new(jobs),
             }),
             Ok(Err(e)) => Err(failed(e.into())),
@@ -57,6 +75,20 @@ impl Namespace {
     /// What it was opened by: a name or a path.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What the name stands for now.
+    pub fn named(&self) -> Named {
+        // That of a process may go with it, and the process's number to another one.
+        if self.path.starts_with("/proc") {
+            return Named::Same;
+        }
+        match self.path.metadata().map(|now| id(&now)) {
+            Ok(now) if now == self.id => Named::Same,
+            // All namespaces are files of one device; while one is made or deleted, a file of another stands there.
+            Ok((device, _)) if device == self.id.0 => Named::Another,
+            _ => Named::Nothing,
+        }
     }
 
     /// Runs `job` in the namespace, on its thread, one at a time, and gives what it gives.
@@ -75,6 +107,10 @@ impl Namespace {
             .expect(alive)
             .unwrap_or_else(|panic| resume_unwind(panic))
     }
+}
+
+fn id(file: &Metadata) -> (u64, u64) {
+    (file.dev(), file.ino())
 }
 
 fn explain(name: &str, e: &io::Error) -> String {
