@@ -10,13 +10,17 @@ or upgraded. `keep` speaks systemd's protocol, so this holds under systemd too.
 Packets go by the twins here, the kernel of the daemons' namespace forwards them, where nothing else is said.
 """
 
+import contextlib
+import ctypes
 import ipaddress
 import json
 import os
 import re
 import shlex
 import signal
+import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -224,6 +228,23 @@ def test_a_twin_keeps_a_lesser_mtu_and_nothing_else_of_what_is_its_devices(twins
     assert twins.process.stop() == 0
 
 
+def test_a_namespace_that_is_made_anew_is_found_by_the_next_router(twins):
+    twins.start(keep=True)
+    twins.address()
+    until(twins.crosses, "a packet")
+    name = twins.daemons.name
+    twins.lab.run("ip", "netns", "delete", name)
+    twins.process.wait_for("it was deleted: the router stays")
+    assert twins.crosses()
+    first = twins.child()
+    twins.lab.run("ip", "netns", "add", name)
+    twins.process.wait_for("was made anew")
+    until(lambda: twins.child() not in (0, first) and twins.link("lan0") and twins.link("lan1"), "twins in the new one", timeout=10)
+    twins.address()
+    until(twins.crosses, "a packet by the new one")
+    assert twins.process.stop() == 0
+
+
 @pytest.mark.parametrize("path", ["kernel", "data plane"])
 def test_a_renamed_twin_is_the_same_twin(twins, path):
     if path == "data plane":
@@ -324,6 +345,88 @@ def test_keep_ends_with_a_router_that_is_stopped(twins):
     assert twins.process.wait() == 0
 
 
+READY = """
+import os, socket, time
+manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+manager.connect(os.environ["NOTIFY_SOCKET"])
+manager.send(b"READY=1")
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+def test_keep_ends_whenever_it_is_told_to(twins):
+    """Also when the program is only about to become one."""
+    program = twins.lab.folder / "program"
+    program.write_text(READY)
+    for _ in range(20):
+        keep = twins.devices.spawn(ASHLAR, "keep", "--", "/usr/bin/python3", str(program))
+        keep.wait_for("ready")
+        children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
+        child = children.read_text()
+        keep.signal(signal.SIGUSR2)
+        while children.read_text() in (child, ""):
+            pass
+        keep.signal(signal.SIGTERM)
+        keep.wait(5)
+
+
+def test_twins_of_a_router_that_does_not_start_lose_their_carrier(twins):
+    """A wrong configuration, after an upgrade say: daemons are told, and told again when it is mended."""
+    twins.start(keep=True)
+    until(lambda: twins.carrier("lan0") and twins.carrier("lan1"), "the carrier")
+    twins.file.write_text("FromDevice(wan0) -> Discards;")
+    os.kill(twins.child(), signal.SIGKILL)
+    until(lambda: not twins.carrier("lan0") and not twins.carrier("lan1"), "no carrier", timeout=20)
+    assert "starts have come to nothing" in twins.process.err
+    twins.file.write_text(CONFIGURATION)
+    until(lambda: twins.carrier("lan0") and twins.carrier("lan1"), "the carrier", timeout=20)
+    assert twins.process.stop() == 0
+
+
+PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x4000_0000
+
+
+@contextlib.contextmanager
+def stopped(thread: int) -> Iterator[None]:
+    """A single thread of a process, held."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(PTRACE_ATTACH, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+    os.waitpid(thread, WALL)
+    try:
+        yield
+    finally:
+        assert libc.ptrace(PTRACE_DETACH, thread, None, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def test_the_service_manager_is_told_that_all_workers_turn(twins):
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    twins.lab.closing(manager.close)
+    manager.bind(str(twins.lab.folder / "manager"))
+    manager.settimeout(10)
+    env = {"NOTIFY_SOCKET": str(twins.lab.folder / "manager"), "WATCHDOG_USEC": "600000"}
+    router = twins.devices.spawn(*twins.command("--workers", "2"), env=env)
+
+    def told(word: bytes) -> None:
+        while word not in manager.recv(4096).splitlines():
+            pass
+
+    told(b"READY=1")
+    for _ in range(3):
+        told(b"WATCHDOG=1")
+    tasks = Path(f"/proc/{router.pid}/task").iterdir()
+    worker = next(int(t.name) for t in tasks if (t / "comm").read_text() == "worker1\n")
+    with stopped(worker):
+        manager.settimeout(1)
+        # One may have been on its way.
+        with pytest.raises(TimeoutError):
+            for _ in range(2):
+                told(b"WATCHDOG=1")
+    manager.settimeout(10)
+    told(b"WATCHDOG=1")
+    assert router.stop() == 0
+
+
 def test_a_router_of_another_user_ends_with_its_keeper(twins):
     twins.start("--user", "nobody", keep=True)
     child = Path(f"/proc/{twins.child()}")
@@ -359,6 +462,7 @@ def test_a_router_of_another_user_keeps_two_rights_and_can_reload(twins):
         status = (task / "status").read_text()
         assert re.search(r"^Uid:(\s+65534){4}$", status, re.MULTILINE), status
         # CAP_NET_ADMIN and CAP_NET_RAW.
+        assert re.search(r"^NoNewPrivs:\s+1$", status, re.MULTILINE), status
         assert re.search(r"^CapPrm:\s+0000000000003000$", status, re.MULTILINE), status
     twins.file.write_text(CONFIGURATION)
     os.kill(twins.child(), signal.SIGHUP)

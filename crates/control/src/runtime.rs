@@ -79,9 +79,11 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
         (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
     let mut hang_up = on(SignalKind::hangup())?;
     let mut second = tokio::time::interval(Duration::from_secs(1));
+    let watchdog = service::watchdog();
+    let mut alive = tokio::time::interval(watchdog.unwrap_or(Duration::MAX));
     let mut often = tokio::time::interval(Duration::from_millis(100));
     let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
-    let [mut addresses, mut devices] = [const { Following(None) }; 2];
+    let [mut addresses, mut devices, mut workers_turn] = [const { Following(None) }; 3];
     let mut end = watch_end(control);
     let api = Api::new(Arc::clone(control));
     if let Some(socket) = &serve.socket {
@@ -111,6 +113,7 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
                 namespace.look(control)?;
                 addresses.again(control, follow_addresses);
             }
+            _ = alive.tick(), if watchdog.is_some() => workers_turn.again(control, tell_alive),
             _ = often.tick() => devices.again(control, Control::follow_devices),
         }
     }
@@ -154,6 +157,14 @@ impl Following {
         }
         let control = Arc::clone(control);
         self.0 = Some(tokio::task::spawn_blocking(move || job(&control)));
+    }
+}
+
+/// Tells the service manager that all workers turn, if they do.
+fn tell_alive(control: &Control) {
+    match control.router.ask_all(|_| ()) {
+        Ok(_) => service::alive(),
+        Err(e) => error!("the service manager's watchdog is not told that all is well: {e}"),
     }
 }
 

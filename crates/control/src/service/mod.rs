@@ -9,13 +9,22 @@ mod sys;
 use ports::Tap;
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 use tracing::warn;
 
 /// Descriptors that the manager has kept, under the names that they were given by.
 pub type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
-/// Takes what the manager has kept for this process. The second time there is nothing.
+/// What a start is kept under by the manager, until the router forwards. No interface has such a name.
+const STARTS: &str = "/start";
+/// So many starts in a row that come to nothing, and daemons are told that there is no router: a carrier
+/// without one would have them send packets to nobody.
+const STARTS_MAX: usize = 3;
+
+/// Takes what the manager has kept for this process. The second time there is nothing. Nor is there, from then
+/// on, if the starts before this one have come to nothing.
 pub fn inherited() -> Inherited {
     let mut kept = Inherited::new();
     match sys::take() {
@@ -24,12 +33,43 @@ pub fn inherited() -> Inherited {
             .for_each(|(fd, name)| kept.entry(name).or_default().push(fd)),
         Err(e) => warn!("cannot take over what the service manager has kept: {e}"),
     }
+    let starts = kept.remove(STARTS).unwrap_or_default();
+    if starts.len() < STARTS_MAX {
+        note_start();
+    } else if !kept.is_empty() {
+        warn!("{STARTS_MAX} starts have come to nothing: twins have no carrier until one does not");
+        kept.keys().for_each(|name| forget(name));
+        kept.clear();
+    }
     kept
+}
+
+/// Has the manager keep something that tells the next process of this start.
+fn note_start() {
+    // Of two descriptors of one file systemd keeps one.
+    let done = UnixDatagram::unbound().and_then(|mark| {
+        let what = [NotifyState::FdStore, NotifyState::FdName(STARTS)];
+        sd_notify::notify_with_fds(&what, &[mark.as_fd()])
+    });
+    if let Err(e) = done {
+        warn!("cannot tell the service manager of the start: {e}");
+    }
 }
 
 /// The router forwards.
 pub(crate) fn ready() {
     tell(&[NotifyState::Ready]);
+    forget(STARTS);
+}
+
+/// How often the manager wants to be told that the router [is alive](alive), if it does.
+pub(crate) fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled().map(|limit| limit / 3)
+}
+
+/// The router is alive.
+pub(crate) fn alive() {
+    tell(&[NotifyState::Watchdog]);
 }
 
 /// The router ends.
