@@ -45,6 +45,7 @@ pub mod rss;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
+pub mod tunnel;
 pub mod udp;
 pub mod vlan;
 

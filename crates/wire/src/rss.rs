@@ -61,12 +61,98 @@ pub fn rss(key: &[u8; KEY_LEN], flow: &FlowKey) -> u32 {
     toeplitz(key, &input[..len + 4])
 }
 
+/// A key made ready for many packets: a table for each byte of the input, since the hash is linear.
+///
+/// A key of period 16 bits, such as [`SYMMETRIC`], needs the first two of them only: all words of the input are
+/// added up before.
+pub struct Toeplitz {
+    key: [u8; KEY_LEN],
+    is_folding: bool,
+    tables: [[u32; 256]; KEY_LEN - 4],
+}
+
+impl Toeplitz {
+    /// The tables of a key: 36 KiB.
+    pub fn new(key: &[u8; KEY_LEN]) -> Toeplitz {
+        let mut tables = [[0; 256]; KEY_LEN - 4];
+        for (at, table) in tables.iter_mut().enumerate() {
+            let mut input = [0; KEY_LEN - 4];
+            for byte in 0..=u8::MAX {
+                input[at] = byte;
+                table[usize::from(byte)] = toeplitz(key, &input);
+            }
+        }
+        Toeplitz {
+            key: *key,
+            is_folding: (2..KEY_LEN).all(|i| key[i] == key[i - 2]),
+            tables,
+        }
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8; KEY_LEN] {
+        &self.key
+    }
+
+    /// Whether both directions of a flow have the same hash.
+    pub fn is_symmetric(&self) -> bool {
+        // Swapping words of 32, 128 and 16 bits must not matter: so the shortest period does.
+        self.is_folding
+    }
+
+    #[inline]
+    fn table(&self, at: usize, byte: u8) -> u32 {
+        self.tables[at][usize::from(byte)]
+    }
+
+    #[inline]
+    fn folded(&self, word: u32) -> u32 {
+        let sum = (word ^ word >> 16) as u16;
+        let [high, low] = sum.to_be_bytes();
+        self.table(0, high) ^ self.table(1, low)
+    }
+
+    /// Adds a word of the input, whose first byte is the `at`-th.
+    #[inline]
+    fn word(&self, at: usize, word: u32) -> u32 {
+        let [a, b, c, d] = word.to_be_bytes();
+        self.table(at, a) ^ self.table(at + 1, b) ^ self.table(at + 2, c) ^ self.table(at + 3, d)
+    }
+
+    /// As [`rss`].
+    #[inline]
+    pub fn hash(&self, flow: &FlowKey) -> u32 {
+        match flow {
+            FlowKey::V4(f) => {
+                let (src, dst) = (f.src.to_bits(), f.dst.to_bits());
+                let ports = u32::from(f.src_port) << 16 | u32::from(f.dst_port);
+                match self.is_folding {
+                    true => self.folded(src ^ dst ^ ports),
+                    false => self.word(0, src) ^ self.word(4, dst) ^ self.word(8, ports),
+                }
+            }
+            FlowKey::V6(f) => {
+                let (src, dst) = (f.src.octets(), f.dst.octets());
+                let ports = u32::from(f.src_port) << 16 | u32::from(f.dst_port);
+                let word = |of: &[u8; 16], i: usize| crate::bytes::be32(of, 4 * i);
+                if self.is_folding {
+                    let sum = (0..4).fold(ports, |sum, i| sum ^ word(&src, i) ^ word(&dst, i));
+                    return self.folded(sum);
+                }
+                (0..4).fold(self.word(32, ports), |sum, i| {
+                    sum ^ self.word(4 * i, word(&src, i)) ^ self.word(16 + 4 * i, word(&dst, i))
+                })
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::flow::Flow;
     use crate::testing::Rng;
-    use core::net::IpAddr;
+    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use std::string::String;
     use std::vec::Vec;
 
@@ -177,7 +263,7 @@ mod tests {
             return;
         };
         // Each vector is a flat object: enough is known of the file to do without a JSON reader.
-        let mut seen = 0;
+        let (mut seen, tables) = (0, Toeplitz::new(&MICROSOFT));
         for object in text.split('{').filter(|o| o.contains("hash_l3l4")) {
             let field = |key: &str| -> String {
                 let marker = std::format!("\"{key}\":");
@@ -189,8 +275,11 @@ mod tests {
             let port = |key: &str| field(key).parse().unwrap();
             let (src, dst) = (field("src"), field("dst"));
             let all = flow(&src, &dst, port("src_port"), port("dst_port"));
-            assert_eq!(rss(&MICROSOFT, &flow(&src, &dst, 0, 0)), hash("hash_l3"));
+            let addresses = flow(&src, &dst, 0, 0);
+            assert_eq!(rss(&MICROSOFT, &addresses), hash("hash_l3"));
             assert_eq!(rss(&MICROSOFT, &all), hash("hash_l3l4"));
+            assert_eq!(tables.hash(&addresses), hash("hash_l3"));
+            assert_eq!(tables.hash(&all), hash("hash_l3l4"));
             seen += 1;
         }
         assert!(seen >= 6, "{seen} vectors");
@@ -201,6 +290,41 @@ mod tests {
         for (src, dst, sport, dport, ..) in SUITE {
             let f = flow(src, dst, sport, dport);
             assert_eq!(rss(&SYMMETRIC, &f), rss(&SYMMETRIC, &f.reversed()));
+        }
+    }
+
+    #[test]
+    fn tables_hash_as_the_definition_does() {
+        let mut rng = Rng(4);
+        let mut random = MICROSOFT;
+        random.iter_mut().for_each(|byte| *byte = rng.byte());
+        for key in [MICROSOFT, SYMMETRIC, random] {
+            let tables = Toeplitz::new(&key);
+            assert_eq!(tables.is_symmetric(), key == SYMMETRIC);
+            let mut word = || u16::from_be_bytes([rng.byte(), rng.byte()]);
+            for _ in 0..500 {
+                let (src_port, dst_port) = (word(), word());
+                let f4 = Flow {
+                    src: Ipv4Addr::new(word() as u8, word() as u8, word() as u8, word() as u8),
+                    dst: Ipv4Addr::new(word() as u8, word() as u8, word() as u8, word() as u8),
+                    src_port,
+                    dst_port,
+                    protocol: 6,
+                };
+                let mut addr = || Ipv6Addr::from([(); 8].map(|()| word()));
+                let f6 = Flow {
+                    src: addr(),
+                    dst: addr(),
+                    src_port,
+                    dst_port,
+                    protocol: 6,
+                };
+                for flow in [FlowKey::V4(f4), FlowKey::V6(f6)] {
+                    assert_eq!(tables.hash(&flow), rss(&key, &flow));
+                    let back = tables.hash(&flow.reversed());
+                    assert!(key != SYMMETRIC || back == rss(&key, &flow));
+                }
+            }
         }
     }
 
