@@ -81,6 +81,11 @@ pub trait Port: Send + Sync {
     /// Whether the link is up.
     fn link_up(&self) -> bool;
 
+    /// The key by which the port hashes flows (RSS) and notes the hash with packets, if it does.
+    fn hash_key(&self) -> Option<[u8; 40]> {
+        None
+    }
+
     /// Counters that only the port knows: `kernel_drops`, `rx_no_buffer`, `tx_errors` ...
     fn counters(&self) -> Vec<PortCounter>;
 }

@@ -8,7 +8,7 @@ use crate::source::Span;
 use crate::template::{
     ClassRef, INPUT, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
 };
-use crate::tunnel::{End, Wire, connect};
+use crate::tunnel::{End, Wire, connect, ends};
 use crate::vars::{FrameId, Variables};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -44,6 +44,8 @@ struct Expander<'a> {
     wires: Vec<Wire>,
     tunnels: usize,
     opened: usize,
+    /// Names, places and tunnels of compound elements without connections.
+    loose: Vec<(String, Span, (usize, usize))>,
     name_bytes: usize,
     pending: VecDeque<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
@@ -66,6 +68,7 @@ pub(crate) fn expand<'a>(
         wires: Vec::new(),
         tunnels: 0,
         opened: 0,
+        loose: Vec::new(),
         name_bytes: 0,
         pending: VecDeque::new(),
         diagnostics: Vec::new(),
@@ -79,6 +82,11 @@ pub(crate) fn expand<'a>(
     router.requirements.clone_from(&program.requirements);
     let (connections, complaint) = connect(&expander.wires);
     router.connections = connections;
+    router.loose = expander
+        .loose
+        .into_iter()
+        .map(|(name, span, tunnels)| ends(&expander.wires, name, span, tunnels))
+        .collect();
     diagnostics.extend(complaint);
     (router, diagnostics)
 }
@@ -258,6 +266,10 @@ impl<'a> Expander<'a> {
             Some(Choice::Template(id, values)) => {
                 let template = &self.program.templates[id];
                 self.check_ports(&pending, template);
+                if (node.inputs, node.outputs) == (0, 0) && template.inputs > 0 {
+                    let name = pending.name.clone();
+                    self.loose.push((name, node.span, pending.tunnels));
+                }
                 let parent = template.parent.unwrap_or(0);
                 let parent = self.variables.frame_of(pending.frame, parent);
                 let frame = self.variables.frame(id, parent, &template.defines);

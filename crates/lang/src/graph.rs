@@ -12,6 +12,21 @@ pub struct Router {
     pub connections: Vec<Connection>,
     /// What the file requires.
     pub requirements: Vec<Requirement>,
+    /// Compound elements that the file declares and connects to nothing.
+    pub loose: Vec<Loose>,
+}
+
+/// A compound element without connections: where its ports lead inside, for who connects it later.
+#[derive(Clone, Debug)]
+pub struct Loose {
+    /// Its name.
+    pub name: String,
+    /// Its declaration.
+    pub span: Span,
+    /// What each input leads to.
+    pub inputs: Vec<Vec<Port>>,
+    /// What leads to each output.
+    pub outputs: Vec<Vec<Port>>,
 }
 
 impl Router {

@@ -46,7 +46,7 @@ pub use diagnostic::{
     About, Diagnostic, Severity, click_quotes, count, render, render_all, render_click, sort,
     to_json,
 };
-pub use graph::{Connection, Element, Port, Requirement, Router};
+pub use graph::{Connection, Element, Loose, Port, Requirement, Router};
 pub use print::print;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
 

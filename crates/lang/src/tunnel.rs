@@ -1,7 +1,7 @@
 //! Connections through the ports of compound elements and groups, joined end to end.
 
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Connection, Port};
+use crate::graph::{Connection, Loose, Port};
 use crate::source::Span;
 use std::collections::{HashMap, HashSet};
 
@@ -67,6 +67,42 @@ pub(crate) fn connect(wires: &[Wire]) -> (Vec<Connection>, Option<Diagnostic>) {
         }
     }
     (connections, None)
+}
+
+/// Where the ports of a compound element lead inside of it, given the tunnels of its inputs and outputs.
+pub(crate) fn ends(
+    wires: &[Wire],
+    name: String,
+    span: Span,
+    (input, output): (usize, usize),
+) -> Loose {
+    let ports = |tunnel: usize, end: fn(&Wire) -> (End, u32), other: fn(&Wire) -> (End, u32)| {
+        let mut found: Vec<Vec<Port>> = Vec::new();
+        let (mut open, mut seen) = (Vec::new(), HashSet::new());
+        let own = wires.iter().filter(|w| end(w).0 == End::Tunnel(tunnel));
+        open.extend(own.map(|w| (end(w).1 as usize, *w)));
+        while let Some((at, wire)) = open.pop() {
+            match other(&wire) {
+                (End::Element(element), port) => {
+                    found.resize_with(found.len().max(at + 1), Vec::new);
+                    let port = port as usize;
+                    found[at].push(Port { element, port });
+                }
+                (End::Tunnel(next), port) if seen.insert((at, next, port)) => {
+                    let behind = wires.iter().filter(|w| end(w) == (End::Tunnel(next), port));
+                    open.extend(behind.map(|w| (at, *w)));
+                }
+                _ => {}
+            }
+        }
+        found
+    };
+    Loose {
+        name,
+        span,
+        inputs: ports(input, |w| w.from, |w| w.to),
+        outputs: ports(output, |w| w.to, |w| w.from),
+    }
 }
 
 fn too_many(span: Span) -> Diagnostic {

@@ -27,6 +27,8 @@ pub struct Collected {
     pub network_offset: usize,
     /// Free bytes before its data.
     pub headroom: usize,
+    /// The bucket into which it was sorted.
+    pub bucket: u16,
 }
 
 /// Keeps what reaches it, for the test to look at.
@@ -58,6 +60,7 @@ impl Element for Collect {
             cold: *packet.cold(),
             network_offset: packet.network_offset(),
             headroom: packet.headroom(),
+            bucket: packet.bucket(),
         }));
     }
 

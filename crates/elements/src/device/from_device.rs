@@ -18,6 +18,10 @@
 //!
 //! - `CORES`: workers that receive, such as `0-3`.
 //! - `QUEUES`: receive queues to open. Default is one per worker that receives.
+//! - `CLASSIFY`: how packets are spread over the workers, whatever the port can do: `hash`, `address`, `flow`,
+//!   `prefix` or `program`, with its arguments behind it; `WORKERS` among them names the workers that get packets,
+//!   all unless it is there. It stands for a BucketBy element and a Steer behind this one; see docs/queues.md.
+//!   Default is none: packets stay on the worker that receives them.
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
@@ -40,6 +44,12 @@ pub(crate) struct Config {
     pub(super) burst: usize,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
+    /// The elements that do it are put in before the plan is made.
+    #[expect(
+        dead_code,
+        reason = "what it stands for is written in the configuration"
+    )]
+    pub(super) classify: Option<String>,
     /// Whether packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
 }
@@ -87,6 +97,10 @@ impl Style for Click {
                 "DESCRIPTORS",
                 0,
                 "frames that each queue holds; 0 = the port's default",
+            ),
+            classify: args.key_maybe(
+                "CLASSIFY",
+                "how packets are spread over the workers, such as hash",
             ),
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),

@@ -16,6 +16,7 @@
 //! - `BURST`: packets taken at a time. Default 64.
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
+//! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
 use crate::prelude::*;
@@ -61,6 +62,10 @@ impl Style for Dpdk {
                 "PROMISC",
                 true,
                 "whether frames for other stations are wanted",
+            ),
+            classify: args.key_maybe(
+                "CLASSIFY",
+                "how packets are spread over the workers, such as hash",
             ),
             timestamp: Some(false),
         }

@@ -1,3 +1,4 @@
+mod classify;
 mod from_device;
 mod from_dpdk_device;
 mod kernel_tap;
@@ -7,9 +8,9 @@ mod to_dpdk_device;
 mod vlan;
 mod vlan_split;
 
-pub use vlan::rewrite;
-
 use engine::element::Class;
+use engine::plan::Options;
+use lang::{Diagnostic, Router};
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -21,6 +22,12 @@ pub const CLASSES: &[Class] = &[
     Class::of::<to_dpdk_device::ToDpdkDevice>(),
     Class::of::<vlan_split::VlanSplit>(),
 ];
+
+/// Replaces VLAN sub-interfaces, and classification into queues, by the elements that do it.
+pub fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
+    vlan::rewrite(router, options);
+    classify::rewrite(router, options)
+}
 
 /// The port's name for what Click's DPDK classes take: a number, a PCI address or a virtual device.
 fn dpdk_name(port: &str) -> String {

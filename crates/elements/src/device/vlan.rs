@@ -5,11 +5,12 @@
 //! hand: one FromDevice for the port with a VLANSplit behind it, and a VLANEncap before each
 //! ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
 
+use engine::plan::Options;
 use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};
 
 /// Receiving and sending classes, with the class that takes a receiver's place.
-const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
+pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
 const SENDERS: [&str; 2] = ["ToDevice", "ToDPDKDevice"];
 
 /// Port and VLAN of a sub-interface's name.
@@ -21,7 +22,7 @@ fn parse(device: &str, ports: &dyn PortDirectory) -> Option<(String, u16)> {
 }
 
 /// The device argument of a receiver or sender, with its place in the configuration.
-fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, String)> {
+pub(super) fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, String)> {
     let range = lang::args::split(&element.config.text).into_iter().next()?;
     let text = &element.config.text[range.clone()];
     let value = lang::args::keyword(text)
@@ -31,7 +32,8 @@ fn device_of(element: &Element) -> Option<(std::ops::Range<usize>, String)> {
 }
 
 /// Replaces sub-interfaces by ports and VLAN elements.
-pub fn rewrite(router: &mut Router, ports: &dyn PortDirectory) {
+pub(super) fn rewrite(router: &mut Router, options: &Options) {
+    let ports = options.ports;
     for index in 0..router.elements.len() {
         let element = &router.elements[index];
         let sender = SENDERS.contains(&element.class.as_str());
@@ -64,7 +66,14 @@ fn with_device(element: &Element, range: std::ops::Range<usize>, port: &str) -> 
     Config::verbatim(changed, element.config.span())
 }
 
-fn add(router: &mut Router, name: String, class: &str, config: String, like: usize) -> usize {
+/// Adds an element that stands where `like` does.
+pub(super) fn add(
+    router: &mut Router,
+    name: String,
+    class: &str,
+    config: String,
+    like: usize,
+) -> usize {
     let span: Span = router.elements[like].span;
     router.elements.push(Element {
         name,
@@ -149,7 +158,7 @@ fn receiver_of(
     })
 }
 
-fn connect(router: &mut Router, from: (usize, usize), to: (usize, usize)) {
+pub(super) fn connect(router: &mut Router, from: (usize, usize), to: (usize, usize)) {
     let span = router.elements[to.0].span;
     router.connections.push(Connection {
         from: Port {
@@ -174,7 +183,7 @@ mod tests {
         let file = map.add("test.click", text);
         let (mut router, errors) = lang::parse(&mut map, file, &[]);
         assert!(errors.is_empty(), "{errors:?}");
-        rewrite(&mut router, &NoPorts);
+        rewrite(&mut router, &Options::new(1, &NoPorts));
         lang::print(&router)
     }
 

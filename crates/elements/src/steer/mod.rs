@@ -1,8 +1,20 @@
+pub(crate) mod bucket_by_address;
+mod bucket_by_hash;
+pub(crate) mod bucket_by_prefix;
+mod hash_key;
 mod mesh;
+mod place;
+mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;
 
 use engine::element::Class;
 
 /// The folder's classes.
-pub const CLASSES: &[Class] = &[Class::of::<steer::Steer>()];
+pub const CLASSES: &[Class] = &[
+    Class::of::<bucket_by_address::BucketByAddress>(),
+    Class::of::<bucket_by_hash::BucketByHash>(),
+    Class::of::<bucket_by_prefix::BucketByPrefix>(),
+    Class::of::<set_bucket::SetBucket>(),
+    Class::of::<steer::Steer>(),
+];

@@ -66,6 +66,13 @@ impl Packet {
         m.hash[0]
     }
 
+    /// The flow hash that the port has noted, if it has.
+    #[inline]
+    pub fn rss_hash(&self) -> Option<u32> {
+        let m = self.mbuf();
+        (m.ol_flags & RX_RSS_HASH != 0).then_some(m.hash[0])
+    }
+
     /// Stores a flow hash.
     #[inline]
     pub fn set_hash(&mut self, hash: u32) {

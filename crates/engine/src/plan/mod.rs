@@ -30,8 +30,8 @@ use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Replaces parts of a router by what they stand for, before it is planned.
-pub type Rewrite = fn(&mut Router, &dyn PortDirectory);
+/// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
+pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
 
 /// The element classes of a program.
 #[derive(Clone, Default)]
@@ -324,16 +324,18 @@ pub fn make(
     options: &Options,
 ) -> (Option<Arc<Plan>>, Vec<Diagnostic>) {
     let mut router = router.clone();
-    registry
-        .rewrites
-        .iter()
-        .for_each(|rewrite| rewrite(&mut router, options.ports));
-    let (plan, errors, crossings) = make_once(&router, registry, options);
-    if crossings.is_empty() {
-        return (plan, errors);
+    let rewrites = registry.rewrites.iter();
+    let wrong = rewrites.flat_map(|rewrite| rewrite(&mut router, options));
+    let wrong: Vec<Diagnostic> = wrong.collect();
+    let (mut plan, mut errors, crossings) = make_once(&router, registry, options);
+    if !crossings.is_empty() {
+        owner::cross(&mut router, &crossings);
+        (plan, errors, _) = make_once(&router, registry, options);
     }
-    owner::cross(&mut router, &crossings);
-    let (plan, errors, _) = make_once(&router, registry, options);
+    if wrong.iter().any(Diagnostic::is_error) {
+        plan = None;
+    }
+    errors.extend(wrong);
     (plan, errors)
 }
 

@@ -1,0 +1,301 @@
+//! Sorts packets into buckets by the Toeplitz hash of their flow, as network cards do (RSS).
+//!
+//! ```click
+//! FromDevice(null:64) -> b :: BucketByHash(KEY symmetric, BUCKETS 256) -> Steer(BUCKETS 256) -> Discard;
+//! ```
+//!
+//! Packets are Ethernet frames with up to two VLAN tags. The hash is that of Microsoft's RSS: over source and
+//! destination address, and over the ports of TCP, UDP, SCTP, DCCP and UDP-Lite; of fragments, and of what has no
+//! ports, over the addresses alone. So all packets of a flow have one bucket, which is the hash modulo the number of
+//! buckets. What is no IP goes into bucket 0. Usually `FromDevice(..., CLASSIFY hash)` puts this element in.
+//!
+//! With the symmetric key both directions of a flow share a bucket, as NAT and all that looks at replies want it. It
+//! is weaker than others: where addresses of both ends count up together and ports stay the same, all flows share a
+//! bucket. `microsoft` and keys of one's own spread these, but not the directions alike.
+//!
+//! The packets of IPIP, GRE and VXLAN tunnels are told apart by their inner headers; without `INNER` all packets of a
+//! tunnel share a bucket. Elements with the same key and number of buckets share their key, also when it changes.
+//!
+//! Keyword arguments:
+//!
+//! - `KEY`: `symmetric`, `microsoft` or 80 hexadecimal digits. Default symmetric.
+//! - `BUCKETS`: a power of two up to 4096. Default 256.
+//! - `INNER`: whether inner headers of tunnels count. Default true.
+//! - `PORT`: the port from which packets come. Where it hashes by the same key, and `INNER` is false, its hash is
+//!   used.
+
+use super::hash_key::{HashKey, Keys, Shared};
+use crate::prelude::*;
+use engine::steer::BUCKETS_MAX;
+use engine::units::FromArg;
+use wire::rss::{KEY_LEN, Toeplitz};
+use wire::{FlowKey, tunnel};
+
+pub(super) struct Config {
+    key: Arc<Shared>,
+    buckets: usize,
+    inner: bool,
+    port: Option<String>,
+}
+
+impl Config {
+    fn bucket(&self, hash: u32) -> u16 {
+        (hash & (self.buckets as u32 - 1)) as u16
+    }
+
+    /// Hash and bucket of a flow that is written `SRC DST [SRCPORT DSTPORT]`.
+    fn of_text(&self, text: &str) -> Result<String, String> {
+        let flow = flow_of(text).ok_or("the flow should be `SRC DST [SRCPORT DSTPORT]`")?;
+        let hash = self.key.snapshot().hash(&flow);
+        Ok(format!("{hash:08x} {}", self.bucket(hash)))
+    }
+}
+
+/// Reads `SRC DST [SRCPORT DSTPORT]`.
+fn flow_of(text: &str) -> Option<FlowKey> {
+    use std::net::IpAddr;
+    use wire::flow::Flow;
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (src_port, dst_port) = match words.len() {
+        2 => (0, 0),
+        4 => (words[2].parse().ok()?, words[3].parse().ok()?),
+        _ => return None,
+    };
+    macro_rules! flow {
+        ($src:ident $dst:ident) => {
+            Flow {
+                src: $src,
+                dst: $dst,
+                src_port,
+                dst_port,
+                protocol: 0,
+            }
+        };
+    }
+    match (words[0].parse().ok()?, words[1].parse().ok()?) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => Some(FlowKey::V4(flow!(src dst))),
+        (IpAddr::V6(src), IpAddr::V6(dst)) => Some(FlowKey::V6(flow!(src dst))),
+        _ => None,
+    }
+}
+
+pub(super) struct BucketByHash {
+    config: Arc<Config>,
+    /// The key by which the port hashes what comes from it.
+    of_port: Option<[u8; KEY_LEN]>,
+    by_port: u64,
+    not_ip: u64,
+}
+
+impl BucketByHash {
+    /// The hash of a frame; `None` if it is no IP.
+    #[inline]
+    fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
+        let packet = tunnel::ip_of_ether(frame)?;
+        let flow = match self.config.inner {
+            true => tunnel::innermost(packet),
+            false => FlowKey::of_ip(packet),
+        };
+        Some(table.hash(&flow?))
+    }
+}
+
+impl Element for BucketByHash {
+    const CLASS: &'static str = "BucketByHash";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const ANNOTATIONS: bool = false;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
+        let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
+        let inner = args.key("INNER", true, "whether inner headers of tunnels count");
+        let port = args.key_maybe("PORT", "the port from which packets come");
+        let is_fit = buckets > 0 && buckets <= BUCKETS_MAX && usize::is_power_of_two(buckets);
+        if !is_fit {
+            args.error_in_whole(
+                format!("BUCKETS must be a power of two up to {BUCKETS_MAX}, not {buckets}"),
+                "give 256, or as many as the port's indirection table has",
+            );
+        }
+        let description = format!("{key} {buckets}");
+        Config {
+            key: args.common::<Keys>().get(&description, &key),
+            buckets: if is_fit { buckets } else { 1 },
+            inner,
+            port,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> BucketByHash {
+        let port = config.port.as_ref().filter(|_| !config.inner);
+        BucketByHash {
+            of_port: port.and_then(|name| init.ports.get(name)?.port.hash_key()),
+            config: Arc::clone(config),
+            by_port: 0,
+            not_ip: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let config = Arc::clone(&self.config);
+        let table = config.key.read(cx.reader());
+        if self.of_port.as_ref() == Some(table.key()) {
+            for packet in batch.iter_mut() {
+                let hash = packet.rss_hash();
+                self.by_port += u64::from(hash.is_some());
+                let hash = hash.or_else(|| self.hash(table, packet.data()));
+                packet.set_bucket(config.bucket(hash.unwrap_or(0)));
+            }
+            return;
+        }
+        for packet in batch.iter_mut() {
+            let hash = self.hash(table, packet.data());
+            self.not_ip += u64::from(hash.is_none());
+            packet.set_bucket(config.bucket(hash.unwrap_or(0)));
+        }
+    }
+
+    fn take(&mut self, old: BucketByHash) {
+        (self.by_port, self.not_ip) = (old.by_port, old.not_ip);
+    }
+
+    const HANDLERS: &'static [Handler<BucketByHash>] = &[
+        Handler::shared("key", "the key of the hash", |config: &Config, _| {
+            Ok(HashKey(*config.key.snapshot().key()).to_string())
+        }),
+        Handler::action(
+            "key",
+            "changes the key of all elements that share it: flows get other buckets at once",
+            |config: &Config, value| {
+                let key: HashKey = engine::units::parse(value)?;
+                config.key.replace(Toeplitz::new(&key.0));
+                Ok(String::new())
+            },
+        ),
+        Handler::shared("buckets", "number of buckets", |config: &Config, _| {
+            Ok(config.buckets.to_string())
+        }),
+        Handler::shared(
+            "hash",
+            "hash and bucket of a flow `SRC DST [SRCPORT DSTPORT]`",
+            |config: &Config, flow| config.of_text(flow),
+        ),
+        Handler::sum("by_port", "packets whose hash the port has given", |e| {
+            e.by_port
+        }),
+        Handler::sum("not_ip", "packets that are no IP, all in bucket 0", |e| {
+            e.not_ip
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+    use testkit::{ip4, ip6};
+
+    const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+
+    fn buckets(arguments: &str, frames: &[Vec<u8>]) -> Vec<u16> {
+        let text = format!("b :: BucketByHash({arguments}) -> out :: Collect");
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.push("b", frames);
+        let got = bench.take_packets("out");
+        got.iter().map(|packet| packet.bucket).collect()
+    }
+
+    #[test]
+    fn the_bucket_is_the_hash_of_the_verification_suite_modulo_their_number() {
+        let frame = |src: &str, dst: &str| ip4().src(src).dst(dst).ether(ENDS.0, ENDS.1);
+        let first = frame("66.9.149.187", "161.142.100.80");
+        let frames = [
+            first.clone().tcp(2794, 1766).bytes(),
+            first.clone().proto(253).bytes(),
+            first.clone().tcp(2794, 1766).fragment(0, true).bytes(),
+            first.clone().tcp(2794, 1766).vlan(7).bytes(),
+            ip6()
+                .src("3ffe:2501:200:1fff::7")
+                .dst("3ffe:2501:200:3::1")
+                .ether(ENDS.0, ENDS.1)
+                .udp(2794, 1766)
+                .bytes(),
+            vec![2; 60],
+        ];
+        let of = |hashes: [u32; 6], n: u32| hashes.map(|hash| (hash % n) as u16).to_vec();
+        let l3 = 0x323e_8fc2;
+        let hashes = [0x51cc_c178, l3, l3, 0x51cc_c178, 0x4020_7d3d, 0];
+        for n in [1, 2, 128, 256, 4096] {
+            let got = buckets(&format!("KEY microsoft, BUCKETS {n}"), &frames);
+            assert_eq!(got, of(hashes, n), "{n}");
+        }
+    }
+
+    #[test]
+    fn both_directions_of_a_flow_share_a_bucket_by_the_default_key() {
+        let mut rng = testkit::Rng::seed(5);
+        let mut frames = Vec::new();
+        for _ in 0..200 {
+            let [a, b] = [0; 2].map(|_: u8| format!("10.{}.{}.1", rng.u8(), rng.u8()));
+            let [p, q] = [rng.u16(), rng.u16()];
+            for (src, dst, from, to) in [(&a, &b, p, q), (&b, &a, q, p)] {
+                let frame = ip4().src(src).dst(dst).udp(from, to);
+                frames.push(frame.ether(ENDS.0, ENDS.1).bytes());
+            }
+        }
+        let got = buckets("", &frames);
+        assert!(got.chunks(2).all(|pair| pair[0] == pair[1]));
+        let mut kinds = got.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert!(kinds.len() > 80, "{} buckets of 200 flows", kinds.len());
+    }
+
+    #[test]
+    fn tunnels_are_told_apart_by_what_is_inside_unless_that_is_not_wanted() {
+        let inside = |n: u8| ip4().src(format!("10.0.0.{n}")).dst("10.9.9.9").udp(1, 2);
+        let tunnel = |n| {
+            let outer = ip4().src("1.1.1.1").dst("2.2.2.2").proto(4);
+            outer.payload(inside(n).bytes()).ether(ENDS.0, ENDS.1)
+        };
+        let frames: Vec<Vec<u8>> = (0..8).map(|n| tunnel(n).bytes()).collect();
+        let bare: Vec<Vec<u8>> = (0..8)
+            .map(|n| inside(n).ether(ENDS.0, ENDS.1).bytes())
+            .collect();
+        assert_eq!(buckets("", &frames), buckets("", &bare));
+        let outer = buckets("INNER false", &frames);
+        assert!(outer.iter().all(|bucket| *bucket == outer[0]));
+    }
+
+    #[test]
+    fn the_key_can_be_asked_and_changed_for_all_that_share_it() {
+        let text = "a :: BucketByHash(KEY microsoft) -> out :: Collect;
+            b :: BucketByHash(KEY microsoft) -> Discard; c :: BucketByHash(KEY microsoft, BUCKETS 64) -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let flow = "66.9.149.187 161.142.100.80 2794 1766";
+        let asked = bench.try_read("a.hash", flow);
+        assert_eq!(asked.as_deref(), Ok("51ccc178 120"));
+        assert!(bench.try_read("a.hash", "66.9.149.187").is_err());
+        assert!(bench.try_write("a.key", "none").is_err());
+        bench.write("a.key", "symmetric");
+        assert_eq!(bench.read("b.key"), "symmetric");
+        assert_eq!(bench.read("c.key"), "microsoft");
+        let back = "161.142.100.80 66.9.149.187 1766 2794";
+        assert_eq!(
+            bench.try_read("b.hash", flow),
+            bench.try_read("a.hash", back)
+        );
+    }
+
+    #[test]
+    fn wrong_numbers_of_buckets_are_refused() {
+        for wrong in ["0", "100", "32768"] {
+            let text = format!("Idle -> BucketByHash(BUCKETS {wrong}) -> Discard");
+            let errors = testkit::errors(crate::CLASSES, &text);
+            assert!(errors.contains("a power of two up to 4096"), "{errors}");
+        }
+    }
+}

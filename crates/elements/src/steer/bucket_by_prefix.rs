@@ -1,0 +1,377 @@
+//! Sorts packets into buckets by the longest prefix of their address: a part of the routing table for each core.
+//!
+//! ```click
+//! FromDevice(null:64)
+//!     -> b :: BucketByPrefix(10.0.0.0/8, 192.168.0.0/16, 2001:db8::/32=0, DEFAULT 1)
+//!     -> Steer(BUCKETS 2) -> Discard;
+//! ```
+//!
+//! A worker that sees a part of the destinations only needs a part of the routes in its caches. Packets are Ethernet
+//! frames with up to two VLAN tags. What fits no prefix, and what is no IP, goes into the bucket `DEFAULT`. A flow and
+//! its replies have different destinations: what looks at both wants BucketByHash. Changes while packets pass are
+//! seen at once. `FromDevice(..., CLASSIFY prefix ...)` puts this element in.
+//!
+//! Arguments:
+//!
+//! - `PREFIX`: an IPv4 or IPv6 prefix. Its bucket is its place among the arguments, or stands behind `=`.
+//!
+//! Keyword arguments:
+//!
+//! - `DEFAULT`: the bucket of what fits no prefix. Default 0.
+//! - `SOURCE`: whether source addresses count instead of destinations. Default false.
+
+use super::place;
+use crate::prelude::*;
+use engine::publish::{Epoch, domain};
+use engine::steer::BUCKETS_MAX;
+use std::collections::VecDeque;
+use std::num::NonZeroU16;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tables::fib::{Fib4, Fib6, Full, Limbo, Prefix, Rib, Rib4, Rib6, Structure};
+use wire::{Prefix4, Prefix6, tunnel};
+
+/// A prefix of either kind.
+#[derive(Clone, Copy)]
+enum Either {
+    V4(Prefix4),
+    V6(Prefix6),
+}
+
+impl Either {
+    fn parse(text: &str) -> Result<Either, String> {
+        let wrong = || format!("`{text}` is no prefix such as 10.0.0.0/8 or 2001:db8::/32");
+        match text.contains(':') {
+            true => engine::units::parse(text).map(Either::V6),
+            false => engine::units::parse(text).map(Either::V4),
+        }
+        .map_err(|_| wrong())
+    }
+}
+
+/// What control knows and workers do not.
+struct Writer {
+    rib4: Rib4,
+    rib6: Rib6,
+    /// Memory that workers may still be looking at.
+    limbo: VecDeque<(Epoch, Limbo, Limbo)>,
+}
+
+impl Writer {
+    fn settle(&mut self) {
+        while let Some((epoch, ..)) = self.limbo.front()
+            && domain().passed(*epoch)
+            && let Some((_, four, six)) = self.limbo.pop_front()
+        {
+            self.rib4.release(four);
+            self.rib6.release(six);
+        }
+    }
+
+    /// Stages a change; `bucket` is `None` to remove the prefix.
+    fn stage(&mut self, prefix: Either, bucket: Option<u16>) {
+        fn one<const N: usize>(rib: &mut Rib<N>, prefix: Prefix<N>, id: Option<NonZeroU16>) {
+            match id {
+                Some(id) => rib.stage_insert(prefix, id),
+                None => rib.stage_remove(prefix),
+            };
+        }
+        let id = bucket.and_then(|bucket| NonZeroU16::new(bucket + 1));
+        match prefix {
+            Either::V4(prefix) => one(&mut self.rib4, prefix.into(), id),
+            Either::V6(prefix) => one(&mut self.rib6, prefix.into(), id),
+        }
+    }
+
+    fn publish(&mut self) -> Result<(), Full> {
+        self.rib4.publish().and(self.rib6.publish())?;
+        let (four, six) = (self.rib4.take_limbo(), self.rib6.take_limbo());
+        self.limbo.push_back((domain().advance(), four, six));
+        Ok(())
+    }
+}
+
+/// What workers read, and its writer.
+struct Table {
+    fib4: Arc<Fib4>,
+    fib6: Arc<Fib6>,
+    writer: Mutex<Writer>,
+}
+
+impl Table {
+    fn new() -> Option<Table> {
+        let (rib4, rib6) = (Rib4::try_new().ok()?, Rib6::try_new().ok()?);
+        Some(Table {
+            fib4: Arc::clone(rib4.fib()),
+            fib6: Arc::clone(rib6.fib()),
+            writer: Mutex::new(Writer {
+                rib4,
+                rib6,
+                limbo: VecDeque::new(),
+            }),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.settle();
+        writer
+    }
+
+    fn change(&self, prefixes: &[(Either, Option<u16>)]) -> Result<String, String> {
+        let mut writer = self.lock();
+        for (prefix, bucket) in prefixes {
+            writer.stage(*prefix, *bucket);
+        }
+        let done = writer.publish().map(|()| String::new());
+        done.map_err(|Full| "the table is full".to_owned())
+    }
+
+    fn show(&self) -> String {
+        let writer = self.lock();
+        let bucket = |id: NonZeroU16| id.get() - 1;
+        let four = writer.rib4.iter();
+        let four = four.map(|(p, id)| format!("{} {}\n", Prefix4::from(p), bucket(id)));
+        let six = writer.rib6.iter();
+        let six = six.map(|(p, id)| format!("{} {}\n", Prefix6::from(p), bucket(id)));
+        four.chain(six).collect()
+    }
+}
+
+/// Buckets of these prefixes and of what fits none.
+pub(crate) fn buckets(prefixes: &[String], default: Option<&str>) -> usize {
+    let default: usize = default.and_then(|n| n.parse().ok()).unwrap_or(0);
+    place::buckets(prefixes.iter().map(String::as_str)).max(default + 1)
+}
+
+pub(super) struct Config {
+    /// `None` if there is no memory for it; such a configuration is refused.
+    table: Option<Table>,
+    default: u16,
+    is_source: bool,
+    buckets: usize,
+}
+
+impl Config {
+    fn table(&self) -> Result<&Table, String> {
+        self.table
+            .as_ref()
+            .ok_or_else(|| "there is no memory".into())
+    }
+}
+
+pub(super) struct BucketByPrefix {
+    config: Arc<Config>,
+    keys: Vec<u32>,
+    ids: Vec<u16>,
+}
+
+/// What is looked up for a packet.
+enum Key {
+    V4(u32),
+    V6([u8; 16]),
+    None,
+}
+
+impl BucketByPrefix {
+    #[inline]
+    fn key(frame: &[u8], is_source: bool) -> Key {
+        let Some(packet) = tunnel::ip_of_ether(frame) else {
+            return Key::None;
+        };
+        let version = packet.first().map_or(0, |byte| byte >> 4);
+        let (four, six) = if is_source { (12, 8) } else { (16, 24) };
+        match version {
+            4 => packet.get(four..four + 4).and_then(|b| b.first_chunk()),
+            _ => None,
+        }
+        .map(|bytes| Key::V4(u32::from_be_bytes(*bytes)))
+        .or_else(|| {
+            let bytes = packet.get(six..six + 16).filter(|_| version == 6)?;
+            bytes.first_chunk().copied().map(Key::V6)
+        })
+        .unwrap_or(Key::None)
+    }
+}
+
+impl Element for BucketByPrefix {
+    const CLASS: &'static str = "BucketByPrefix";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const ANNOTATIONS: bool = false;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let default: u16 = args.key("DEFAULT", 0, "the bucket of what fits no prefix");
+        let is_source = args.key("SOURCE", false, "whether source addresses count");
+        let given = args.rest("PREFIX", "a prefix, and =BUCKET", "a part of the addresses");
+        let mut rules = Vec::new();
+        for (at, arg) in given.iter().enumerate() {
+            let word = arg.unquoted();
+            let parsed =
+                place::split(&word, at).and_then(|(rule, b)| Ok((Either::parse(rule)?, Some(b))));
+            match parsed {
+                Ok(rule) => rules.push(rule),
+                Err(wrong) => args.error_with_help(
+                    arg,
+                    format!("in `{word}`: {wrong}"),
+                    "write 10.0.0.0/8, or 10.0.0.0/8=3 for bucket 3",
+                ),
+            }
+        }
+        let most = rules.iter().filter_map(|rule| rule.1).max().unwrap_or(0);
+        let buckets = usize::from(most.max(default)) + 1;
+        if buckets > BUCKETS_MAX {
+            args.error_in_whole("there are too many buckets", "number them from 0 on");
+        }
+        let table = Table::new();
+        let filled = table.as_ref().map(|table| table.change(&rules));
+        if !matches!(filled, Some(Ok(_))) {
+            let help = "let the process have more (`ulimit -v`), or do with fewer prefixes";
+            args.error_in_whole("there is no memory for the prefixes", help);
+        }
+        Config {
+            table,
+            default,
+            is_source,
+            buckets: buckets.min(BUCKETS_MAX),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> BucketByPrefix {
+        BucketByPrefix {
+            config: Arc::clone(config),
+            keys: Vec::new(),
+            ids: Vec::new(),
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, _: &mut Cx) {
+        let (config, keys) = (&*self.config, &mut self.keys);
+        let Some(table) = &config.table else { return };
+        let default = config.default;
+        keys.clear();
+        self.ids.clear();
+        // IPv4 is looked up all at once; others keep a place among them.
+        const OTHER: u16 = u16::MAX;
+        for packet in batch.iter_mut() {
+            match BucketByPrefix::key(packet.data(), config.is_source) {
+                Key::V4(key) => {
+                    keys.push(key);
+                    packet.set_bucket(OTHER);
+                }
+                Key::V6(key) => {
+                    let id = table.fib6.lookup(key);
+                    packet.set_bucket(id.checked_sub(1).unwrap_or(default));
+                }
+                Key::None => packet.set_bucket(default),
+            }
+        }
+        self.ids.resize(keys.len(), 0);
+        table.fib4.lookup_bulk(keys, &mut self.ids);
+        let waiting = batch.iter_mut().filter(|packet| packet.bucket() == OTHER);
+        for (packet, id) in waiting.zip(&self.ids) {
+            packet.set_bucket(id.checked_sub(1).unwrap_or(default));
+        }
+    }
+
+    fn memory(config: &Config) -> usize {
+        let table = config.table.as_ref().map(Table::lock);
+        table.map_or(0, |w| w.rib4.memory_bytes() + w.rib6.memory_bytes())
+    }
+
+    const HANDLERS: &'static [Handler<BucketByPrefix>] = &[
+        Handler::shared("rules", "prefixes with their buckets", |c: &Config, _| {
+            Ok(c.table()?.show())
+        }),
+        Handler::shared("buckets", "number of buckets", |c: &Config, _| {
+            Ok(c.buckets.to_string())
+        }),
+        Handler::action(
+            "add",
+            "adds or changes prefixes, one `PREFIX BUCKET` a line; all of them or none",
+            |c: &Config, value| {
+                let rules = place::lines(value, c.buckets, Either::parse)?;
+                let rules: Vec<_> = rules.into_iter().map(|(p, b)| (p, Some(b))).collect();
+                c.table()?.change(&rules)
+            },
+        ),
+        Handler::action(
+            "remove",
+            "removes prefixes, one a line",
+            |c: &Config, value| {
+                let words = value.split_whitespace();
+                let rules = words.map(|word| Ok((Either::parse(word)?, None)));
+                let rules: Vec<_> = rules.collect::<Result<_, String>>()?;
+                c.table()?.change(&rules)
+            },
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Bench, ip4, ip6};
+
+    const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+
+    fn sorted(bench: &mut Bench, destinations: &[&str]) -> Vec<u16> {
+        let frames = destinations.iter().map(|dst| match dst.contains(':') {
+            true => ip6().src("2001:db8::9").dst(dst).udp(1, 2),
+            false => ip4().src("10.9.9.9").dst(dst).udp(1, 2),
+        });
+        let frames: Vec<_> = frames.map(|f| f.ether(ENDS.0, ENDS.1).bytes()).collect();
+        bench.push("b", &frames);
+        bench.take_packets("out").iter().map(|p| p.bucket).collect()
+    }
+
+    #[test]
+    fn the_longest_prefix_counts_and_the_rest_has_a_bucket_of_its_own() {
+        let text = "b :: BucketByPrefix(10.0.0.0/8, 10.1.0.0/16, 2001:db8::/32=0, DEFAULT 2) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let got = sorted(
+            &mut bench,
+            &[
+                "10.2.0.1",
+                "10.1.0.1",
+                "11.0.0.1",
+                "2001:db8::1",
+                "2001:db9::1",
+            ],
+        );
+        assert_eq!(got, [0, 1, 2, 0, 2]);
+        bench.push("b", &[vec![], vec![9; 14], vec![9; 60]]);
+        assert!(bench.take_packets("out").iter().all(|p| p.bucket == 2));
+        assert_eq!(bench.read("b.buckets"), "3");
+        bench.write("b.add", "11.0.0.0/8 1\n2001:db8:1::/48 1");
+        bench.write("b.remove", "10.1.0.0/16");
+        let got = sorted(&mut bench, &["10.1.0.1", "11.0.0.1", "2001:db8:1::1"]);
+        assert_eq!(got, [0, 1, 1]);
+        let rules = "10.0.0.0/8 0\n11.0.0.0/8 1\n2001:db8::/32 0\n2001:db8:1::/48 1";
+        assert_eq!(bench.read("b.rules").trim(), rules);
+        for wrong in ["11.0.0.0/8 3", "11.0.0.0/33 1", "x 1", "11.0.0.0/8"] {
+            assert!(bench.try_write("b.add", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn source_addresses_can_count_instead() {
+        let text =
+            "b :: BucketByPrefix(10.9.0.0/16=5, 2001:db8::/64=4, SOURCE true) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        assert_eq!(sorted(&mut bench, &["1.1.1.1", "::1"]), [5, 4]);
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (rules, wrong) in [
+            ("10.0.0.0/33", "no prefix"),
+            ("10.0.0.0/8=x", "a bucket from 0"),
+        ] {
+            let text = format!("FromDevice(null:64) -> BucketByPrefix({rules}) -> Discard");
+            let errors = testkit::errors(crate::CLASSES, &text);
+            assert!(errors.contains(wrong), "{errors}");
+        }
+    }
+}

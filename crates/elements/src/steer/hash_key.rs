@@ -1,0 +1,116 @@
+//! Keys of the Toeplitz hash: as arguments, and those that elements of one description share.
+
+use engine::args::Names;
+use engine::publish::{Published, domain};
+use engine::units::FromArg;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use wire::rss::{KEY_LEN, MICROSOFT, SYMMETRIC, Toeplitz};
+
+/// A key by name or in hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HashKey(pub(crate) [u8; KEY_LEN]);
+
+impl fmt::Display for HashKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SYMMETRIC => f.write_str("symmetric"),
+            MICROSOFT => f.write_str("microsoft"),
+            key => key.iter().try_for_each(|byte| write!(f, "{byte:02x}")),
+        }
+    }
+}
+
+impl FromArg for HashKey {
+    const KIND: &'static str = "symmetric, microsoft, or 40 bytes as 80 hexadecimal digits";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<HashKey, String> {
+        match raw {
+            "symmetric" => return Ok(HashKey(SYMMETRIC)),
+            "microsoft" => return Ok(HashKey(MICROSOFT)),
+            _ => {}
+        }
+        let mut key = [0; KEY_LEN];
+        let digits = raw.bytes().filter(|&b| b != b':');
+        let digits = digits.map(|b| char::from(b).to_digit(16));
+        let digits: Option<Vec<u32>> = digits.collect();
+        match digits {
+            Some(digits) if digits.len() == 2 * KEY_LEN => {
+                for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
+                    *byte = (pair[0] << 4 | pair[1]) as u8;
+                }
+                Ok(HashKey(key))
+            }
+            _ => {
+                let shown: String = raw.chars().take(40).collect();
+                Err(format!("must be {}, not `{shown}`", Self::KIND))
+            }
+        }
+    }
+
+    fn stand_in() -> HashKey {
+        HashKey(SYMMETRIC)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// A key that workers read and control replaces.
+pub(crate) type Shared = Published<Toeplitz>;
+
+/// The keys of a router, by the description of those that share one: forward and reply of a flow come by different
+/// ports, and must keep meeting on one worker when the key changes.
+#[derive(Default)]
+pub(crate) struct Keys(Mutex<HashMap<String, Weak<Shared>>>);
+
+impl Keys {
+    /// The key of a description; `key` if nobody shares it yet.
+    pub(crate) fn get(&self, description: &str, key: &HashKey) -> Arc<Shared> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, shared| shared.strong_count() > 0);
+        if let Some(shared) = all.get(description).and_then(Weak::upgrade) {
+            return shared;
+        }
+        let shared = Arc::new(Published::new(domain(), Toeplitz::new(&key.0)));
+        all.insert(description.to_owned(), Arc::downgrade(&shared));
+        shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_have_names_or_eighty_digits() {
+        let parse = |text: &str| engine::units::parse::<HashKey>(text);
+        for name in ["symmetric", "microsoft"] {
+            assert_eq!(parse(name).map(|key| key.to_string()), Ok(name.to_owned()));
+        }
+        let digits = "0f".repeat(KEY_LEN);
+        assert_eq!(
+            parse(&digits).map(|key| key.to_string()),
+            Ok(digits.clone())
+        );
+        let colons = ["0f"; KEY_LEN].join(":");
+        assert_eq!(parse(&colons), parse(&digits));
+        for wrong in ["", "fast", "0f", &digits[1..], &format!("{digits}00")] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn those_of_one_description_share_a_key_as_long_as_one_of_them_lives() {
+        let keys = Keys::default();
+        let a = keys.get("x", &HashKey(SYMMETRIC));
+        let b = keys.get("x", &HashKey(MICROSOFT));
+        assert!(Arc::ptr_eq(&a, &b));
+        assert!(!Arc::ptr_eq(&a, &keys.get("y", &HashKey(SYMMETRIC))));
+        drop((a, b));
+        let c = keys.get("x", &HashKey(MICROSOFT));
+        assert_eq!(*c.snapshot().key(), MICROSOFT);
+    }
+}

@@ -1,0 +1,42 @@
+//! Rules that name their bucket, or get that of their place: `RULE` or `RULE=BUCKET`.
+
+use engine::steer::BUCKETS_MAX;
+
+/// A rule as text, and its bucket; the error completes a sentence that begins with the rule.
+pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {
+    let (rule, bucket) = match word.rsplit_once('=') {
+        Some((rule, bucket)) => (rule.trim(), bucket.trim().parse().ok()),
+        None => (word, Some(place)),
+    };
+    match bucket.filter(|&bucket| bucket < BUCKETS_MAX) {
+        Some(bucket) => Ok((rule, bucket as u16)),
+        None => Err(format!(
+            "wants a bucket from 0 to {} behind `=`",
+            BUCKETS_MAX - 1
+        )),
+    }
+}
+
+/// The least number of buckets that has those of all these rules; what is no rule does not count.
+pub(super) fn buckets<'a>(words: impl Iterator<Item = &'a str>) -> usize {
+    let each = words.enumerate();
+    let each = each.filter_map(|(place, word)| Some(usize::from(split(word, place).ok()?.1) + 1));
+    each.max().unwrap_or(0)
+}
+
+/// The rules of a handler's value: one per line, `RULE BUCKET` or `RULE=BUCKET`. Either all lines are right or
+/// none is taken.
+pub(super) fn lines<T>(
+    value: &str,
+    buckets: usize,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<(T, u16)>, String> {
+    let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+    let parsed = lines.map(|line| {
+        let wrong = || format!("`{line}` should be a rule and a bucket below {buckets}");
+        let (rule, bucket) = line.rsplit_once(['=', ' ', '\t']).ok_or_else(wrong)?;
+        let bucket = bucket.parse().ok().filter(|&b| usize::from(b) < buckets);
+        Ok((parse(rule.trim())?, bucket.ok_or_else(wrong)?))
+    });
+    parsed.collect()
+}

@@ -1,0 +1,67 @@
+//! Puts all packets into one bucket.
+//!
+//! ```click
+//! FromDevice(null:64) -> c :: Classifier(12/0806, -);
+//! c[0] -> SetBucket(0) -> s :: Steer(BUCKETS 2) -> Discard;
+//! c[1] -> SetBucket(1) -> s;
+//! ```
+//!
+//! Steer takes packets to the worker to which their bucket belongs. With `FromDevice(..., CLASSIFY program NAME)` such
+//! elements are put behind the outputs of NAME.
+//!
+//! Arguments:
+//!
+//! - `BUCKET`: the bucket's number.
+
+use crate::prelude::*;
+
+pub(super) struct SetBucket(u16);
+
+impl Element for SetBucket {
+    const CLASS: &'static str = "SetBucket";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const ANNOTATIONS: bool = false;
+
+    type Config = u16;
+
+    fn configure(args: &mut Args) -> u16 {
+        args.required("BUCKET", "the bucket's number")
+    }
+
+    fn new(config: &Arc<u16>, _: &Init) -> SetBucket {
+        SetBucket(**config)
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        packet.set_bucket(self.0);
+        Verdict::ON
+    }
+
+    fn take(&mut self, _: SetBucket) {}
+
+    const HANDLERS: &'static [Handler<SetBucket>] = &[
+        Handler::text("bucket", "the bucket's number", |e, _| Ok(e.0.to_string())),
+        Handler::set("bucket", "changes the bucket", |e, value, _| {
+            assign(&mut e.0, value)
+        }),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::Bench;
+
+    #[test]
+    fn packets_get_the_bucket_that_is_set() {
+        let mut bench = Bench::new(crate::CLASSES, "s :: SetBucket(7) -> out :: Collect");
+        bench.push("s", &[b"a"]);
+        bench.write("s.bucket", "9");
+        assert!(bench.try_write("s.bucket", "65536").is_err());
+        bench.push("s", &[b"b"]);
+        let got = bench.take_packets("out");
+        assert_eq!((got[0].bucket, got[1].bucket), (7, 9));
+        assert_eq!(bench.read("s.bucket"), "9");
+    }
+}

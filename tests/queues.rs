@@ -1,0 +1,184 @@
+//! Classification into queues in whole routers: from a line of text to packets on the right workers.
+
+use engine::plan::{self, Options, Plan};
+use engine::port::PortDirectory;
+use engine::router::Router;
+use ports::Directory;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use testkit::ip4;
+
+const LONG: Duration = Duration::from_secs(20);
+const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+
+/// A plan as `ashlar run` makes it, or its mistakes.
+fn plan(text: &str, workers: usize, ports: &Directory) -> Result<Arc<Plan>, String> {
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let (router, mut errors) = lang::parse(&mut map, file, &[]);
+    let (plan, more) = plan::make(
+        &router,
+        &elements::registry(),
+        &Options::new(workers, ports),
+    );
+    errors.extend(more);
+    plan.ok_or_else(|| lang::render_all(&errors, &map))
+}
+
+fn start(text: &str, workers: usize) -> (Router, Arc<Directory>) {
+    let ports = Arc::new(Directory::new());
+    let plan = plan(text, workers, &ports).unwrap_or_else(|e| panic!("{e}"));
+    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
+    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
+    (router.unwrap_or_else(|e| panic!("{e}")), ports)
+}
+
+/// A frame of one flow with a number; `back` is the flow's other direction.
+fn frame(flow: u16, number: u32, back: bool) -> Vec<u8> {
+    let (near, far) = (format!("10.0.{}.{}", flow >> 8, flow & 255), "192.0.2.1");
+    let packet = match back {
+        false => ip4().src(near).dst(far).udp(1000 + flow, 53),
+        true => ip4().src(far).dst(near).udp(53, 1000 + flow),
+    };
+    let packet = packet.payload(number.to_be_bytes());
+    packet.ether(ENDS.0, ENDS.1).bytes()
+}
+
+/// Flow, direction and number of such a frame.
+fn read(frame: &[u8]) -> ((u16, bool), u32) {
+    let port = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    let back = port(34) == 53;
+    let flow = port(if back { 36 } else { 34 }) - 1000;
+    let number = frame[42..46].try_into().expect("four bytes");
+    ((flow, back), u32::from_be_bytes(number))
+}
+
+/// The workers that flows came to (each sends by a queue of its own), after a look at their order.
+fn workers_of(sent: Vec<ports::memory::Sent>) -> BTreeMap<(u16, bool), usize> {
+    let mut numbers: BTreeMap<(u16, bool), Vec<u32>> = BTreeMap::new();
+    let mut workers = BTreeMap::new();
+    for packet in sent {
+        let (flow, number) = read(&packet.frame);
+        numbers.entry(flow).or_default().push(number);
+        let worker = *workers.entry(flow).or_insert(packet.queue);
+        assert_eq!(worker, packet.queue, "{flow:?} is on two workers");
+    }
+    for (flow, numbers) in numbers {
+        assert!(numbers.is_sorted(), "{flow:?} is out of order");
+    }
+    workers
+}
+
+#[test]
+fn one_receive_queue_feeds_all_workers_and_flows_keep_their_order() {
+    let text = "FromDevice(mem:a, QUEUES 1, CLASSIFY hash) -> c :: Counter -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let shown = router.plan().to_string();
+    assert!(shown.contains("device mem:a: 1 receive"), "{shown}");
+    assert!(shown.contains("mem_a@steer :: Steer"), "{shown}");
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..4000u32 {
+        assert!(a.inject(0, &frame((n % 100) as u16, n / 100, false)));
+    }
+    let workers = workers_of(b.collect_at_least(4000, LONG));
+    assert_eq!(workers.len(), 100);
+    let second = workers.values().filter(|&&worker| worker == 1).count();
+    assert!((20..80).contains(&second), "{second} of 100 flows");
+    let loads = router.read("mem_a@steer.loads", "").expect("it is there");
+    let loads: u64 = loads
+        .split(' ')
+        .map(|n| n.parse::<u64>().unwrap_or(0))
+        .sum();
+    assert_eq!(loads, 4000);
+}
+
+#[test]
+fn both_directions_of_a_flow_meet_on_one_worker_by_whatever_port_and_queue_they_come() {
+    let text = "FromDevice(mem:a, CLASSIFY hash) -> Paint(1) -> o :: ToDevice(mem:out);
+        FromDevice(mem:b, QUEUES 1, CORES 1, CLASSIFY hash) -> Paint(2) -> o";
+    let (router, ports) = start(text, 2);
+    let (a, b, out) = (ports.memory("a"), ports.memory("b"), ports.memory("out"));
+    for n in 0..2000u32 {
+        let flow = (n % 100) as u16;
+        // Any queue: what a port that does not know flows would do.
+        assert!(a.inject(flow as usize % 2, &frame(flow, n / 100, false)));
+        assert!(b.inject(0, &frame(flow, n / 100, true)));
+    }
+    let workers = workers_of(out.collect_at_least(4000, LONG));
+    for flow in 0..100 {
+        assert_eq!(workers[&(flow, false)], workers[&(flow, true)], "{flow}");
+    }
+    let table = |name: &str| router.read(&format!("{name}@steer.table"), "");
+    assert_eq!(table("mem_a"), table("mem_b"));
+}
+
+#[test]
+fn the_workers_that_get_packets_can_be_named() {
+    let text = "FromDevice(mem:a, QUEUES 1, CORES 0, CLASSIFY hash WORKERS 1-2) -> c :: Counter -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 3);
+    let plan = router.plan();
+    let of = |name: &str| {
+        plan.elements[plan.find(name).expect("it is there")]
+            .workers
+            .clone()
+    };
+    assert_eq!((of("FromDevice@1"), of("c")), (vec![0], vec![1, 2]));
+    for n in 0..500u32 {
+        assert!(
+            ports
+                .memory("a")
+                .inject(0, &frame((n % 50) as u16, n / 50, false))
+        );
+    }
+    let workers = workers_of(ports.memory("b").collect_at_least(500, LONG));
+    assert!(workers.values().all(|&worker| worker > 0));
+    assert!(workers.values().any(|&worker| worker == 2));
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_place_and_remedy() {
+    let ports = Directory::new();
+    for (said, parts) in [
+        (
+            "CLASSIFY hash WORKERS 0-3",
+            ["worker 2 is asked for", "--workers 3"],
+        ),
+        (
+            "CLASSIFY fast",
+            ["`fast` is no classification", "hash, address"],
+        ),
+        ("CLASSIFY hash BUCKETS 100", ["a power of two", "give 256"]),
+        (
+            "CLASSIFY hash KEY short",
+            ["KEY must be symmetric", "CLASSIFY hash KEY short"],
+        ),
+        ("CLASSIFY address 1:2", ["no Ethernet address", "a rule is"]),
+        (
+            "CLASSIFY program c",
+            ["`c` is connected already", "declare an element"],
+        ),
+    ] {
+        let text = format!("FromDevice(mem:a, {said}) -> c :: Counter -> Discard");
+        let errors = match plan(&text, 2, &ports) {
+            Ok(plan) => panic!("{said} should be refused:\n{plan}"),
+            Err(errors) => errors,
+        };
+        for part in parts {
+            assert!(errors.contains(part), "{said}: {errors}");
+        }
+    }
+}
+
+#[test]
+fn a_program_names_the_bucket_by_its_output() {
+    let text = "sort :: { input -> c :: Classifier(23/11 36/0035, -); c[0] -> [1] output; c[1] -> [0] output }
+        FromDevice(mem:a, QUEUES 1, CLASSIFY program sort) -> ToDevice(mem:b)";
+    let (_router, ports) = start(text, 2);
+    for n in 0..100u32 {
+        assert!(ports.memory("a").inject(0, &frame(1, n, n % 2 == 0)));
+    }
+    let workers = workers_of(ports.memory("b").collect_at_least(100, LONG));
+    assert_eq!(workers[&(1, false)], 1);
+    assert_eq!(workers[&(1, true)], 0);
+}
