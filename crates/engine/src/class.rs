@@ -7,6 +7,7 @@ use crate::facts::Facts;
 use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
+use crate::steer::{Steering, Table};
 use std::any::{Any, TypeId};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -53,6 +54,7 @@ pub struct Class {
     pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
     pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
     pub(crate) drives: fn(&AnyConfig) -> bool,
+    pub(crate) steers: fn(&AnyConfig) -> Option<Arc<Table>>,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
     pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
@@ -91,6 +93,7 @@ impl Class {
                 E::HANDLERS[index].run_control(&typed::<E>(config), value)
             },
             offers: |config, name, wanted| E::offers(&typed::<E>(config), name, wanted),
+            steers: |config| E::steers(&typed::<E>(config)),
             drives: |config| E::drives(&typed::<E>(config)),
             placement: |config| E::placement(&typed::<E>(config)),
             memory: |config| E::memory(&typed::<E>(config)),
@@ -177,6 +180,11 @@ pub(crate) trait Node {
     fn must_poll(&self) -> bool;
     fn held(&self) -> usize;
     fn waiting(&self) -> usize;
+    fn mark(&self) -> usize;
+    fn is_past(&self, mark: usize) -> bool;
+    fn steering(&mut self) -> Option<&mut dyn Steering>;
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>>;
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx);
     fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
     fn job(&self, handler: usize, value: &str) -> Option<Job>;
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
@@ -230,6 +238,26 @@ impl<E: Element> Node for Running<E> {
 
     fn waiting(&self) -> usize {
         self.element.waiting()
+    }
+
+    fn mark(&self) -> usize {
+        self.element.mark()
+    }
+
+    fn is_past(&self, mark: usize) -> bool {
+        self.element.is_past(mark)
+    }
+
+    fn steering(&mut self) -> Option<&mut dyn Steering> {
+        self.element.steering()
+    }
+
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
+        self.element.give_bucket(bucket)
+    }
+
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx) {
+        self.element.take_bucket(bucket, state, cx);
     }
 
     fn read(&self, handler: usize, argument: &str) -> Result<String, String> {

@@ -498,6 +498,17 @@ impl Cx<'_> {
         self.core.now = self.core.clock.now();
     }
 
+    /// Lets this worker's sources rest, or work again: once each, for an element that has no more room for what
+    /// it may not lose.
+    pub fn choke(&mut self, choked: bool) {
+        let choking = &mut self.core.choked;
+        *choking = if choked {
+            *choking + 1
+        } else {
+            choking.saturating_sub(1)
+        };
+    }
+
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.
     #[inline]
     pub fn wake_worker(&self, worker: usize) {

@@ -18,6 +18,8 @@ use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
+use crate::steer::{Steering, Table};
+use std::any::Any;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -439,6 +441,42 @@ pub trait Element: Sized + 'static {
     /// Packets that wait in this copy or in what it shares with others, for who asks how full it is.
     fn waiting(&self) -> usize {
         self.held()
+    }
+
+    /// What this copy has taken in by now, for [`is_past`](Self::is_past).
+    fn mark(&self) -> usize {
+        0
+    }
+
+    /// Whether what had been taken in at a [`mark`](Self::mark) has left. Where packets leave in the order in
+    /// which they came that can be told while others follow; the default waits until nothing is held.
+    fn is_past(&self, mark: usize) -> bool {
+        let _ = mark;
+        self.held() == 0
+    }
+
+    /// The table by which packets are steered to the workers that own them. The class must answer by
+    /// [`steering`](Self::steering), and the router answers its handlers `move` and `table` to be written.
+    fn steers(config: &Self::Config) -> Option<Arc<Table>> {
+        let _ = config;
+        None
+    }
+
+    /// This copy, for who moves buckets.
+    fn steering(&mut self) -> Option<&mut dyn Steering> {
+        None
+    }
+
+    /// Gives up the state of the flows of a bucket, which another worker is to own. No packet of the bucket
+    /// is held here, and none comes before the state is where they go.
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
+        let _ = bucket;
+        None
+    }
+
+    /// Takes over what another copy gave up.
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx) {
+        let _ = (bucket, state, cx);
     }
 
     /// Hot swap, on control: the element was reconfigured; take over what the old configuration

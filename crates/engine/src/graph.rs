@@ -7,6 +7,7 @@
 //! so neither walker re-enters one, and cycles are legal.
 
 use crate::clock::{Clock, Time};
+mod buckets;
 mod schedule;
 mod swap;
 mod walk;
@@ -86,6 +87,8 @@ pub(crate) struct Core {
     driver: Option<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
+    /// Elements for whose sake sources rest, as they have no room.
+    pub(crate) choked: usize,
     /// Elements that are running: more than one while they pull through each other.
     pub(crate) running: usize,
     /// Jobs that are under way, one within the other.
@@ -234,6 +237,7 @@ impl Graph {
                 .iter()
                 .position(|e| (e.class.drives)(&e.config)),
             paused: false,
+            choked: 0,
             running: 0,
             depth: 0,
             deferred: Vec::new(),

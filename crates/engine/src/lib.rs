@@ -33,6 +33,7 @@ mod random;
 pub mod ring;
 pub mod root;
 pub mod router;
+pub mod shards;
 pub mod shared;
 pub mod standard;
 pub mod stats;

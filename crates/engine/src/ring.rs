@@ -143,6 +143,16 @@ impl Level {
         self.len() == 0
     }
 
+    /// Items that were ever pushed; it wraps.
+    pub fn pushed(&self) -> usize {
+        self.0.tail.0.load(Ordering::Acquire)
+    }
+
+    /// Whether those items were popped that had been [`pushed`](Self::pushed) so far at some time.
+    pub fn is_past(&self, pushed: usize) -> bool {
+        reached(self.0.head.0.load(Ordering::Acquire), pushed)
+    }
+
     /// Items that the ring was made for.
     pub fn capacity(&self) -> usize {
         self.0.capacity
@@ -159,6 +169,12 @@ impl Level {
             .limit
             .store(items.min(self.0.capacity), Ordering::Relaxed);
     }
+}
+
+/// Whether a count that wraps has reached a mark of a short while ago.
+#[inline]
+pub fn reached(count: usize, mark: usize) -> bool {
+    count.wrapping_sub(mark) <= usize::MAX / 2
 }
 
 impl fmt::Debug for Level {

@@ -1,5 +1,7 @@
 //! A running router, as control sees it: workers, handlers, counts, hot swap.
 
+mod buckets;
+
 use crate::call::{self, Found};
 use crate::clock::Clock;
 use crate::element::Runs;
@@ -44,6 +46,8 @@ pub struct Router {
     wakers: Arc<Wakers>,
     changed: Arc<Changed>,
     plan: Mutex<Arc<Plan>>,
+    /// Held while buckets move, or the plan is replaced.
+    moving: Mutex<()>,
     ports: Arc<dyn PortDirectory>,
 }
 
@@ -127,6 +131,7 @@ impl Router {
             wakers,
             changed,
             plan: Mutex::new(Arc::clone(plan)),
+            moving: Mutex::default(),
             ports,
         })
     }
@@ -302,6 +307,9 @@ impl Router {
     ) -> Result<String, AskError> {
         let (node, access) = match found {
             Found::Own(node, handler, info) => {
+                if let Some(answer) = self.steer_by_hand(plan, node, (info.name, wanted), value) {
+                    return answer;
+                }
                 if let Access::Control { .. } = info.access {
                     let answer = plan.elements[node].control(handler, value);
                     return answer.map_err(AskError::Refused);
@@ -349,6 +357,7 @@ impl Router {
     /// those that nobody names any more closed after. The error is a sentence for people; then
     /// nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<(), String> {
+        let _moves = self.no_moves();
         let mut current = self.lock();
         if plan.workers != current.workers {
             return Err(format!(

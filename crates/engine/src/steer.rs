@@ -5,9 +5,21 @@
 //! every bucket a worker. The elements that steer by one table have copies of it of their own, so that the
 //! packet path shares nothing; here is what control sees.
 
+mod moving;
+
+pub(crate) use moving::Shard;
+pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+/// Stands for the owner of a bucket that moves.
+pub const PARKED: u16 = u16::MAX;
+
+/// How long a move waits for what was there before, unless a table says otherwise.
+pub const LIMIT: Duration = Duration::from_millis(50);
 
 /// Most buckets of a table.
 pub const BUCKETS_MAX: usize = 4096;
@@ -66,6 +78,36 @@ impl Counts {
     }
 }
 
+/// A copy of an element that steers, as who moves buckets sees it.
+pub trait Steering {
+    /// From now on packets of these buckets wait.
+    fn park(&mut self, buckets: &[u16]);
+
+    /// Buckets that were parked belong to worker `to`: what waits goes there first, then others do.
+    fn open(&mut self, buckets: &[u16], to: usize);
+
+    /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
+    fn sent(&self, to: usize) -> usize;
+
+    /// Whether a worker has taken what had been sent to it at some time.
+    fn has_arrived(&self, to: usize, sent: usize) -> bool;
+
+    /// Packets that still wait, those that had to, and the longest time that one did, since the last
+    /// [`park`](Self::park).
+    fn parked(&self) -> Parked;
+}
+
+/// Packets that had to wait for a move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parked {
+    /// Packets that wait now.
+    pub waiting: usize,
+    /// Packets that had to wait.
+    pub packets: u64,
+    /// The longest time that one of them did.
+    pub longest: Duration,
+}
+
 /// Adds to a count that only this thread writes.
 #[inline]
 pub fn add(count: &AtomicU64, n: u64) {
@@ -77,6 +119,8 @@ pub struct Table {
     name: String,
     buckets: usize,
     state: Mutex<State>,
+    /// Microseconds.
+    limit: AtomicU64,
     counts: OnceLock<Vec<Counts>>,
 }
 
@@ -94,6 +138,7 @@ impl Table {
             name: name.to_owned(),
             buckets,
             state: Mutex::default(),
+            limit: AtomicU64::new(LIMIT.as_micros() as u64),
             counts: OnceLock::new(),
         }
     }
@@ -113,6 +158,17 @@ impl Table {
         lock(&self.state).workers.clone()
     }
 
+    /// How long a move waits for what was there before.
+    pub fn limit(&self) -> Duration {
+        Duration::from_micros(self.limit.load(Relaxed))
+    }
+
+    /// Changes that.
+    pub fn set_limit(&self, limit: Duration) {
+        let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
+        self.limit.store(micros, Relaxed);
+    }
+
     /// Owners by bucket; empty before a graph is built.
     pub fn owners(&self) -> Vec<usize> {
         lock(&self.state).owners.clone()
@@ -130,6 +186,16 @@ impl Table {
             state.workers = workers.to_vec();
         }
         state.owners.clone()
+    }
+
+    /// Notes that buckets belong to a worker now.
+    pub(crate) fn give(&self, buckets: &[u16], to: usize) {
+        let mut state = lock(&self.state);
+        for &bucket in buckets {
+            if let Some(owner) = state.owners.get_mut(usize::from(bucket)) {
+                *owner = to;
+            }
+        }
     }
 
     /// What each of `workers` counts; all who steer by the table share them.
@@ -200,6 +266,13 @@ mod tests {
         assert_eq!(tables.all().len(), 1);
         drop(table);
         assert!(tables.all().is_empty());
+    }
+
+    #[test]
+    fn a_move_is_written_as_buckets_and_a_worker() {
+        assert_eq!(parse_move("0-2 7 1"), Ok((vec![0, 1, 2, 7], 1)));
+        assert!(parse_move("3").is_err() && parse_move("3-1 0").is_err());
+        assert!(parse_move("a 0").unwrap_err().contains("such as"));
     }
 
     #[test]

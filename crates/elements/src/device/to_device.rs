@@ -26,6 +26,7 @@
 use crate::prelude::*;
 use engine::anno::Anno;
 use engine::port::{Slot, TxQueue};
+use engine::ring::reached;
 use engine::units::Cores;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -248,6 +249,14 @@ impl<S: Style> Element for ToDevice<S> {
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn mark(&self) -> usize {
+        (self.count as usize).wrapping_add(self.waiting.len())
+    }
+
+    fn is_past(&self, mark: usize) -> bool {
+        self.waiting.is_empty() || reached(self.count as usize, mark)
     }
 
     fn take(&mut self, mut old: ToDevice<S>) {

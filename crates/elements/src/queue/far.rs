@@ -122,6 +122,16 @@ impl Far {
         self.rings.levels.iter().map(Level::len).sum()
     }
 
+    /// Packets that were ever put into the ring of this worker, which wraps.
+    pub(super) fn pushed(&self) -> usize {
+        self.rings.levels[self.worker].pushed()
+    }
+
+    /// Whether those have been taken out that had been put in at some time.
+    pub(super) fn is_past(&self, pushed: usize) -> bool {
+        self.rings.levels[self.worker].is_past(pushed)
+    }
+
     /// Moves packets from `batch` into the ring to the puller; what does not fit stays.
     pub(super) fn push(&mut self, batch: &mut Batch, room: usize) {
         if self.tail.is_none() {

@@ -24,6 +24,7 @@ use super::far::{Far, Shared, held_at_most};
 use super::kind::{Kind, Notes};
 use super::overflow::Overflow;
 use crate::prelude::*;
+use engine::ring::reached;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
@@ -52,6 +53,8 @@ pub(crate) struct Queue<K = Plain> {
     capacity: usize,
     local: VecDeque<Packet>,
     far: Option<Far>,
+    /// Packets of our own that were taken out; it wraps.
+    left: usize,
     highest: usize,
     dropped: u64,
     /// Times in a row that nothing was there.
@@ -117,6 +120,7 @@ impl<K: Kind> Element for Queue<K> {
             capacity: config.capacity,
             local: VecDeque::new(),
             far: Far::new(&config.rings, config.capacity, init),
+            left: 0,
             highest: 0,
             dropped: 0,
             patience: 0,
@@ -153,9 +157,14 @@ impl<K: Kind> Element for Queue<K> {
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let had = into.len();
         match &mut self.far {
-            Some(far) => far.pull(max, &mut self.local, into),
+            Some(far) => {
+                let own = self.local.len();
+                far.pull(max, &mut self.local, into);
+                self.left = self.left.wrapping_add(own - self.local.len());
+            }
             None => {
                 let n = max.min(self.local.len());
+                self.left = self.left.wrapping_add(n);
                 into.extend(self.local.drain(..n));
                 if K::QUICK && self.local.is_empty() {
                     cx.note_empty();
@@ -180,6 +189,20 @@ impl<K: Kind> Element for Queue<K> {
 
     fn waiting(&self) -> usize {
         self.length()
+    }
+
+    fn mark(&self) -> usize {
+        match self.far.as_ref().filter(|far| !far.at_home()) {
+            Some(far) => far.pushed(),
+            None => self.left.wrapping_add(self.local.len()),
+        }
+    }
+
+    fn is_past(&self, mark: usize) -> bool {
+        match self.far.as_ref().filter(|far| !far.at_home()) {
+            Some(far) => far.is_past(mark),
+            None => self.local.is_empty() || reached(self.left, mark),
+        }
     }
 
     fn memory(config: &Config) -> usize {

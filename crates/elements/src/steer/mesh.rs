@@ -93,6 +93,36 @@ impl Ends {
         ways.flatten().map(|way| way.level.len()).sum()
     }
 
+    /// How much was sent to a worker, for [`has_arrived`](Self::has_arrived).
+    pub(super) fn sent(&self, to: usize) -> usize {
+        let way = self.rings.0[self.worker].get(to).and_then(Option::as_ref);
+        way.map_or(0, |way| way.level.pushed())
+    }
+
+    /// Whether a worker has taken what had been sent to it.
+    pub(super) fn has_arrived(&self, to: usize, sent: usize) -> bool {
+        let way = self.rings.0[self.worker].get(to).and_then(Option::as_ref);
+        way.is_none_or(|way| way.level.is_past(sent))
+    }
+
+    /// Sends packets from the front of `packets` to a worker, as far as there is room.
+    pub(super) fn send_some(&mut self, to: usize, packets: &mut Vec<Packet>, cx: &mut Cx) {
+        if let Some(tail) = self.tail(to)
+            && tail.push_burst(packets) > 0
+        {
+            cx.wake_worker(to);
+        }
+    }
+
+    fn tail(&mut self, to: usize) -> Option<&mut Tail<Packet>> {
+        let out = self.out.get_mut(to)?;
+        if out.tail.is_none() {
+            let way = self.rings.0[self.worker][to].as_ref();
+            out.tail = way.and_then(|way| way.tail.take());
+        }
+        out.tail.as_mut()
+    }
+
     /// Puts a packet aside that is to go to another worker by [`send`](Self::send).
     #[inline]
     pub(super) fn put(&mut self, to: usize, packet: Packet) {
@@ -101,20 +131,14 @@ impl Ends {
 
     /// Sends what was put aside, and calls `lost` for what finds a ring full.
     pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) {
-        for (to, out) in self.out.iter_mut().enumerate() {
-            if out.packets.is_empty() {
+        for to in 0..self.out.len() {
+            if self.out[to].packets.is_empty() {
                 continue;
             }
-            if out.tail.is_none() {
-                let way = self.rings.0[self.worker][to].as_ref();
-                out.tail = way.and_then(|way| way.tail.take());
-            }
-            if let Some(tail) = &mut out.tail
-                && tail.push_burst(&mut out.packets) > 0
-            {
-                cx.wake_worker(to);
-            }
-            out.packets.drain(..).for_each(|packet| lost(packet, cx));
+            let mut packets = std::mem::take(&mut self.out[to].packets);
+            self.send_some(to, &mut packets, cx);
+            packets.drain(..).for_each(|packet| lost(packet, cx));
+            self.out[to].packets = packets;
         }
     }
 

@@ -3,10 +3,14 @@ mod bucket_by_hash;
 pub(crate) mod bucket_by_prefix;
 mod hash_key;
 mod mesh;
+mod parking;
 mod place;
 mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;
+
+#[cfg(test)]
+mod move_tests;
 
 use engine::element::Class;
 

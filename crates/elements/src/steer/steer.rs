@@ -14,6 +14,9 @@
 //! bucket. At first buckets are dealt out to the workers in turn. Behind Steer all elements have copies on
 //! the workers that own buckets, and on no others.
 //!
+//! Buckets move to other workers while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or by
+//! the balancer. Meanwhile their packets wait here, up to 4096 on a worker; then sources of the worker rest.
+//!
 //! Arguments:
 //!
 //! - `BUCKETS`: their number, up to 4096. Default 256. A packet of a higher bucket is in the bucket that
@@ -21,15 +24,16 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TABLE`: name of the indirection table. Those who name the same one, with the same number of buckets,
+//! - `GROUP`: name of the indirection table. Those who name the same one, with the same number of buckets,
 //!   share it: packets of a flow meet that come by different ports. Default is the element's own name.
-//! - `CORES`: the workers that own buckets. Default all.
+//! - `WORKERS`: the workers that own buckets. Default all.
 //! - `CAPACITY`: packets on their way from a worker to another. Default 1024.
 
 use super::mesh::{Ends, Mesh};
+use super::parking::Parking;
 use crate::prelude::*;
 use engine::anno::Anno;
-use engine::steer::{BUCKETS_MAX, Table, Tables, add};
+use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
 use engine::units::Cores;
 
 const FULL: usize = 0;
@@ -38,7 +42,7 @@ const BURST: usize = 32;
 
 pub(crate) struct Config {
     table: Arc<Table>,
-    cores: Option<Cores>,
+    workers: Option<Cores>,
     capacity: usize,
     mesh: Mesh,
 }
@@ -51,6 +55,7 @@ pub(crate) struct Steer {
     owners: Box<[u16]>,
     /// `None` if there is one worker only.
     ends: Option<Ends>,
+    parking: Parking,
     /// Packets may come without annotations.
     bare: bool,
 }
@@ -67,7 +72,7 @@ impl Element for Steer {
 
     fn configure(args: &mut Args) -> Config {
         let mut buckets = args.optional("BUCKETS", 256, "number of buckets");
-        let name: Option<String> = args.key_maybe("TABLE", "name of the indirection table");
+        let name: Option<String> = args.key_maybe("GROUP", "name of the indirection table");
         if !(1..=BUCKETS_MAX).contains(&buckets) {
             args.error_in_whole(
                 format!("BUCKETS must be between 1 and {BUCKETS_MAX}"),
@@ -78,7 +83,7 @@ impl Element for Steer {
         let name = name.unwrap_or_else(|| args.element().to_owned());
         Config {
             table: args.common::<Tables>().get(&name, buckets),
-            cores: args.key_maybe("CORES", "workers that own buckets"),
+            workers: args.key_maybe("WORKERS", "workers that own buckets"),
             capacity: args.key("CAPACITY", 1024, "packets from a worker to another"),
             mesh: Mesh::default(),
         }
@@ -86,8 +91,8 @@ impl Element for Steer {
 
     fn new(config: &Arc<Config>, init: &Init) -> Steer {
         let all = || (0..init.workers).collect();
-        let cores = config.cores.as_ref().filter(|_| !init.as_click());
-        let owners = cores.map_or_else(all, |cores| cores.0.clone());
+        let named = config.workers.as_ref().filter(|_| !init.as_click());
+        let owners = named.map_or_else(all, |workers| workers.0.clone());
         let owners = config.table.deal(&owners).into_iter();
         config.table.counts(init.workers);
         let many = init.workers > 1;
@@ -102,6 +107,7 @@ impl Element for Steer {
             workers: init.workers,
             owners: owners.map(|owner| owner as u16).collect(),
             ends: many.then(ends),
+            parking: Parking::default(),
             bare: init.bare,
         }
     }
@@ -110,15 +116,18 @@ impl Element for Steer {
         let seen = self.table.counts(self.workers)[self.worker].seen();
         let (owners, me) = (&*self.owners, self.worker as u16);
         let seen = &seen[..owners.len()];
+        let parking = &mut self.parking;
         let Some(ends) = &mut self.ends else {
-            batch
-                .iter()
-                .for_each(|packet| add(&seen[of(packet, owners.len())], 1));
+            if batch.iter().any(|p| usize::from(p.bucket()) >= seen.len()) {
+                batch.iter_mut().for_each(|p| _ = bucket_of(p, seen.len()));
+            }
+            let buckets = batch.iter().map(|p| usize::from(p.bucket()));
+            buckets.for_each(|bucket| add(&seen[bucket], 1));
             return;
         };
         let mut away = false;
-        let part = |packet: &mut Packet, _: &mut ()| {
-            let bucket = of(packet, owners.len());
+        let part = |packet: &mut Packet, _: &mut Cx| {
+            let bucket = bucket_of(packet, owners.len());
             add(&seen[bucket], 1);
             match owners[bucket] == me {
                 true => Verdict::ON,
@@ -126,14 +135,18 @@ impl Element for Steer {
             }
         };
         let clean = self.bare && !cx.watched();
-        batch.split(&mut (), part, |mut packet, _, ()| {
+        batch.split(cx, part, |mut packet, _, cx| {
             if clean {
                 // Whoever begins to look now must not see what others have left in the buffers.
                 *packet.anno_mut() = Anno::EMPTY;
             }
-            away = true;
-            let owner = owners[of(&packet, owners.len())];
-            ends.put(usize::from(owner), packet);
+            match owners[usize::from(packet.bucket())] {
+                PARKED => parking.put(packet, cx),
+                owner => {
+                    away = true;
+                    ends.put(usize::from(owner), packet);
+                }
+            }
         });
         if away {
             self.send(cx);
@@ -149,16 +162,28 @@ impl Element for Steer {
         let came = !batch.is_empty();
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        if came { Did::Work } else { Did::Nothing }
+        if self.parking.release(&mut self.owners, ends, cx) || came {
+            Did::Work
+        } else {
+            Did::Nothing
+        }
     }
 
     fn held(&self) -> usize {
-        self.ends.as_ref().map_or(0, Ends::waiting)
+        self.parking.waiting() + self.ends.as_ref().map_or(0, Ends::waiting)
+    }
+
+    fn steers(config: &Config) -> Option<Arc<Table>> {
+        Some(Arc::clone(&config.table))
+    }
+
+    fn steering(&mut self) -> Option<&mut dyn Steering> {
+        Some(self)
     }
 
     fn placement(config: &Config) -> Placement {
         Placement {
-            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            workers: config.workers.as_ref().map(|c| c.0.clone()),
             gathers: true,
             ..Placement::default()
         }
@@ -174,6 +199,23 @@ impl Element for Steer {
             "which worker owns which buckets",
             |c: &Config, _| Ok(c.table.show()),
         ),
+        Handler::action(
+            "move",
+            "buckets and the worker that is to own them, such as `0-3 7 1`",
+            |_, _| Err("buckets move only while workers run".into()),
+        ),
+        Handler::shared(
+            "limit",
+            "how long a move waits for packets of before",
+            |c: &Config, _| Ok(engine::units::FromArg::show(&c.table.limit())),
+        ),
+        Handler::action("limit", "see there; at first 50ms", |c: &Config, value| {
+            c.table.set_limit(engine::units::parse(value)?);
+            Ok(String::new())
+        }),
+        Handler::sum("parked", "packets that wait for a move", |e| {
+            e.parking.waiting() as u64
+        }),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.table.buckets().to_string())
         }),
@@ -188,15 +230,39 @@ impl Element for Steer {
     ];
 }
 
-/// The bucket of a packet, among so many.
+impl Steering for Steer {
+    fn park(&mut self, buckets: &[u16]) {
+        self.parking.begin(buckets, &mut self.owners);
+    }
+
+    fn open(&mut self, buckets: &[u16], to: usize) {
+        self.parking.open(buckets, to, &mut self.owners);
+    }
+
+    fn sent(&self, to: usize) -> usize {
+        self.ends.as_ref().map_or(0, |ends| ends.sent(to))
+    }
+
+    fn has_arrived(&self, to: usize, sent: usize) -> bool {
+        let ends = self.ends.as_ref();
+        ends.is_none_or(|ends| ends.has_arrived(to, sent))
+    }
+
+    fn parked(&self) -> Parked {
+        self.parking.count()
+    }
+}
+
+/// The bucket of a packet, among so many; a higher one is changed on the packet, too.
 #[inline]
-fn of(packet: &Packet, buckets: usize) -> usize {
+fn bucket_of(packet: &mut Packet, buckets: usize) -> usize {
     let bucket = usize::from(packet.bucket());
     if bucket < buckets {
-        bucket
-    } else {
-        bucket % buckets
+        return bucket;
     }
+    let bucket = bucket % buckets;
+    packet.set_bucket(bucket as u16);
+    bucket
 }
 
 fn list(counts: &[u64]) -> String {
@@ -209,10 +275,9 @@ impl Steer {
     #[inline(never)]
     fn send(&mut self, cx: &mut Cx) {
         let full = self.table.counts(self.workers)[self.worker].full();
-        let buckets = self.owners.len();
         if let Some(ends) = &mut self.ends {
             ends.send(cx, |packet, cx| {
-                add(&full[of(&packet, buckets)], 1);
+                add(&full[usize::from(packet.bucket())], 1);
                 cx.drop(packet, FULL);
             });
         }

@@ -52,6 +52,15 @@ fn numbers(plan: &Plan, element: &str) -> Vec<u8> {
     each.map(|packet| packet.bytes[0]).collect()
 }
 
+/// What a handler of `s` says that the workers share.
+fn shared(plan: &Plan, handler: &str) -> String {
+    let s = &plan.elements[plan.find("s").expect("it is there")];
+    let mut handlers = (s.class.handlers)().into_iter();
+    let at = handlers.position(|info| info.name == handler);
+    s.control(at.expect("there is one"), "")
+        .expect("it can be read")
+}
+
 const TWO: &str = "InfiniteSource(LIMIT 0) -> s :: Steer(4, CAPACITY 3) -> out :: Collect";
 
 #[test]
@@ -70,9 +79,9 @@ fn own_packets_go_on_at_once_and_others_with_their_owner() {
         (graphs[0].stats()[s].sent[0], graphs[1].stats()[s].sent[0]),
         (3, 3)
     );
-    let table = plan.elements[s].control(0, "").expect("it can be read");
+    let table = shared(&plan, "table");
     assert_eq!(table, "worker 0: 0 2\nworker 1: 1 3\n");
-    let loads = plan.elements[s].control(2, "").expect("it can be read");
+    let loads = shared(&plan, "loads");
     assert_eq!(loads, "2 2 1 1");
 }
 
@@ -86,7 +95,7 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
         (graphs[0].stats()[s].drops[FULL], graphs[1].held_by(s)),
         (2, 3)
     );
-    let lost = plan.elements[s].control(3, "").expect("it can be read");
+    let lost = shared(&plan, "lost");
     assert_eq!(lost, "0 1 0 1");
     graphs[1].turn();
     assert_eq!(numbers(&plan, "out"), [1, 3, 1]);
@@ -95,7 +104,7 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
 #[test]
 fn behind_it_elements_have_copies_on_the_workers_that_own_buckets_only() {
     let text =
-        "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(CORES 1 2) -> behind :: Null
+        "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(WORKERS 1 2) -> behind :: Null
         -> Discard";
     let plan = plan(text, 4);
     let at = |name: &str| {

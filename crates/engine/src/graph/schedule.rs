@@ -279,7 +279,7 @@ impl Core {
     /// Whether a task makes packets while none are to be made.
     #[inline]
     fn rests(&self, task: &Task) -> bool {
-        self.paused && self.plan.elements[task.node].inputs.is_empty()
+        (self.paused || self.choked > 0) && self.plan.elements[task.node].inputs.is_empty()
     }
 
     /// Whether the driver has something to do before the next task.

@@ -143,3 +143,17 @@ fn two_threads_exchange_everything_in_order() {
     pusher.join().unwrap();
     assert!(head.pop().is_none());
 }
+
+#[test]
+fn a_level_tells_when_what_was_pushed_has_been_popped() {
+    let (mut tail, mut head) = ring::<u64>(2);
+    let level = tail.level().clone();
+    assert!(level.is_past(level.pushed()));
+    assert!(tail.push(1).is_ok());
+    let mark = level.pushed();
+    assert!(tail.push(2).is_ok());
+    assert!(!level.is_past(mark));
+    head.pop();
+    assert!(level.is_past(mark) && !level.is_past(level.pushed()));
+    assert!(reached(1, usize::MAX) && !reached(usize::MAX, 1));
+}

@@ -1,0 +1,491 @@
+//! Buckets move while packets come: none is lost, none of a flow overtakes another, and state goes along.
+
+use crate::prelude::*;
+use engine::clock::Clock;
+use engine::graph::{Graph, Site, Walker};
+use engine::peers::Peers;
+use engine::plan::{Options, Plan, Registry, make};
+use engine::port::{
+    NoPorts, OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue,
+};
+use engine::root::Plain;
+use engine::router::{AskError, Router, single_at};
+use engine::shards::Shards;
+use engine::steer::{Ask, Moved, Tables, move_buckets};
+use engine::wake::{WakeFn, Wakers};
+use engine::worker::Waiter;
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use testkit::Rng;
+
+const FLOWS: u8 = 24;
+const BUCKETS: u8 = 8;
+
+/// Packets of a flow: its number twice, as a frame would begin, then the packet's number.
+fn packet(flow: u8, number: u32) -> Packet {
+    let mut bytes = [flow; 64];
+    bytes[60..].copy_from_slice(&number.to_be_bytes());
+    Packet::from_bytes(&bytes).expect("the pool has room")
+}
+
+fn read(packet: &Packet) -> (u8, u32) {
+    let bytes = packet.data();
+    (
+        bytes[0],
+        u32::from_be_bytes([bytes[60], bytes[61], bytes[62], bytes[63]]),
+    )
+}
+
+/// Sorts flows into buckets.
+struct ByFlow;
+
+impl Element for ByFlow {
+    const CLASS: &'static str = "ByFlow";
+    const MANUAL: &'static str = "//! Sorts by the first byte.\n";
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> ByFlow {
+        ByFlow
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        packet.set_bucket(u16::from(read(packet).0 % BUCKETS));
+        Verdict::ON
+    }
+}
+
+/// Counts the packets of each flow, where they are to come in order, and notes what goes wrong.
+struct InOrder {
+    flows: Shards<HashMap<u8, u32>>,
+    wrong: Arc<AtomicU64>,
+}
+
+impl Element for InOrder {
+    const CLASS: &'static str = "InOrder";
+    const MANUAL: &'static str = "//! Sees to it that packets of flows come in order.\n";
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    type Config = Arc<AtomicU64>;
+
+    fn configure(_: &mut Args) -> Arc<AtomicU64> {
+        Arc::default()
+    }
+
+    fn new(config: &Arc<Arc<AtomicU64>>, _: &Init) -> InOrder {
+        InOrder {
+            flows: Shards::default(),
+            wrong: Arc::clone(config),
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let (flow, number) = read(packet);
+        let next = self.flows.get(packet.bucket()).entry(flow).or_default();
+        if number != *next {
+            self.wrong.fetch_add(1, Relaxed);
+        }
+        *next = number + 1;
+        Verdict::ON
+    }
+
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
+        self.flows.give(bucket)
+    }
+
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, _: &mut Cx) {
+        assert!(self.flows.take(bucket, state), "it is ours");
+    }
+
+    const HANDLERS: &'static [Handler<InOrder>] = &[Handler::shared(
+        "wrong",
+        "packets out of order, or where their flow is not known",
+        |c: &Arc<AtomicU64>, _| Ok(c.load(Relaxed).to_string()),
+    )];
+}
+
+const OURS: &[engine::element::Class] = &[
+    engine::element::Class::of::<ByFlow>(),
+    engine::element::Class::of::<InOrder>(),
+];
+
+fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
+    let mut lists = crate::CLASSES.to_vec();
+    lists.extend([OURS, testkit::TEST_CLASSES]);
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let (router, errors) = lang::parse(&mut map, file, &[]);
+    assert!(errors.is_empty(), "{}", lang::render_all(&errors, &map));
+    let (plan, errors) = make(
+        &router,
+        &Registry::new(&lists),
+        &Options::new(workers, ports),
+    );
+    plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
+}
+
+/// Has moves wait as long as it takes on a slow machine.
+fn patient(plan: &Plan) {
+    let table = plan.common::<Tables>().get("s", usize::from(BUCKETS));
+    table.set_limit(Duration::from_secs(20));
+}
+
+fn wrong(plan: &Plan, element: &str) -> String {
+    let node = plan.find(element).expect("it is there");
+    plan.elements[node].control(0, "").expect("it can be read")
+}
+
+/// A router whose workers take turns at random on the test's thread, while packets come.
+struct AtRandom(RefCell<Everything>);
+
+struct Everything {
+    graphs: Vec<Graph>,
+    rng: Rng,
+    /// Packets of each flow that have come.
+    numbers: Vec<u32>,
+    source: usize,
+    comes: bool,
+}
+
+impl Everything {
+    /// A packet or two of a flow comes, always by the same worker, or a worker takes a turn.
+    fn go_on(&mut self) {
+        for _ in 0..self.rng.below(6) {
+            let worker = self.rng.below(self.graphs.len());
+            if self.comes && self.rng.one_in(6) {
+                let flow = self.rng.below(usize::from(FLOWS));
+                let by = flow % self.graphs.len();
+                let mut batch = Batch::new();
+                for _ in 0..=self.rng.below(3) {
+                    batch.push(packet(flow as u8, self.numbers[flow]));
+                    self.numbers[flow] += 1;
+                }
+                self.graphs[by].inject(self.source, 0, &mut batch);
+            } else {
+                self.graphs[worker].turn();
+            }
+        }
+    }
+}
+
+impl Ask for AtRandom {
+    fn each<R: Send + 'static>(
+        &self,
+        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let n = self.0.borrow().graphs.len();
+        let mut answers: Vec<Option<R>> = (0..n).map(|_| None).collect();
+        while answers.iter().any(Option::is_none) {
+            let mut all = self.0.borrow_mut();
+            all.go_on();
+            let worker = all.rng.below(n);
+            if answers[worker].is_none() {
+                answers[worker] = Some(what(&mut all.graphs[worker]));
+            }
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let mut all = self.0.borrow_mut();
+        all.go_on();
+        Ok(what(&mut all.graphs[worker]))
+    }
+}
+
+fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
+    let (wakers, peers) = (Wakers::none(plan.workers), Peers::new(plan.workers));
+    let (wakers, ports) = (Arc::new(wakers), Arc::new(NoPorts));
+    let site = |worker| Site {
+        worker,
+        walker: Walker::Sweep,
+        clock: Clock::Virtual(Time(1)),
+        ports: ports.clone(),
+        wakers: Arc::clone(&wakers),
+        seed: 1,
+        root: Arc::new(Plain),
+        peers: Arc::clone(&peers),
+    };
+    let graph = |worker| single_at(plan, &site(worker)).expect("nothing is opened");
+    AtRandom(RefCell::new(Everything {
+        graphs: (0..plan.workers).map(graph).collect(),
+        rng: Rng::seed(seed),
+        numbers: vec![0; usize::from(FLOWS)],
+        source: plan.find("by").expect("it is there"),
+        comes: true,
+    }))
+}
+
+/// Moves buckets at random while packets come, and looks at all that left: as a naive model has it, every
+/// packet of a flow, in order.
+fn moves_at_random(behind: &str, workers: usize, seed: u64) {
+    let text = format!(
+        "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0) -> by -> s :: Steer({BUCKETS})
+            -> order :: InOrder -> {behind}"
+    );
+    let text = match workers {
+        1 => text,
+        n => text.replace("CORES 0", &format!("CORES 0-{}", n - 1)),
+    };
+    let plan = plan(&text, workers, &NoPorts);
+    let router = at_random(&plan, seed);
+    patient(&plan);
+    let mut moved = 0;
+    for _ in 0..60 {
+        let (buckets, to) = {
+            let rng = &mut router.0.borrow_mut().rng;
+            let n = 1 + rng.below(3);
+            let buckets: Vec<u16> = (0..n)
+                .map(|_| rng.below(usize::from(BUCKETS)) as u16)
+                .collect();
+            (buckets, rng.below(workers))
+        };
+        let result = move_buckets(&router, &plan, "s", &buckets, to).expect("workers answer");
+        assert_eq!(result.late, Vec::<String>::new());
+        moved += result.buckets;
+        let table = plan.common::<Tables>().get("s", usize::from(BUCKETS));
+        let owners = table.owners();
+        assert!(buckets.iter().all(|&b| owners[usize::from(b)] == to));
+    }
+    let all = &mut *router.0.borrow_mut();
+    assert!(moved > 20 || workers == 1);
+    all.comes = false;
+    let mut quiet = 0;
+    while quiet < 3 {
+        let mut worked = false;
+        all.graphs
+            .iter_mut()
+            .for_each(|graph| worked |= graph.turn());
+        quiet = if worked { 0 } else { quiet + 1 };
+    }
+    assert_eq!(wrong(&plan, "order"), "0");
+    let mut came = vec![0; usize::from(FLOWS)];
+    for packet in testkit::collected(&plan, "out") {
+        let flow = usize::from(packet.bytes[0]);
+        let number = u32::from_be_bytes(packet.bytes[60..].try_into().expect("four bytes"));
+        assert_eq!(number, came[flow], "flow {flow}, seed {seed}");
+        came[flow] += 1;
+    }
+    assert_eq!(came, all.numbers, "seed {seed}");
+    assert_eq!(all.graphs.iter().map(Graph::held).sum::<usize>(), 0);
+}
+
+#[test]
+fn nothing_is_lost_or_out_of_order_and_state_goes_along() {
+    for seed in 0..12 {
+        moves_at_random("out :: Collect", 2 + seed as usize % 3, seed);
+    }
+}
+
+#[test]
+fn what_waits_in_a_queue_of_the_old_owner_leaves_first() {
+    for seed in 0..8 {
+        moves_at_random(
+            "Queue -> Unqueue(BURST 3) -> Queue -> out :: Collect",
+            3,
+            seed,
+        );
+    }
+}
+
+#[test]
+fn what_crosses_to_another_worker_behind_the_old_owner_leaves_first() {
+    for seed in 0..8 {
+        let behind =
+            "Queue -> Unqueue(BURST 5, CORES 0) -> Queue -> Unqueue(BURST 6) -> out :: Collect";
+        moves_at_random(behind, 3, seed);
+    }
+}
+
+#[test]
+fn a_worker_that_may_own_none_is_refused_and_so_is_a_bucket_that_is_not_there() {
+    let text =
+        "i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by :: ByFlow -> s :: Steer(8, WORKERS 1-2)
+        -> out :: Collect";
+    let plan = plan(text, 3, &NoPorts);
+    let router = at_random(&plan, 1);
+    let refused = |table: &str, buckets: &[u16], to| {
+        let result = move_buckets(&router, &plan, table, buckets, to);
+        result.expect_err("it is wrong").to_string()
+    };
+    assert!(refused("s", &[0], 0).contains("workers 1-2 can"));
+    assert!(refused("s", &[8], 1).contains("no bucket 8"));
+    assert!(refused("t", &[0], 1).contains("no table"));
+    let moved = move_buckets(&router, &plan, "s", &[], 1);
+    assert_eq!(moved, Ok(Moved::default()));
+}
+
+/// What left a paced port: how often each flow was in order, and how often not.
+#[derive(Default)]
+struct Out {
+    next: HashMap<u8, u32>,
+    wrong: u64,
+}
+
+/// A port with two queues each way, which gives packets as they are due and looks at what is sent.
+struct Paced {
+    open: OpenPort,
+    given: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+    out: Arc<Mutex<Out>>,
+}
+
+/// A packet in so many nanoseconds, by each queue.
+const PACE: u64 = 100_000;
+/// Buckets that change their worker.
+const MOVES: usize = 1000;
+
+struct PacedRx {
+    queue: u8,
+    begin: Instant,
+    next: u64,
+    given: Arc<AtomicU64>,
+    ends: Arc<AtomicBool>,
+}
+
+impl RxQueue for PacedRx {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        if self.ends.load(Relaxed) {
+            return 0;
+        }
+        let due = self.begin.elapsed().as_nanos() as u64 / PACE;
+        let n = due.saturating_sub(self.next).min(max as u64);
+        for number in self.next..self.next + n {
+            // Each queue has its own flows.
+            let flows = u64::from(FLOWS / 2);
+            let flow = 2 * (number % flows) as u8 + self.queue;
+            into.push(packet(flow, (number / flows) as u32));
+        }
+        self.next += n;
+        self.given.fetch_add(n, Relaxed);
+        n as usize
+    }
+}
+
+struct PacedTx(Arc<Mutex<Out>>);
+
+impl TxQueue for PacedTx {
+    fn transmit(&mut self, batch: &mut Batch) -> usize {
+        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = batch.len();
+        for packet in batch.drain() {
+            let (flow, number) = read(&packet);
+            let next = out.next.entry(flow).or_default();
+            let wrong = *next != number;
+            *next = number + 1;
+            out.wrong += u64::from(wrong);
+        }
+        n
+    }
+}
+
+impl Paced {
+    fn new() -> Paced {
+        let (begin, given, out) = (Instant::now(), Arc::default(), Arc::default());
+        let ends = Arc::default();
+        let rx = |queue| {
+            let (given, ends) = (Arc::clone(&given), Arc::clone(&ends));
+            Slot::new(Box::new(PacedRx {
+                queue,
+                begin,
+                next: 0,
+                given,
+                ends,
+            }) as Box<dyn RxQueue>)
+        };
+        let tx = |_| Slot::new(Box::new(PacedTx(Arc::clone(&out))) as Box<dyn TxQueue>);
+        let open = OpenPort {
+            name: "p".to_owned(),
+            port: Arc::new(info()),
+            rx: (0..2).map(rx).collect(),
+            tx: (0..2).map(tx).collect(),
+        };
+        Paced {
+            open,
+            given,
+            ends,
+            out,
+        }
+    }
+}
+
+fn info() -> PortInfo {
+    PortInfo {
+        driver: "paced".to_owned(),
+        max_rx_queues: 2,
+        max_tx_queues: 2,
+        mac: [2; 6],
+        mtu: 1500,
+        node: None,
+        remarks: Vec::new(),
+    }
+}
+
+impl PortDirectory for Paced {
+    fn probe(&self, _: &str) -> Result<PortInfo, String> {
+        Ok(info())
+    }
+
+    fn open(&self, _: &str, _: &PortRequest) -> Result<OpenPort, String> {
+        Ok(self.open.clone())
+    }
+
+    fn get(&self, _: &str) -> Option<OpenPort> {
+        Some(self.open.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["p".to_owned()]
+    }
+
+    fn close(&self, _: &str) {}
+}
+
+struct Naps;
+
+impl Waiter for Naps {
+    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
+        std::thread::park_timeout(at_most.min(Duration::from_micros(50)));
+    }
+}
+
+#[test]
+fn threads_lose_and_reorder_nothing_while_buckets_move() {
+    let ports = Arc::new(Paced::new());
+    let text = format!(
+        "FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> order :: InOrder -> Queue -> ToDevice(p)"
+    );
+    let plan = plan(&text, 2, &*ports);
+    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
+    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
+    let mut router = Router::start(&plan, directory, &naps, 1).expect("it starts");
+    patient(&plan);
+    let (mut rng, mut moves, mut longest) = (Rng::seed(5), 0, Duration::ZERO);
+    while moves < MOVES {
+        let bucket = rng.below(usize::from(BUCKETS)) as u16;
+        let moved = router
+            .move_buckets("s", &[bucket], rng.below(2))
+            .expect("workers answer");
+        assert!(moved.late.is_empty(), "{moved}");
+        (moves, longest) = (moves + moved.buckets, longest.max(moved.longest));
+    }
+    ports.ends.store(true, Relaxed);
+    // Whoever is asked has ended its turn, and gives no more.
+    while router.held().expect("workers answer") > 0 {}
+    router.stop();
+    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+    let sent: u32 = out.next.values().sum();
+    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
+    assert_eq!((out.wrong, wrong(&plan, "order").as_str()), (0, "0"));
+    println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
+}

@@ -1,0 +1,115 @@
+//! Packets of buckets that move from a worker to another, while they do.
+
+use super::mesh::Ends;
+use crate::prelude::*;
+use engine::steer::{PARKED, Parked};
+use std::collections::VecDeque;
+
+/// Packets that may wait before the worker's sources rest.
+const MOST: usize = 4096;
+/// Packets that leave at a time.
+const BURST: usize = 256;
+
+#[derive(Default)]
+pub(super) struct Parking {
+    /// In order of arrival, with the times.
+    waiting: VecDeque<(Time, Packet)>,
+    /// Buckets that are open again once nothing waits, and their new owner.
+    opening: Option<(Vec<u16>, usize)>,
+    count: Parked,
+    /// The worker's sources rest for our sake.
+    chokes: bool,
+}
+
+impl Parking {
+    /// Parks buckets.
+    pub(super) fn begin(&mut self, buckets: &[u16], owners: &mut [u16]) {
+        self.count = Parked::default();
+        mark(owners, buckets, PARKED);
+    }
+
+    /// Has a packet wait.
+    #[inline(never)]
+    pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {
+        self.waiting.push_back((cx.now(), packet));
+        self.count.packets += 1;
+        if self.waiting.len() >= MOST && !self.chokes {
+            self.chokes = true;
+            cx.choke(true);
+        }
+    }
+
+    /// Opens buckets, now or when nothing waits any more.
+    pub(super) fn open(&mut self, buckets: &[u16], to: usize, owners: &mut [u16]) {
+        if self.waiting.is_empty() {
+            return mark(owners, buckets, to as u16);
+        }
+        self.opening = Some((buckets.to_vec(), to));
+    }
+
+    /// Lets packets go that wait for an owner that is known by now. Returns whether one has gone.
+    pub(super) fn release(&mut self, owners: &mut [u16], ends: &mut Ends, cx: &mut Cx) -> bool {
+        let Some((buckets, to)) = self.opening.take() else {
+            return false;
+        };
+        let before = self.waiting.len();
+        let mut batch = cx.spare();
+        while !self.waiting.is_empty() {
+            let front = self.waiting.iter().take(BURST);
+            let times: Vec<Time> = front.map(|(came, _)| *came).collect();
+            let burst = self.waiting.drain(..times.len()).map(|(_, packet)| packet);
+            if to == cx.worker() {
+                batch.extend(burst);
+            } else {
+                let mut packets: Vec<Packet> = burst.collect();
+                ends.send_some(to, &mut packets, cx);
+                let gone = times.len() - packets.len();
+                let back = times[gone..].iter().copied().zip(packets);
+                back.rev().for_each(|item| self.waiting.push_front(item));
+                if gone < times.len() {
+                    self.note(&times[..gone], cx.now());
+                    break;
+                }
+            }
+            self.note(&times, cx.now());
+        }
+        cx.emit_batch(0, &mut batch);
+        cx.keep_spare(batch);
+        let left = self.waiting.len();
+        if self.chokes && left < MOST {
+            self.chokes = false;
+            cx.choke(false);
+        }
+        if left == 0 {
+            mark(owners, &buckets, to as u16);
+        } else {
+            self.opening = Some((buckets, to));
+        }
+        left < before
+    }
+
+    fn note(&mut self, came: &[Time], now: Time) {
+        if let Some(&first) = came.first() {
+            self.count.longest = self.count.longest.max(now.since(first));
+        }
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(super) fn count(&self) -> Parked {
+        Parked {
+            waiting: self.waiting.len(),
+            ..self.count
+        }
+    }
+}
+
+fn mark(owners: &mut [u16], buckets: &[u16], owner: u16) {
+    for &bucket in buckets {
+        if let Some(place) = owners.get_mut(usize::from(bucket)) {
+            *place = owner;
+        }
+    }
+}
