@@ -244,6 +244,24 @@ def test_routes_that_refuse_answer_as_linux_does(bed):
 
 
 @pytest.mark.parametrize("version", [4, 6])
+def test_fragments_that_live_no_longer_are_answered_as_linux_does(bed, version):
+    """Each goes up as it came. Of IPv4 the first alone is answered (RFC 1812, 4.3.2.7), of IPv6 every one."""
+    def errors(frames: list) -> list[int]:
+        """Offsets of the fragments that errors of time exceeded quote, in bytes."""
+        if version == 4:
+            quoted = [f.data[42:62] for f in frames if f.data[12:14] == b"\x08\0" and f.data[23] == 1 and f.data[34] == 11]
+            return sorted(8 * (int.from_bytes(header[6:8]) & 0x1fff) for header in quoted)
+        quoted = [f.data[62:110] for f in frames if f.data[12:14] == b"\x86\xdd" and f.data[20] == 58 and f.data[54] == 3]
+        return sorted(int.from_bytes(header[42:44]) & 0xfff8 for header in quoted if header[6] == 44)
+
+    tap = Tap(bed.client, outgoing=False)
+    bed.client.run("ping", f"-{version}", "-c1", "-W1", "-t1", "-s4000", SERVER.host[version], ok=None)
+    answered(bed.client, CLIENT.router[version])
+    assert errors(tap.take()) == ([0] if version == 4 else [0, 1448, 2896])
+    tap.close()
+
+
+@pytest.mark.parametrize("version", [4, 6])
 def test_neighbours_age_move_and_die(bed, version):
     table = f"net__ipv{version}__neigh__eth1__"
     bed.routing.sysctl(**{f"{table}base_reachable_time_ms": 500, f"{table}delay_first_probe_time": 1,
