@@ -77,10 +77,10 @@ impl Twins {
             }
             let known_as = tap.known_as();
             if known_as != interface.known_as() {
-                warn!(
-                    twin = name,
-                    known_as, "it was renamed: have the configuration say so before the next start"
-                );
+                if known_as != name {
+                    let remedy = "have the configuration say so before the next start";
+                    warn!(twin = name, known_as, "it was renamed: {remedy}");
+                }
                 kernel.renamed(&interface, &known_as);
             }
             let mut twin = known.unwrap_or_else(|| Twin::adopted(&tap));
@@ -135,24 +135,24 @@ impl Twin {
             said(tap, "be taken down", tap.set_up(false));
         }
         let before = self.shown.replace(device);
-        let meddled = |changed: bool, what: &str| {
-            if before.is_some() && !changed {
-                warn!(
-                    twin = tap.name(),
-                    "its {what} was changed: it gets its device's again, which is to be changed instead"
-                );
-            }
+        let meddled = |what: &str| {
+            let remedy = "it gets its device's again, which is to be changed instead";
+            warn!(twin = tap.name(), "its {what} was changed: {remedy}");
         };
-        let changed = before.is_some_and(|before| before.mac != device.mac);
         // A device without an address leaves the twin the kernel's.
         if found.mac != device.mac && device.mac != [0; 6] {
-            meddled(changed, "address");
+            if before.is_some_and(|before| before.mac == device.mac) {
+                meddled("address");
+            }
             let done = tap.set_mac(device.mac);
             said(tap, "take over the address of its device", done);
         }
-        let changed = before.is_some_and(|before| before.mtu != device.mtu);
-        if found.mtu > device.mtu || found.mtu < device.mtu && (changed || is_new) {
-            meddled(changed, "MTU");
+        let device_changed = before.is_some_and(|before| before.mtu != device.mtu);
+        let less = found.mtu < device.mtu;
+        if found.mtu > device.mtu || less && (device_changed || is_new) {
+            if before.is_some() && !device_changed {
+                meddled("MTU");
+            }
             let done = tap.set_mtu(device.mtu);
             said(tap, "take over the MTU of its device", done);
         }
