@@ -371,6 +371,20 @@ def test_keep_ends_whenever_it_is_told_to(twins):
         keep.wait(5)
 
 
+def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(twins):
+    ready, starts = twins.lab.folder / "ready", twins.lab.folder / "starts"
+    # What ends in order is not started again.
+    ready.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
+    program = f'date +%s.%N >> {starts}; test $(wc -l < {starts}) = 1 && exec /usr/bin/python3 {ready}; sleep 1.1; exit 1'
+    twins.devices.spawn(ASHLAR, "keep", "--", "sh", "-c", program)
+
+    def times() -> list[float]:
+        return [float(line) for line in starts.read_text().split()] if starts.exists() else []
+
+    until(lambda: len(times()) >= 5, "the fifth start", timeout=60)
+    assert times()[4] - times()[3] > 1.1 + 0.3, times()
+
+
 def test_twins_of_a_router_that_does_not_start_lose_their_carrier(twins):
     """A wrong configuration, after an upgrade say: daemons are told, and told again when it is mended."""
     twins.start(keep=True)

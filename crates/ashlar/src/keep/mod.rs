@@ -20,8 +20,8 @@ use store::Store;
 
 /// What we have handlers for.
 const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
-/// A program that ran this long gets a new start at once, as does one that has only now begun to fail; then
-/// pauses grow from the first to the last.
+/// A program that was ready and ran this long gets a new start at once, as does one that has only now begun to
+/// fail; then pauses grow from the first to the last.
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
@@ -31,17 +31,19 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,
         store: Store::new()?,
     };
-    let mut pause = Duration::ZERO;
+    let (mut pause, mut worked) = (Duration::ZERO, false);
     loop {
         let begun = Instant::now();
         let status = keeper.run(&keep.command)?;
         let restart = keeper.signals.take_restart();
         let in_order = status.exit_status() == Some(0) && !restart;
+        let was_ready = keeper.store.is_ready();
+        worked |= was_ready;
         // What never worked is wrong rather than unlucky.
-        if in_order || !keeper.store.was_ready() {
+        if in_order || !worked {
             return Ok(code(status));
         }
-        if restart || begun.elapsed() >= SETTLED {
+        if restart || was_ready && begun.elapsed() >= SETTLED {
             pause = Duration::ZERO;
         } else {
             keeper.wait(Some(pause));
@@ -67,6 +69,8 @@ impl Keeper {
         let mut program = Command::new(&command[0]);
         program.args(&command[1..]);
         self.store.tell(&mut program);
+        // Who asked for a start before gets this one.
+        self.signals.restart.store(false, Ordering::Relaxed);
         let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(said)?;
         self.store.listen_to(child);
         loop {

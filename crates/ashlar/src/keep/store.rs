@@ -92,10 +92,11 @@ impl Store {
     /// Believes this process from now on, and no other.
     pub(super) fn listen_to(&mut self, program: Pid) {
         self.program = Some(program);
+        self.held.ready = false;
     }
 
-    /// Whether a program has ever said that it is ready.
-    pub(super) fn was_ready(&self) -> bool {
+    /// Whether the program has said that it is ready.
+    pub(super) fn is_ready(&self) -> bool {
         self.held.ready
     }
 

@@ -25,12 +25,12 @@ pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Re
     // Until it is the program, the child has our handlers, which would swallow them.
     let signals = block_signals()?;
     // SAFETY: with no other thread, nothing is left half done in the child, which may do all that we may.
-    let pid = Pid::from_raw(check(unsafe { libc::fork() })?);
-    let Some(pid) = pid else {
-        run(command, descriptors, us, &signals)
-    };
+    let forked = check(unsafe { libc::fork() }).map(Pid::from_raw);
+    if let Ok(None) = forked {
+        run(command, descriptors, us, &signals);
+    }
     set_signals(&signals)?;
-    Ok(pid)
+    Ok(forked?.expect("the child has left"))
 }
 
 /// The child's life.
