@@ -4,6 +4,7 @@ use crate::args::Args;
 use crate::cx::Cx;
 use crate::element::{Copies, Did, Element, Init, Ports, Runs};
 use crate::facts::Facts;
+use crate::graph::Fate;
 use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
@@ -176,6 +177,7 @@ pub(crate) trait Node {
     fn task(&mut self, cx: &mut Cx) -> Did;
     fn start(&mut self, cx: &mut Cx);
     fn timer(&mut self, cx: &mut Cx);
+    fn overflowed(&mut self, fate: Fate, cx: &mut Cx);
     fn wait_fds(&self, fds: &mut Vec<RawFd>);
     fn must_poll(&self) -> bool;
     fn held(&self) -> usize;
@@ -222,6 +224,10 @@ impl<E: Element> Node for Running<E> {
 
     fn timer(&mut self, cx: &mut Cx) {
         self.element.timer(cx);
+    }
+
+    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+        self.element.overflowed(fate, cx);
     }
 
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {

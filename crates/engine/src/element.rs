@@ -12,6 +12,7 @@ pub use crate::class::{AnyConfig, Class};
 use crate::clock::Time;
 use crate::cx::Cx;
 pub use crate::facts::Facts;
+pub use crate::graph::Fate;
 use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
@@ -371,6 +372,13 @@ pub trait Element: Sized + 'static {
     fn task(&mut self, cx: &mut Cx) -> Did {
         let _ = cx;
         Did::Sleep
+    }
+
+    /// An output overflows to which packets of this source go, or did within the last second: what came of
+    /// the last run of its task. A source of packets that would be lost anyway may rest a while, but not while
+    /// some go elsewhere.
+    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+        let _ = (fate, cx);
     }
 
     /// Called once, before the first turn of the graph that this state was made for. Jobs that it

@@ -8,10 +8,13 @@
 
 use crate::clock::{Clock, Time};
 mod buckets;
+mod overflow;
 mod schedule;
 mod swap;
 mod walk;
 
+pub use overflow::Fate;
+pub(crate) use overflow::Overflows;
 pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
 pub(crate) use walk::descend;
 
@@ -65,6 +68,7 @@ pub(crate) struct Core {
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
+    pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     timer_at: Vec<Option<Time>>,
     pub(crate) tasks: Vec<Task>,
@@ -216,6 +220,7 @@ impl Graph {
             stats: plan.elements.iter().map(NodeStats::of).collect(),
             weight: 1,
             spare: Vec::new(),
+            overflows: Overflows::default(),
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],
             tasks,

@@ -65,6 +65,8 @@ pub struct Pulse {
     pub empty: AtomicU64,
     /// Turns in which something moved.
     pub moved: AtomicU64,
+    /// Nanoseconds of turns in which something moved.
+    pub busy: AtomicU64,
     /// Nanoseconds asleep.
     pub asleep: AtomicU64,
     /// Sleeps.
@@ -242,7 +244,7 @@ impl Worker {
             halted: false,
             quit: false,
         };
-        let mut empty = 0u32;
+        let (mut empty, mut moved) = (0u32, false);
         let mut last = clock.now();
         while !inside.quit {
             if waiting.load(Ordering::Relaxed) && waiting.swap(false, Ordering::Acquire) {
@@ -267,6 +269,11 @@ impl Worker {
                 inside.halted = true;
                 continue;
             }
+            // The time is that of this turn's beginning, so what has passed since the last one is that turn's.
+            if moved {
+                add(&pulse.busy, turn);
+            }
+            moved = worked;
             if worked {
                 pulse.note_moved();
             } else if !pulse.done.load(Ordering::Relaxed) && inside.graph().may_be_over() {

@@ -26,13 +26,18 @@
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
 //!   Default false, but true where Click's driver is stood in for (`ashlar click`).
+//! - `YIELD`: whether the port is polled less while much of what it brings is lost because an output
+//!   overflows, and nothing of it goes elsewhere (VR7). What is too much is then lost in the port. Default
+//!   true, but false in `ashlar click`.
 //!
 //! Further keywords of Click's FromDevice are taken where they ask for what is done anyway: `SNIFFER`
 //! (the kernel sees the packets of its interfaces too), `METHOD`, `SNAPLEN`, `HEADROOM`, `ENCAP`; others
 //! where they ask for nothing: `FORCE_IP`, `OUTBOUND`, `BPF_FILTER`, `PROTOCOL`.
 
+use super::pace::Pace;
+use super::pump::{Owners, Pump};
 use crate::prelude::*;
-use engine::port::{RxQueue, Slot};
+use engine::element::Fate;
 use engine::units::Cores;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
@@ -52,20 +57,9 @@ pub(crate) struct Config {
     pub(super) classify: Option<String>,
     /// Whether packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
-}
-
-/// A queue of the port: here, or still with the worker that had it before.
-struct Owned {
-    slot: Slot<Box<dyn RxQueue>>,
-    queue: Option<Box<dyn RxQueue>>,
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        if let Some(queue) = self.queue.take() {
-            self.slot.give(queue);
-        }
-    }
+    /// Whether the port is polled less while all that it brings is lost.
+    pub(super) yields: bool,
+    pub(super) owners: Owners,
 }
 
 /// What FromDevice and FromDPDKDevice differ in: their arguments.
@@ -104,6 +98,8 @@ impl Style for Click {
             ),
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
+            yields: args.key("YIELD", true, "polls less while all that comes is lost"),
+            owners: Owners::default(),
         }
     }
 }
@@ -144,7 +140,11 @@ fn of_click(args: &mut Args) {
 
 pub(crate) struct FromDevice<S = Click> {
     style: PhantomData<S>,
-    queues: Vec<Owned>,
+    pump: Pump,
+    config: Arc<Config>,
+    pace: Option<Pace>,
+    /// Packets that the last run brought.
+    came: u64,
     burst: usize,
     timestamp: bool,
     /// Nobody looks at annotations.
@@ -170,17 +170,12 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
-        let port = init.ports.get(&config.device);
-        let slots = port
-            .iter()
-            .flat_map(|p| init.queues.iter().filter_map(|&q| p.rx.get(q)));
-        let queues = slots.map(|slot| Owned {
-            slot: slot.clone(),
-            queue: None,
-        });
         FromDevice {
             style: PhantomData,
-            queues: queues.collect(),
+            pump: Pump::new(&config.device, &config.owners, init),
+            config: Arc::clone(config),
+            pace: (config.yields && !init.as_click()).then(Pace::default),
+            came: 0,
             burst: config.burst.max(1),
             timestamp: config.timestamp.unwrap_or(init.as_click()),
             bare: init.bare,
@@ -191,22 +186,24 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        let mut received = 0;
-        let mut ended = !self.queues.is_empty();
-        let bare = self.bare && !self.timestamp && !cx.watched();
-        for owned in &mut self.queues {
-            let Some(queue) = owned.queue.as_mut() else {
-                owned.queue = owned.slot.take();
-                ended = false;
-                continue;
-            };
-            let came = match bare {
-                true => queue.receive_bare(&mut self.batch, self.burst),
-                false => queue.receive(&mut self.batch, self.burst),
-            };
-            ended &= came == 0 && queue.ended();
-            received += came;
+        if self.pump.is_empty() {
+            // Another worker receives; a handler says when that changes.
+            return Did::End;
         }
+        if let Some(pace) = &mut self.pace
+            && let Some(until) = pace.rests(cx.now())
+        {
+            self.came = 0;
+            cx.set_timer(until);
+            return Did::Sleep;
+        }
+        let bare = self.bare && !self.timestamp && !cx.watched();
+        let (batch, burst) = (&mut self.batch, self.burst);
+        let (received, ended) = self.pump.poll(|queue| match bare {
+            true => queue.receive_bare(batch, burst),
+            false => queue.receive(batch, burst),
+        });
+        self.came = received as u64;
         self.count += received as u64;
         self.bytes += self.batch.bytes();
         if self.timestamp {
@@ -223,18 +220,29 @@ impl<S: Style> Element for FromDevice<S> {
         }
     }
 
+    fn timer(&mut self, cx: &mut Cx) {
+        cx.wake_self();
+    }
+
+    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+        if let Some(pace) = &mut self.pace {
+            pace.hear(self.came, fate, cx.now());
+        }
+    }
+
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        fds.extend(
-            self.queues
-                .iter()
-                .filter_map(|q| q.queue.as_ref()?.wait_fd()),
-        );
+        self.pump.wait_fds(fds);
     }
 
     fn must_poll(&self) -> bool {
-        self.queues
-            .iter()
-            .any(|q| q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none()))
+        self.pump.must_poll()
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        let same = (&config.device, &config.cores, config.queues);
+        if same == (&old.device, &old.cores, old.queues) {
+            config.owners.inherit(&old.owners);
+        }
     }
 
     fn take(&mut self, old: FromDevice<S>) {
@@ -272,6 +280,40 @@ impl<S: Style> Element for FromDevice<S> {
         Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
             e.burst = engine::units::parse_in(value, 1..=1024)?;
             Ok(())
+        }),
+        Handler::shared(
+            "pump",
+            "which worker polls: a line for each queue, its number and its worker",
+            |c: &Config, _| Ok(c.owners.show()),
+        ),
+        Handler::set(
+            "pump",
+            "has another worker poll a queue: QUEUE WORKER",
+            |e, value, cx| {
+                if e.pump.hand_over(value, &e.config.owners)? {
+                    cx.wake_self();
+                }
+                Ok(())
+            },
+        ),
+        Handler::<FromDevice<S>>::set(
+            "hold",
+            "rests from a queue until `pump` is said",
+            |e, value, _| e.pump.hold(value),
+        )
+        .inner(),
+        Handler::text(
+            "rest",
+            "microseconds between two polls while all that comes is lost",
+            |e, _| {
+                Ok(e.pace
+                    .as_ref()
+                    .map_or(0, |p| p.rest().as_micros())
+                    .to_string())
+            },
+        ),
+        Handler::sum("rests", "times that it rested so", |e| {
+            e.pace.as_ref().map_or(0, Pace::count)
         }),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.count, e.bytes) = (0, 0);

@@ -19,6 +19,7 @@
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
+use super::pump::Owners;
 use crate::prelude::*;
 
 pub(crate) struct Dpdk;
@@ -68,6 +69,8 @@ impl Style for Dpdk {
                 "how packets are spread over the workers, such as hash",
             ),
             timestamp: Some(false),
+            yields: true,
+            owners: Owners::default(),
         }
     }
 }

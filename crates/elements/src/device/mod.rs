@@ -3,6 +3,8 @@ mod from_device;
 mod from_dpdk_device;
 mod kernel_tap;
 mod kernel_tun;
+mod pace;
+mod pump;
 mod to_device;
 mod to_dpdk_device;
 mod vlan;

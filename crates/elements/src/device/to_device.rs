@@ -164,6 +164,7 @@ impl<S> ToDevice<S> {
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
         if self.waiting.len() > self.room {
             let mut late = self.waiting.split_off(self.room);
+            cx.note_overflow(late.len());
             cx.drop_batch(&mut late, FULL);
         }
     }

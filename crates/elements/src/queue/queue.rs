@@ -74,6 +74,7 @@ impl<K: Kind> Queue<K> {
         if cx.connected(1) {
             cx.emit_batch(1, batch);
         } else {
+            cx.note_overflow(batch.len());
             cx.drop_batch(batch, FULL);
         }
     }

@@ -46,6 +46,9 @@ impl<P: Policy> TwoEnded<P> {
     fn overflow(&mut self, packet: Packet, cx: &mut Cx) {
         self.words.say(self.dropped, self.capacity, cx);
         self.dropped += 1;
+        if !cx.connected(1) {
+            cx.note_overflow(1);
+        }
         cx.send(packet, Verdict::reject(FULL as u8, 1));
     }
 }

@@ -198,6 +198,7 @@ impl Graph {
             0 => MEASURED_ONE_IN,
             _ => 0,
         };
+        let room = self.core.overflows.begin(&self.core.stats);
         let before = self.core.stamp();
         let did = self
             .with_node(node, |element, cx| element.task(cx))
@@ -219,6 +220,9 @@ impl Graph {
             Did::End => TaskState::Ended,
         };
         task.stats.woken = false;
+        if !self.core.overflows.is_empty() {
+            self.account(node, room);
+        }
         Some(did)
     }
 

@@ -1,0 +1,182 @@
+//! How often a port is polled whose packets are lost anyway (VR7).
+//!
+//! Where much of what a port brings finds an output full, and nothing of it goes elsewhere, it rests longer and
+//! longer between polls, until about as much is received as the output takes; the rest is lost in the port,
+//! where it costs nothing. A packet that goes elsewhere ends that for a second at least, so that no other
+//! output loses by it, and neither does one that is only crowded at times.
+
+use engine::clock::Time;
+use engine::graph::Fate;
+use std::time::Duration;
+
+/// The first rest.
+const FIRST: Duration = Duration::from_micros(20);
+/// The longest rest: so long a packet that goes elsewhere may have to wait.
+const LONGEST: Duration = Duration::from_millis(10);
+/// How long everything must have been for full outputs before the port rests.
+const SURE: Duration = Duration::from_secs(1);
+
+/// When a port rests.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    rest: Duration,
+    /// Until when it does.
+    until: Option<Time>,
+    /// Since when everything has gone to full outputs.
+    since: Option<Time>,
+    /// Whether somebody has said what came of the last run.
+    told: bool,
+    /// Times that it rested.
+    rests: u64,
+}
+
+impl Pace {
+    /// Whether to rest now, and until when.
+    #[inline]
+    pub(super) fn rests(&mut self, now: Time) -> Option<Time> {
+        match self.rest.is_zero() {
+            true => None,
+            false => self.rests_still(now),
+        }
+    }
+
+    #[cold]
+    fn rests_still(&mut self, now: Time) -> Option<Time> {
+        if !std::mem::take(&mut self.told) && self.until.is_none() {
+            // Nothing was lost, or nothing came.
+            self.shorter();
+        }
+        let until = self.until.take().filter(|&until| until > now)?;
+        self.until = Some(until);
+        Some(until)
+    }
+
+    /// What came of the last run, in which `came` packets were received.
+    pub(super) fn hear(&mut self, came: u64, fate: Fate, now: Time) {
+        if came == 0 {
+            return;
+        }
+        self.told = true;
+        if fate.entered < came {
+            (self.rest, self.since) = (Duration::ZERO, Some(now));
+            return;
+        }
+        let since = *self.since.get_or_insert(now);
+        if fate.lost * 4 > came && now >= since + SURE {
+            // So long that what comes then is what was taken now.
+            let taken = came.saturating_sub(fate.lost).max(1);
+            let factor = (came as f64 / taken as f64).min(2.0);
+            self.rest = self.rest.max(FIRST).mul_f64(factor).min(LONGEST);
+        } else if fate.lost * 8 < came {
+            self.shorter();
+        }
+        if !self.rest.is_zero() {
+            self.until = Some(now + self.rest);
+            self.rests += 1;
+        }
+    }
+
+    fn shorter(&mut self) {
+        self.rest = self.rest * 7 / 8;
+        if self.rest < FIRST {
+            self.rest = Duration::ZERO;
+        }
+    }
+
+    /// The rest between two polls now.
+    pub(super) fn rest(&self) -> Duration {
+        self.rest
+    }
+
+    /// Times that it rested.
+    pub(super) fn count(&self) -> u64 {
+        self.rests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAME: u64 = 64;
+
+    /// Polls every 20 us, with rests, a port that always has packets: `lost` says how many of a burst are.
+    fn run(pace: &mut Pace, from: Time, time: Duration, mut fate: impl FnMut(Time) -> Fate) -> u32 {
+        let (mut now, mut polls) = (from, 0);
+        while now < from + time {
+            if pace.rests(now).is_none() {
+                polls += 1;
+                let fate = fate(now);
+                if fate.lost > 0 || fate.entered > 0 {
+                    pace.hear(CAME, fate, now);
+                }
+            }
+            now = now + FIRST;
+        }
+        polls
+    }
+
+    fn all_lost(_: Time) -> Fate {
+        Fate {
+            entered: CAME,
+            lost: CAME,
+        }
+    }
+
+    #[test]
+    fn a_port_of_which_all_is_lost_is_polled_ever_less_but_never_given_up() {
+        let mut pace = Pace::default();
+        assert_eq!(run(&mut pace, Time(0), SURE, all_lost), 50_000);
+        let polls = run(&mut pace, Time(0) + SURE, SURE, all_lost);
+        assert!((95..150).contains(&polls), "{polls}");
+        assert_eq!(pace.rest(), LONGEST);
+    }
+
+    #[test]
+    fn it_settles_where_about_as_much_comes_as_the_output_takes() {
+        // The output sends a burst each 500 us, and up to eight may wait for it.
+        let each = Duration::from_micros(500);
+        let mut free_at = Time(0);
+        let mut output = |now: Time| {
+            free_at = free_at.max(now);
+            let lost = if free_at > now + each * 7 { CAME } else { 0 };
+            if lost == 0 {
+                free_at = free_at + each;
+            }
+            Fate {
+                entered: CAME,
+                lost,
+            }
+        };
+        let mut pace = Pace::default();
+        run(&mut pace, Time(0), SURE * 2, &mut output);
+        let polls = run(&mut pace, Time(0) + SURE * 2, SURE, &mut output);
+        assert!((1990..2600).contains(&polls), "{polls} for 2000 bursts");
+    }
+
+    #[test]
+    fn one_packet_that_goes_elsewhere_brings_the_full_pace_back_for_a_second() {
+        let mut pace = Pace::default();
+        run(&mut pace, Time(0), SURE * 2, all_lost);
+        let now = Time(0) + SURE * 2 + LONGEST;
+        let fate = Fate {
+            entered: CAME - 1,
+            lost: CAME - 1,
+        };
+        pace.hear(CAME, fate, now);
+        assert_eq!(run(&mut pace, now, SURE, all_lost), 50_000);
+        assert!(run(&mut pace, now + SURE, SURE, all_lost) < 150);
+    }
+
+    #[test]
+    fn when_nothing_is_lost_any_more_the_full_pace_comes_back_by_itself() {
+        let mut pace = Pace::default();
+        run(&mut pace, Time(0), SURE * 2, all_lost);
+        let quiet = |_| Fate {
+            entered: 0,
+            lost: 0,
+        };
+        run(&mut pace, Time(0) + SURE * 3, LONGEST * 9, quiet);
+        assert_eq!(pace.rest(), Duration::ZERO);
+    }
+}

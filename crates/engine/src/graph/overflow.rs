@@ -1,0 +1,91 @@
+//! What becomes of what a source brings where an output overflows (VR7): it may then poll less.
+//!
+//! Packets move on until a queue or a device takes them within the run of the task that brought them, so
+//! what is lost in a run is its source's. While nothing overflows this costs a look at an empty list per run.
+
+use super::Graph;
+use crate::clock::Time;
+use crate::cx::Cx;
+use crate::stats::NodeStats;
+use std::time::Duration;
+
+/// How long an element counts as one that overflows after it did.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// What came of one run of a source, where something overflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Packets that came to elements which overflow, or did within the last second.
+    pub entered: u64,
+    /// Packets that were lost there.
+    pub lost: u64,
+}
+
+/// Elements that have had no room for packets of late.
+#[derive(Default)]
+pub(crate) struct Overflows {
+    /// Packets lost in this run.
+    lost: u64,
+    /// The elements, and when they are to be forgotten.
+    full: Vec<(usize, Time)>,
+}
+
+impl Overflows {
+    /// Whether nothing overflows.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.full.is_empty()
+    }
+
+    /// How many elements are known, and the packets that came to them until now.
+    #[inline]
+    pub(super) fn begin(&self, stats: &[NodeStats]) -> (usize, u64) {
+        match self.is_empty() {
+            true => (0, 0),
+            false => (self.full.len(), self.entered(self.full.len(), stats)),
+        }
+    }
+
+    fn entered(&self, known: usize, stats: &[NodeStats]) -> u64 {
+        let known = self.full[..known].iter();
+        known.map(|&(node, _)| stats[node].packets).sum()
+    }
+
+    fn note(&mut self, node: usize, lost: usize, now: Time) {
+        self.lost += lost as u64;
+        let until = now + REMEMBERED;
+        match self.full.iter_mut().find(|full| full.0 == node) {
+            Some(known) => known.1 = until,
+            None => self.full.push((node, until)),
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// Says that packets are lost here because an output takes fewer than come: a queue or a device is full.
+    /// Sources that bring packets for nothing else will then poll less.
+    pub fn note_overflow(&mut self, lost: usize) {
+        let now = self.core.now;
+        self.core.overflows.note(self.this, lost, now);
+    }
+}
+
+impl Graph {
+    /// Tells a source what came of the run that has ended; `before` is what [`Overflows::begin`] said then.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn account(&mut self, node: usize, before: (usize, u64)) {
+        let core = &mut self.core;
+        let (known, entered) = before;
+        let fate = Fate {
+            entered: core.overflows.entered(known, &core.stats) - entered,
+            lost: std::mem::take(&mut core.overflows.lost),
+        };
+        let now = core.now;
+        core.overflows.full.retain(|&(_, until)| until > now);
+        // What overflows since this run is counted from the next one on.
+        if known > 0 && core.plan.elements[node].inputs.is_empty() {
+            self.with_node(node, |element, cx| element.overflowed(fate, cx));
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Outputs that overflow make the ports that feed them be polled less, and nobody else loses by it (VR7).
+
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Walker};
+use engine::plan::Options;
+use engine::router::single;
+use router_tests::{InMemory, plan_with, registry};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// One port for one output, which another port shares with a third; what begins with 2 goes there.
+const ROUTER: &str = "a :: FromDevice(DEV0) -> k :: Classifier(0/01, -);
+    k[0] -> slow :: ToDevice(DEV1, QUEUE 64); k[1] -> fast :: ToDevice(DEV2);
+    b :: FromDevice(DEV3) -> fast;";
+
+/// A turn of the worker, in which the ports bring and take packets.
+const STEP: Duration = Duration::from_micros(200);
+/// Packets that the slow output takes in a step.
+const TAKES: usize = 8;
+
+struct Stand {
+    graph: Graph,
+    ports: Arc<InMemory>,
+    now: Time,
+    /// Packets sent, by output.
+    sent: [usize; 2],
+}
+
+impl Stand {
+    fn new(text: &str) -> Stand {
+        let ports = Arc::new(InMemory::default());
+        let options = Options::new(1, &*ports);
+        let plan = plan_with(registry(), text, &[], &options);
+        let now = Time(1_000_000_000);
+        let clock = Clock::Virtual(now);
+        let graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7);
+        ports.far("DEV0").limit(512, 0);
+        ports.far("DEV1").limit(0, TAKES);
+        Stand {
+            graph: graph.unwrap_or_else(|e| panic!("{e}")),
+            ports,
+            now,
+            sent: [0, 0],
+        }
+    }
+
+    /// Runs so long; at every step packets come that begin with these bytes, by the first port and the other.
+    fn run(&mut self, time: Duration, first: &[u8], other: &[u8]) {
+        let until = self.now + time;
+        while self.now < until {
+            self.now = self.now + STEP;
+            for (port, bytes) in [("DEV0", first), ("DEV3", other)] {
+                let frames: Vec<[u8; 60]> = bytes.iter().map(|&b| [b; 60]).collect();
+                let far = self.ports.far(port);
+                far.inject_all(0, frames.iter().map(|f| &f[..]));
+            }
+            self.graph.set_time(self.now);
+            self.graph.turn();
+            for (sent, port) in self.sent.iter_mut().zip(["DEV1", "DEV2"]) {
+                *sent += self.ports.far(port).collect().len();
+            }
+        }
+    }
+
+    fn read(&mut self, path: &str) -> u64 {
+        let plan = Arc::clone(self.graph.plan());
+        let (element, handler) = path.split_once('.').expect("element and handler");
+        let node = plan.find(element).expect("it is there");
+        let handlers = (plan.elements[node].class.handlers)();
+        let readable = |h: &engine::handler::HandlerInfo| h.name == handler && h.access.readable();
+        let at = handlers.iter().position(readable).expect("it has it");
+        let text = self.graph.read(node, at, "").expect("it is here");
+        text.ok().and_then(|t| t.parse().ok()).expect("a number")
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_port_that_only_feeds_an_output_that_overflows_is_polled_less_and_the_others_as_before() {
+    let mut stand = Stand::new(ROUTER);
+    stand.run(SECOND, &[1; 40], &[2; 10]);
+    assert_eq!(stand.read("a.rests"), 0, "it takes a second to be sure");
+    let (received, sent) = (stand.read("a.count"), stand.sent);
+    assert!(received > 195_000, "{received}");
+    stand.run(SECOND, &[1; 40], &[2; 10]);
+    stand.sent = [0, 0];
+    let received = stand.read("a.count");
+    stand.run(SECOND, &[1; 40], &[2; 10]);
+    let received = stand.read("a.count") - received;
+    let slow = 5000 * TAKES as u64;
+    assert!(
+        (slow..slow * 5 / 4).contains(&received),
+        "{received} received, {slow} can be sent"
+    );
+    assert_eq!(stand.sent, [slow as usize, 50_000], "before: {sent:?}");
+    assert!(stand.ports.far("DEV0").waiting(0) > 0);
+    // And when the load has gone it is polled as before.
+    stand.run(SECOND * 2, &[1], &[]);
+    assert_eq!(stand.read("a.rest"), 0);
+}
+
+#[test]
+fn a_port_that_also_feeds_another_output_is_polled_as_before_and_that_one_loses_nothing() {
+    let mut stand = Stand::new(ROUTER);
+    let mut mixed = [1; 40];
+    mixed[7] = 2;
+    stand.run(SECOND * 3, &mixed, &[2; 10]);
+    assert_eq!(stand.read("a.rests"), 0);
+    assert_eq!(stand.sent[1], 15_000 * 11);
+    assert_eq!(stand.read("a.count"), 15_000 * 40);
+}
+
+#[test]
+fn ports_with_a_queue_each_before_a_fair_output_receive_what_it_sends_for_them() {
+    let text =
+        "a :: FromDevice(DEV0) -> qa :: Queue(64) -> [0] r :: RoundRobinSched -> ToDevice(DEV1);
+        b :: FromDevice(DEV3) -> qb :: Queue(64) -> [1] r;";
+    let mut stand = Stand::new(text);
+    stand.ports.far("DEV3").limit(512, 0);
+    stand.run(SECOND * 2, &[1; 60], &[2; 20]);
+    let before = [stand.read("a.count"), stand.read("b.count")];
+    stand.run(SECOND, &[1; 60], &[2; 20]);
+    for (port, before) in ["a.count", "b.count"].into_iter().zip(before) {
+        let received = stand.read(port) - before;
+        let share = 5000 * TAKES as u64 / 2;
+        assert!(
+            (share * 9 / 10..share * 5 / 4).contains(&received),
+            "{port}: {received}, {share} can be sent"
+        );
+    }
+}
+
+#[test]
+fn one_that_is_not_to_yield_does_not() {
+    let text = ROUTER.replacen("DEV0", "DEV0, YIELD false", 1);
+    let mut stand = Stand::new(&text);
+    stand.run(SECOND * 2, &[1; 40], &[]);
+    assert_eq!((stand.read("a.rests"), stand.read("a.count")), (0, 400_000));
+}
