@@ -309,8 +309,7 @@ fn what_crosses_to_another_worker_behind_the_old_owner_leaves_first() {
 
 #[test]
 fn a_worker_that_may_own_none_is_refused_and_so_is_a_bucket_that_is_not_there() {
-    let text =
-        "i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by :: ByFlow -> s :: Steer(8, WORKERS 1-2)
+    let text = "i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by :: ByFlow -> s :: Steer(8, CORES 1-2)
         -> out :: Collect";
     let plan = plan(text, 3, &NoPorts);
     let router = at_random(&plan, 1);

@@ -24,9 +24,9 @@
 //!
 //! Keyword arguments:
 //!
-//! - `GROUP`: name of the indirection table. Those who name the same one, with the same number of buckets,
+//! - `TABLE`: name of the indirection table. Those who name the same one, with the same number of buckets,
 //!   share it: packets of a flow meet that come by different ports. Default is the element's own name.
-//! - `WORKERS`: the workers that own buckets. Default all.
+//! - `CORES`: the workers that own buckets. Default all.
 //! - `CAPACITY`: packets on their way from a worker to another. Default 1024.
 
 use super::mesh::{Ends, Mesh};
@@ -72,7 +72,7 @@ impl Element for Steer {
 
     fn configure(args: &mut Args) -> Config {
         let mut buckets = args.optional("BUCKETS", 256, "number of buckets");
-        let name: Option<String> = args.key_maybe("GROUP", "name of the indirection table");
+        let name: Option<String> = args.key_maybe("TABLE", "name of the indirection table");
         if !(1..=BUCKETS_MAX).contains(&buckets) {
             args.error_in_whole(
                 format!("BUCKETS must be between 1 and {BUCKETS_MAX}"),
@@ -83,7 +83,7 @@ impl Element for Steer {
         let name = name.unwrap_or_else(|| args.element().to_owned());
         Config {
             table: args.common::<Tables>().get(&name, buckets),
-            workers: args.key_maybe("WORKERS", "workers that own buckets"),
+            workers: args.key_maybe("CORES", "workers that own buckets"),
             capacity: args.key("CAPACITY", 1024, "packets from a worker to another"),
             mesh: Mesh::default(),
         }

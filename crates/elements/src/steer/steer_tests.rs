@@ -104,7 +104,7 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
 #[test]
 fn behind_it_elements_have_copies_on_the_workers_that_own_buckets_only() {
     let text =
-        "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(WORKERS 1 2) -> behind :: Null
+        "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(CORES 1 2) -> behind :: Null
         -> Discard";
     let plan = plan(text, 4);
     let at = |name: &str| {
