@@ -259,6 +259,12 @@ def test_a_renamed_twin_is_the_same_twin(twins, path):
     twins.process.wait_for("it was renamed.*uplink")
     twins.devices.ip("link set wan0 mtu 1300")
     until(lambda: "mtu 1300" in twins.daemons.ip("link show uplink").out, "its device's MTU")
+    if path == "kernel":
+        # Now the configuration says so.
+        twins.file.write_text(CONFIGURATION.replace("lan0", "uplink"))
+        os.kill(twins.child(), signal.SIGHUP)
+        twins.process.wait_for("reload")
+        until(twins.crosses, "a packet after the reload")
     # So it is for the router that comes after a crash.
     killed = twins.child()
     os.kill(killed, signal.SIGKILL)
@@ -484,3 +490,19 @@ def test_a_router_of_another_user_keeps_two_rights_and_can_reload(twins):
     twins.address()
     until(twins.crosses, "a packet")
     assert twins.process.stop() == 0
+
+
+def test_no_thread_of_another_users_router_gains_rights(twins):
+    """DPDK's own begin before the user changes; they are left nothing."""
+    twins.file.write_text("FromDevice(net_null0) -> Discard;")
+    router = twins.devices.spawn(ASHLAR, "run", str(twins.file), "--no-socket", "--user", "nobody")
+    router.wait_for(" start ")
+    found = {}
+    for task in Path(f"/proc/{router.pid}/task").iterdir():
+        words = (line.split() for line in (task / "status").read_text().splitlines())
+        status = {line[0]: line[1] for line in words if len(line) > 1}
+        assert (status["Uid:"], status["NoNewPrivs:"]) == ("65534", "1"), status
+        found[status["Name:"]] = int(status["CapPrm:"], 16)
+    dpdk = {name for name in found if name.startswith("eal")}
+    assert dpdk and found == {name: 0 if name in dpdk else 0x3000 for name in found}, found
+    assert router.stop() == 0

@@ -65,6 +65,8 @@ impl Twins {
                 .device()
                 .and_then(|device| port_of(ports, &device));
             let (Some(tap), Some(device)) = (ports.tap(name), device) else {
+                // Another may be known by the name that its twin had.
+                kernel.renamed(&interface, name);
                 continue;
             };
             let same = |twin: &Twin| std::ptr::eq(twin.tap.as_ptr(), &*tap);
