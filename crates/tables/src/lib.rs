@@ -1,11 +1,12 @@
 //! Tables of a router: routes, next hops, neighbours, rate limits, timers.
 //!
 //! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe` but
-//! in `fib/sys.rs`. What several workers read is made of atomics ([`fib`], [`neighbours`], [`bucket`]) or is
+//! in `fib/sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
 //! immutable and replaced as a whole ([`groups`]).
 
 pub mod bucket;
 pub mod classify;
+pub mod exact;
 pub mod fib;
 pub mod flows;
 pub mod groups;

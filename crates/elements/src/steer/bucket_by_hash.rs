@@ -24,30 +24,22 @@
 //! - `PORT`: the port from which packets come. Where it hashes by the same key, and `INNER` is false, its hash is
 //!   used.
 
-use super::hash_key::{HashKey, Keys, Shared};
+use super::hashing::Hashing;
 use crate::prelude::*;
-use engine::steer::BUCKETS_MAX;
-use engine::units::FromArg;
-use wire::rss::{KEY_LEN, Toeplitz};
-use wire::{FlowKey, tunnel};
+use wire::FlowKey;
+use wire::rss::KEY_LEN;
 
 pub(super) struct Config {
-    key: Arc<Shared>,
-    buckets: usize,
-    inner: bool,
+    hashing: Hashing,
     port: Option<String>,
 }
 
 impl Config {
-    fn bucket(&self, hash: u32) -> u16 {
-        (hash & (self.buckets as u32 - 1)) as u16
-    }
-
     /// Hash and bucket of a flow that is written `SRC DST [SRCPORT DSTPORT]`.
     fn of_text(&self, text: &str) -> Result<String, String> {
         let flow = flow_of(text).ok_or("the flow should be `SRC DST [SRCPORT DSTPORT]`")?;
-        let hash = self.key.snapshot().hash(&flow);
-        Ok(format!("{hash:08x} {}", self.bucket(hash)))
+        let hash = self.hashing.key.snapshot().hash(&flow);
+        Ok(format!("{hash:08x} {}", self.hashing.bucket(hash)))
     }
 }
 
@@ -87,19 +79,6 @@ pub(super) struct BucketByHash {
     not_ip: u64,
 }
 
-impl BucketByHash {
-    /// The hash of a frame; `None` if it is no IP.
-    #[inline]
-    fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
-        let packet = tunnel::ip_of_ether(frame)?;
-        let flow = match self.config.inner {
-            true => tunnel::innermost(packet),
-            false => FlowKey::of_ip(packet),
-        };
-        Some(table.hash(&flow?))
-    }
-}
-
 impl Element for BucketByHash {
     const CLASS: &'static str = "BucketByHash";
     const MANUAL: &'static str = manual!();
@@ -110,28 +89,14 @@ impl Element for BucketByHash {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
-        let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
-        let inner = args.key("INNER", true, "whether inner headers of tunnels count");
-        let port = args.key_maybe("PORT", "the port from which packets come");
-        let is_fit = buckets > 0 && buckets <= BUCKETS_MAX && usize::is_power_of_two(buckets);
-        if !is_fit {
-            args.error_in_whole(
-                format!("BUCKETS must be a power of two up to {BUCKETS_MAX}, not {buckets}"),
-                "give 256, or as many as the port's indirection table has",
-            );
-        }
-        let description = format!("{key} {buckets}");
         Config {
-            key: args.common::<Keys>().get(&description, &key),
-            buckets: if is_fit { buckets } else { 1 },
-            inner,
-            port,
+            hashing: Hashing::configure(args),
+            port: args.key_maybe("PORT", "the port from which packets come"),
         }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> BucketByHash {
-        let port = config.port.as_ref().filter(|_| !config.inner);
+        let port = config.port.as_ref().filter(|_| !config.hashing.inner);
         BucketByHash {
             of_port: port.and_then(|name| init.ports.get(name)?.port.hash_key()),
             config: Arc::clone(config),
@@ -141,21 +106,15 @@ impl Element for BucketByHash {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let config = Arc::clone(&self.config);
-        let table = config.key.read(cx.reader());
-        if self.of_port.as_ref() == Some(table.key()) {
-            for packet in batch.iter_mut() {
-                let hash = packet.rss_hash();
-                self.by_port += u64::from(hash.is_some());
-                let hash = hash.or_else(|| self.hash(table, packet.data()));
-                packet.set_bucket(config.bucket(hash.unwrap_or(0)));
-            }
-            return;
-        }
+        let hashing = &self.config.hashing;
+        let table = hashing.key.read(cx.reader());
+        let trusts_port = self.of_port.as_ref() == Some(table.key());
         for packet in batch.iter_mut() {
-            let hash = self.hash(table, packet.data());
+            let noted = packet.rss_hash().filter(|_| trusts_port);
+            self.by_port += u64::from(noted.is_some());
+            let hash = noted.or_else(|| hashing.hash(table, packet.data()));
             self.not_ip += u64::from(hash.is_none());
-            packet.set_bucket(config.bucket(hash.unwrap_or(0)));
+            packet.set_bucket(hashing.bucket(hash.unwrap_or(0)));
         }
     }
 
@@ -165,19 +124,15 @@ impl Element for BucketByHash {
 
     const HANDLERS: &'static [Handler<BucketByHash>] = &[
         Handler::shared("key", "the key of the hash", |config: &Config, _| {
-            Ok(HashKey(*config.key.snapshot().key()).to_string())
+            Ok(config.hashing.show_key())
         }),
         Handler::action(
             "key",
             "changes the key of all elements that share it: flows get other buckets at once",
-            |config: &Config, value| {
-                let key: HashKey = engine::units::parse(value)?;
-                config.key.replace(Toeplitz::new(&key.0));
-                Ok(String::new())
-            },
+            |config: &Config, value| config.hashing.set_key(value),
         ),
         Handler::shared("buckets", "number of buckets", |config: &Config, _| {
-            Ok(config.buckets.to_string())
+            Ok(config.hashing.buckets.to_string())
         }),
         Handler::shared(
             "hash",

@@ -1,7 +1,10 @@
 pub(crate) mod bucket_by_address;
+mod bucket_by_flow;
 mod bucket_by_hash;
 pub(crate) mod bucket_by_prefix;
+mod flow_fields;
 mod hash_key;
+mod hashing;
 mod mesh;
 mod parking;
 mod place;
@@ -17,6 +20,7 @@ use engine::element::Class;
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
     Class::of::<bucket_by_address::BucketByAddress>(),
+    Class::of::<bucket_by_flow::BucketByFlow>(),
     Class::of::<bucket_by_hash::BucketByHash>(),
     Class::of::<bucket_by_prefix::BucketByPrefix>(),
     Class::of::<set_bucket::SetBucket>(),

@@ -1,0 +1,275 @@
+//! Sorts packets into buckets by exact match on chosen header bytes, as network cards do (Flow Director).
+//!
+//! ```click
+//! FromDevice(null:64)
+//!     -> b :: BucketByFlow(udp/10.0.0.1/1000/10.0.0.2/53=3, FIELDS tuple, RULES 9000)
+//!     -> Steer(BUCKETS 256) -> Discard;
+//! ```
+//!
+//! A rule says what the chosen bytes are, and which bucket packets with these bytes go into. What fits no rule goes
+//! into the bucket of its hash, as with BucketByHash. Rules are added, changed and removed while packets pass, one by
+//! one or thousands at a time; a change of one is never seen as a change of another. Memory is given at the start, for
+//! as many rules as there may be. A flow that gets a rule may change worker, and packets that were on their way may
+//! then be overtaken. `FromDevice(..., CLASSIFY flow ...)` puts this element in.
+//!
+//! The default fields are the five-tuple, also that of a tunnel's inner headers, and rules are then
+//! `PROTOCOL SRC SRCPORT DST DSTPORT`. Other fields are bytes of the frame, and rules have a value for each in
+//! hexadecimal digits, or as an address: `0800 10.0.0.1` for `FIELDS 12/2 30/4`. Frames that are too short fit no rule.
+//! Between the values of a rule is white space or `/`.
+//!
+//! Arguments:
+//!
+//! - `RULE`: `VALUES=BUCKET`.
+//!
+//! Keyword arguments:
+//!
+//! - `FIELDS`: `tuple`, or places such as `12/2 26/4%ffffff00`: offset, length and bits that count; at most 48 bytes.
+//!   Default tuple.
+//! - `RULES`: rules that there may be, up to a million. Default 16384.
+//! - `KEY`, `BUCKETS`, `INNER`: as of BucketByHash; rules may name buckets below `BUCKETS`.
+
+use super::flow_fields::Fields;
+use super::hashing::Hashing;
+use super::place;
+use crate::prelude::*;
+use engine::publish::{Epoch, domain};
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tables::exact::{Exact, ExactWriter, Full, Key};
+
+/// Most rules that can be asked for: 64 bytes each.
+const RULES_MAX: usize = 1 << 20;
+
+/// What control knows and workers do not.
+struct Writer {
+    rules: ExactWriter,
+    /// Entries that workers may still be looking at.
+    limbo: VecDeque<(Epoch, Vec<u32>)>,
+}
+
+impl Writer {
+    fn settle(&mut self) {
+        while let Some((epoch, _)) = self.limbo.front()
+            && domain().passed(*epoch)
+            && let Some((_, entries)) = self.limbo.pop_front()
+        {
+            self.rules.release(entries);
+        }
+    }
+
+    /// Lets go of what was removed.
+    fn retire(&mut self) {
+        let gone = self.rules.take_limbo();
+        if !gone.is_empty() {
+            self.limbo.push_back((domain().advance(), gone));
+        }
+    }
+
+    /// Adds rules, all or none.
+    fn add(&mut self, rules: &[(Key, u16)]) -> Result<(), String> {
+        let new = rules.iter().filter(|(key, _)| !self.rules.has(key)).count();
+        if new > self.rules.room() {
+            let capacity = self.rules.capacity();
+            return Err(match self.rules.len() + new > capacity {
+                true => format!("there may be {capacity} rules; RULES makes room for more"),
+                false => "rules that were removed have not left all workers yet; try again".into(),
+            });
+        }
+        for (key, bucket) in rules {
+            let added = self.rules.insert(key, u32::from(*bucket));
+            added.map_err(|Full| "the table is full".to_owned())?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct Config {
+    fields: Fields,
+    hashing: Hashing,
+    rules: Arc<Exact>,
+    writer: Mutex<Writer>,
+}
+
+impl Config {
+    fn lock(&self) -> MutexGuard<'_, Writer> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        writer.settle();
+        writer
+    }
+
+    fn parse(&self, value: &str) -> Result<Vec<(Key, u16)>, String> {
+        place::lines(value, self.hashing.buckets, |rule| self.fields.rule(rule))
+    }
+
+    fn add(&self, value: &str) -> Result<String, String> {
+        let rules = self.parse(value)?;
+        self.lock().add(&rules).map(|()| String::new())
+    }
+
+    fn remove(&self, value: &str) -> Result<String, String> {
+        let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
+        let keys = lines.map(|line| self.fields.rule(line));
+        let keys: Vec<Key> = keys.collect::<Result<_, _>>()?;
+        let mut writer = self.lock();
+        for key in &keys {
+            writer.rules.remove(key);
+        }
+        writer.retire();
+        Ok(String::new())
+    }
+
+    /// Makes these the rules: others go, and those that stay are never missed.
+    fn replace(&self, value: &str) -> Result<String, String> {
+        let rules = self.parse(value)?;
+        let kept: std::collections::HashSet<Key> = rules.iter().map(|rule| rule.0).collect();
+        let mut writer = self.lock();
+        let old = writer.rules.iter().map(|rule| rule.0);
+        let gone: Vec<Key> = old.filter(|key| !kept.contains(key)).collect();
+        if kept.len() > writer.rules.capacity() {
+            return Err(format!("there may be {} rules", writer.rules.capacity()));
+        }
+        for key in &gone {
+            writer.rules.remove(key);
+        }
+        writer.retire();
+        writer.add(&rules).map(|()| String::new())
+    }
+
+    fn show(&self) -> String {
+        let writer = self.lock();
+        let rules = writer.rules.iter();
+        let mut lines: Vec<String> = rules
+            .map(|(key, bucket)| format!("{} {bucket}\n", self.fields.show(&key)))
+            .collect();
+        lines.sort_unstable();
+        lines.concat()
+    }
+}
+
+pub(super) struct BucketByFlow {
+    config: Arc<Config>,
+    matched: u64,
+}
+
+impl Element for BucketByFlow {
+    const CLASS: &'static str = "BucketByFlow";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const ANNOTATIONS: bool = false;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let fields = args.key("FIELDS", "tuple".to_owned(), "the bytes that are compared");
+        let mut capacity: usize = args.key("RULES", 16384, "rules that there may be");
+        let hashing = Hashing::configure(args);
+        let given = args.rest("RULE", "VALUES=BUCKET", "a rule");
+        let fields = Fields::parse(&fields).unwrap_or_else(|wrong| {
+            args.error_in_whole(wrong, "FIELDS is `tuple` or places such as `12/2 26/4`");
+            Fields::Tuple
+        });
+        if !(1..=RULES_MAX).contains(&capacity) {
+            let message = format!("RULES must be between 1 and {RULES_MAX}, not {capacity}");
+            args.error_in_whole(message, "leave it out for 16384");
+            capacity = 1;
+        }
+        let mut rules = Vec::new();
+        for arg in &given {
+            match place::lines(&arg.unquoted(), hashing.buckets, |rule| fields.rule(rule)) {
+                Ok(more) => rules.extend(more),
+                Err(wrong) => args.error_with_help(arg, wrong, "a rule is VALUES=BUCKET"),
+            }
+        }
+        let table = ExactWriter::new(capacity, fields.words(), RandomState::new().hash_one(0));
+        let mut writer = Writer {
+            rules: table,
+            limbo: VecDeque::new(),
+        };
+        if let Err(wrong) = writer.add(&rules) {
+            args.error_in_whole(wrong, "leave some of the rules out, or give more RULES");
+        }
+        Config {
+            fields,
+            hashing,
+            rules: Arc::clone(writer.rules.table()),
+            writer: Mutex::new(writer),
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> BucketByFlow {
+        BucketByFlow {
+            config: Arc::clone(config),
+            matched: 0,
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let config = &*self.config;
+        let table = config.hashing.key.read(cx.reader());
+        for packet in batch.iter_mut() {
+            let frame = packet.data();
+            let key = config.fields.key(frame, config.hashing.inner);
+            let rule = key.and_then(|key| config.rules.find(&key));
+            self.matched += u64::from(rule.is_some());
+            let bucket = match rule {
+                Some(bucket) => bucket as u16,
+                None => {
+                    let hash = config.hashing.hash(table, frame);
+                    config.hashing.bucket(hash.unwrap_or(0))
+                }
+            };
+            packet.set_bucket(bucket);
+        }
+    }
+
+    fn take(&mut self, old: BucketByFlow) {
+        self.matched = old.matched;
+    }
+
+    fn memory(config: &Config) -> usize {
+        config.rules.memory_bytes()
+    }
+
+    const HANDLERS: &'static [Handler<BucketByFlow>] = &[
+        Handler::shared("rules", "rules with their buckets", |c: &Config, _| {
+            Ok(c.show())
+        }),
+        Handler::shared("length", "number of rules", |c: &Config, _| {
+            Ok(c.lock().rules.len().to_string())
+        }),
+        Handler::sum("matched", "packets that fitted a rule", |e| e.matched),
+        Handler::shared("buckets", "number of buckets", |c: &Config, _| {
+            Ok(c.hashing.buckets.to_string())
+        }),
+        Handler::action(
+            "add",
+            "adds or changes rules, one `VALUES BUCKET` a line; all of them or none",
+            |c: &Config, value| c.add(value),
+        ),
+        Handler::action(
+            "remove",
+            "removes rules, one `VALUES` a line",
+            |c: &Config, value| c.remove(value),
+        ),
+        Handler::action(
+            "replace",
+            "makes these the rules, one `VALUES BUCKET` a line",
+            |c: &Config, value| c.replace(value),
+        ),
+        Handler::shared("key", "the key of the hash", |c: &Config, _| {
+            Ok(c.hashing.show_key())
+        }),
+        Handler::action(
+            "key",
+            "changes the key of all elements that share it: flows get other buckets at once",
+            |c: &Config, value| c.hashing.set_key(value),
+        ),
+    ];
+}
+
+#[cfg(test)]
+#[path = "bucket_by_flow_tests.rs"]
+mod tests;

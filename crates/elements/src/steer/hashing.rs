@@ -1,0 +1,68 @@
+//! Flows to hashes to buckets: what classes have in common that hash.
+
+use super::hash_key::{HashKey, Keys, Shared};
+use engine::args::Args;
+use engine::steer::BUCKETS_MAX;
+use engine::units::FromArg;
+use std::sync::Arc;
+use wire::rss::Toeplitz;
+use wire::{FlowKey, tunnel};
+
+/// Key, number of buckets, and whether inner headers count.
+pub(super) struct Hashing {
+    pub(super) key: Arc<Shared>,
+    /// A power of two.
+    pub(super) buckets: usize,
+    pub(super) inner: bool,
+}
+
+impl Hashing {
+    /// Reads KEY, BUCKETS and INNER.
+    pub(super) fn configure(args: &mut Args) -> Hashing {
+        let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
+        let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
+        let inner = args.key("INNER", true, "whether inner headers of tunnels count");
+        let is_fit = buckets > 0 && buckets <= BUCKETS_MAX && usize::is_power_of_two(buckets);
+        if !is_fit {
+            args.error_in_whole(
+                format!("BUCKETS must be a power of two up to {BUCKETS_MAX}, not {buckets}"),
+                "give 256, or as many as the port's indirection table has",
+            );
+        }
+        let description = format!("{key} {buckets}");
+        Hashing {
+            key: args.common::<Keys>().get(&description, &key),
+            buckets: if is_fit { buckets } else { 1 },
+            inner,
+        }
+    }
+
+    /// The bucket of a hash.
+    #[inline]
+    pub(super) fn bucket(&self, hash: u32) -> u16 {
+        (hash & (self.buckets as u32 - 1)) as u16
+    }
+
+    /// The hash of a frame's flow; `None` if it is no IP.
+    #[inline]
+    pub(super) fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
+        let packet = tunnel::ip_of_ether(frame)?;
+        let flow = match self.inner {
+            true => tunnel::innermost(packet),
+            false => FlowKey::of_ip(packet),
+        };
+        Some(table.hash(&flow?))
+    }
+
+    /// The key as text.
+    pub(super) fn show_key(&self) -> String {
+        HashKey(*self.key.snapshot().key()).to_string()
+    }
+
+    /// Changes the key of all who share it.
+    pub(super) fn set_key(&self, value: &str) -> Result<String, String> {
+        let key: HashKey = engine::units::parse(value)?;
+        self.key.replace(Toeplitz::new(&key.0));
+        Ok(String::new())
+    }
+}
