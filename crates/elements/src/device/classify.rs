@@ -275,9 +275,9 @@ fn put_in(
         }
     };
     let table = lang::args::quote(&asked.table());
-    let mut config = format!("BUCKETS {}, GROUP {table}", sorter.buckets);
+    let mut config = format!("BUCKETS {}, TABLE {table}", sorter.buckets);
     if let Some(workers) = &asked.workers {
-        config.push_str(&format!(", WORKERS \"{workers}\""));
+        config.push_str(&format!(", CORES \"{workers}\""));
     }
     let steer = add(
         router,
@@ -389,7 +389,7 @@ mod tests {
             "f :: FromDevice(eth0, CLASSIFY hash) -> c :: Counter -> Discard",
             &[
                 "eth0@bucket :: BucketByHash(PORT eth0)",
-                "eth0@steer :: Steer(BUCKETS 256, GROUP hash-symmetric-256)",
+                "eth0@steer :: Steer(BUCKETS 256, TABLE hash-symmetric-256)",
                 "f -> eth0@bucket -> eth0@steer -> c -> Discard",
             ],
         );
@@ -397,7 +397,7 @@ mod tests {
             "FromDPDKDevice(net_null0, CLASSIFY \"hash KEY microsoft BUCKETS 128 INNER false WORKERS 1 3\") -> Discard",
             &[
                 "BucketByHash(KEY microsoft, BUCKETS 128, INNER false, PORT net_null0)",
-                "net_null0@steer :: Steer(BUCKETS 128, GROUP hash-microsoft-128, WORKERS \"1 3\")",
+                "net_null0@steer :: Steer(BUCKETS 128, TABLE hash-microsoft-128, CORES \"1 3\")",
             ],
         );
     }
@@ -408,7 +408,7 @@ mod tests {
             "FromDevice(mem:a, CLASSIFY address 02:00:00:00:00:01 02:00:00:00:00:02) -> Discard",
             &[
                 "mem_a@bucket :: BucketByAddress(02:00:00:00:00:01, 02:00:00:00:00:02)",
-                "Steer(BUCKETS 4, GROUP address-02:00",
+                "Steer(BUCKETS 4, TABLE address-02:00",
             ],
         );
         has(
@@ -438,7 +438,7 @@ mod tests {
                 "a@bucket1 :: SetBucket(1)",
                 " -> p/c -> a@bucket1 -> a@steer -> Discard",
                 "p/c [1] -> p/Paint@2 -> a@bucket0 -> a@steer;",
-                "Steer(BUCKETS 2, GROUP program-p)",
+                "Steer(BUCKETS 2, TABLE program-p)",
             ],
         );
         has(
