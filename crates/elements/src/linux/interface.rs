@@ -16,8 +16,10 @@ const NEIGHBOURS_MAX: usize = 32_768;
 /// Set in the word of the state while the interface is up; the address is below.
 const UP: u64 = 1 << 63;
 
-/// What a link's neighbours may take, and when they are asked for: the kernel asks three times within three
-/// seconds and then says that there is nobody. Should nobody speak for the kernel, it ends here after five.
+/// What a link's neighbours may take, and when they are asked for. The kernel asks three times within three
+/// seconds. Packets wait here for two of them and then with the kernel, which sends them on if there is an
+/// answer, and answers them itself if there is none: as late as it answers for its own, not another three seconds
+/// after it has told here that there is nobody.
 const BOUNDS: Bounds = Bounds {
     entries: NEIGHBOURS_MAX,
     packets: 2048,
@@ -27,7 +29,7 @@ const BOUNDS: Bounds = Bounds {
         reachable: u64::MAX,
         retry: 1_000_000_000,
         idle: u64::MAX,
-        tries: 5,
+        tries: 2,
         slow: None,
         told: true,
     },

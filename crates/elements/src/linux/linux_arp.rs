@@ -14,10 +14,10 @@
 //! of it, at most once a second. Packets leave in order. Those to groups and to everybody go to the Ethernet
 //! group (RFC 1112, 6.4) without any question.
 //!
-//! When the kernel says that there is no answer, or nobody speaks for it within five seconds, packets for
-//! the neighbour leave by output 1 (without it: `unreachable`): the kernel sends the ICMP error. So do packets
-//! to a neighbour beyond the 32768 of the table. It is meant to stand behind DecIPTTL, and these packets get
-//! their hop back. Packets to 0.0.0.0 are dropped (`no_address`), all while the interface is down (`down`).
+//! When there is no answer within two seconds, or the kernel says that there is none, packets for the neighbour
+//! leave by output 1 (without it: `unreachable`): the kernel keeps them while it asks on, and sends them, or the
+//! ICMP error. So do packets to a neighbour beyond the 32768 of the table. It is meant to stand behind DecIPTTL,
+//! and these packets get their hop back. Packets to 0.0.0.0 are dropped (`no_address`), all while the interface is down (`down`).
 //!
 //! All workers share the neighbours; they go on when the configuration is replaced.
 //!

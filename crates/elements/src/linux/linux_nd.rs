@@ -8,8 +8,7 @@
 //! ```
 //!
 //! As LinuxARP, for IPv6: neighbours are the kernel's, which finds them by Neighbour Discovery; packets wait
-//! while one is not known, and leave by output 1 with their hop back when the kernel says that there is no
-//! answer. Packets to groups go to the Ethernet group (RFC 2464, 7).
+//! while one is not known, and leave by output 1 with their hop back when there is no answer. Packets to groups go to the Ethernet group (RFC 2464, 7).
 //!
 //! Arguments:
 //!
