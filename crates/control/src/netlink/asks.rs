@@ -1,28 +1,52 @@
 //! Questions for neighbours: from workers to the kernel, not more than it can bear.
 //!
 //! A scan of addresses makes a question of each. The kernel keeps an entry for every address that it asks
-//! for, some seconds each, and refuses new neighbours when it has too many (1024 unless somebody raises
-//! `gc_thresh3`). So each interface has its own rate for neighbours that nobody knows; those that are known
-//! and have only to be confirmed have another, and do not suffer.
+//! for, some seconds each, and refuses new neighbours when it has too many (`gc_thresh3`, 1024 unless somebody
+//! raises it). So each interface has its own rate for neighbours that nobody knows, by the room that the kernel
+//! has; those that are known and have only to be confirmed have another, and do not suffer.
 
 use std::collections::HashMap;
 use tables::tokens::Tokens;
 
-/// Unknown neighbours that are asked for a second and interface: in the three seconds for which the kernel
-/// tries, they take three quarters of its entries.
-const UNKNOWN_RATE: u64 = 256;
-/// Known ones.
+/// Of the kernel's places this part is asked for a second and interface: in the three seconds for which the
+/// kernel tries, unknown neighbours take three quarters of them.
+const PART: u64 = 4;
+/// Places of a kernel that has not said how many.
+const PLACES: u32 = 1024;
+/// Known neighbours that are asked for a second and interface.
 const KNOWN_RATE: u64 = 4096;
 
 /// The rates of all interfaces.
-#[derive(Default)]
-pub(super) struct Limits(HashMap<u16, [Tokens; 2]>);
+pub(super) struct Limits {
+    unknown: u64,
+    interfaces: HashMap<u16, [Tokens; 2]>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            unknown: u64::from(PLACES) / PART,
+            interfaces: HashMap::new(),
+        }
+    }
+}
 
 impl Limits {
+    /// Sets how many neighbours the kernel has places for.
+    pub(super) fn set_places(&mut self, places: u32) {
+        let unknown = (u64::from(places) / PART).max(1);
+        if unknown != self.unknown {
+            self.unknown = unknown;
+            self.interfaces.clear();
+        }
+    }
+
     /// Whether one more may be asked about on an interface at `now` (ns).
     pub(super) fn allow(&mut self, interface: u16, known: bool, now: u64) -> bool {
-        let new = || [UNKNOWN_RATE, KNOWN_RATE].map(|rate| Tokens::new(rate, rate));
-        let tokens = &mut self.0.entry(interface).or_insert_with(new)[usize::from(known)];
+        let rates = [self.unknown, KNOWN_RATE];
+        let new = || rates.map(|rate| Tokens::new(rate, rate));
+        let tokens = self.interfaces.entry(interface).or_insert_with(new);
+        let tokens = &mut tokens[usize::from(known)];
         tokens.refill(now);
         tokens.remove_if(1)
     }
@@ -43,5 +67,10 @@ mod tests {
         assert!((1500..=1540).contains(&asked), "{asked}");
         assert!(ask(4, false, 6 * SECOND), "another interface");
         assert!(ask(3, true, 6 * SECOND), "a neighbour that is known");
+        // A kernel with room for a large exchange's neighbours is asked for as many.
+        limits.set_places(8192);
+        let asked = (0..SECOND / 2).step_by(100_000);
+        let asked = asked.filter(|now| limits.allow(3, false, 7 * SECOND + now));
+        assert!((3060..=3080).contains(&asked.count()));
     }
 }

@@ -27,7 +27,7 @@ pub use build::{Full, LinkChange, NewHop, NewRoute, Target, Writer};
 pub use link::{IFF_LOWER_UP, IFF_RUNNING, IFF_UP, Link};
 pub use neighbour::{
     NTF_EXT_LEARNED, NTF_PROXY, NTF_ROUTER, NTF_USE, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
-    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE, Neighbour,
+    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE, Neighbour, NeighbourTable,
 };
 pub use netconf::{NETCONF_ALL, Netconf};
 pub use nexthop::{Member, Members, Nexthop};
@@ -103,6 +103,10 @@ pub const RTM_NEWRULE: u16 = 32;
 pub const RTM_DELRULE: u16 = 33;
 /// Type: asks for rules.
 pub const RTM_GETRULE: u16 = 34;
+/// Type: a table of neighbours is there.
+pub const RTM_NEWNEIGHTBL: u16 = 64;
+/// Type: asks for tables of neighbours.
+pub const RTM_GETNEIGHTBL: u16 = 66;
 /// Type: settings of an interface are, or have become, these.
 pub const RTM_NEWNETCONF: u16 = 80;
 /// Type: an interface has no settings any more.
@@ -198,6 +202,8 @@ pub enum Event<'a> {
     Address(Change, Address),
     /// A neighbour.
     Neighbour(Change, Neighbour),
+    /// A table of neighbours.
+    NeighbourTable(NeighbourTable),
     /// A route.
     Route(Change, Route<'a>),
     /// A next hop or a group of them.
@@ -229,6 +235,7 @@ impl<'a> Message<'a> {
             RTM_NEWNEXTHOP | RTM_DELNEXTHOP => Event::Nexthop(change, Nexthop::parse(body)?),
             RTM_NEWLINK | RTM_DELLINK => Event::Link(change, Link::parse(body)?),
             RTM_NEWADDR | RTM_DELADDR => Event::Address(change, Address::parse(body)?),
+            RTM_NEWNEIGHTBL => Event::NeighbourTable(NeighbourTable::parse(body)?),
             RTM_NEWRULE | RTM_DELRULE => Event::Rule(change, Rule::parse(body)?),
             RTM_NEWNETCONF | RTM_DELNETCONF => Event::Netconf(change, Netconf::parse(body)?),
             ERROR => Event::Error(errno(body).ok_or(BadHeader::TooShort)?),

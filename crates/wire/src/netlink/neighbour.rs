@@ -77,3 +77,32 @@ impl Neighbour {
         Ok(neighbour)
     }
 }
+
+const NDTA_THRESH3: u16 = 4;
+
+/// A kernel's table of neighbours (`struct ndtmsg`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourTable {
+    /// Address family.
+    pub family: u8,
+    /// Neighbours that it has room for (`gc_thresh3`), if the message says.
+    pub room: Option<u32>,
+}
+
+impl NeighbourTable {
+    /// Decodes what follows the header of a message.
+    pub fn parse(body: &[u8]) -> Result<NeighbourTable, BadHeader> {
+        let (head, rest) = body.split_first_chunk::<4>().ok_or(BadHeader::TooShort)?;
+        let mut table = NeighbourTable {
+            family: head[0],
+            room: None,
+        };
+        for attribute in Attributes::new(rest) {
+            let attribute = attribute?;
+            if attribute.kind == NDTA_THRESH3 {
+                table.room = Some(attribute.u32()?);
+            }
+        }
+        Ok(table)
+    }
+}

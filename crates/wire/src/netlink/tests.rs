@@ -75,6 +75,11 @@ const NETCONF: &str = "4c0000005000020001000000666a00000200000008000100030000000
 /// `ip netconf show dev all`
 const NETCONF_OF_ALL: &str = "4c0000005000020001000000666a00000200000008000100ffffffff0800020000000000080003000000000008000400000000000800\
      08000000000008000500000000000800060000000000";
+/// `ip ntable`: arp_cache, as far as its thresholds
+const ARP_CACHE: &str = "4800000040000200010000005673000002000000\
+     0e0001006172705f6361636865000000\
+     0c00080030750000000000000800020080000000\
+     08000300000200000800040000040000";
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digit = |b: u8| char::from(b).to_digit(16).unwrap() as u8;
@@ -419,6 +424,17 @@ fn rules_beside_the_kernels_own_are_told_from_them() {
     // One that holds for all packets, but in another place.
     let moved = RULE_MAIN6.replace("fe7f0000", "05000000");
     assert!(rule(&moved).plain && !rule(&moved).is_initial());
+}
+
+#[test]
+fn tables_of_neighbours_have_room() {
+    event(ARP_CACHE, |_, event| {
+        let table = NeighbourTable {
+            family: AF_INET,
+            room: Some(1024),
+        };
+        assert_eq!(event, Event::NeighbourTable(table));
+    });
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(super) struct State {
     pub(super) links: Links,
     pub(super) neighbours: Neighbours,
     pub(super) rules: Rules,
+    /// Neighbours that the kernel has places for, of the family with fewer.
+    pub(super) places: Option<u32>,
     /// Types of messages that could not be read, so that each is said once.
     unread: HashSet<u16>,
     /// Whether a table was full, so that it is said once.
@@ -36,6 +38,7 @@ impl State {
             links: Links::default(),
             neighbours: Neighbours::default(),
             rules: Rules::default(),
+            places: None,
             unread: HashSet::new(),
             full: false,
         }
@@ -55,6 +58,10 @@ impl State {
             }
             Event::Neighbour(change, neighbour) => {
                 self.neighbours.take(&self.links, change, &neighbour);
+            }
+            Event::NeighbourTable(table) => {
+                let places = [self.places, table.room];
+                self.places = places.into_iter().flatten().min();
             }
             Event::Nexthop(change, nexthop) => {
                 self.model.nexthop(Source::Kernel, change, &nexthop);

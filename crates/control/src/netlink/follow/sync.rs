@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 use wire::netlink::{
     AF_INET, AF_INET6, AF_UNSPEC, Message, RTM_DELNEXTHOP, RTM_DELROUTE, RTM_GETLINK, RTM_GETNEIGH,
-    RTM_GETNETCONF, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE, RTM_NEWNEXTHOP, RTM_NEWROUTE,
+    RTM_GETNEIGHTBL, RTM_GETNETCONF, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE, RTM_NEWNEXTHOP,
+    RTM_NEWROUTE,
 };
 
 /// Prefixes that may wait for the image during a dump.
@@ -97,6 +98,11 @@ impl Follower {
             }
             // Before routes, which may take seconds: meanwhile the kernel forwards what has no route here, and
             // nothing waits for a neighbour.
+            self.state.places = None;
+            self.dump(sockets, (RTM_GETNEIGHTBL, AF_UNSPEC), None, stop)?;
+            if let Some(places) = self.state.places {
+                self.limits.set_places(places);
+            }
             self.state.neighbours.begin_sync();
             self.dump(sockets, (RTM_GETNEIGH, AF_UNSPEC), None, stop)?;
             self.state.neighbours.end_sync(&self.state.links);
