@@ -6,7 +6,7 @@ use engine::router::Router;
 use ports::Directory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::ip4;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -181,4 +181,143 @@ fn a_program_names_the_bucket_by_its_output() {
     let workers = workers_of(ports.memory("b").collect_at_least(100, LONG));
     assert_eq!(workers[&(1, false)], 1);
     assert_eq!(workers[&(1, true)], 0);
+}
+
+#[test]
+fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
+    let text =
+        "FromDevice(mem:a, QUEUES 1, CLASSIFY flow RULES 8192 BUCKETS 64) -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    // A flow that always has its rule, in bucket 1: one that is missed would be on the worker of its hash.
+    let own = |n: u32| {
+        format!(
+            "udp 10.0.{}.{} {} 192.0.2.1 53",
+            n >> 8 & 255,
+            n & 255,
+            1000 + n % 50_000
+        )
+    };
+    router
+        .write("mem_a@bucket.add", &format!("{} 1", own(7)))
+        .expect("it fits");
+    let rule = |n: u32| {
+        format!(
+            "tcp 10.1.{}.{} {} 10.2.0.1 80",
+            n >> 8 & 255,
+            n & 255,
+            n % 50_000
+        )
+    };
+    let many: Vec<String> = (0..8000)
+        .map(|n| format!("{} {}", rule(n), n % 64))
+        .collect();
+    router
+        .write("mem_a@bucket.add", &many.join("\n"))
+        .expect("they fit");
+    let memory = |router: &Router| {
+        let plan = router.plan();
+        plan.elements[plan.find("mem_a@bucket").expect("it is there")].memory()
+    };
+    let (before, begun) = (memory(&router), Instant::now());
+    let (mut sent, mut changes) = (0u32, 0u32);
+    while changes < 20_000 {
+        // One by one, and then a hundred at once.
+        let n = 8000 + changes;
+        router
+            .write("mem_a@bucket.remove", &rule(changes))
+            .expect("it is known");
+        router
+            .write("mem_a@bucket.add", &format!("{} 3", rule(n)))
+            .expect("there is room");
+        changes += 2;
+        if changes.is_multiple_of(1000) {
+            let more: Vec<String> = (0..100).map(|k| format!("{} 5", rule(n - 2 * k))).collect();
+            router
+                .write("mem_a@bucket.add", &more.join("\n"))
+                .expect("they are known");
+        }
+        for _ in 0..2 {
+            assert!(a.inject(0, &frame(7, sent, false)));
+            sent += 1;
+        }
+    }
+    let took = begun.elapsed();
+    let workers = workers_of(b.collect_at_least(sent as usize, LONG));
+    assert_eq!(
+        workers,
+        BTreeMap::from([((7, false), 1)]),
+        "bucket 1 is worker 1's"
+    );
+    assert_eq!(
+        router.read("mem_a@bucket.matched", "").as_deref(),
+        Ok(&*sent.to_string())
+    );
+    assert_eq!(memory(&router), before, "memory is given once");
+    println!(
+        "{:.0} changes a second",
+        f64::from(changes) / took.as_secs_f64()
+    );
+}
+
+/// Packets by queue, if buckets are dealt out in turn, of real traffic.
+fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) {
+    let (class, arguments) = mode.split_once(' ').unwrap_or((mode, ""));
+    let text = format!("b :: {class}({arguments}) -> out :: Collect");
+    let mut bench = testkit::Bench::new(elements::CLASSES, &text);
+    bench.push("b", frames);
+    let (mut loads, mut buckets) = (vec![0; queues], std::collections::BTreeSet::new());
+    for packet in bench.take_packets("out") {
+        loads[usize::from(packet.bucket) % queues] += 1;
+        buckets.insert(packet.bucket);
+    }
+    (buckets.len(), loads)
+}
+
+/// Prints how every mode spreads real traffic over queues (`cargo test -p router-tests --test queues real -- --nocapture`).
+#[test]
+fn real_traffic_is_spread_over_queues_by_every_mode() {
+    let Some(frames) = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst") else {
+        return;
+    };
+    // The destinations of this traffic, most frequent first, are dealt out over buckets.
+    let mut stations: BTreeMap<&[u8], usize> = BTreeMap::new();
+    frames
+        .iter()
+        .for_each(|f| *stations.entry(&f[..6]).or_default() += 1);
+    let mut stations: Vec<_> = stations.into_iter().collect();
+    stations.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let known = stations.iter().filter(|(mac, _)| mac[0] & 1 == 0).take(200);
+    let known: Vec<String> = known
+        .map(|(mac, _)| {
+            mac.iter()
+                .map(|b| format!("{b:02x}"))
+                .collect::<Vec<_>>()
+                .join(":")
+        })
+        .collect();
+    let prefixes: Vec<String> = (0..64).map(|n| format!("{}.0.0.0/6={n}", n * 4)).collect();
+    let modes = [
+        "BucketByHash KEY symmetric".to_owned(),
+        "BucketByHash KEY microsoft".to_owned(),
+        format!("BucketByAddress {}", known.join(", ")),
+        "BucketByFlow tcp/10.0.0.1/1/10.0.0.2/2=0".to_owned(),
+        format!("BucketByPrefix {}, DEFAULT 64", prefixes.join(", ")),
+        format!(
+            "BucketByPrefix {}, DEFAULT 64, SOURCE true",
+            prefixes.join(", ")
+        ),
+    ];
+    for mode in modes {
+        let name: String = mode.chars().take(32).collect();
+        for queues in [2, 4, 8] {
+            let (buckets, loads) = by_queue(&mode, &frames, queues);
+            let most = *loads.iter().max().expect("there are queues");
+            let share = most as f64 * queues as f64 / frames.len() as f64;
+            println!(
+                "{name:32} {queues} queues, {buckets:3} buckets: {loads:?}, most {share:.2} of the mean"
+            );
+            assert_eq!(loads.iter().sum::<u64>(), frames.len() as u64);
+        }
+    }
 }

@@ -14,6 +14,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_(close|configure|count_avail|get_mtu|get_port_by_name|info_get|start|stop)",
     "rte_eth_dev_(adjust_nb_rx_tx_desc|rx_intr_.*|socket_id)",
     "rte_eth_(allmulticast|promiscuous)_enable",
+    "rte_eth_dev_rss_(hash_update|reta_query|reta_update)",
     "rte_eth_link_get_nowait",
     "rte_eth_macaddr_get",
     "rte_eth_(rx|tx)_burst",
@@ -27,7 +28,13 @@ const FUNCTIONS: &[&str] = &[
     "rte_thread_(register|unregister)",
     "rte_version",
 ];
-const TYPES: &[&str] = &["rte_mbuf", "rte_eth_xstat", "rte_eth_xstat_name"];
+const TYPES: &[&str] = &[
+    "rte_mbuf",
+    "rte_eth_rss_conf",
+    "rte_eth_rss_reta_entry64",
+    "rte_eth_xstat",
+    "rte_eth_xstat_name",
+];
 const VARIABLES: &[&str] = &["ASHLAR_RSS"];
 
 fn main() {

@@ -81,6 +81,19 @@ pub trait Port: Send + Sync {
     /// Whether the link is up.
     fn link_up(&self) -> bool;
 
+    /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
+    /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
+    /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.
+    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        let _ = (key, queues);
+        Err("the port cannot be told how to spread flows over its queues".into())
+    }
+
+    /// The queues of the port's own indirection table, in its order; none if it has no such table.
+    fn spreading(&self) -> Vec<u16> {
+        Vec::new()
+    }
+
     /// The key by which the port hashes flows (RSS) and notes the hash with packets, if it does.
     fn hash_key(&self) -> Option<[u8; 40]> {
         None

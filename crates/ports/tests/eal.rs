@@ -22,6 +22,7 @@ fn dpdk_ports_work_and_every_buffer_comes_home() {
     };
     let directory = Directory::with_dpdk_sizes(sizes);
     null_forwards(&directory);
+    null_takes_key_and_table(&directory);
     ring_keeps_bytes_and_order(&directory);
     capture_file_crosses(&directory);
     wrong_names_are_refused(&directory);
@@ -66,6 +67,30 @@ fn null_forwards(directory: &Directory) {
     directory.close(a);
     directory.close(b);
     assert_eq!(directory.names(), Vec::<String>::new());
+}
+
+/// net_null has an indirection table, by which it does nothing; whether a card follows it is not tried here.
+fn null_takes_key_and_table(directory: &Directory) {
+    let name = "net_null2";
+    let port = directory.open(name, &request(2)).unwrap().port;
+    assert_eq!(port.hash_key(), None);
+    let queues: Vec<u16> = (0..256).map(|bucket| u16::from(bucket % 5 == 0)).collect();
+    port.spread(&[7; 40], &queues).unwrap();
+    assert_eq!(port.hash_key(), Some([7; 40]));
+    let table = port.spreading();
+    assert!(table.len() >= 64, "{} entries", table.len());
+    assert!(table.iter().zip(&queues).all(|(a, b)| a == b));
+    drop(port);
+    directory.close(name);
+    let name = "net_ring1";
+    let port = directory.open(name, &request(1)).unwrap().port;
+    assert!(
+        port.spread(&[7; 40], &[0])
+            .is_err_and(|e| e.contains("does not hash"))
+    );
+    assert_eq!((port.hash_key(), port.spreading()), (None, vec![]));
+    drop(port);
+    directory.close(name);
 }
 
 fn ring_keeps_bytes_and_order(directory: &Directory) {

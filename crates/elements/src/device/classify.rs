@@ -53,7 +53,7 @@ const MODES: [Mode; 5] = [
 type Wrong = (String, String);
 
 /// What CLASSIFY says.
-struct Classify {
+pub(super) struct Classify {
     mode: &'static Mode,
     /// Arguments of the mode by place.
     places: Vec<String>,
@@ -113,6 +113,14 @@ impl Classify {
                 format!("it has {}", all.join(", ")),
             )
         })
+    }
+
+    /// What a port can do by itself of a text of CLASSIFY: the key and the number of buckets of its hash, and the
+    /// name of the table.
+    pub(super) fn of_port(text: &str) -> Option<(String, usize, String)> {
+        let asked = Classify::parse(&lang::args::unquoted_words(text)).ok()?;
+        let key = asked.key("KEY").unwrap_or("symmetric").to_owned();
+        (asked.mode.name == "hash").then(|| (key, asked.buckets(), asked.table()))
     }
 
     fn key(&self, name: &str) -> Option<&str> {

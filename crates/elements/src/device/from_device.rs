@@ -36,6 +36,7 @@
 
 use super::pace::Pace;
 use super::pump::{Owners, Pump};
+use super::spread::Spread;
 use crate::prelude::*;
 use engine::element::Fate;
 use engine::units::Cores;
@@ -49,12 +50,8 @@ pub(crate) struct Config {
     pub(super) burst: usize,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
-    /// The elements that do it are put in before the plan is made.
-    #[expect(
-        dead_code,
-        reason = "what it stands for is written in the configuration"
-    )]
-    pub(super) classify: Option<String>,
+    /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
+    pub(super) spread: Option<Spread>,
     /// Whether packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
     /// Whether the port is polled less while all that it brings is lost.
@@ -92,10 +89,7 @@ impl Style for Click {
                 0,
                 "frames that each queue holds; 0 = the port's default",
             ),
-            classify: args.key_maybe(
-                "CLASSIFY",
-                "how packets are spread over the workers, such as hash",
-            ),
+            spread: Spread::configure(args),
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
             yields: args.key("YIELD", true, "polls less while all that comes is lost"),
@@ -170,6 +164,9 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
+        if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
+            spread.add_copy(&port.port, init.worker, init.queues);
+        }
         FromDevice {
             style: PhantomData,
             pump: Pump::new(&config.device, &config.owners, init),
@@ -274,6 +271,22 @@ impl<S: Style> Element for FromDevice<S> {
         Handler::text("encap", "what packets start with: ETHER", |_, _| {
             Ok("ETHER".into())
         }),
+        Handler::shared(
+            "spread",
+            "what the port does of CLASSIFY by itself",
+            |config: &Config, _| {
+                let none = || "nothing is asked of the port".into();
+                Ok(config.spread.as_ref().map_or_else(none, Spread::show))
+            },
+        ),
+        Handler::action(
+            "spread",
+            "has the port's own table follow Steer's; what waits in its queues may be overtaken",
+            |config: &Config, _| match &config.spread {
+                Some(spread) => spread.follow().map(|()| String::new()),
+                None => Err("nothing is asked of the port without CLASSIFY hash".into()),
+            },
+        ),
         Handler::text("burst", "packets taken from a queue at a time", |e, _| {
             Ok(e.burst.to_string())
         }),

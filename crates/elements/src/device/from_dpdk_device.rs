@@ -20,6 +20,7 @@
 
 use super::from_device::{Config, FromDevice, Style};
 use super::pump::Owners;
+use super::spread::Spread;
 use crate::prelude::*;
 
 pub(crate) struct Dpdk;
@@ -64,10 +65,7 @@ impl Style for Dpdk {
                 true,
                 "whether frames for other stations are wanted",
             ),
-            classify: args.key_maybe(
-                "CLASSIFY",
-                "how packets are spread over the workers, such as hash",
-            ),
+            spread: Spread::configure(args),
             timestamp: Some(false),
             yields: true,
             owners: Owners::default(),

@@ -5,6 +5,7 @@ mod kernel_tap;
 mod kernel_tun;
 mod pace;
 mod pump;
+mod spread;
 mod to_device;
 mod to_dpdk_device;
 mod vlan;

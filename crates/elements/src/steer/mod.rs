@@ -3,7 +3,7 @@ mod bucket_by_flow;
 mod bucket_by_hash;
 pub(crate) mod bucket_by_prefix;
 mod flow_fields;
-mod hash_key;
+pub(crate) mod hash_key;
 mod hashing;
 mod mesh;
 mod parking;

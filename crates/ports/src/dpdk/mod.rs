@@ -10,7 +10,7 @@ use crate::counts::Count;
 use crate::directory::Parts;
 use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use sys::{Device, Facts};
 
 pub use eal::DpdkSizes;
@@ -25,6 +25,8 @@ struct Held {
     too_long: Count,
     /// Names of the driver's own counters (DPDK's xstats), once it runs.
     own_names: Vec<&'static str>,
+    /// The key that the device hashes by, once it was told.
+    key: Mutex<Option<[u8; 40]>>,
 }
 
 impl Drop for Held {
@@ -50,6 +52,35 @@ impl Port for Dpdk {
 
     fn link_up(&self) -> bool {
         self.held.device.link_up()
+    }
+
+    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        let (device, facts) = (self.held.device, &self.held.facts);
+        if facts.rss == 0 || facts.reta == 0 || queues.is_empty() {
+            return Err(format!("{} does not hash flows", self.info.driver));
+        }
+        let refused =
+            |what: &str, why: String| format!("{} refuses {what}: {why}", self.info.driver);
+        let table: Vec<u16> = queues.iter().copied().cycle().take(facts.reta).collect();
+        let before = device.reta(facts.reta);
+        let set = device.set_reta(&table);
+        set.map_err(|why| refused("the indirection table", why))?;
+        let set = device.set_hash_key(facts, key);
+        set.map_err(|why| {
+            // As it was, as far as that is known.
+            let _ = device.set_reta(&before);
+            refused("the key", why)
+        })?;
+        *self.held.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(*key);
+        Ok(())
+    }
+
+    fn spreading(&self) -> Vec<u16> {
+        self.held.device.reta(self.held.facts.reta)
+    }
+
+    fn hash_key(&self) -> Option<[u8; 40]> {
+        *self.held.key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -182,6 +213,7 @@ pub(crate) fn open(
         facts,
         too_long: Count::default(),
         own_names: Vec::new(),
+        key: Mutex::default(),
     };
     held.device
         .start(&held.facts, queues, descriptors, request.promiscuous)

@@ -208,6 +208,8 @@ pub(super) struct Facts {
     pub(super) rx_queues: usize,
     pub(super) tx_queues: usize,
     pub(super) rss: u64,
+    /// Entries of the indirection table.
+    pub(super) reta: usize,
     device: *mut c::rte_device,
 }
 
@@ -252,6 +254,7 @@ impl Device {
                 rx_queues: info.max_rx_queues.into(),
                 tx_queues: info.max_tx_queues.into(),
                 rss: info.flow_type_rss_offloads & c::ASHLAR_RSS,
+                reta: info.reta_size.into(),
                 device: info.device,
             })
         }
@@ -369,6 +372,41 @@ impl Device {
         }
     }
 
+    /// Sets the key by which flows are hashed.
+    pub(super) fn set_hash_key(self, facts: &Facts, key: &[u8; 40]) -> Result<(), String> {
+        let mut key = *key;
+        let mut conf = c::rte_eth_rss_conf {
+            rss_key: key.as_mut_ptr(),
+            rss_key_len: key.len() as u8,
+            rss_hf: facts.rss,
+        };
+        // SAFETY: the key has the length that is said, and DPDK copies it before it returns.
+        check(unsafe { c::rte_eth_dev_rss_hash_update(self.0, &mut conf) })
+    }
+
+    /// Sets the queue of each entry of the indirection table, which has so many.
+    pub(super) fn set_reta(self, queues: &[u16]) -> Result<(), String> {
+        let mut groups = reta_groups(queues);
+        // SAFETY: there is a group for every 64 of the entries that are said to be there.
+        check(unsafe {
+            c::rte_eth_dev_rss_reta_update(self.0, groups.as_mut_ptr(), queues.len() as u16)
+        })
+    }
+
+    /// The queues of the indirection table, which has `size` entries; none if the driver does not tell.
+    pub(super) fn reta(self, size: usize) -> Vec<u16> {
+        let mut groups = reta_groups(&vec![0; size]);
+        // SAFETY: as above; DPDK fills them.
+        let done = check(unsafe {
+            c::rte_eth_dev_rss_reta_query(self.0, groups.as_mut_ptr(), size as u16)
+        });
+        let queues = groups.iter().flat_map(|group| group.reta).take(size);
+        match done {
+            Ok(()) => queues.collect(),
+            Err(_) => Vec::new(),
+        }
+    }
+
     /// Names of the counters that only this driver has.
     pub(super) fn own_names(self) -> Vec<&'static str> {
         // SAFETY: with no place DPDK says how many there are, and fills no more than are asked for;
@@ -421,6 +459,17 @@ impl Device {
             ("tx_errors", s.oerrors),
         ]
     }
+}
+
+/// Entries of an indirection table as DPDK has them, all of which count.
+fn reta_groups(queues: &[u16]) -> Vec<c::rte_eth_rss_reta_entry64> {
+    let groups = queues.chunks(64).map(|chunk| {
+        let mut reta = [0; 64];
+        reta[..chunk.len()].copy_from_slice(chunk);
+        let mask = u64::MAX >> (64 - chunk.len());
+        c::rte_eth_rss_reta_entry64 { mask, reta }
+    });
+    groups.collect()
 }
 
 // SAFETY: the pointer names a device of EAL's list; it is only handed back to EAL.
