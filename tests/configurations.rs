@@ -50,6 +50,67 @@ fn the_linux_router_drops_everything_by_name_as_long_as_no_kernel_speaks() {
     }
 }
 
+/// A frame of a priority with a number.
+fn of_priority(priority: u8, number: u8, size: usize) -> Vec<u8> {
+    let mut frame = vec![2; size];
+    frame[12..18].copy_from_slice(&[0x81, 0, priority << 5, 7, 8, 0]);
+    frame[18] = number;
+    frame
+}
+
+/// Priorities of frames.
+fn priorities(frames: &[Vec<u8>]) -> Vec<u8> {
+    frames.iter().map(|frame| frame[14] >> 5).collect()
+}
+
+#[test]
+fn transmit_queues_are_served_by_priority_and_in_turn_when_the_port_is_slow() {
+    let mut router = Whole::new(&text("transmit-queues.click"), DEVICES, Walker::Strict);
+    let slow = router.far(1);
+    slow.limit(1024, 0);
+    // What the port was given before is behind the scheduler.
+    let before: Vec<_> = (0..8).map(|n| of_priority(0, n, 64)).collect();
+    let later = [0, 2, 5, 7].map(|p| (8..12).map(move |n| of_priority(p, n, 64)));
+    let later: Vec<_> = later.into_iter().flatten().collect();
+    router.receive(0, before.iter().map(Vec::as_slice));
+    router.settle();
+    router.receive(0, later.iter().map(Vec::as_slice));
+    router.settle();
+    assert!(router.sent(1).is_empty());
+    slow.limit(1024, 1024);
+    router.advance(Duration::from_millis(200));
+    let sent = router.sent(1);
+    assert_eq!(priorities(&sent[..8]), [0; 8]);
+    assert_eq!(priorities(&sent[8..12]), [7; 4]);
+    assert_eq!(priorities(&sent[12..20]), [5, 2, 5, 2, 5, 2, 5, 2]);
+    assert_eq!(priorities(&sent[20..]), [0; 4]);
+    router.check();
+}
+
+#[test]
+fn a_transmit_queue_sends_no_faster_than_its_rate_and_others_do_not_wait_for_it() {
+    let definitions = [DEVICES, &[("CONTROL", "8Mbps")]].concat();
+    let mut router = Whole::new(&text("transmit-queues.click"), &definitions, Walker::Strict);
+    let frames = [7, 3].map(|p| (0..200).map(move |n| of_priority(p, n, 1000)));
+    let frames: Vec<_> = frames.into_iter().flatten().collect();
+    router.receive(0, frames.iter().map(Vec::as_slice));
+    router.settle();
+    let mut sent = priorities(&router.sent(1));
+    assert_eq!(sent.iter().filter(|p| **p == 3).count(), 200, "at once");
+    let of_control = |sent: &[u8]| sent.iter().filter(|p| **p == 7).count();
+    let first = of_control(&sent);
+    // 8 Mbps are a frame of 1000 bytes each millisecond.
+    router.advance(Duration::from_millis(100));
+    sent = priorities(&router.sent(1));
+    let within = of_control(&sent);
+    assert!((95..=105).contains(&within), "{first}, then {within}");
+    router.handler("control.rate", "80Mbps");
+    router.advance(Duration::from_millis(100));
+    let rest = priorities(&router.sent(1)).len();
+    assert_eq!(first + within + rest, 200, "all of them");
+    router.check();
+}
+
 /// Runs a configuration on workers of its own.
 fn start(
     name: &str,

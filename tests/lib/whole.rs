@@ -239,6 +239,11 @@ impl Whole {
         }
     }
 
+    /// The far end of a device, numbered by name.
+    pub fn far(&self, device: usize) -> Memory {
+        self.far[device].clone()
+    }
+
     /// Frames that devices were handed so far.
     pub fn injected(&self) -> u64 {
         self.injected

@@ -3,6 +3,7 @@ mod choice;
 mod hash_switch;
 pub(crate) mod hub;
 mod input_switch;
+mod pcp_switch;
 mod pull_switch;
 mod random_sample;
 mod random_switch;
@@ -22,6 +23,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<hash_switch::HashSwitch>(),
     Class::of::<hub::Hub>(),
     Class::of::<input_switch::InputSwitch>(),
+    Class::of::<pcp_switch::PcpSwitch>(),
     Class::of::<pull_switch::PullSwitch>(),
     Class::of::<random_sample::RandomSample>(),
     Class::of::<random_switch::RandomSwitch>(),
