@@ -1,0 +1,152 @@
+"""Buckets that move while packets pass: a load that lies on one worker is shared out, and workers follow a load that falls
+and rises. What came of it is computed from the records of paced.rs alone."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from lib import lab, machine  # noqa: E402
+from records import Records  # noqa: E402
+
+PROGRAM = machine.ROOT / "target" / "release" / "examples" / "paced"
+CONF = HERE / "moves.click"
+STEER = "in@steer"
+FLOWS, SIZE, RING = 1024, 1024, 4096
+WINDOW = 0.02  # seconds over which workers' packets are compared
+WITHIN = 0.10  # of the mean
+
+
+class Paced(lab.Router):
+    """The router of paced.rs, which is asked as any other."""
+
+    def __init__(self, here, records, profile, workers=2, conf=CONF, flows=FLOWS, values=()):
+        self.socket = str(here.folder / f"{here.number()}.socket")
+        self.seconds = sum(seconds for seconds, _ in profile)
+        rates = ",".join(f"{seconds}:{rate:.0f}" for seconds, rate in profile)
+        command = [PROGRAM, conf, self.socket, records, workers, SIZE, flows, rates, RING, *values]
+        lab.Process.__init__(self, command, here.folder / f"{here.number()}.log", stdin=subprocess.PIPE)
+
+    def play(self):
+        """Runs the profile; gives what each worker had used of its core, by time, as the operating system counts it."""
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        start, used = time.monotonic(), []
+        while "written" not in self.output():
+            if self.poll() is not None or time.monotonic() - start > self.seconds + lab.STARTUP:
+                raise machine.Failed(f"the records were not written\n{self.command}\n{self.output()[-2000:]}")
+            used.append((time.monotonic() - start, self.used()))
+            time.sleep(0.1)
+        return used
+
+    def used(self):
+        """Seconds of processor time of all threads."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+
+def capacity(here, folder):
+    """Packets a second that one worker carries, which are offered more than it can."""
+    path = folder / "capacity.records"
+    router = here.keep(Paced(here, path, [(0.6, 4e6)], workers=1))
+    router.wait_running()
+    router.play()
+    here.end_all()
+    seconds = Records(path).seconds()
+    return int(((seconds > 0.1) & (seconds < 0.5)).sum() / 0.4)
+
+
+def measure(here, folder, say, seconds=3):
+    """Both runs; gives what is not in the records."""
+    rate = capacity(here, folder)
+    say(f"one worker carries {rate / 1e6:.2f} Mpps")
+    return {"one worker": rate, "rebalance": rebalance(here, folder, rate, say, seconds), "scale": scale(here, folder, rate, say, seconds)}
+
+
+def rebalance(here, folder, rate, say, seconds):
+    """All buckets belong to worker 0, which has as much to do as it can; then somebody is to notice."""
+    offered = 0.95 * rate
+    router = here.keep(Paced(here, folder / "rebalance.records", [(seconds, offered)]))
+    router.wait_running()
+    router.write(f"{STEER}.balance", "off")
+    buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets") or 256)
+    router.write(f"{STEER}.move", f"0-{buckets - 1} 0")
+    router.write(f"{STEER}.balance", "on")
+    router.play()
+    table = router.ask("GET", f"/v1/handlers/{STEER}.table")
+    here.end_all()
+    say(f"rebalance: {seconds} s at {offered / 1e6:.2f} Mpps")
+    return {"offered": offered, "table": table}
+
+
+def scale(here, folder, rate, say, seconds):
+    """A load for two workers falls to a tenth, and rises again."""
+    high = 1.4 * rate
+    profile = [(seconds, high), (seconds, high / 10), (seconds, high)]
+    router = here.keep(Paced(here, folder / "scale.records", profile))
+    router.wait_running()
+    used = router.play()
+    here.end_all()
+    say(f"scale: {high / 1e6:.2f} Mpps, a tenth of it, and again, {seconds} s each")
+    return {"profile": profile, "used": used}
+
+
+def balanced_after(records):
+    """Seconds from the first packet until the workers' shares are within 10 % of the mean and stay so; None if they never do."""
+    counts = records.shares(WINDOW)
+    counts = counts[: int(records.seconds().max() / WINDOW)]
+    if counts.shape[1] < 2:
+        return None
+    mean = counts.sum(axis=1) / counts.shape[1]
+    off = numpy.abs(counts - mean[:, None]).max(axis=1) > WITHIN * mean
+    last = int(numpy.flatnonzero(off).max()) if off.any() else -1
+    return None if last + 1 >= len(off) else (last + 1) * WINDOW
+
+
+def phases(records, raw):
+    """For each part of the profile: workers that sent packets in its second half, latency, and processor time."""
+    seconds, latency, start, found = records.seconds(), records.latency_us(), 0, []
+    for length, rate in raw["profile"]:
+        inside = (seconds >= start + length / 2) & (seconds < start + length)
+        workers, counts = numpy.unique(records.packets["worker"][inside], return_counts=True)
+        used = [u for t, u in raw["used"] if start + length / 2 <= t < start + length]
+        times = [t for t, _ in raw["used"] if start + length / 2 <= t < start + length]
+        busy = (used[-1] - used[0]) / (times[-1] - times[0]) if len(used) > 1 else float("nan")
+        p50, p99, worst = numpy.percentile(latency[inside], [50, 99, 100]) if inside.any() else (float("nan"),) * 3
+        share = {int(w): round(float(c / counts.sum()), 3) for w, c in zip(workers, counts)}
+        found.append({"rate": rate, "shares": share, "cores": round(busy, 2), "p50 us": round(float(p50), 1),
+                      "p99 us": round(float(p99), 1), "longest us": round(float(worst), 1)})
+        start += length
+    return found
+
+
+def summary(records):
+    lost, twice = records.lost()
+    return {"packets": sum(records.due_of_flows()), "lost": lost, "missed": records.missed(), "twice": twice,
+            "reordered": records.reordered(), "moves": records.moves(), "longest us": round(float(records.latency_us().max()), 1)}
+
+
+def results(folder, raw):
+    """What the lines say, of raw records."""
+    found = {}
+    for name in ("rebalance", "scale"):
+        path = folder / f"{name}.records"
+        if name in raw and path.exists():
+            records = Records(path)
+            found[name] = summary(records)
+            if name == "rebalance":
+                found[name]["seconds"] = balanced_after(records)
+                found[name]["shares"] = records.shares(WINDOW).tolist()
+            else:
+                found[name]["phases"] = phases(records, raw[name])
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(results(pathlib.Path(sys.argv[1]), json.loads((pathlib.Path(sys.argv[1]) / "results.json").read_text())["moves"]), indent=1))
