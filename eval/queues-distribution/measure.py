@@ -1,0 +1,142 @@
+#!/usr/bin/python3
+"""How real traffic is distributed over queues, for every mode of classification."""
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, machine  # noqa: E402
+from lib.figure import Figure, table  # noqa: E402
+from lib.plot import OTHER, OURS  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
+QUEUES = [2, 4, 8]
+ADDRESSES = 14  # named in the mode `address`
+FLOWS = 1000  # named in the mode `flow`
+
+
+def capture():
+    """The traffic as a file, and what it is."""
+    if not CAPTURE.exists():
+        return frames.mix(), "made up by seed, as there is no ../shared/data/pcap"
+    path = machine.WORK / "distribution.pcap"
+    if not path.exists():
+        machine.WORK.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["zstd", "-qdf", CAPTURE, "-o", path], check=True)
+    return path, f"real, `{CAPTURE.name}`"
+
+
+def packets(path):
+    """The frames of a capture of the classic format."""
+    data, at = path.read_bytes(), 24
+    while at + 16 <= len(data):
+        length = int.from_bytes(data[at + 8:at + 12], "little")
+        yield data[at + 16:at + 16 + length]
+        at += 16 + length
+
+
+def addresses(path):
+    """The most frequent destination addresses that are no group's."""
+    count = collections.Counter(f[:6] for f in packets(path) if not f[0] & 1)
+    return [address.hex(":") for address, _ in count.most_common(ADDRESSES)]
+
+
+def prefixes():
+    """A sixteenth of all IPv4 addresses for each bucket, and IPv6."""
+    return [f"{16 * n}.0.0.0/4" for n in range(16)] + ["::/0"]
+
+
+def modes():
+    """Modes of CLASSIFY by name."""
+    path, _ = capture()
+    return {
+        "hash, symmetric key": "hash",
+        "hash, Microsoft's key": "hash KEY microsoft",
+        f"address, {ADDRESSES} of them": f"address {' '.join(addresses(path))}",
+        "prefix, /4": f"prefix {' '.join(prefixes())}",
+        "program, by protocol": "program program",
+    }
+
+
+def run(mode):
+    def step(here):
+        path, what = capture()
+        conf = here.folder / "sorted.click"
+        conf.write_text((HERE / "sorted.click").read_text().replace("$FILE", str(path)).replace("$MODE", mode))
+        if not mode.startswith("program"):
+            conf.write_text("".join(l for l in conf.read_text().splitlines(True) if not l.startswith("program")))
+        router = here.router(conf, cores=(lab.OTHER, lab.MEASURED))
+        router.wait_running()
+        steer = lab.until(lambda: steer_of(router), router, "an element of class Steer")
+        total = -1
+        while (loads := read(router, steer)) is None or sum(loads) != total:
+            total = sum(loads or [])
+            time.sleep(0.2)
+        return {"loads": loads, "traffic": what}
+
+    return step
+
+
+def steer_of(router):
+    return next((e["name"] for e in router.stats()["elements"] if e["class"] == "Steer"), None)
+
+
+def read(router, steer):
+    """Packets by bucket."""
+    text = router.ask("GET", f"/v1/handlers/{steer}.loads")
+    return None if text is None else [int(word) for word in text.split()]
+
+
+def steps():
+    for name, mode in modes().items():
+        yield name, run(mode)
+
+
+def dealt(loads, queues):
+    """The fullest queue over the mean, when buckets are dealt out in turn, as at the start."""
+    sums = [sum(loads[n::queues]) for n in range(queues)]
+    return max(sums) * queues / sum(loads)
+
+
+def spread_out(loads, queues):
+    """The same when whole buckets are spread as evenly as a simple rule can: the largest first, to who has least."""
+    sums = [0] * queues
+    for load in sorted(loads, reverse=True):
+        sums[sums.index(min(sums))] += load
+    return max(sums) * queues / sum(loads)
+
+
+def values(raw):
+    results, rows = raw["results"], []
+    for name, rounds in results.items():
+        loads = rounds[0]["loads"]
+        used = sum(1 for load in loads if load)
+        rows.append([name, f"{used} of {len(loads)}", f"{100 * max(loads) / sum(loads):.1f} %",
+                     *(f"{dealt(loads, n):.2f} / {spread_out(loads, n):.2f}" for n in QUEUES)])
+    head = ["mode", "buckets used", "in the fullest", *(f"{n} queues" for n in QUEUES)]
+    first = next(iter(results.values()))[0]
+    return {"table": table(head, rows), "packets": f"{sum(first['loads']):,}", "traffic": first["traffic"]}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    places = range(len(results))
+    for shift, (how, color, label) in enumerate(((dealt, OTHER, "dealt out in turn"), (spread_out, OURS, "spread evenly"))):
+        heights = [how(rounds[0]["loads"], 4) for rounds in results.values()]
+        axes.bar_label(axes.bar([p + 0.38 * shift for p in places], heights, 0.36, color=color, label=label), fmt="%.2f")
+    axes.set_xticks([p + 0.19 for p in places], [name.replace(", ", ",\n") for name in results])
+    axes.axhline(1, color="#555555", linewidth=0.8)
+    axes.set_ylabel("fullest queue over the mean")
+    axes.set_title("4 queues")
+    axes.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(7.5, 3.4))
+
+if __name__ == "__main__":
+    figure.main()
