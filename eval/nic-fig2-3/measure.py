@@ -7,7 +7,7 @@ import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import lab, machine, model, runs  # noqa: E402
+from lib import frames, lab, machine, model, runs  # noqa: E402
 from lib.figure import Figure, column, median, spread, table  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
@@ -39,6 +39,18 @@ def run(conf, cores, values=()):
     return step
 
 
+def run_flows(conf, cores, queues):
+    """With frames of many flows, which a hash can tell apart: each receive queue brings the same endless capture."""
+    def step(here):
+        capture = ",".join(["net_pcap0", *[f"rx_pcap={frames.fixed(64)}"] * queues, "infinite_rx=1"])
+        values = ["A=net_pcap0", "B=net_null1", f"CORES={queues}"]
+        router = here.router(HERE / conf, values, [capture, "net_null1,no-rx=1"], cores, buffers=262_143)
+        router.wait_sending()
+        return router.measure_stages(runs.SECONDS) | {"hz": machine.tsc_hz()}
+
+    return step
+
+
 def run_serial(working):
     def step(here):
         (here.folder / "serial.click").write_text(serial(working))
@@ -52,6 +64,9 @@ def steps():
     yield "serial two", run("serial-two.click", (lab.OTHER, lab.MEASURED))
     for cores in MULTI[1:]:
         yield f"multi {cores}", run("multi-queue.click", range(cores), [f"CORES={cores}"])
+    yield "flows one", run_flows("multi-queue.click", (lab.MEASURED,), 1)
+    yield "flows multi", run_flows("multi-queue.click", (lab.OTHER, lab.MEASURED), 2)
+    yield "flows software", run_flows("software-nic.click", (lab.OTHER, lab.MEASURED), 1)
     for working in WORKING:
         yield f"serial steps {working}", run_serial(working)
 
@@ -105,7 +120,10 @@ def values(raw):
     costs = [[w, *(f"{c:.0f}" for c in step_costs(results, w)), spread(column(results, f"serial steps {w}", scale=1e6))]
              for w in WORKING]
     one = median(results, "one")
+    flows = [[what, spread(column(results, f"flows {name}", scale=1e6)), f"{median(results, f'flows {name}') / median(results, 'flows one'):.2f}"]
+             for name, what in (("one", "one core, one queue"), ("multi", "two cores, a queue each"), ("software", "two cores, one queue, `CLASSIFY hash`"))]
     return {
+        "flows": table(["frames of many flows", "Mpps", "of one core"], flows),
         "table": table(head, rows),
         "costs": table(["queues", "receive and split, cycles a packet", "forward", "merge and send", "all on two cores, Mpps"], costs),
         "error": f"{model.error(curves['serial'][1][2], curves['serial'][0][2]):+.0f}",

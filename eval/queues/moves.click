@@ -1,6 +1,6 @@
 // The router of moves.py: a port with two queues, flows sorted by hash, and work that takes about a microsecond
 // for a packet, so that records of all packets fit into memory.
 elementclass Work { input -> SetUDPChecksum -> CheckUDPHeader -> SetUDPChecksum -> CheckUDPHeader -> output; }
-FromDevice(in, QUEUES 2, CORES 0-1, CLASSIFY hash)
+FromDevice(in, QUEUES 2, CLASSIFY hash)
     -> Strip(14) -> CheckIPHeader -> Work -> Work -> Unstrip(14)
     -> ToDevice(out);

@@ -50,8 +50,6 @@ struct Stand {
     /// Seconds and packets a second.
     profile: Vec<(f64, f64)>,
     frame: Vec<u8>,
-    /// The sum of its IPv4 header's words, to which a flow adds its number.
-    header: u32,
     flows: usize,
     ring: u64,
     offered: Mutex<Vec<Arc<Offered>>>,
@@ -202,12 +200,7 @@ impl Rx {
         let flow = self.flows[flow as usize];
         let due = start + self.stand.due(n * self.place.1 + self.place.0);
         let data = packet.data_mut();
-        data[28..30].copy_from_slice(&flow.to_be_bytes());
         data[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
-        let sum = self.stand.header + u32::from(flow);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let check = !(((sum & 0xffff) + (sum >> 16)) as u16);
-        data[24..26].copy_from_slice(&check.to_be_bytes());
         data[MARK..MARK + 2].copy_from_slice(&flow.to_le_bytes());
         data[MARK + 2..MARK + 6].copy_from_slice(&(number as u32).to_le_bytes());
         data[MARK + 6..MARK + 14].copy_from_slice(&due.to_le_bytes());
@@ -283,6 +276,12 @@ fn frame(size: usize) -> Result<Vec<u8>, String> {
     frame[16..18].copy_from_slice(&(length as u16 - 14).to_be_bytes());
     frame[22..24].copy_from_slice(&[64, 17]);
     frame[26..34].copy_from_slice(&[10, 1, 0, 0, 10, 2, 0, 1]);
+    let words = frame[14..34].chunks_exact(2);
+    let sum: u32 = words
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
+        .sum();
+    let check = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&check.to_be_bytes());
     frame[36..38].copy_from_slice(&5001u16.to_be_bytes());
     frame[38..40].copy_from_slice(&(length as u16 - 34).to_be_bytes());
     Ok(frame)
@@ -339,19 +338,11 @@ fn run(words: &[String]) -> Result<(), String> {
     };
     let number = |word: &String| word.parse::<usize>().map_err(|e| format!("{word}: {e}"));
     let (workers, flows) = (number(workers)?, number(flows)?);
-    let frame = frame(number(size)?)?;
-    let words_of = |bytes: &[u8]| -> u32 {
-        let words = bytes.chunks_exact(2);
-        words
-            .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-            .sum()
-    };
     let stand = Arc::new(Stand {
         since: Instant::now(),
         start: AtomicU64::new(u64::MAX),
         profile: profile(rates).ok_or("PROFILE is a row of SECONDS:RATE")?,
-        header: words_of(&frame[14..34]),
-        frame,
+        frame: frame(number(size)?)?,
         flows: flows.clamp(1, 1 << 15),
         ring: number(ring)? as u64,
         offered: Mutex::default(),
