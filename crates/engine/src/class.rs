@@ -8,7 +8,7 @@ use crate::graph::Fate;
 use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
-use crate::steer::{Steering, Table};
+use crate::steer::{Sorter, Steering, Table};
 use std::any::{Any, TypeId};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -56,6 +56,8 @@ pub struct Class {
     pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
     pub(crate) drives: fn(&AnyConfig) -> bool,
     pub(crate) steers: fn(&AnyConfig) -> Option<Arc<Table>>,
+    pub(crate) sorts: fn(&AnyConfig) -> Option<Arc<dyn Sorter>>,
+    pub(crate) splits: fn(&AnyConfig) -> bool,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
     pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
@@ -94,6 +96,8 @@ impl Class {
                 E::HANDLERS[index].run_control(&typed::<E>(config), value)
             },
             offers: |config, name, wanted| E::offers(&typed::<E>(config), name, wanted),
+            sorts: |config| E::sorts(&typed::<E>(config)),
+            splits: |config| E::splits(&typed::<E>(config)),
             steers: |config| E::steers(&typed::<E>(config)),
             drives: |config| E::drives(&typed::<E>(config)),
             placement: |config| E::placement(&typed::<E>(config)),

@@ -19,7 +19,7 @@ use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
-use crate::steer::{Steering, Table};
+use crate::steer::{Sorter, Steering, Table};
 use std::any::Any;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -242,6 +242,8 @@ pub struct Init<'a> {
     pub pushers: &'a [usize],
     /// Workers that pull from this element, ascending; for others, where it runs.
     pub pullers: &'a [usize],
+    /// Where its state is split by buckets: by what packets are sorted. See [`Element::splits`].
+    pub sorter: Option<Arc<dyn Sorter>>,
     /// The time.
     pub now: Time,
     /// Open ports.
@@ -468,6 +470,20 @@ pub trait Element: Sized + 'static {
     fn steers(config: &Self::Config) -> Option<Arc<Table>> {
         let _ = config;
         None
+    }
+
+    /// By what packets are sorted into buckets here, if that is their flow.
+    fn sorts(config: &Self::Config) -> Option<Arc<dyn Sorter>> {
+        let _ = config;
+        None
+    }
+
+    /// Whether the state of one owner ([`Copies::Owner`]) may be split by buckets all the same: behind elements
+    /// that steer packets, sorted by their flow so that both directions meet, each worker then owns the
+    /// state of its buckets. [`Init::sorter`] says so.
+    fn splits(config: &Self::Config) -> bool {
+        let _ = config;
+        false
     }
 
     /// This copy, for who moves buckets.

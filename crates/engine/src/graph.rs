@@ -199,6 +199,7 @@ impl Graph {
                 pullers: &element.pullers,
                 ports: &*site.ports,
                 shared: &shared,
+                sorter: element.sorter.clone(),
                 now: site.clock.now(),
                 plan,
             };

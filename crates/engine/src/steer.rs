@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
+use wire::FlowKey;
 
 /// Stands for the owner of a bucket that moves.
 pub const PARKED: u16 = u16::MAX;
@@ -76,6 +77,18 @@ impl Counts {
     pub fn full(&self) -> &[AtomicU64] {
         &self.full
     }
+}
+
+/// What sorts packets into buckets by their flow.
+pub trait Sorter: Send + Sync {
+    /// The bucket of a flow's packets, as flows are sorted now.
+    fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
+
+    /// Whether both directions of a flow have the same bucket.
+    fn is_symmetric(&self) -> bool;
+
+    /// A number that those have in common that sort alike.
+    fn kind(&self) -> usize;
 }
 
 /// A copy of an element that steers, as who moves buckets sees it.

@@ -146,6 +146,12 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         &self.slots[flow as usize].keys
     }
 
+    /// The class that a flow is of, and when it was last touched.
+    pub fn use_of(&self, flow: Flow) -> (Class, u64) {
+        let slot = &self.slots[flow as usize];
+        ((slot.list / 2) as Class, slot.touched)
+    }
+
     /// The value of a flow.
     #[inline]
     pub fn value(&self, flow: Flow) -> &V {

@@ -84,6 +84,7 @@ impl Element for FTPPortMapper {
                 space,
                 inputs: Vec::new(),
                 kind: *kind,
+                sorter: None,
             },
             data: config.data.join(&config.data_name, init.shared),
             input: config.input,
@@ -167,7 +168,7 @@ impl FTPPortMapper {
         let now = cx.now();
         let (made, _) = self
             .data
-            .find_or_make(&mut set, key, key, self.input, now, || cx.random());
+            .find_or_make(&mut set, key, key, (self.input, 0), now, || cx.random());
         match made {
             Made::Mapping(end) => Some(set.rewritten(end)),
             _ => None,

@@ -41,9 +41,15 @@
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.
 //!
-//! There is one copy, which has all flows: the two directions of a flow may arrive on different workers.
-//! Where several workers reach it, or elements that share its flows, the packets cross over to one worker
-//! through queues that the plan puts before the inputs; order within flows is kept.
+//! The two directions of a flow may arrive on different workers. Where all packets come by way of Steers with
+//! one table, sorted by BucketByHash with a symmetric key (`FromDevice(..., CLASSIFY hash)`), each worker has the
+//! flows of its buckets: a flow is given a port whose replies have the bucket of the flow, so of 64512 ports
+//! and 256 buckets a flow has some 252 to choose from, for each destination. Every worker then has its own
+//! `MAPPING_CAPACITY`. The patterns must have a range of ports, and fragments are not for it.
+//!
+//! Elsewhere there is one copy, which has all flows. Where several workers reach it, or elements that share
+//! its flows, the packets cross over to one worker through queues that the plan puts before the inputs;
+//! order within flows is kept.
 
 use super::handlers::{handlers, lookup, table};
 use super::key::Kind;

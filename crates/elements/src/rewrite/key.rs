@@ -2,7 +2,8 @@
 
 use std::hash::{Hash, Hasher};
 use std::net::Ipv4Addr;
-use wire::{checksum, icmp, ipv4, proto};
+use wire::flow::Flow;
+use wire::{FlowKey, checksum, icmp, ipv4, proto};
 
 /// What a rewriter looks at and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,17 @@ impl Key {
                 other => other,
             },
         }
+    }
+
+    /// The flow as packets are sorted by it.
+    pub(super) fn flow(&self) -> FlowKey {
+        FlowKey::V4(Flow {
+            src: Ipv4Addr::from_bits(self.src),
+            dst: Ipv4Addr::from_bits(self.dst),
+            src_port: self.sport,
+            dst_port: self.dport,
+            protocol: self.proto,
+        })
     }
 
     /// Whether this is an echo reply.

@@ -7,6 +7,8 @@ mod pattern;
 mod rewriter;
 mod set;
 mod spec;
+#[cfg(test)]
+mod split_tests;
 mod tcp;
 
 mod ftp_port_mapper;

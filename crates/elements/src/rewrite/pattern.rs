@@ -152,6 +152,11 @@ impl Pattern {
         self.range = (top > 0).then_some((range, top));
     }
 
+    /// Whether it has many source ports to choose from.
+    pub(super) fn varies_ports(&self) -> bool {
+        matches!(self.range, Some((Range::Ports(_), _)))
+    }
+
     /// Whether it leaves the destination as it is.
     pub(super) fn keeps_destination(&self) -> bool {
         self.dst.is_none() && self.dport.is_none()

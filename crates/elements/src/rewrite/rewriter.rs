@@ -2,11 +2,13 @@
 
 use super::config::Config;
 use super::key::{self, Key, Kind};
-use super::set::FlowSet;
-use super::spec::{Input, Made};
+use super::set::{FlowSet, Moving};
+use super::spec::{Home, Input, Made, Spec};
 use super::tcp::{self, class};
 use crate::prelude::*;
 use engine::shared::Shared;
+use engine::steer::Sorter;
+use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -40,6 +42,8 @@ pub(super) struct Joined {
     pub(super) space: u16,
     pub(super) inputs: Vec<Input>,
     pub(super) kind: Kind,
+    /// By what packets are sorted, where each worker owns the mappings of its buckets.
+    pub(super) sorter: Option<Arc<dyn Sorter>>,
 }
 
 impl Joined {
@@ -50,7 +54,7 @@ impl Joined {
         set: &mut FlowSet,
         key: Key,
         dst: Key,
-        input: usize,
+        (input, bucket): (usize, u16),
         now: Time,
         random: impl FnMut() -> u32,
     ) -> (Made, bool) {
@@ -71,10 +75,13 @@ impl Joined {
             Kind::Ip if key.proto == proto::TCP => class::NO_DATA,
             _ => class::PLAIN,
         };
-        (
-            spec.make(set, (key, self.kind), input, (class, now), random),
-            true,
-        )
+        let home = Home {
+            sorter: self.sorter.as_deref(),
+            bucket,
+        };
+        let flow = (key, self.kind);
+        let made = spec.make(set, flow, input, (class, now), &home, random);
+        (made, true)
     }
 }
 
@@ -111,7 +118,8 @@ impl<F: Family> Element for Rewriter<F> {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> Rewriter<F> {
-        let joined = config.join(init.name, init.shared);
+        let mut joined = config.join(init.name, init.shared);
+        joined.sorter = init.sorter.clone();
         if let Some(capacity) = config.capacity {
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }
@@ -132,14 +140,24 @@ impl<F: Family> Element for Rewriter<F> {
             |packet, verdict, cx| cx.send(packet, verdict),
         );
         drop(set);
-        if !self.armed {
-            self.armed = true;
-            let behind = cx.now().since(self.next_reap).as_nanos();
-            let periods = behind.div_ceil(self.config.reap.as_nanos().max(1));
-            let periods = u32::try_from(periods).unwrap_or(0);
-            self.next_reap = self.next_reap + self.config.reap * periods;
-            cx.set_timer(self.next_reap);
+        self.arm(cx);
+    }
+
+    fn splits(config: &Config) -> bool {
+        matches!(F::KIND, Kind::Ip | Kind::Tcp | Kind::Udp) && config.specs.iter().all(Spec::splits)
+    }
+
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
+        self.joined.sorter.as_ref()?;
+        let given = self.joined.set.borrow_mut().give(bucket);
+        (!given.is_empty()).then(|| Box::new(given) as Box<dyn Any + Send>)
+    }
+
+    fn take_bucket(&mut self, _: u16, state: Box<dyn Any + Send>, cx: &mut Cx) {
+        if let Ok(given) = state.downcast::<Vec<Moving>>() {
+            self.joined.set.borrow_mut().take(*given);
         }
+        self.arm(cx);
     }
 
     fn timer(&mut self, cx: &mut Cx) {
@@ -154,6 +172,19 @@ impl<F: Family> Element for Rewriter<F> {
 }
 
 impl<F: Family> Rewriter<F> {
+    /// Has mappings looked at regularly, from the first packet on.
+    #[inline]
+    fn arm(&mut self, cx: &mut Cx) {
+        if !self.armed {
+            self.armed = true;
+            let behind = cx.now().since(self.next_reap).as_nanos();
+            let periods = behind.div_ceil(self.config.reap.as_nanos().max(1));
+            let periods = u32::try_from(periods).unwrap_or(0);
+            self.next_reap = self.next_reap + self.config.reap * periods;
+            cx.set_timer(self.next_reap);
+        }
+    }
+
     #[inline]
     fn rewrite(
         &self,
@@ -175,9 +206,9 @@ impl<F: Family> Rewriter<F> {
             u32::from_be_bytes([datagram[16], datagram[17], datagram[18], datagram[19]]),
         );
         let now = cx.now();
-        let (made, new) = self
-            .joined
-            .find_or_make(set, key, dst, input, now, || cx.random());
+        let (made, new) =
+            self.joined
+                .find_or_make(set, key, dst, (input, packet.bucket()), now, || cx.random());
         let end = match made {
             Made::Mapping(end) => end,
             Made::Pass(output) => return Verdict::out(output),

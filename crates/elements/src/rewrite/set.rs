@@ -17,6 +17,8 @@ pub(super) struct Mapping {
     /// The input whose specification made it.
     pub(super) input: u16,
     space: u16,
+    /// The bucket of its packets.
+    bucket: u16,
     /// Its place in the order in which mappings were made.
     born: u64,
     pub(super) shifts: BothShifts,
@@ -45,6 +47,17 @@ pub(super) struct FlowSet {
     gone: u64,
     /// Click's short-term reservation, if one was written.
     pub(super) reserved: Option<usize>,
+}
+
+/// A mapping on its way from one worker's set to another's.
+pub(super) struct Moving {
+    /// The rewriter, by name.
+    space: String,
+    /// Which of the rewriter's classes it is of.
+    class: usize,
+    keys: [Key; 2],
+    mapping: Mapping,
+    touched: u64,
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -131,7 +144,7 @@ impl FlowSet {
         key: Key,
         to: Key,
         (input, outputs): (usize, [u8; 2]),
-        class: usize,
+        (class, bucket): (usize, u16),
         now: Time,
     ) -> Option<Side> {
         self.born += 1;
@@ -141,6 +154,7 @@ impl FlowSet {
             reply_anno: 0,
             input: input as u16,
             space: key.space,
+            bucket,
             born: self.born,
             shifts: None,
         };
@@ -176,6 +190,50 @@ impl FlowSet {
     /// Flows that have gone since the start.
     pub(super) fn gone(&self) -> u64 {
         self.gone
+    }
+
+    /// Takes the mappings of a bucket out, to put them into another worker's set.
+    pub(super) fn give(&mut self, bucket: u16) -> Vec<Moving> {
+        let all = self.flows.iter().filter(|(_, _, m)| m.bucket == bucket);
+        let all: Vec<Flow> = all.map(|(flow, ..)| flow).collect();
+        let give = |flow| {
+            let keys = *self.flows.keys(flow);
+            let (class, touched) = self.flows.use_of(flow);
+            let mapping = self.flows.remove(flow);
+            let space = &mut self.spaces[usize::from(mapping.space)];
+            if let Some(counts) = space.inputs.get_mut(usize::from(mapping.input)) {
+                counts.mappings = counts.mappings.saturating_sub(1);
+            }
+            let class = space.classes.iter().position(|&c| c == class);
+            Moving {
+                space: space.name.clone(),
+                class: class.unwrap_or(0),
+                keys,
+                mapping,
+                touched,
+            }
+        };
+        all.into_iter().map(give).collect()
+    }
+
+    /// Puts mappings in that another worker's set has given.
+    pub(super) fn take(&mut self, moving: Vec<Moving>) {
+        for mut one in moving {
+            let space = self.space(&one.space);
+            one.keys.iter_mut().for_each(|key| key.space = space);
+            self.born += 1;
+            (one.mapping.space, one.mapping.born) = (space, self.born);
+            let input = usize::from(one.mapping.input);
+            let class = self.spaces[usize::from(space)].classes[one.class];
+            let added = self
+                .flows
+                .insert(one.keys, one.mapping, class, one.touched, gone!(self));
+            if let Some(counts) = self.spaces[usize::from(space)].inputs.get_mut(input)
+                && added.is_some()
+            {
+                counts.mappings += 1;
+            }
+        }
     }
 
     /// Removes all mappings of a rewriter.

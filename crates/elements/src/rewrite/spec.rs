@@ -6,6 +6,7 @@ use super::set::FlowSet;
 use engine::args::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
+use engine::steer::Sorter;
 use std::cell::Cell;
 use std::rc::Rc;
 use tables::flows::Side;
@@ -216,6 +217,17 @@ impl Spec {
         }
     }
 
+    /// Whether replies of all its flows can be made to have the bucket of their flow.
+    pub(super) fn splits(&self) -> bool {
+        match self {
+            Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
+            Spec::Pattern(_) | Spec::Mapper(_) => self
+                .choices()
+                .iter()
+                .all(|choice| choice.pattern.varies_ports()),
+        }
+    }
+
     fn choices(&self) -> &[Choice] {
         match self {
             Spec::Pattern(choice) => std::slice::from_ref(choice),
@@ -231,6 +243,14 @@ pub(super) struct Input {
     states: Vec<PatternState>,
     /// A mapper's turn, shared by all rewriters that use it.
     turn: Rc<Cell<usize>>,
+}
+
+/// Where the packets of a flow are at home.
+pub(super) struct Home<'a> {
+    /// By what packets are sorted; `None`: all are at home here.
+    pub(super) sorter: Option<&'a dyn Sorter>,
+    /// The bucket of the packet that makes the mapping, and so of all packets of its flow.
+    pub(super) bucket: u16,
 }
 
 /// What came of a flow without a mapping.
@@ -279,6 +299,7 @@ impl Input {
         (key, kind): (Key, Kind),
         number: usize,
         (class, now): (usize, Time),
+        home: &Home,
         mut random: impl FnMut() -> u32,
     ) -> Made {
         let (to, outputs) = match &self.spec {
@@ -286,14 +307,14 @@ impl Input {
             Spec::Pass(output) => return Made::Pass(*output),
             Spec::Keep(outputs) => (Some(key), *outputs),
             Spec::Pattern(choice) => (
-                self.try_choice(choice, 0, set, (key, kind), &mut random),
+                self.try_choice(choice, 0, set, (key, kind), (home, &mut random)),
                 choice.outputs,
             ),
             Spec::Mapper(mapper) => {
                 let order = self.order(mapper, &key);
                 let tries = order.map(|i| {
                     let choice = &mapper.choices[i];
-                    let to = self.try_choice(choice, i, set, (key, kind), &mut random);
+                    let to = self.try_choice(choice, i, set, (key, kind), (home, &mut random));
                     (i, to, choice.outputs)
                 });
                 match { tries }.find(|(_, to, _)| to.is_some()) {
@@ -305,7 +326,7 @@ impl Input {
                 }
             }
         };
-        let made = to.and_then(|to| set.add(key, to, (number, outputs), class, now));
+        let made = to.and_then(|to| set.add(key, to, (number, outputs), (class, home.bucket), now));
         if made.is_none() {
             let space = &mut set.spaces[usize::from(key.space)];
             if let Some(counts) = space.inputs.get_mut(number) {
@@ -321,13 +342,18 @@ impl Input {
         index: usize,
         set: &FlowSet,
         (key, kind): (Key, Kind),
-        random: &mut impl FnMut() -> u32,
+        (home, random): (&Home, &mut impl FnMut() -> u32),
     ) -> Option<Key> {
-        let taken = |reply: &Key| set.find(reply).is_some();
+        let bucket_of = home.sorter.map(Sorter::function);
+        let elsewhere = |reply: &Key| {
+            let bucket_of = bucket_of.as_ref();
+            bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket)
+        };
+        let taken = |reply: &Key| elsewhere(reply) || set.find(reply).is_some();
         let state = &self.states[index];
-        choice
-            .pattern
-            .apply(state, key, kind, set.gone(), taken, random)
+        // What is exhausted is so for a bucket.
+        let gone = set.gone() << 16 | u64::from(home.bucket);
+        choice.pattern.apply(state, key, kind, gone, taken, random)
     }
 
     /// The order in which a mapper's patterns are tried.

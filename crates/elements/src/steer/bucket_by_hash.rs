@@ -26,6 +26,7 @@
 
 use super::hashing::Hashing;
 use crate::prelude::*;
+use engine::steer::Sorter;
 use wire::FlowKey;
 use wire::rss::KEY_LEN;
 
@@ -103,6 +104,10 @@ impl Element for BucketByHash {
             by_port: 0,
             not_ip: 0,
         }
+    }
+
+    fn sorts(config: &Config) -> Option<Arc<dyn Sorter>> {
+        Some(config.hashing.sorter())
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {

@@ -2,7 +2,7 @@
 
 use super::hash_key::{HashKey, Keys, Shared};
 use engine::args::Args;
-use engine::steer::BUCKETS_MAX;
+use engine::steer::{BUCKETS_MAX, Sorter};
 use engine::units::FromArg;
 use std::sync::Arc;
 use wire::rss::Toeplitz;
@@ -54,6 +54,14 @@ impl Hashing {
         Some(table.hash(&flow?))
     }
 
+    /// The hash as others see it that have to do with flows of its buckets.
+    pub(super) fn sorter(&self) -> Arc<dyn Sorter> {
+        Arc::new(ByHash {
+            key: Arc::clone(&self.key),
+            buckets: self.buckets,
+        })
+    }
+
     /// The key as text.
     pub(super) fn show_key(&self) -> String {
         HashKey(*self.key.snapshot().key()).to_string()
@@ -64,5 +72,26 @@ impl Hashing {
         let key: HashKey = engine::units::parse(value)?;
         self.key.replace(Toeplitz::new(&key.0));
         Ok(String::new())
+    }
+}
+
+struct ByHash {
+    key: Arc<Shared>,
+    buckets: usize,
+}
+
+impl Sorter for ByHash {
+    fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16> {
+        let (table, mask) = (self.key.snapshot(), self.buckets as u32 - 1);
+        Box::new(move |flow| (table.hash(flow) & mask) as u16)
+    }
+
+    fn is_symmetric(&self) -> bool {
+        self.key.snapshot().is_symmetric()
+    }
+
+    fn kind(&self) -> usize {
+        // Who shares a key has the same number of buckets.
+        Arc::as_ptr(&self.key) as usize
     }
 }

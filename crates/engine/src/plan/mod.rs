@@ -13,6 +13,7 @@ mod placement;
 mod ports;
 mod processing;
 mod show;
+mod sorted;
 
 pub use fuse::Fused;
 
@@ -26,6 +27,7 @@ use crate::near::nearest;
 use crate::notify::Signal;
 use crate::placement::Device;
 use crate::port::{PortDirectory, PortRequest};
+use crate::steer::Sorter;
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -172,6 +174,9 @@ pub struct PlanElement {
     /// Whether packets may come to it, or from it if it receives them, without annotations: see
     /// [`Element::ANNOTATIONS`](crate::element::Element::ANNOTATIONS).
     pub bare: bool,
+    /// By what packets are sorted, where each worker owns the state of its buckets; see
+    /// [`Element::splits`](crate::element::Element::splits).
+    pub sorter: Option<Arc<dyn Sorter>>,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// What says whether packets wait behind each input.
@@ -227,6 +232,7 @@ impl PlanElement {
             && self.pullers == before.pullers
             && self.queues == before.queues
             && self.bare == before.bare
+            && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
     }
 }
 
@@ -388,6 +394,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             pushers: Vec::new(),
             pullers: Vec::new(),
             bare: false,
+            sorter: None,
             queues: Vec::new(),
             signals: Vec::new(),
             rooms: Vec::new(),
@@ -417,6 +424,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             .collect(),
     };
     placement::place(&mut plan, router, options, &mut errors);
+    sorted::mark(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);

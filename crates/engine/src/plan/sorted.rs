@@ -1,0 +1,67 @@
+//! Elements whose state each worker may own for its buckets: those that packets reach by way of elements only
+//! that steer by one table, sorted by flows so that both directions of one meet.
+
+use super::Plan;
+use crate::element::Copies;
+use crate::steer::{Sorter, Table};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Finds what packets are sorted by before elements that can make use of it.
+pub(super) fn mark(plan: &mut Plan) {
+    for i in 0..plan.elements.len() {
+        let element = &plan.elements[i];
+        let splits =
+            element.class.copies == Copies::Owner && (element.class.splits)(&element.config);
+        if splits && element.workers.len() > 1 {
+            plan.elements[i].sorter = sorter(plan, i);
+        }
+    }
+}
+
+/// By what all packets are sorted that reach an element.
+fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
+    let mut found: Option<(Arc<Table>, Arc<dyn Sorter>)> = None;
+    let mut seen = BTreeSet::from([element]);
+    let mut to_do = vec![element];
+    while let Some(at) = to_do.pop() {
+        for edge in plan.edges.iter().filter(|e| e.to.0 == at) {
+            let up = edge.from.0;
+            let above = &plan.elements[up];
+            if let Some(table) = (above.class.steers)(&above.config) {
+                let by = before(plan, up)?;
+                match &found {
+                    Some((t, s)) if !Arc::ptr_eq(t, &table) || s.kind() != by.kind() => {
+                        return None;
+                    }
+                    _ => found = Some((table, by)),
+                }
+                continue;
+            }
+            let crosses = above.outputs.contains(&true) && above.pushers != above.pullers;
+            let begins = above.inputs.is_empty() && above.class.name != "Idle";
+            if crosses || begins {
+                return None;
+            }
+            if seen.insert(up) {
+                to_do.push(up);
+            }
+        }
+    }
+    found.map(|(_, sorter)| sorter)
+}
+
+/// What sorts all packets right before an element that steers, if both directions of flows meet by it.
+fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
+    let mut found: Option<Arc<dyn Sorter>> = None;
+    for edge in plan.edges.iter().filter(|e| e.to.0 == steer) {
+        let above = &plan.elements[edge.from.0];
+        let by = (above.class.sorts)(&above.config)?;
+        let alike = found.as_ref().is_none_or(|s| s.kind() == by.kind());
+        if !by.is_symmetric() || !alike {
+            return None;
+        }
+        found = Some(by);
+    }
+    found
+}
