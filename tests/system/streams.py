@@ -24,6 +24,8 @@ class Stream:
     sent: list[float] = field(default_factory=list)
     seen: set[int] = field(default_factory=set)
     doubled: int = 0
+    newest: int = -1
+    overtaken: int = 0
 
     @property
     def lost(self) -> int:
@@ -107,6 +109,8 @@ class Streams:
             while True:
                 number = NUMBER.unpack(stream.sink.recv(2048)[:NUMBER.size])[0]
                 stream.doubled += number in stream.seen
+                stream.overtaken += number < stream.newest
+                stream.newest = max(stream.newest, number)
                 stream.seen.add(number)
         except BlockingIOError:
             pass
