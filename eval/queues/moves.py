@@ -5,6 +5,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
 import time
 
 import numpy
@@ -74,15 +75,24 @@ def rebalance(here, folder, rate, say, seconds):
     offered = 0.95 * rate
     router = here.keep(Paced(here, folder / "rebalance.records", [(seconds, offered)]))
     router.wait_running()
-    router.write(f"{STEER}.balance", "off")
-    buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets") or 256)
-    router.write(f"{STEER}.move", f"0-{buckets - 1} 0")
-    router.write(f"{STEER}.balance", "on")
+    balancer = tell(router, "balance", "off")
+    buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
+    if not tell(router, "move", f"0-{buckets - 1} 0"):
+        raise machine.Failed(f"buckets did not move\n{router.output()[-2000:]}")
+    if balancer:
+        tell(router, "balance", "on")
+    else:
+        threading.Timer(seconds / 3, tell, (router, "move", f"0-{buckets // 2 - 1} 1")).start()
     router.play()
     table = router.ask("GET", f"/v1/handlers/{STEER}.table")
     here.end_all()
     say(f"rebalance: {seconds} s at {offered / 1e6:.2f} Mpps")
-    return {"offered": offered, "table": table}
+    return {"offered": offered, "table": table, "by": "the balancer" if balancer else "hand, after a third of the time"}
+
+
+def tell(router, handler, value):
+    """Whether the router did it."""
+    return router.ask("PUT", f"/v1/handlers/{STEER}.{handler}", value) is not None
 
 
 def scale(here, folder, rate, say, seconds):
