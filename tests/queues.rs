@@ -5,12 +5,15 @@ use engine::port::PortDirectory;
 use engine::router::Router;
 use ports::Directory;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use testkit::ip4;
 
 const LONG: Duration = Duration::from_secs(20);
 const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
+
+/// Held by tests whose graph does not turn while another test waits until all graphs of the process have turned.
+static TURNS: Mutex<()> = Mutex::new(());
 
 /// A plan as `ashlar run` makes it, or its mistakes.
 fn plan(text: &str, workers: usize, ports: &Directory) -> Result<Arc<Plan>, String> {
@@ -185,6 +188,7 @@ fn a_program_names_the_bucket_by_its_output() {
 
 #[test]
 fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
+    let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     let text =
         "FromDevice(mem:a, QUEUES 1, CLASSIFY flow RULES 8192 BUCKETS 64) -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
@@ -280,6 +284,7 @@ fn real_traffic_is_spread_over_queues_by_every_mode() {
     let Some(frames) = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst") else {
         return;
     };
+    let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     // The destinations of this traffic, most frequent first, are dealt out over buckets.
     let mut stations: BTreeMap<&[u8], usize> = BTreeMap::new();
     frames

@@ -37,10 +37,15 @@ use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tables::exact::{Exact, ExactWriter, Full, Key};
 
 /// Most rules that can be asked for: 64 bytes each.
 const RULES_MAX: usize = 1 << 20;
+
+/// How long a change waits for workers, and how long until it looks again.
+const PATIENCE: Duration = Duration::from_secs(1);
+const TURN: Duration = Duration::from_micros(50);
 
 /// What control knows and workers do not.
 struct Writer {
@@ -67,9 +72,24 @@ impl Writer {
         }
     }
 
+    /// Waits, on control, until workers have let go of enough of what was removed: changes may come faster than
+    /// a worker turns that has to wait for its core.
+    fn wait_for_room(&mut self, entries: usize) {
+        let begun = Instant::now();
+        while self.rules.room() < entries && !self.limbo.is_empty() && begun.elapsed() < PATIENCE {
+            self.settle();
+            if self.rules.room() < entries {
+                std::thread::sleep(TURN);
+            }
+        }
+    }
+
     /// Adds rules, all or none.
     fn add(&mut self, rules: &[(Key, u16)]) -> Result<(), String> {
         let new = rules.iter().filter(|(key, _)| !self.rules.has(key)).count();
+        if self.rules.len() + new <= self.rules.capacity() {
+            self.wait_for_room(new);
+        }
         if new > self.rules.room() {
             let capacity = self.rules.capacity();
             return Err(match self.rules.len() + new > capacity {
