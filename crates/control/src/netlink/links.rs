@@ -201,9 +201,6 @@ mod tests {
             name,
             ether: Some(EtherAddr([2, 0, 0, 0, 0, index as u8])),
             mtu: 1500,
-            operstate: 6,
-            carrier: Some(true),
-            master: 0,
         }
     }
 

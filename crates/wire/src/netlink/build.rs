@@ -4,7 +4,6 @@ use crate::EtherAddr;
 use core::fmt;
 use core::net::IpAddr;
 
-use super::link::{IFF_UP, IFLA_ADDRESS, IFLA_CARRIER, IFLA_MTU};
 use super::neighbour::{NDA_DST, NDA_LLADDR};
 use super::nexthop::{NHA_BLACKHOLE, NHA_GATEWAY, NHA_GROUP, NHA_ID, NHA_OIF};
 use super::route::{
@@ -12,8 +11,8 @@ use super::route::{
 };
 use super::{
     AF_INET, AF_INET6, AF_UNSPEC, HEADER, Member, NLM_F_DUMP, NLM_F_REQUEST, NTF_USE, RTM_DELROUTE,
-    RTM_GETADDR, RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE,
-    RTM_NEWNEIGH, RTM_NEWNEXTHOP, RTM_SETLINK, RouteKind, aligned,
+    RTM_GETLINK, RTM_GETNEIGH, RTM_GETNEXTHOP, RTM_GETROUTE, RTM_GETRULE, RTM_NEWNEIGH,
+    RTM_NEWNEXTHOP, RouteKind, aligned,
 };
 
 /// Scope of a route: the destination is on the link.
@@ -38,19 +37,6 @@ impl core::error::Error for Full {}
 pub struct Writer<'a> {
     buffer: &'a mut [u8],
     len: usize,
-}
-
-/// What to change about a link; `None` stays as it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkChange {
-    /// Its Ethernet address.
-    pub ether: Option<EtherAddr>,
-    /// Its MTU.
-    pub mtu: Option<u32>,
-    /// Whether the operator has it up.
-    pub up: Option<bool>,
-    /// Whether it has a carrier; only kinds of interface that are told by programs take that.
-    pub carrier: Option<bool>,
 }
 
 /// A route to be added or removed.
@@ -131,7 +117,7 @@ impl<'a> Writer<'a> {
     pub fn dump(&mut self, kind: u16, family: u8, sequence: u32) -> Result<(), Full> {
         let body = match kind {
             RTM_GETLINK => 16,
-            RTM_GETADDR | RTM_GETNEXTHOP => 8,
+            RTM_GETNEXTHOP => 8,
             RTM_GETROUTE | RTM_GETNEIGH | RTM_GETRULE => 12,
             _ => 1,
         };
@@ -171,33 +157,6 @@ impl<'a> Writer<'a> {
             w.put(&[about, 0])?;
             w.ip(NDA_DST, address)?;
             ether.map_or(Ok(()), |e| w.attribute(NDA_LLADDR, &e.0))
-        })
-    }
-
-    /// Changes a link.
-    pub fn set_link(
-        &mut self,
-        index: u32,
-        change: &LinkChange,
-        flags: u16,
-        sequence: u32,
-    ) -> Result<(), Full> {
-        self.message(RTM_SETLINK, NLM_F_REQUEST | flags, sequence, |w| {
-            let (up, mask) = change.up.map_or((0, 0), |up| (u32::from(up), IFF_UP));
-            w.put(&[AF_UNSPEC, 0, 0, 0])?;
-            for number in [index, up, mask] {
-                w.put(&number.to_ne_bytes())?;
-            }
-            if let Some(ether) = change.ether {
-                w.attribute(IFLA_ADDRESS, &ether.0)?;
-            }
-            if let Some(mtu) = change.mtu {
-                w.attribute(IFLA_MTU, &mtu.to_ne_bytes())?;
-            }
-            match change.carrier {
-                Some(carrier) => w.attribute(IFLA_CARRIER, &[carrier.into()]),
-                None => Ok(()),
-            }
         })
     }
 

@@ -6,17 +6,12 @@ use super::attr::{Attributes, ne32};
 
 /// Flag: the operator has it up.
 pub const IFF_UP: u32 = 1;
-/// Flag: it is up and works.
-pub const IFF_RUNNING: u32 = 0x40;
 /// Flag: it has a carrier.
 pub const IFF_LOWER_UP: u32 = 0x1_0000;
 
-pub(super) const IFLA_ADDRESS: u16 = 1;
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
-pub(super) const IFLA_MTU: u16 = 4;
-const IFLA_MASTER: u16 = 10;
-const IFLA_OPERSTATE: u16 = 16;
-pub(super) const IFLA_CARRIER: u16 = 33;
+const IFLA_MTU: u16 = 4;
 
 /// An interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,12 +29,6 @@ pub struct Link<'a> {
     pub ether: Option<EtherAddr>,
     /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
     pub mtu: u32,
-    /// State by RFC 2863: 0 unknown, 2 down, 3 the layer below is down, 5 dormant, 6 up.
-    pub operstate: u8,
-    /// Whether it has a carrier, if the message says.
-    pub carrier: Option<bool>,
-    /// Number of the bridge, bond or VRF that it belongs to; 0 if none.
-    pub master: u32,
 }
 
 impl<'a> Link<'a> {
@@ -53,9 +42,6 @@ impl<'a> Link<'a> {
             name: &[],
             ether: None,
             mtu: 0,
-            operstate: 0,
-            carrier: None,
-            master: 0,
         };
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
@@ -63,9 +49,6 @@ impl<'a> Link<'a> {
                 IFLA_ADDRESS => link.ether = attribute.ether(),
                 IFLA_IFNAME => link.name = attribute.text(),
                 IFLA_MTU => link.mtu = attribute.u32()?,
-                IFLA_MASTER => link.master = attribute.u32()?,
-                IFLA_OPERSTATE => link.operstate = attribute.u8()?,
-                IFLA_CARRIER => link.carrier = Some(attribute.u8()? != 0),
                 _ => {}
             }
         }

@@ -23,17 +23,17 @@ mod tests;
 
 pub use address::Address;
 pub use attr::{Attribute, Attributes};
-pub use build::{Full, LinkChange, NewHop, NewRoute, Target, Writer};
-pub use link::{IFF_LOWER_UP, IFF_RUNNING, IFF_UP, Link};
+pub use build::{Full, NewHop, NewRoute, Target, Writer};
+pub use link::{IFF_LOWER_UP, IFF_UP, Link};
 pub use neighbour::{
-    NTF_EXT_LEARNED, NTF_PROXY, NTF_ROUTER, NTF_USE, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE,
-    NUD_NOARP, NUD_PERMANENT, NUD_PROBE, NUD_REACHABLE, NUD_STALE, Neighbour, NeighbourTable,
+    NTF_PROXY, NTF_USE, NUD_DELAY, NUD_FAILED, NUD_INCOMPLETE, NUD_NOARP, NUD_PERMANENT, NUD_PROBE,
+    NUD_REACHABLE, NUD_STALE, Neighbour, NeighbourTable,
 };
 pub use netconf::{NETCONF_ALL, Netconf};
 pub use nexthop::{Member, Members, Nexthop};
 pub use route::{
-    Hop, Hops, RTM_F_CLONED, RTM_F_OFFLOAD, RTM_F_TRAP, RTNH_F_DEAD, RTNH_F_LINKDOWN,
-    RTNH_F_ONLINK, Route, RouteKind, TABLE_LOCAL, TABLE_MAIN,
+    Hop, Hops, RTM_F_CLONED, RTNH_F_DEAD, RTNH_F_LINKDOWN, Route, RouteKind, TABLE_LOCAL,
+    TABLE_MAIN,
 };
 pub use rule::Rule;
 
@@ -77,14 +77,10 @@ pub const RTM_NEWLINK: u16 = 16;
 pub const RTM_DELLINK: u16 = 17;
 /// Type: asks for links.
 pub const RTM_GETLINK: u16 = 18;
-/// Type: changes a link.
-pub const RTM_SETLINK: u16 = 19;
 /// Type: an address is there, or has changed.
 pub const RTM_NEWADDR: u16 = 20;
 /// Type: an address is gone.
 pub const RTM_DELADDR: u16 = 21;
-/// Type: asks for addresses.
-pub const RTM_GETADDR: u16 = 22;
 /// Type: a route is there, or has changed.
 pub const RTM_NEWROUTE: u16 = 24;
 /// Type: a route is gone.

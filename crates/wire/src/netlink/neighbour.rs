@@ -27,10 +27,6 @@ pub const NUD_PERMANENT: u16 = 0x80;
 pub const NTF_USE: u8 = 1;
 /// Flag: the host answers for it; it is not a neighbour itself.
 pub const NTF_PROXY: u8 = 8;
-/// Flag: another program has learnt it (EVPN).
-pub const NTF_EXT_LEARNED: u8 = 0x10;
-/// Flag: it says that it is a router (IPv6).
-pub const NTF_ROUTER: u8 = 0x80;
 
 pub(super) const NDA_DST: u16 = 1;
 pub(super) const NDA_LLADDR: u16 = 2;

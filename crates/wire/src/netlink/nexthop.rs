@@ -7,7 +7,6 @@ use super::attr::{Attributes, ne32};
 
 pub(super) const NHA_ID: u16 = 1;
 pub(super) const NHA_GROUP: u16 = 2;
-const NHA_GROUP_TYPE: u16 = 3;
 pub(super) const NHA_BLACKHOLE: u16 = 4;
 pub(super) const NHA_OIF: u16 = 5;
 pub(super) const NHA_GATEWAY: u16 = 6;
@@ -19,10 +18,6 @@ const NHA_FDB: u16 = 11;
 pub struct Nexthop<'a> {
     /// The gateway's family, which need not be that of the routes; 0 of a group.
     pub family: u8,
-    /// Who has made it (`RTPROT_*`).
-    pub protocol: u8,
-    /// `RTNH_F_*`.
-    pub flags: u32,
     /// Its number, never 0 in what the kernel says.
     pub id: u32,
     /// Number of the interface; 0 if none.
@@ -35,8 +30,6 @@ pub struct Nexthop<'a> {
     pub encapsulated: bool,
     /// It serves a bridge's forwarding entries, not routes.
     pub bridge: bool,
-    /// Kind of group: 0 shares by a hash of the flow, 1 also keeps flows where they are on changes.
-    pub group_type: u16,
     members: &'a [u8],
 }
 
@@ -47,15 +40,12 @@ impl<'a> Nexthop<'a> {
         let (head, rest) = body.split_first_chunk::<8>().ok_or(BadHeader::TooShort)?;
         let mut hop = Nexthop {
             family: head[0],
-            protocol: head[2],
-            flags: ne32(head, 4),
             id: 0,
             interface: 0,
             gateway: None,
             blackhole: false,
             encapsulated: false,
             bridge: false,
-            group_type: 0,
             members: &[],
         };
         for attribute in Attributes::new(rest) {
@@ -64,7 +54,6 @@ impl<'a> Nexthop<'a> {
                 NHA_ID => hop.id = attribute.u32()?,
                 NHA_GROUP if attribute.value.len() % 8 == 0 => hop.members = attribute.value,
                 NHA_GROUP => return Err(BadHeader::BadOption),
-                NHA_GROUP_TYPE => hop.group_type = attribute.u16()?,
                 NHA_BLACKHOLE => hop.blackhole = true,
                 NHA_OIF => hop.interface = attribute.u32()?,
                 NHA_GATEWAY => hop.gateway = Some(attribute.ip(hop.family)?),

@@ -13,14 +13,8 @@ pub const TABLE_MAIN: u32 = 254;
 
 /// Flag of a route: an entry of the cache of exceptions, not of the table.
 pub const RTM_F_CLONED: u32 = 0x200;
-/// Flag of a route: hardware forwards by it.
-pub const RTM_F_OFFLOAD: u32 = 0x4000;
-/// Flag of a route: hardware hands its packets to the kernel.
-pub const RTM_F_TRAP: u32 = 0x8000;
 /// Flag of a hop: its interface is down, the kernel does not use it.
 pub const RTNH_F_DEAD: u8 = 1;
-/// Flag of a hop: the gateway is on the link, whatever the addresses say.
-pub const RTNH_F_ONLINK: u8 = 4;
 /// Flag of a hop: its interface has no carrier.
 pub const RTNH_F_LINKDOWN: u8 = 16;
 
@@ -200,12 +194,6 @@ impl<'a> Route<'a> {
             rest: self.multipath,
             family: self.family,
         }
-    }
-
-    /// Whether [`hops`](Self::hops) come from a list, be it of one.
-    #[inline]
-    pub const fn is_multipath(&self) -> bool {
-        !self.multipath.is_empty()
     }
 }
 

@@ -124,7 +124,7 @@ fn a_route_has_destination_table_metric_and_hop() {
         assert_eq!(route.prefix4(), "192.0.2.0/24".parse().ok());
         assert_eq!((route.table, route.protocol), (TABLE_MAIN, 12));
         assert_eq!((route.kind, route.priority), (RouteKind::Unicast, 20));
-        assert!(route.hops().eq([hop(3, "10.0.0.2", 1)]) && !route.is_multipath());
+        assert!(route.hops().eq([hop(3, "10.0.0.2", 1)]));
     });
     route(DEFAULT, |_, route| {
         assert_eq!(route.prefix4(), Some(Prefix4::ALL));
@@ -141,7 +141,7 @@ fn hops_of_a_route_have_weights_flags_and_gateways_of_either_family() {
     route(MULTIPATH, |_, route| {
         assert_eq!(route.table, 1000);
         let expected = [hop(3, "10.0.0.2", 3), hop(5, "10.0.2.2", 5)];
-        assert!(route.hops().eq(expected) && route.is_multipath());
+        assert!(route.hops().eq(expected));
     });
     route(VIA, |_, route| {
         assert!(route.hops().eq([hop(3, "fe80::7", 1)]));
@@ -208,16 +208,15 @@ fn neighbours_links_and_addresses_are_read() {
         };
         assert_eq!((link.index, link.name, link.mtu), (3, &b"v0"[..], 1500));
         assert!(link.is_up() && link.has_carrier() && link.ether.is_some());
-        assert_eq!((link.family, link.operstate), (AF_UNSPEC, 3));
-        assert_eq!((link.master, link.carrier), (0, Some(true)));
+        assert_eq!(link.family, AF_UNSPEC);
     });
-    for (hex, local, len) in [(ADDRESS, "10.0.0.1", 24), (ADDRESS6, "2001:db8::1", 64)] {
+    for (hex, family) in [(ADDRESS, AF_INET), (ADDRESS6, AF_INET6)] {
+        let address = Address {
+            family,
+            interface: 3,
+        };
         event(hex, |_, event| {
-            let Event::Address(Change::New, address) = event else {
-                panic!("{event:?}");
-            };
-            assert_eq!((address.local, address.interface), (Some(ip(local)), 3));
-            assert_eq!((address.prefix_len, address.flags & 0x80), (len, 0x80));
+            assert_eq!(event, Event::Address(Change::New, address));
         });
     }
 }
@@ -237,7 +236,7 @@ fn what_is_written_is_read_back() {
             interface: 5,
             gateway: Some(ip("fe80::9")),
             weight: 256,
-            flags: RTNH_F_ONLINK,
+            flags: RTNH_F_LINKDOWN,
         },
     ];
     let mut new = NewRoute {
@@ -306,18 +305,7 @@ fn requests_stand_as_the_kernel_demands_and_not_at_all_where_they_do_not_fit() {
         28, 0, 0, 0, 26, 0, 1, 3, 9, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     ];
     assert_eq!(writer.bytes(), dump);
-    assert_eq!(
-        writer.set_link(
-            3,
-            &LinkChange {
-                mtu: Some(9000),
-                ..LinkChange::default()
-            },
-            0,
-            1
-        ),
-        Err(Full)
-    );
+    assert_eq!(writer.use_neighbour(3, ip("2001:db8::7"), 0, 1), Err(Full));
     assert_eq!(writer.bytes(), dump);
     writer.clear();
     writer.use_neighbour(3, ip("10.0.0.77"), 0, 5).unwrap();
@@ -333,18 +321,6 @@ fn requests_stand_as_the_kernel_demands_and_not_at_all_where_they_do_not_fit() {
         (neighbour.flags, neighbour.dst),
         (NTF_USE, Some(ip("10.0.0.77")))
     );
-    let change = LinkChange {
-        ether: Some(EtherAddr([2; 6])),
-        mtu: Some(1400),
-        up: Some(true),
-        carrier: Some(true),
-    };
-    let mut buffer = [0; 128];
-    let mut writer = Writer::new(&mut buffer);
-    writer.set_link(3, &change, NLM_F_ACK, 6).unwrap();
-    let link = Link::parse(&writer.bytes()[HEADER..]).unwrap();
-    assert!(link.is_up() && link.index == 3 && link.mtu == 1400);
-    assert_eq!((link.carrier, link.ether), (Some(true), change.ether));
 }
 
 #[test]
