@@ -39,6 +39,8 @@ struct Sender {
     interface: Arc<Interface>,
     /// Our Ethernet address, if the interface is up.
     ether: Option<EtherAddr>,
+    /// What frames to the neighbour begin with that was found last: here, so that it is copied as a whole.
+    header: [u8; ether::LEN],
     asks: u64,
 }
 
@@ -107,9 +109,8 @@ struct Sending<'a, 'c, F> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Packets of a batch often go the same way: the last answer holds for the whole batch.
-    last: Option<u128>,
-    header: [u8; ether::LEN],
+    /// Packets of a batch often go the same way: the last answer holds for the whole batch. 0 if there is none.
+    last: u128,
     family: PhantomData<F>,
 }
 
@@ -117,12 +118,12 @@ impl<F: Family> Sending<'_, '_, F> {
     #[inline]
     fn step(&mut self, packet: &mut Packet) -> Verdict {
         let key = F::key(packet);
-        if self.last != Some(key)
+        if (key != self.last || key == 0)
             && let Err(verdict) = self.turn_to(key)
         {
             return verdict;
         }
-        on_if(encapsulate(packet, &self.header), NO_HEADROOM)
+        on_if(encapsulate(packet, &self.sender.header), NO_HEADROOM)
     }
 
     /// Finds where packets for an address go.
@@ -144,8 +145,8 @@ impl<F: Family> Sending<'_, '_, F> {
         match found {
             Found::Known(mac) => {
                 let header = sender.header::<F>(mac);
-                self.header = header.ok_or(Verdict::drop(DOWN as u8))?;
-                self.last = Some(number);
+                sender.header = header.ok_or(Verdict::drop(DOWN as u8))?;
+                self.last = number;
                 Ok(())
             }
             Found::Wait => Err(WAIT),
@@ -193,6 +194,7 @@ impl<F: Family> Element for Deliver<F> {
             sender: Sender {
                 interface: Arc::clone(interface),
                 ether: None,
+                header: [0; ether::LEN],
                 asks: 0,
             },
             family: PhantomData,
@@ -212,8 +214,7 @@ impl<F: Family> Element for Deliver<F> {
             resolver,
             sender,
             cx,
-            last: None,
-            header: [0; ether::LEN],
+            last: 0,
             family: PhantomData,
         };
         batch.split(
