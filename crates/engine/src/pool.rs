@@ -163,13 +163,27 @@ fn refill(free: &mut Vec<Buffer>) {
     if !free.is_empty() {
         return;
     }
+    make(free, MADE.load(Relaxed) + CHUNK);
+}
+
+/// Makes heap buffers, into `free`, until there are `count` or as many as may be. The caller holds the lock.
+fn make(free: &mut Vec<Buffer>, count: usize) {
     let made = MADE.load(Relaxed);
-    let more = CHUNK.min(LIMIT.load(Relaxed).saturating_sub(made));
+    let more = count.min(LIMIT.load(Relaxed)).saturating_sub(made);
     let lines = (HEADER + BUFFER_BYTES.load(Relaxed)).div_ceil(64);
     for _ in 0..more {
-        free.push(Buffer::format(Vec::leak(vec![Line([0; 64]); lines])));
+        // Not zeros: these the system gives when they are looked at, by a page fault of the worker that does.
+        free.push(Buffer::format(Vec::leak(vec![Line([!0; 64]); lines])));
     }
     MADE.store(made + more, Relaxed);
+}
+
+/// Has at least `count` heap buffers made, or as many as may be, so that workers need not wait for memory. It does
+/// nothing where the pool is an outside one.
+pub fn make_ahead(count: usize) {
+    if !is_external() {
+        make(&mut lock(), count);
+    }
 }
 
 /// Whether the process's pool is an outside one, whose buffers come and go without this crate.

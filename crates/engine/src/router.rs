@@ -9,6 +9,7 @@ use crate::graph::{Graph, Site, Walker};
 use crate::handler::{Access, HandlerInfo, Use};
 use crate::peers::Peers;
 use crate::plan::Plan;
+use crate::pool;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
 use crate::root::Plain;
@@ -30,6 +31,9 @@ const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// Numbers of elements and handlers hold for one plan only.
 pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
+
+/// Heap buffers made for each worker before it begins: more than bursts take.
+const BUFFERS_AHEAD: usize = 1024;
 
 /// Makes a thread's waiter and the function that wakes it.
 pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
@@ -89,6 +93,7 @@ impl Router {
             ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(None)?;
+        pool::make_ahead(plan.workers * BUFFERS_AHEAD);
         let mut waiters = Vec::new();
         let mut wakes = Vec::new();
         for _ in 0..plan.workers {
