@@ -146,7 +146,7 @@ pub(crate) struct Run {
     pub(crate) configuration: Configuration,
     #[command(flatten)]
     pub(crate) workers: Workers,
-    /// Processors to pin the workers to, such as 2-5,8
+    /// Processors to pin the workers to, such as 2-5,8; all other threads stay off these if there are others
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
     /// A virtual DPDK device that the configuration calls NAME, such as net_null0,size=64

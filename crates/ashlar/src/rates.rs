@@ -156,7 +156,10 @@ impl Rates<'_> {
                 share(empty as f64, turns as f64),
                 share(asleep.min(1.0), 1.0),
                 now.held.to_string(),
-                duration(now.longest_turn_ns),
+                duration(now.longest.longest_turn_ns),
+                duration(now.longest.longest_run_ns),
+                duration(now.longest.longest_wait_ns),
+                duration(now.longest.longest_control_ns),
             ]
         });
         let head = [
@@ -166,6 +169,9 @@ impl Rates<'_> {
             "asleep",
             "held",
             "longest turn",
+            "run",
+            "wait",
+            "control",
         ];
         print(out, &head, 0, rows.collect());
     }
@@ -326,8 +332,8 @@ mod tests {
 port  link  way  queue  worker  packets/s  bits/s  empty polls
 eth0  up    in     0+2       0      2.00k   1.60M          50%
 
-worker  turns/s  empty  asleep  held  longest turn
-     0       10    50%     25%     0           0us
+worker  turns/s  empty  asleep  held  longest turn  run  wait  control
+     0       10    50%     25%     0           0us  0us   0us      0us
 
 element      packets/s  cycles/packet  held  drops/s
 q :: Class       2.00k              0     3  full 1.00k

@@ -118,8 +118,20 @@ fn the_longest_turn_is_counted_anew_after_it_was_asked_for() {
         let ask = "POST /v1/turns HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
         let answer = raw(&router.socket, ask);
         let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
-        let turns: Vec<u64> = serde_json::from_str(body).expect("a list of numbers");
-        turns.into_iter().max().unwrap_or(0)
+        let turns: Vec<control::view::Longest> = serde_json::from_str(body).expect("a list");
+        for turn in &turns {
+            let parts = [
+                turn.longest_run_ns,
+                turn.longest_wait_ns,
+                turn.longest_control_ns,
+            ];
+            assert!(
+                parts.map(|part| part <= turn.longest_turn_ns) == [true; 3],
+                "{turn:?}"
+            );
+        }
+        let longest = turns.iter().map(|turn| turn.longest_turn_ns);
+        longest.max().unwrap_or(0)
     };
     until("a turn", || longest() > 0);
     let first = longest();

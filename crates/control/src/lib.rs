@@ -13,6 +13,7 @@ pub mod balance;
 pub mod books;
 pub mod capture;
 pub mod client;
+mod cores;
 pub mod describe;
 mod handlers;
 pub mod log;
@@ -32,6 +33,7 @@ pub mod view;
 
 mod state;
 
+pub use cores::leave_to_workers;
 pub use handlers::GLOBAL as GLOBAL_HANDLERS;
 pub use runtime::{Ended, Serve, metrics_listener, serve};
 pub use source::{Compiled, Source, compile};

@@ -308,11 +308,26 @@ fn workers(text: &mut Text, stats: &Stats) {
             |w| w.sleeps as f64,
         ),
     ];
-    let gauges: [(&'static str, &str, Get); 2] = [
+    let gauges: [(&'static str, &str, Get); 5] = [
         (
             "ashlar_worker_longest_turn_seconds",
             "Longest turn so far, awake.",
-            |w| seconds(w.longest_turn_ns),
+            |w| seconds(w.longest.longest_turn_ns),
+        ),
+        (
+            "ashlar_worker_longest_run_seconds",
+            "Longest part of a turn with its core.",
+            |w| seconds(w.longest.longest_run_ns),
+        ),
+        (
+            "ashlar_worker_longest_wait_seconds",
+            "Longest part of a turn in which others had its core.",
+            |w| seconds(w.longest.longest_wait_ns),
+        ),
+        (
+            "ashlar_worker_longest_control_seconds",
+            "Longest part of a turn that control took: messages, locks, page faults.",
+            |w| seconds(w.longest.longest_control_ns),
         ),
         (
             "ashlar_worker_held_packets",

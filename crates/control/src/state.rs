@@ -11,6 +11,7 @@ use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
 use engine::stats::{NodeStats, TaskStats, drop_names};
+use engine::worker::Pulse;
 use ports::Directory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -159,28 +160,6 @@ impl Control {
         &self.router
     }
 
-    /// Pins workers to processors: worker n to the n-th of `cores`, again from the first if there
-    /// are fewer. The error is a sentence.
-    pub fn pin(&self, cores: &[usize]) -> Result<(), String> {
-        for worker in 0..self.router.workers() {
-            let Some(&core) = cores.get(worker % cores.len().max(1)) else {
-                return Ok(());
-            };
-            let pinned = self.router.ask(worker, move |_| {
-                let mut set = rustix::thread::CpuSet::new();
-                if core >= rustix::thread::CpuSet::MAX_CPU {
-                    return Err("there is no such processor".to_owned());
-                }
-                set.set(core);
-                rustix::thread::sched_setaffinity(None, &set).map_err(|e| e.to_string())
-            });
-            pinned
-                .map_err(|e| e.to_string())?
-                .map_err(|e| format!("cannot pin worker {worker} to processor {core}: {e}"))?;
-        }
-        Ok(())
-    }
-
     /// The configuration that runs.
     pub fn source(&self) -> Source {
         self.source
@@ -255,11 +234,12 @@ impl Control {
         Ok(self.view(&plan, &answers))
     }
 
-    /// Each worker's longest turn in nanoseconds, awake, since this was last asked. Workers are not disturbed: what
-    /// they do meanwhile counts to one of the two answers.
-    pub fn longest_turns(&self) -> Vec<u64> {
+    /// Each worker's longest turn, awake, since this was last asked. Workers are not disturbed: what they do
+    /// meanwhile counts to one of the two answers.
+    pub fn longest_turns(&self) -> Vec<view::Longest> {
+        let take = |n: &AtomicU64| n.swap(0, Ordering::Acquire);
         (0..self.router.workers())
-            .map(|w| self.router.pulse(w).longest_turn.swap(0, Ordering::Relaxed))
+            .map(|worker| longest(self.router.pulse(worker), take))
             .collect()
     }
 
@@ -282,7 +262,7 @@ impl Control {
                 empty: get(&pulse.empty),
                 asleep_ns: get(&pulse.asleep),
                 sleeps: get(&pulse.sleeps),
-                longest_turn_ns: get(&pulse.longest_turn),
+                longest: longest(pulse, |n| n.load(Ordering::Acquire)),
                 held: answer.held.iter().sum::<usize>() as u64,
                 buffers: answer.buffers as i64,
             }
@@ -408,4 +388,14 @@ impl Answer {
 
 fn nanoseconds(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A worker's longest turn, as `read` finds it: the whole last, so that no part is longer.
+fn longest(pulse: &Pulse, read: impl Fn(&AtomicU64) -> u64) -> view::Longest {
+    view::Longest {
+        longest_run_ns: read(&pulse.longest_run),
+        longest_wait_ns: read(&pulse.longest_wait),
+        longest_control_ns: read(&pulse.longest_control),
+        longest_turn_ns: read(&pulse.longest_turn),
+    }
 }

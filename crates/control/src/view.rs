@@ -142,12 +142,26 @@ pub struct WorkerStats {
     pub asleep_ns: u64,
     /// Sleeps.
     pub sleeps: u64,
-    /// Longest time between two looks into its mailbox, awake.
-    pub longest_turn_ns: u64,
+    /// Its longest turn.
+    #[serde(flatten)]
+    pub longest: Longest,
     /// Packets that its elements hold.
     pub held: u64,
     /// Buffers that it took minus those it gave back; only the sum over workers means something.
     pub buffers: i64,
+}
+
+/// A worker's longest turn, since `POST /v1/turns` was last asked. The parts may be of different turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Longest {
+    /// Longest time between two looks into its mailbox, awake.
+    pub longest_turn_ns: u64,
+    /// Longest part of a turn in which it had its core, or had given it up by itself.
+    pub longest_run_ns: u64,
+    /// Longest part of a turn in which others had its core: threads, or the machine's host.
+    pub longest_wait_ns: u64,
+    /// Longest part of a turn that control took: messages, locks, page faults.
+    pub longest_control_ns: u64,
 }
 
 /// A port.

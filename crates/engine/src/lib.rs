@@ -38,6 +38,7 @@ pub mod shared;
 pub mod standard;
 pub mod stats;
 pub mod steer;
+mod stopwatch;
 pub mod tap;
 pub mod units;
 pub mod wake;

@@ -8,6 +8,7 @@
 use crate::graph::{Graph, Site};
 use crate::plan::Plan;
 use crate::publish::Reader;
+use crate::stopwatch::Stopwatch;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
@@ -21,6 +22,22 @@ pub type Message = Box<dyn FnOnce(&mut Inside) + Send>;
 pub trait Waiter: Send {
     /// Sleeps until a descriptor is readable, somebody wakes the worker, or the time is over.
     fn wait(&mut self, fds: &[RawFd], at_most: Duration);
+
+    /// What the calling thread has had of its core; `None` where nobody can tell.
+    fn usage(&self) -> Option<Usage> {
+        None
+    }
+}
+
+/// What a thread has had of its core since it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Nanoseconds on it.
+    pub ran: u64,
+    /// Times that it gave it up by itself: to sleep, for a lock, or for memory.
+    pub rests: u64,
+    /// Page faults.
+    pub faults: u64,
 }
 
 /// A waiter that only sleeps, for ports without descriptors.
@@ -73,6 +90,14 @@ pub struct Pulse {
     pub sleeps: AtomicU64,
     /// Longest time between two looks into the mailbox while awake, in nanoseconds; control may set it back to 0.
     pub longest_turn: AtomicU64,
+    /// Longest part of a turn in which the worker had its core, or had given it up by itself. Turns below 250 us
+    /// count whole. As `longest_turn`, and perhaps of another turn.
+    pub longest_run: AtomicU64,
+    /// Longest part of a turn in which others had the core: threads, or the machine's host. As `longest_turn`.
+    pub longest_wait: AtomicU64,
+    /// Longest part of a turn that control took: the messages; what a turn with a page fault ran; all of a turn in
+    /// which the worker gave up its core. As `longest_turn`.
+    pub longest_control: AtomicU64,
     /// The worker has nothing left to do: sources have ended, nothing is held. It can change back
     /// when another worker hands packets over.
     pub done: AtomicBool,
@@ -245,9 +270,10 @@ impl Worker {
             quit: false,
         };
         let (mut empty, mut moved) = (0u32, false);
-        let mut last = clock.now();
+        let mut watch = Stopwatch::start(clock.now(), &*waiter);
         while !inside.quit {
             if waiting.load(Ordering::Relaxed) && waiting.swap(false, Ordering::Acquire) {
+                watch.mail(clock.now());
                 while let Ok(message) = mail.try_recv() {
                     message(&mut inside);
                 }
@@ -256,22 +282,17 @@ impl Worker {
                 answer_only(&mut inside, &mail, &pulse);
                 break;
             }
-            let worked = inside.graph().turn();
+            let now = clock.now();
+            let turn = watch.turn(now, &*waiter, &pulse);
+            if moved {
+                add(&pulse.busy, turn);
+            }
+            let worked = inside.graph().turn_at(now);
             inside.graph().quiescent();
             add(&pulse.turns, 1);
-            let now = inside.graph().now();
-            let turn = now.0.saturating_sub(last.0);
-            if turn > pulse.longest_turn.load(Ordering::Relaxed) {
-                pulse.longest_turn.store(turn, Ordering::Relaxed);
-            }
-            last = now;
             if inside.graph().stopped() {
                 inside.halted = true;
                 continue;
-            }
-            // The time is that of this turn's beginning, so what has passed since the last one is that turn's.
-            if moved {
-                add(&pulse.busy, turn);
             }
             moved = worked;
             if worked {
@@ -287,7 +308,7 @@ impl Worker {
             add(&pulse.empty, 1);
             if empty > inside.idle.spins {
                 sleep(&mut inside, &mut *waiter, &waiting, &pulse, empty);
-                last = clock.now();
+                watch = Stopwatch::start(clock.now(), &*waiter);
             } else {
                 std::hint::spin_loop();
             }

@@ -1,6 +1,7 @@
 //! The system calls that several ports share: interface ioctls, link events, eventfd, epoll.
 #![allow(unsafe_code)]
 
+use engine::worker::Usage;
 use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
@@ -455,6 +456,26 @@ pub(crate) fn epoll_wait(set: &OwnedFd, limit: Duration) -> bool {
         }
         n > 0
     }
+}
+
+/// What the calling thread has had of its core; `None` if the kernel does not tell.
+pub(crate) fn usage() -> Option<Usage> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: all-zero bytes are a valid rusage.
+    let mut counts: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: room for one timespec, and for one rusage.
+    let failed = unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time)
+            | libc::getrusage(libc::RUSAGE_THREAD, &mut counts)
+    };
+    (failed == 0).then(|| Usage {
+        ran: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        rests: counts.ru_nvcsw as u64,
+        faults: (counts.ru_minflt + counts.ru_majflt) as u64,
+    })
 }
 
 /// Asks the kernel to end this thread's timed waits within a microsecond, not 50.

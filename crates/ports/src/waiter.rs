@@ -1,6 +1,7 @@
 //! What a worker sleeps on: its queues' descriptors and a wake-up call from other threads.
 
 use crate::sys;
+use engine::worker::Usage;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -106,6 +107,10 @@ impl engine::worker::Waiter for OfWorker {
         }
         self.waiter.wait(at_most);
     }
+
+    fn usage(&self) -> Option<Usage> {
+        sys::usage()
+    }
 }
 
 /// What a worker sleeps on, and what wakes it; see `engine::router::Router::start`.
@@ -132,6 +137,15 @@ mod tests {
         assert_eq!(waiter.wait(Duration::from_secs(60)), Woken::Called);
         caller.join().unwrap();
         assert_eq!(waiter.wait(Duration::ZERO), Woken::Timeout);
+    }
+
+    #[test]
+    fn a_thread_that_works_runs_and_one_that_sleeps_rests() {
+        let begin = sys::usage().unwrap();
+        while sys::usage().unwrap().ran == begin.ran {}
+        let worked = sys::usage().unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(sys::usage().unwrap().rests > worked.rests);
     }
 
     #[test]

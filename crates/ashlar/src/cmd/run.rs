@@ -20,6 +20,10 @@ pub(crate) fn run(run: Run) -> Done {
         LogFormat::Json => Format::Json,
     };
     control::log::start(format, run.log_level);
+    if let Some(cores) = &run.cores {
+        let used = cores.0.iter().take(run.workers.workers.into());
+        control::leave_to_workers(&used.copied().collect::<Vec<_>>())?;
+    }
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
     let mut ports = ports::Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())

@@ -6,7 +6,7 @@
 //! | `GET /v1/elements` | elements and handlers ([`Element`](crate::view::Element)) |
 //! | `GET /v1/plan` | the plan, as text |
 //! | `GET /v1/stats` | all counts ([`Stats`](crate::view::Stats)) |
-//! | `POST /v1/turns` | each worker's longest turn since the last such request, in nanoseconds |
+//! | `POST /v1/turns` | each worker's longest turn since the last such request, and how it divides |
 //! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
 //! | `PUT /v1/handlers/E.H` | writes a handler; the body is the value |
 //! | `GET /v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N` | packets at edges and drops, pcapng |

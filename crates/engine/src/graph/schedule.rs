@@ -76,9 +76,15 @@ pub(crate) fn revive(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
 impl Graph {
     /// One turn: due timers, then each ready task about once by stride. Returns whether a packet
     /// moved.
-    #[inline(never)] // profilers know the packet loop by it
+    #[inline(always)]
     pub fn turn(&mut self) -> bool {
-        self.core.now = self.core.clock.now();
+        self.turn_at(self.core.clock.now())
+    }
+
+    /// As [`Graph::turn`], for who has just read the clock.
+    #[inline(never)] // profilers know the packet loop by it
+    pub(crate) fn turn_at(&mut self, now: Time) -> bool {
+        self.core.now = now;
         let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
         let served = called && self.outside(|outside| outside.serve());
         self.start();

@@ -1,0 +1,192 @@
+//! How long a worker's turns take, what of that it had its core for, and what of that was control's doing.
+
+use crate::clock::Time;
+use crate::worker::{Pulse, Usage, Waiter};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Turns that take so many nanoseconds are looked into: a question to the system costs half a microsecond.
+const LONG: u64 = 250_000;
+/// What the system said is at most so many nanoseconds old when a long turn begins.
+const APART: u64 = 1_000_000;
+
+/// Measures the turns of one worker, awake.
+pub(crate) struct Stopwatch {
+    /// When the last turn ended.
+    last: Time,
+    /// Since when messages are handled, which end this one.
+    mail: Option<Time>,
+    /// When the system was asked, and what it said.
+    asked: Time,
+    usage: Option<Usage>,
+}
+
+impl Stopwatch {
+    /// A turn begins now. The worker has slept, or is new.
+    pub(crate) fn start(now: Time, waiter: &dyn Waiter) -> Stopwatch {
+        Stopwatch {
+            last: now,
+            mail: None,
+            asked: now,
+            usage: waiter.usage(),
+        }
+    }
+
+    /// Until the turn ends messages are handled.
+    pub(crate) fn mail(&mut self, now: Time) {
+        self.mail = Some(now);
+    }
+
+    /// A turn has ended, and the next one begins. Returns its nanoseconds.
+    #[inline]
+    pub(crate) fn turn(&mut self, now: Time, waiter: &dyn Waiter, pulse: &Pulse) -> u64 {
+        let turn = now.0.saturating_sub(self.last.0);
+        let age = now.0.saturating_sub(self.asked.0);
+        if turn >= LONG || age >= APART || self.mail.is_some() {
+            self.look_into(turn, now, waiter, pulse);
+        } else if turn > pulse.longest_run.load(Ordering::Relaxed) {
+            raise(&pulse.longest_turn, turn);
+            raise(&pulse.longest_run, turn);
+        }
+        self.last = now;
+        turn
+    }
+
+    #[cold]
+    fn look_into(&mut self, turn: u64, now: Time, waiter: &dyn Waiter, pulse: &Pulse) {
+        let usage = waiter.usage();
+        let mail = self.mail.take();
+        let mail = mail.map_or(0, |since| now.0.saturating_sub(since.0));
+        let (run, control) = match (self.usage, usage) {
+            _ if turn < LONG => (turn, mail),
+            // What is not known to be others' doing is its own.
+            (None, _) | (_, None) => (turn, turn),
+            (Some(was), Some(is)) if was.rests != is.rests => (turn, turn),
+            (Some(was), Some(is)) => {
+                // The turns since it was asked were short ones, in which the worker had its core.
+                let before = self.last.0.saturating_sub(self.asked.0);
+                let ran = is.ran.saturating_sub(was.ran);
+                let run = ran.saturating_sub(before).min(turn);
+                let faulted = was.faults != is.faults;
+                (run, if faulted { run } else { mail.min(run) })
+            }
+        };
+        // The whole first, so that who reads it last finds no part that is longer.
+        raise(&pulse.longest_turn, turn);
+        raise(&pulse.longest_run, run);
+        raise(&pulse.longest_wait, turn - run);
+        raise(&pulse.longest_control, control);
+        self.asked = now;
+        self.usage = usage;
+    }
+}
+
+/// One thread raises, another may set back to 0.
+fn raise(greatest: &AtomicU64, value: u64) {
+    if value > greatest.load(Ordering::Relaxed) {
+        greatest.store(value, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::os::fd::RawFd;
+    use std::time::Duration;
+
+    const MS: u64 = 1_000_000;
+
+    /// A system that says what it is told to.
+    struct Told(Cell<Option<Usage>>);
+
+    impl Waiter for Told {
+        fn wait(&mut self, _: &[RawFd], _: Duration) {}
+        fn usage(&self) -> Option<Usage> {
+            self.0.get()
+        }
+    }
+
+    /// What the system says: nanoseconds on the core, rests, page faults.
+    type Said = (u64, u64, u64);
+
+    /// Turns that end at these times, with what the system says then: the longest turn, run, wait and control.
+    fn after(turns: &[(u64, Said)]) -> [u64; 4] {
+        measured(turns.iter().map(|&(end, said)| (end, 0, said)))
+    }
+
+    /// As `after`, with turns that end with messages for so long.
+    fn measured(turns: impl Iterator<Item = (u64, u64, Said)>) -> [u64; 4] {
+        let told = Told(Cell::new(Some(Usage::default())));
+        let pulse = Pulse::default();
+        let mut watch = Stopwatch::start(Time(0), &told);
+        for (end, mail, (ran, rests, faults)) in turns {
+            if mail > 0 {
+                watch.mail(Time(end - mail));
+            }
+            told.0.set(Some(Usage { ran, rests, faults }));
+            watch.turn(Time(end), &told, &pulse);
+        }
+        [
+            &pulse.longest_turn,
+            &pulse.longest_run,
+            &pulse.longest_wait,
+            &pulse.longest_control,
+        ]
+        .map(|n| n.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_turn_in_which_others_had_the_core_has_waited() {
+        assert_eq!(after(&[(5 * MS, (MS, 0, 0))]), [5 * MS, MS, 4 * MS, 0]);
+        // A short turn before it has run.
+        let first = (MS / 10, (0, 0, 0));
+        let turns = [first, (5 * MS + MS / 10, (MS + MS / 10, 0, 0))];
+        assert_eq!(after(&turns), [5 * MS, MS, 4 * MS, 0]);
+    }
+
+    #[test]
+    fn a_turn_that_gave_up_its_core_by_itself_is_controls_whole() {
+        let found = after(&[(5 * MS, (MS, 1, 0))]);
+        assert_eq!(found, [5 * MS, 5 * MS, 0, 5 * MS]);
+    }
+
+    #[test]
+    fn what_a_turn_with_a_page_fault_ran_is_controls() {
+        let found = after(&[(5 * MS, (2 * MS, 0, 1))]);
+        assert_eq!(found, [5 * MS, 2 * MS, 3 * MS, 2 * MS]);
+    }
+
+    #[test]
+    fn messages_are_controls() {
+        let short = [(9, 4, (0, 0, 0))];
+        assert_eq!(measured(short.into_iter()), [9, 9, 0, 4]);
+        let long = [(5 * MS, 2 * MS, (5 * MS, 0, 0))];
+        assert_eq!(measured(long.into_iter()), [5 * MS, 5 * MS, 0, 2 * MS]);
+        // Others had the core for most of it.
+        let kept = [(5 * MS, 4 * MS, (MS, 0, 0))];
+        assert_eq!(measured(kept.into_iter()), [5 * MS, MS, 4 * MS, MS]);
+    }
+
+    #[test]
+    fn short_turns_have_run() {
+        assert_eq!(after(&[(7, (0, 0, 0)), (10, (0, 0, 0))]), [7, 7, 0, 0]);
+        let turns: Vec<_> = (1..100).map(|n| (n * MS / 10, (0, 0, 0))).collect();
+        assert_eq!(after(&turns), [MS / 10, MS / 10, 0, 0]);
+    }
+
+    #[test]
+    fn the_longest_run_need_not_be_in_the_longest_turn() {
+        let turns = [(5 * MS, (0, 0, 0)), (7 * MS, (2 * MS, 0, 0))];
+        assert_eq!(after(&turns), [5 * MS, 2 * MS, 5 * MS, 0]);
+    }
+
+    #[test]
+    fn without_the_systems_word_all_is_its_own_doing() {
+        let told = Told(Cell::new(None));
+        let pulse = Pulse::default();
+        Stopwatch::start(Time(0), &told).turn(Time(5 * MS), &told, &pulse);
+        assert_eq!(pulse.longest_run.load(Ordering::Relaxed), 5 * MS);
+        assert_eq!(pulse.longest_control.load(Ordering::Relaxed), 5 * MS);
+        assert_eq!(pulse.longest_wait.load(Ordering::Relaxed), 0);
+    }
+}
