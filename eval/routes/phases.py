@@ -101,15 +101,14 @@ class Window:
     def __init__(self, router, addresses, rate, seconds):
         self.router = router
         self.probe = probe.Probe(router.bed.source, router.bed.peer, frames_to(addresses), rate, seconds)
-        self.addresses = addresses
-        router.longest_turn()
+        router.worker_times()
 
     def result(self):
         found = self.probe.result(LONG)
         latency = found.pop("latency_us")
         if not latency:
             raise machine.Failed(f"{self.router.name}: no probe came through")
-        found["longest turn us"] = self.router.longest_turn()
+        found["worker us"] = self.router.worker_times()
         for name, share in (("median us", 0.5), ("99.9 % us", 0.999), ("longest us", 1)):
             found[name] = latency[min(int(share * len(latency)), len(latency) - 1)]
         return found

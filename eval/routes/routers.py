@@ -7,6 +7,7 @@ import socket
 import time
 
 import bed
+import core
 import net
 import netlink
 from lib import lab, machine
@@ -97,8 +98,9 @@ class Linux:
         """What control has counted of netlink."""
         return {}
 
-    def longest_turn(self):
-        """Microseconds of the worker's longest turn since the last call; None if there is no worker."""
+    def worker_times(self):
+        """Microseconds of the worker's longest turn since the last call, and the longest parts of a turn in which it
+        had its core (`run`), others had (`wait`), and control took (`control`); None if there is no worker."""
         return None
 
     def resident_mb(self):
@@ -112,7 +114,7 @@ class Ashlar(Linux):
     """Ashlar forwards, between devices in a namespace of their own and their twins in that of the daemons."""
 
     name = "ashlar"
-    REALTIME = False
+    REALTIME = WHO = False
     ENVIRONMENT = {}
 
     def start(self):
@@ -198,8 +200,15 @@ class Ashlar(Linux):
                 found.append((written, ours, theirs))
         return found
 
-    def longest_turn(self):
-        return max(json.loads(self.ask("POST", "/v1/turns"))) / 1000
+    def worker_times(self):
+        if mixed := [thread for thread, worker in self.threads() if not worker and lab.MEASURED in os.sched_getaffinity(thread)]:
+            raise machine.Failed(f"threads {mixed} of Ashlar may run on the worker's core")
+        worker, = json.loads(self.ask("POST", "/v1/turns"))
+        times = {name: worker[f"longest_{name}_ns"] / 1000 for name in ("turn", "run", "wait", "control")}
+        if self.WHO:
+            thread, = (thread for thread, worker in self.threads() if worker)
+            times["away"] = core.absences(thread)[:5]
+        return times
 
     def resident_mb(self):
         """Everything that the process holds, hugepages too."""
