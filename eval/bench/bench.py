@@ -18,6 +18,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import links  # noqa: E402
+import linux_router  # noqa: E402
 import peers  # noqa: E402
 import traffic  # noqa: E402
 from lib import machine, spread  # noqa: E402
@@ -28,11 +29,12 @@ RATIOS = [
     ("route", "l3fwd-fib"),
     ("router", "l3fwd-lpm"),
     ("route6", "route"),
+    *linux_router.RATIOS,
     *links.RATIOS,
 ]
-PEERS = peers.PEERS | links.PEERS
+PEERS = peers.PEERS | linux_router.PEERS | links.PEERS
 # Whose cycles are subtracted in `added`; none where packets come over other ports than the others'.
-BASES = {name: "testpmd-io" for name in peers.PEERS} | {"forward-memif": "testpmd-memif"}
+BASES = {name: "testpmd-io" for name in (*peers.PEERS, *linux_router.PEERS)} | {"forward-memif": "testpmd-memif"}
 FOLDER = machine.WORK
 
 
