@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_state_goes_with_its_bucket_and_others_stay() {
-        let (mut here, mut there) = (Shards::<Vec<u8>>::default(), Shards::default());
+        let (mut here, mut there) = (Shards::<Vec<u8>>::default(), Shards::<Vec<u8>>::default());
         here.get(3).push(7);
         here.get(300).push(8);
         let given = here.give(3).expect("it is there");
