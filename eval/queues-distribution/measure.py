@@ -17,7 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
 QUEUES = [2, 4, 8]
 ADDRESSES = 14  # named in the mode `address`
-FLOWS = 1000  # named in the mode `flow`
+FLOWS = 256  # named in the mode `flow`
 
 
 def capture():
@@ -46,6 +46,20 @@ def addresses(path):
     return [address.hex(":") for address, _ in count.most_common(ADDRESSES)]
 
 
+def flows(path):
+    """Rules for the largest flows, each with a bucket of its own."""
+    count = collections.Counter()
+    for f in packets(path):
+        ports = 14 + 4 * (f[14] & 15)
+        if f[12:14] == b"\x08\0" and f[23] in (6, 17) and len(f) >= ports + 4:
+            count[f[23], f[26:34], f[ports:ports + 4]] += 1
+    rules = []
+    for bucket, ((protocol, addresses, ports), _) in enumerate(count.most_common(FLOWS)):
+        ends = [(".".join(map(str, addresses[at:at + 4])), int.from_bytes(ports[at // 2:at // 2 + 2])) for at in (0, 4)]
+        rules.append(f"{'tcp' if protocol == 6 else 'udp'}/{ends[0][0]}/{ends[0][1]}/{ends[1][0]}/{ends[1][1]}={bucket}")
+    return rules
+
+
 def prefixes():
     """A sixteenth of all IPv4 addresses for each bucket, and IPv6."""
     return [f"{16 * n}.0.0.0/4" for n in range(16)] + ["::/0"]
@@ -58,6 +72,7 @@ def modes():
         "hash, symmetric key": "hash",
         "hash, Microsoft's key": "hash KEY microsoft",
         f"address, {ADDRESSES} of them": f"address {' '.join(addresses(path))}",
+        f"flow, {FLOWS} of them": f"flow {' '.join(flows(path))}",
         "prefix, /4": f"prefix {' '.join(prefixes())}",
         "program, by protocol": "program program",
     }

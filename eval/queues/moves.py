@@ -110,8 +110,7 @@ def scale(here, folder, rate, say, seconds):
 def balanced_after(records):
     """Seconds from the first packet until the workers' shares are within 10 % of the mean and stay so; None if they never do."""
     counts = records.shares(WINDOW)
-    # Whole windows in which packets were due.
-    counts = counts[: int((int(records.packets["due"].max()) - records.start) / 1e9 / WINDOW)]
+    counts = counts[:-1]  # the last window is not whole
     if counts.shape[1] < 2:
         return None
     mean = counts.sum(axis=1) / counts.shape[1]

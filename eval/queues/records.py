@@ -64,8 +64,8 @@ class Records:
         return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
 
     def shares(self, window):
-        """For every window of so many seconds: packets by worker."""
-        at = (self.seconds() / window).astype("i8")
+        """For every window of so many seconds, packets that were due in it: how many each worker sent."""
+        at = ((self.packets["due"].astype("i8") - self.start) / 1e9 / window).astype("i8")
         workers = int(self.packets["worker"].max()) + 1
         counts = numpy.zeros((max(int(at.max()) + 1, 1), workers), "i8")
         numpy.add.at(counts, (at, self.packets["worker"]), 1)
