@@ -158,3 +158,33 @@ fn a_reload_with_who_looks_at_annotations_has_them() {
     let counter = graph.plan().find("c").expect("it is there");
     assert_eq!(graph.stats()[counter].packets, 8);
 }
+
+#[test]
+fn a_device_takes_smaller_bursts_where_nobody_looks_at_packets() {
+    let burst = |text: &str| {
+        let (graph, ..) = start(text);
+        let node = graph.plan().find("in").expect("in");
+        let handlers = (graph.plan().elements[node].class.handlers)();
+        let at = handlers.iter().position(|h| h.name == "burst");
+        graph.read(node, at.expect("burst"), "").expect("a copy")
+    };
+    let looked_at = BARE.replace("-> c ::", "-> Paint(1) -> c ::");
+    assert_eq!(burst(BARE).as_deref(), Ok("32"));
+    assert_eq!(burst(&looked_at).as_deref(), Ok("64"));
+    assert_eq!(
+        burst(&BARE.replace("DEV0", "DEV0, BURST 7")).as_deref(),
+        Ok("7")
+    );
+}
+
+#[test]
+fn a_job_that_packets_leave_on_their_way_from_a_device_runs_before_they_go_on() {
+    let text = "in :: FromDevice(DEV0) -> c :: Counter(COUNT_CALL 2 s.switch 1) -> s :: Switch(0) -> Discard;
+        s[1] -> d :: Counter(COUNT_CALL 3 in.reset_counts) -> ToDevice(DEV1);";
+    let (mut graph, ports) = start(text);
+    receive(&mut graph, &ports, 3);
+    // The batch had not gone on to the Switch, and the device could be written to.
+    assert_eq!(sent(&ports), 3);
+    let node = graph.plan().find("in").expect("in");
+    assert_eq!(graph.read(node, 0, ""), Some(Ok("0".to_owned())));
+}

@@ -120,6 +120,7 @@ impl Batch {
         &mut self.packets
     }
 
+    #[inline(never)]
     fn count_bytes(&self) -> u64 {
         let len = |packet: &Packet| packet.len() as u64;
         let (fours, rest) = self.packets.as_chunks();

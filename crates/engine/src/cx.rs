@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, Time};
 use crate::element::{Did, Verdict};
-use crate::graph::{Core, Nodes, Walker, revive, wake};
+use crate::graph::{Core, Nodes, Walker, follow, revive, wake};
 use crate::notify::{self, Signal};
 use crate::packet::{Batch, Packet};
 use crate::plan::Plan;
@@ -259,23 +259,46 @@ impl Cx<'_> {
         if batch.is_empty() {
             return;
         }
-        let watched = self.core.taps.watching();
-        if watched {
-            let (taps, now) = (&mut self.core.taps, self.core.now);
-            let from = (self.this, output);
-            batch.iter_mut().for_each(|p| taps.mark(from, p, now));
+        if self.core.taps.watching() {
+            self.watch_leave(output, batch);
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
             return self.core.drop_unconnected(self.this, output, batch);
         };
-        if watched {
-            let now = self.core.now;
-            self.core.taps.leave(self.this, output, batch.iter(), now);
-        }
         self.core.note_sent(self.this, output, batch.len());
         match self.core.walker {
             Walker::Sweep => self.core.put(target, batch),
             Walker::Strict => self.core.stack.extend(batch.drain().map(|p| (target, p))),
+        }
+    }
+
+    /// Shows the taps a batch that is about to leave.
+    #[cold]
+    fn watch_leave(&mut self, output: usize, batch: &mut Batch) {
+        let (from, now) = ((self.this, output), self.core.now);
+        let taps = &mut self.core.taps;
+        batch.iter_mut().for_each(|p| taps.mark(from, p, now));
+        if self.core.edges.output(self.this, output).is_some() {
+            taps.leave(self.this, output, batch.iter(), now);
+        }
+    }
+
+    /// As [`emit_batch`](Self::emit_batch), for the task of an element without inputs that sends nothing else:
+    /// the packets may move on before this returns, so that they need not be set down in an inbox.
+    #[inline]
+    pub fn lead(&mut self, output: usize, batch: &mut Batch) {
+        let core = &mut *self.core;
+        debug_assert!(core.plan.elements[self.this].inputs.is_empty());
+        debug_assert!(core.running == 1 && core.ready.is_empty());
+        let at_once = core.walker == Walker::Sweep && !core.taps.watching();
+        match core.edges.output(self.this, output) {
+            Some(target) if at_once && !batch.is_empty() => {
+                core.note_sent(self.this, output, batch.len());
+                let before = core.stamp();
+                follow(self.nodes, core, (target.node(), target.port()), batch);
+                core.led += core.spent(before);
+            }
+            _ => self.emit_batch(output, batch),
         }
     }
 

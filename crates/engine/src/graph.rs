@@ -16,7 +16,7 @@ mod walk;
 pub use overflow::Fate;
 pub(crate) use overflow::Overflows;
 pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
-pub(crate) use walk::descend;
+pub(crate) use walk::{descend, follow};
 
 use crate::call::{Deferred, Outside};
 use crate::class::Node;
@@ -65,6 +65,10 @@ pub(crate) struct Core {
     /// The strict walker's packets on their way, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
+    /// The row of the plan's that begins at a node; none on a strict graph. Taken out while it runs.
+    pub(crate) rows: Vec<Option<Box<Row>>>,
+    /// Cycles that packets took which moved on within the task under way: see [`Cx::lead`].
+    pub(crate) led: u64,
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
@@ -106,30 +110,35 @@ pub(crate) struct Core {
     pub(crate) inbox: Option<Inbox>,
 }
 
-/// A set of ranks.
+/// A set of ranks: the first 64, and those behind them.
 #[derive(Default)]
-pub(crate) struct Ready(Vec<u64>);
+pub(crate) struct Ready(u64, Vec<u64>);
 
 impl Ready {
     fn with_ranks(n: usize) -> Ready {
-        Ready(vec![0; n.div_ceil(64)])
+        Ready(0, vec![0; n.saturating_sub(64).div_ceil(64)])
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, rank: usize) {
-        self.0[rank / 64] |= 1 << (rank % 64);
+        match rank.checked_sub(64) {
+            None => self.0 |= 1 << rank,
+            Some(rank) => self.1[rank / 64] |= 1 << (rank % 64),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0 == 0 && self.1.iter().all(|&word| word == 0)
     }
 
     #[inline]
     fn take_first(&mut self) -> Option<usize> {
-        for (i, word) in self.0.iter_mut().enumerate() {
-            if *word != 0 {
-                let bit = word.trailing_zeros();
-                *word &= *word - 1;
-                return Some(i * 64 + bit as usize);
-            }
-        }
-        None
+        let words = std::iter::once(&mut self.0).chain(&mut self.1);
+        let (i, word) = words.enumerate().find(|(_, word)| **word != 0)?;
+        let bit = word.trailing_zeros();
+        *word &= *word - 1;
+        Some(i * 64 + bit as usize)
     }
 }
 
@@ -137,12 +146,12 @@ impl Ready {
 pub struct Graph {
     pub(crate) nodes: Nodes,
     pub(crate) core: Core,
-    /// The row of the plan's that begins at a node; none on a strict graph.
-    rows: Vec<Option<Row>>,
+    /// What the sweep walker took out of an inbox; empty between walks.
+    moving: Batch,
 }
 
 /// Elements that are run as one loop, and the inboxes of those behind the first.
-struct Row {
+pub(crate) struct Row {
     fused: Fused,
     inboxes: Vec<usize>,
 }
@@ -209,7 +218,7 @@ impl Graph {
             }
         }
         let (edges, inboxes) = Edges::of(plan);
-        let core = Core {
+        let mut core = Core {
             worker: site.worker,
             now: site.clock.now(),
             clock: site.clock.clone(),
@@ -219,6 +228,8 @@ impl Graph {
             ready: Ready::with_ranks(n),
             stack: Vec::new(),
             stats: plan.elements.iter().map(NodeStats::of).collect(),
+            rows: (0..n).map(|_| None).collect(),
+            led: 0,
             weight: 1,
             spare: Vec::new(),
             overflows: Overflows::default(),
@@ -252,20 +263,23 @@ impl Graph {
             inbox: site.peers.inbox(site.worker),
             plan: Arc::clone(plan),
         };
-        let mut rows: Vec<Option<Row>> = (0..n).map(|_| None).collect();
         if site.walker == Walker::Sweep {
             for fused in &plan.fused {
                 let first = fused.nodes[0];
                 if nodes[first].is_some() {
                     let behind = fused.nodes[1..].iter();
-                    rows[first] = Some(Row {
+                    core.rows[first] = Some(Box::new(Row {
                         fused: fused.clone(),
                         inboxes: behind.map(|&n| core.edges.inbox(n, 0)).collect(),
-                    });
+                    }));
                 }
             }
         }
-        Graph { nodes, core, rows }
+        Graph {
+            nodes,
+            core,
+            moving: Batch::new(),
+        }
     }
 
     /// The worker whose graph this is.

@@ -22,7 +22,8 @@
 //!   `prefix` or `program`, with its arguments behind it; `WORKERS` among them names the workers that get packets,
 //!   all unless it is there. It stands for a BucketBy element and a Steer behind this one; see docs/queues.md.
 //!   Default is none: packets stay on the worker that receives them.
-//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64.
+//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 where nothing
+//!   behind looks at what is noted on packets (`ashlar plan` says so).
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
 //!   Default false, but true where Click's driver is stood in for (`ashlar click`).
@@ -47,7 +48,8 @@ pub(crate) struct Config {
     pub(super) device: String,
     pub(super) cores: Option<Cores>,
     pub(super) queues: Option<usize>,
-    pub(super) burst: usize,
+    /// Packets taken at a time; else what suits the plan.
+    pub(super) burst: Option<usize>,
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
     /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
@@ -83,7 +85,7 @@ impl Style for Click {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
             queues: args.key_maybe("QUEUES", "receive queues to open"),
-            burst: args.key("BURST", 64, "packets taken from a queue at a time"),
+            burst: args.key_maybe("BURST", "packets taken from a queue at a time"),
             descriptors: args.key(
                 "DESCRIPTORS",
                 0,
@@ -167,13 +169,18 @@ impl<S: Style> Element for FromDevice<S> {
         if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
             spread.add_copy(&port.port, init.worker, init.queues);
         }
+        let usual = if init.bare {
+            super::BARE_BURST
+        } else {
+            super::BURST
+        };
         FromDevice {
             style: PhantomData,
             pump: Pump::new(&config.device, &config.owners, init),
             config: Arc::clone(config),
             pace: (config.yields && !init.as_click()).then(Pace::default),
             came: 0,
-            burst: config.burst.max(1),
+            burst: config.burst.unwrap_or(usual).max(1),
             timestamp: config.timestamp.unwrap_or(init.as_click()),
             bare: init.bare,
             batch: Batch::new(),
@@ -209,7 +216,7 @@ impl<S: Style> Element for FromDevice<S> {
                 .iter_mut()
                 .for_each(|packet| packet.cold_mut().timestamp = now);
         }
-        cx.emit_batch(0, &mut self.batch);
+        cx.lead(0, &mut self.batch);
         match received {
             0 if ended => Did::End,
             0 => Did::Nothing,

@@ -13,7 +13,8 @@
 //! Keyword arguments:
 //!
 //! - `PROMISC`: whether frames for other stations are wanted. Default true, as in Click.
-//! - `BURST`: packets taken at a time. Default 64.
+//! - `BURST`: packets taken at a time. Default 64, or 32 where nothing
+//!   behind looks at what is noted on packets (`ashlar plan` says so).
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
@@ -54,7 +55,7 @@ impl Style for Dpdk {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
             queues: usize::try_from(queues).ok().filter(|&n| n > 0),
-            burst: args.key("BURST", 64, "packets taken from a queue at a time"),
+            burst: args.key_maybe("BURST", "packets taken from a queue at a time"),
             descriptors: args.key(
                 "NDESC",
                 0,

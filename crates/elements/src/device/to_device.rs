@@ -65,7 +65,11 @@ impl Style for Click {
         Config {
             device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
-            burst: args.key("BURST", 64, "packets handed to the port at a time"),
+            burst: args.key(
+                "BURST",
+                super::BURST,
+                "packets handed to the port at a time",
+            ),
             timeout: args.key(
                 "TIMEOUT",
                 Duration::ZERO,
@@ -117,6 +121,7 @@ impl<S> ToDevice<S> {
     }
 
     /// Hands packets to the port. False if it did not take all of them.
+    #[inline]
     fn send(&mut self, batch: &mut Batch) -> bool {
         if batch.is_empty() {
             return true;

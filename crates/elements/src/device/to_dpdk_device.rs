@@ -33,7 +33,11 @@ impl Style for Dpdk {
         Config {
             device: super::dpdk_name(&args.required::<String>("PORT", "the DPDK port")),
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),
-            burst: args.key("BURST", 64, "packets handed to the port at a time"),
+            burst: args.key(
+                "BURST",
+                super::BURST,
+                "packets handed to the port at a time",
+            ),
             timeout: args.key(
                 "TIMEOUT",
                 Duration::ZERO,

@@ -1,6 +1,6 @@
 //! The two walkers: how packets move on until none is on its way.
 
-use super::{Core, Graph, Nodes, Row, Walker};
+use super::{Core, Graph, Nodes, Walker};
 use crate::call::Outside;
 use crate::cx::{Cx, Target};
 use crate::packet::{Batch, Packet};
@@ -12,7 +12,20 @@ const STEPS_MAX: u32 = 1 << 20;
 
 impl Graph {
     /// Moves packets on until none is on its way.
+    #[inline]
     pub(crate) fn walk(&mut self) {
+        let Core {
+            ready,
+            stack,
+            deferred,
+            ..
+        } = &self.core;
+        if !(ready.is_empty() && stack.is_empty() && deferred.is_empty()) {
+            self.walk_on();
+        }
+    }
+
+    fn walk_on(&mut self) {
         let strict = self.core.walker == Walker::Strict;
         if strict {
             // What a task, timer or handler emitted lies in order; the stack wants the first one last.
@@ -36,12 +49,16 @@ impl Graph {
                 continue;
             }
             for (input, inbox) in inboxes.enumerate() {
-                if self.core.inboxes[inbox].is_empty() {
+                let Graph {
+                    nodes,
+                    core,
+                    moving,
+                } = self;
+                if core.inboxes[inbox].is_empty() {
                     continue;
                 }
-                let mut batch = std::mem::take(&mut self.core.inboxes[inbox]);
-                self.follow(node, input, &mut batch);
-                self.core.give_back(inbox, batch);
+                std::mem::swap(&mut core.inboxes[inbox], moving);
+                follow(nodes, core, (node, input), moving);
             }
         }
     }
@@ -54,60 +71,6 @@ impl Graph {
             let mut batch = std::mem::take(&mut self.core.inboxes[inbox]);
             self.core.drop_looping(node, &mut batch);
         }
-    }
-
-    /// Follows a batch along output 0 until it is empty or has to wait.
-    fn follow(&mut self, mut node: usize, mut input: usize, batch: &mut Batch) {
-        loop {
-            node = match self.run_row(node, input, batch) {
-                Some(last) => last,
-                None => {
-                    visit(&mut self.nodes, &mut self.core, node, input, batch);
-                    node
-                }
-            };
-            run_deferred(&mut self.nodes, &mut self.core);
-            if batch.is_empty() {
-                return;
-            }
-            let Some(target) = self.core.edges.output(node, 0) else {
-                return self.core.drop_unconnected(node, 0, batch);
-            };
-            self.core.note_on(node, batch);
-            let backward = target.rank() <= self.core.plan.rank[node];
-            if backward || !self.core.inboxes[target.inbox()].is_empty() {
-                return self.core.put(target, batch);
-            }
-            (node, input) = (target.node(), target.port());
-        }
-    }
-
-    /// Runs the row that begins at a node, and returns its last node; `None` if there is none, if packets
-    /// wait further down that came before these, or if packets are watched on every edge.
-    #[inline]
-    fn run_row(&mut self, node: usize, input: usize, batch: &mut Batch) -> Option<usize> {
-        let Graph { nodes, core, rows } = self;
-        let Row { fused, inboxes } = rows[node].as_ref().filter(|_| input == 0)?;
-        let waits = |&inbox: &usize| !core.inboxes[inbox].is_empty();
-        if core.taps.watching() || inboxes.iter().any(waits) {
-            return None;
-        }
-        let before = core.stamp();
-        core.running += 1;
-        let mut cx = Cx {
-            nodes,
-            core,
-            this: node,
-        };
-        (fused.chain.run)(fused, batch, &mut cx);
-        core.running -= 1;
-        // Nobody can tell which of them spent how much.
-        let each = core.spent(before) / fused.nodes.len() as u64;
-        fused
-            .nodes
-            .iter()
-            .for_each(|&n| core.stats[n].cycles += each);
-        fused.nodes.last().copied()
     }
 
     /// Lets a packet in at an input, as if it had come over an edge, and moves it through.
@@ -128,6 +91,62 @@ impl Graph {
     }
 }
 
+/// Follows a batch from an input along output 0 until it is empty or has to wait.
+pub(crate) fn follow(
+    nodes: &mut Nodes,
+    core: &mut Core,
+    (mut node, mut input): (usize, usize),
+    batch: &mut Batch,
+) {
+    loop {
+        if core.rows[node].is_some() && input == 0 && core.may_run_row(node) {
+            node = run_row(nodes, core, node, batch);
+        } else {
+            visit(nodes, core, node, input, batch);
+        }
+        run_deferred(nodes, core);
+        if batch.is_empty() {
+            return;
+        }
+        let Some(target) = core.edges.output(node, 0) else {
+            return core.drop_unconnected(node, 0, batch);
+        };
+        core.note_on(node, batch);
+        let backward = target.rank() <= core.plan.rank[node];
+        // Jobs that are left wait for an element that runs around all this, and packets for them.
+        if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
+            return core.put(target, batch);
+        }
+        (node, input) = (target.node(), target.port());
+    }
+}
+
+/// Runs the row that begins at a node, and returns its last node.
+fn run_row(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) -> usize {
+    let Some(row) = core.rows[node].take() else {
+        return node;
+    };
+    let fused = &row.fused;
+    let before = core.stamp();
+    core.running += 1;
+    let mut cx = Cx {
+        nodes,
+        core: &mut *core,
+        this: node,
+    };
+    (fused.chain.run)(fused, batch, &mut cx);
+    core.running -= 1;
+    // Nobody can tell which of them spent how much.
+    let each = core.spent(before) / fused.nodes.len() as u64;
+    for &node in &fused.nodes {
+        core.stats[node].cycles += each;
+    }
+    let last = fused.nodes.last().copied().unwrap_or(node);
+    core.rows[node] = Some(row);
+    last
+}
+
+#[inline(always)] // once for each walker
 fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &mut Batch) {
     let Some(mut element) = nodes[node].take() else {
         return batch.clear();
@@ -213,14 +232,15 @@ impl Core {
         }
     }
 
-    /// Gives an inbox the memory back of the batch that was taken out, if it has no other by now.
+    /// Whether the row that begins at a node may be run: no packets wait further down that came before, and
+    /// packets are not watched on every edge.
     #[inline]
-    fn give_back(&mut self, inbox: usize, batch: Batch) {
-        let inbox = &mut self.inboxes[inbox];
-        match inbox.has_memory() {
-            false => *inbox = batch,
-            true => self.keep(batch),
-        }
+    fn may_run_row(&self, node: usize) -> bool {
+        let Some(row) = &self.rows[node] else {
+            return false;
+        };
+        let waits = |&inbox: &usize| !self.inboxes[inbox].is_empty();
+        !self.taps.watching() && !row.inboxes.iter().any(waits)
     }
 
     /// Keeps an empty batch for its memory.

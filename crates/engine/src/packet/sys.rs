@@ -242,11 +242,14 @@ impl Batch {
     #[inline]
     pub fn count_arrived(&mut self) -> bool {
         let (fours, rest) = self.packets.as_chunks();
-        let one = |packet: &Packet| (packet.mbuf().nb_segs, u64::from(packet.mbuf().pkt_len));
-        let both = |a: (u16, u64), b: (u16, u64)| (a.0 | b.0, a.1 + b.1);
+        let one = |packet: &Packet| (packet.mbuf().nb_segs, packet.mbuf().pkt_len);
+        // Packets of one buffer are short enough for these sums.
+        let both = |a: (u16, u32), b: (u16, u32)| (a.0 | b.0, a.1.wrapping_add(b.1));
         let of_four = |[a, b, c, d]: &[Packet; 4]| both(both(one(a), one(b)), both(one(c), one(d)));
         let each = fours.iter().map(of_four).chain(rest.iter().map(one));
-        let (segments, bytes) = each.fold((1, 0), both);
+        let (segments, bytes) = each.fold((1, 0), |sum, next| {
+            (sum.0 | next.0, sum.1 + u64::from(next.1))
+        });
         let whole = segments == 1;
         if whole {
             self.set_bytes(bytes);
