@@ -20,6 +20,7 @@ PROGRAM = machine.ROOT / "target" / "release" / "examples" / "paced"
 CONF = HERE / "moves.click"
 STEER = "in@steer"
 FLOWS, SIZE, RING = 1024, 1024, 4096
+RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared
 WITHIN = 0.10  # of the mean
 
@@ -96,14 +97,16 @@ def tell(router, handler, value):
 
 
 def scale(here, folder, rate, say, seconds):
-    """A load for two workers falls to a tenth, and rises again."""
+    """A load for two workers falls to a tenth, and rises again, in steps of a fifth or so: one step to ten times the load would
+    fill any ring before anybody can look."""
     high = 1.4 * rate
-    profile = [(seconds, high), (seconds, high / 10), (seconds, high)]
+    down = [(RAMP / 10, high * 10 ** (-n / 10)) for n in range(1, 10)]
+    profile = [(seconds, high), *down, (seconds, high / 10), *reversed(down), (seconds, high)]
     router = here.keep(Paced(here, folder / "scale.records", profile))
     router.wait_running()
     used = router.play()
     here.end_all()
-    say(f"scale: {high / 1e6:.2f} Mpps, a tenth of it, and again, {seconds} s each")
+    say(f"scale: {high / 1e6:.2f} Mpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
     return {"profile": profile, "used": used}
 
 
@@ -123,6 +126,9 @@ def phases(records, raw):
     """For each part of the profile: workers that sent packets in its second half, latency, and processor time."""
     seconds, latency, start, found = records.seconds(), records.latency_us(), 0, []
     for length, rate in raw["profile"]:
+        if length < 1:  # on the way to another load
+            start += length
+            continue
         inside = (seconds >= start + length / 2) & (seconds < start + length)
         workers, counts = numpy.unique(records.packets["worker"][inside], return_counts=True)
         used = [u for t, u in raw["used"] if start + length / 2 <= t < start + length]
@@ -133,6 +139,18 @@ def phases(records, raw):
         found.append({"rate": rate, "shares": share, "cores": round(busy, 2), "p50 us": round(float(p50), 1),
                       "p99 us": round(float(p99), 1), "longest us": round(float(worst), 1)})
         start += length
+    return found
+
+
+def curve(records, step=0.1):
+    """For every tenth of a second in which packets were due: packets, workers that sent more than a hundredth of them, latency."""
+    at = ((records.packets["due"].astype("i8") - records.start) / 1e9 / step).astype("i8")
+    latency, found = records.latency_us(), []
+    for n, counts in enumerate(records.shares(step)):
+        mine = latency[at == n]
+        p50, p99 = numpy.percentile(mine, [50, 99]) if len(mine) else (0, 0)
+        found.append({"s": round((n + 1) * step, 1), "packets": int(counts.sum()), "workers": int((counts > counts.sum() / 100).sum()),
+                      "p50 us": round(float(p50), 1), "p99 us": round(float(p99), 1)})
     return found
 
 
@@ -154,7 +172,7 @@ def results(folder, raw):
                 found[name]["seconds"] = balanced_after(records)
                 found[name]["shares"] = records.shares(WINDOW).tolist()
             else:
-                found[name]["phases"] = phases(records, raw[name])
+                found[name] |= {"phases": phases(records, raw[name]), "curve": curve(records)}
     return found
 
 
