@@ -384,6 +384,8 @@ impl Router {
             self.ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(Some(&current))?;
+        self.leave_workers(&current, plan)
+            .map_err(|e| e.to_string())?;
         self.empty_crossings(&current, plan)
             .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
@@ -409,7 +411,9 @@ impl Router {
             .crossings()
             .into_iter()
             .filter_map(|(name, ..)| old.find(name));
+        let steers = |&i: &usize| (old.elements[i].class.steers)(&old.elements[i].config).is_some();
         let going: Arc<[usize]> = crossings
+            .chain((0..old.elements.len()).filter(steers))
             .filter(|&i| !stays(&old.elements[i].name, old.elements[i].class.name))
             .collect();
         if going.is_empty() {

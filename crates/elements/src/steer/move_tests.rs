@@ -95,6 +95,10 @@ impl Element for InOrder {
         Verdict::ON
     }
 
+    fn take(&mut self, old: InOrder) {
+        self.flows = old.flows;
+    }
+
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
         self.flows.give(bucket)
     }
@@ -116,6 +120,15 @@ const OURS: &[engine::element::Class] = &[
 ];
 
 fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
+    plan_after(None, text, workers, ports)
+}
+
+fn plan_after(
+    previous: Option<&Plan>,
+    text: &str,
+    workers: usize,
+    ports: &dyn PortDirectory,
+) -> Arc<Plan> {
     let mut lists = crate::CLASSES.to_vec();
     lists.extend([OURS, testkit::TEST_CLASSES]);
     let mut map = lang::SourceMap::new();
@@ -125,7 +138,10 @@ fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
     let (plan, errors) = make(
         &router,
         &Registry::new(&lists),
-        &Options::new(workers, ports),
+        &Options {
+            previous,
+            ..Options::new(workers, ports)
+        },
     );
     plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
 }
@@ -487,4 +503,36 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
     assert_eq!(u64::from(sent), ports.given.load(Relaxed));
     assert_eq!((out.wrong, wrong(&plan, "order").as_str()), (0, "0"));
     println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
+}
+
+#[test]
+fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
+    let ports = Arc::new(Paced::new());
+    let text = |more: &str| {
+        format!(
+            "FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}{more}) -> order :: InOrder -> Queue -> ToDevice(p)"
+        )
+    };
+    let mut now = plan(&text(""), 2, &*ports);
+    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
+    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
+    let mut router = Router::start(&now, directory, &naps, 1).expect("it starts");
+    patient(&now);
+    for round in 0..20u64 {
+        let more = ["", ", CORES 1", ", CAPACITY 2000", ", CORES 0"][round as usize % 4];
+        let seen = ports.given.load(Relaxed);
+        while ports.given.load(Relaxed) < seen + 50 {
+            std::thread::yield_now();
+        }
+        let next = plan_after(Some(&now), &text(more), 2, &*ports);
+        router.reload(&next).expect("it fits");
+        now = next;
+    }
+    ports.ends.store(true, Relaxed);
+    while router.held().expect("workers answer") > 0 {}
+    router.stop();
+    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+    let sent: u32 = out.next.values().sum();
+    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
+    assert_eq!((out.wrong, wrong(&now, "order").as_str()), (0, "0"));
 }

@@ -5,7 +5,7 @@ use crate::graph::Graph;
 use crate::handler::Use;
 use crate::plan::Plan;
 use crate::steer::{self, Ask, Moved};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 impl Ask for Router {
     fn each<R: Send + 'static>(
@@ -35,6 +35,31 @@ impl Router {
     pub fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
         let _moves = self.no_moves();
         steer::move_buckets(self, &self.plan(), table, buckets, to)
+    }
+
+    /// Before a reload: buckets of workers that may own none by the new plan go to others that have the state
+    /// of flows, too.
+    pub(super) fn leave_workers(&self, old: &Plan, new: &Plan) -> Result<(), AskError> {
+        for table in steer::tables(old) {
+            let steers = new.elements.iter().find(|e| {
+                let theirs = (e.class.steers)(&e.config);
+                theirs.is_some_and(|theirs| Arc::ptr_eq(&theirs, &table))
+            });
+            let Some(element) = steers else { continue };
+            let named = (element.class.placement)(&element.config).workers;
+            let may = named.unwrap_or_else(|| (0..new.workers).collect());
+            let mut stay = table.workers();
+            stay.retain(|worker| may.contains(worker));
+            let owners = table.owners();
+            for (at, &to) in stay.iter().enumerate() {
+                let lost =
+                    |&bucket: &usize| !may.contains(&owners[bucket]) && bucket % stay.len() == at;
+                let buckets = (0..owners.len()).filter(lost).map(|bucket| bucket as u16);
+                let buckets: Vec<u16> = buckets.collect();
+                steer::move_buckets(self, old, table.name(), &buckets, to)?;
+            }
+        }
+        Ok(())
     }
 
     /// What elements that steer leave to the router: their handler `move`.
