@@ -81,7 +81,7 @@ def rebalance(here, folder, rate, say, seconds):
     if not tell(router, "move", f"0-{buckets - 1} 0"):
         raise machine.Failed(f"buckets did not move\n{router.output()[-2000:]}")
     if balancer:
-        tell(router, "balance", "on")
+        tell(router, "balance", "even")
     else:
         threading.Timer(seconds / 3, tell, (router, "move", f"0-{buckets // 2 - 1} 1")).start()
     router.play()
@@ -104,6 +104,9 @@ def scale(here, folder, rate, say, seconds):
     profile = [(seconds, high), *down, (seconds, high / 10), *reversed(down), (seconds, high)]
     router = here.keep(Paced(here, folder / "scale.records", profile))
     router.wait_running()
+    # Without a load one worker would be enough, and the profile begins with one for two.
+    tell(router, "balance", "even")
+    threading.Timer(1, tell, (router, "balance", "on")).start()
     used = router.play()
     here.end_all()
     say(f"scale: {high / 1e6:.2f} Mpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
