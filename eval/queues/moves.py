@@ -66,6 +66,8 @@ def capacity(here, folder):
 
 def measure(here, folder, say, seconds=3):
     """Both runs; gives what is not in the records."""
+    if not PROGRAM.exists():
+        raise machine.Failed(f"{PROGRAM} is missing: run `cargo build --release --locked -p ashlar --example paced`")
     rate = capacity(here, folder)
     say(f"one worker carries {rate / 1e6:.2f} Mpps")
     return {"one worker": rate, "rebalance": rebalance(here, folder, rate, say, seconds), "scale": scale(here, folder, rate, say, seconds)}
