@@ -116,24 +116,35 @@ impl Element for Steer {
         let seen = self.table.counts(self.workers)[self.worker].seen();
         let (owners, me) = (&*self.owners, self.worker as u16);
         let seen = &seen[..owners.len()];
+        // Mostly all packets are our own: then the batch is looked at, and left as it is.
+        let mut others = 0;
+        for packet in batch.iter() {
+            let bucket = usize::from(packet.bucket());
+            if bucket < owners.len() {
+                add(&seen[bucket], 1);
+                others |= owners[bucket] ^ me;
+            } else {
+                add(&seen[bucket % owners.len()], 1);
+                others = PARKED;
+            }
+        }
+        if others == 0 {
+            return;
+        }
         let parking = &mut self.parking;
         let Some(ends) = &mut self.ends else {
-            if batch.iter().any(|p| usize::from(p.bucket()) >= seen.len()) {
-                batch.iter_mut().for_each(|p| _ = bucket_of(p, seen.len()));
-            }
-            let buckets = batch.iter().map(|p| usize::from(p.bucket()));
-            buckets.for_each(|bucket| add(&seen[bucket], 1));
+            // There is one worker only: some are of buckets that there are not.
+            batch
+                .iter_mut()
+                .for_each(|packet| _ = bucket_of(packet, owners.len()));
             return;
         };
         let mut away = false;
-        let part = |packet: &mut Packet, _: &mut Cx| {
-            let bucket = bucket_of(packet, owners.len());
-            add(&seen[bucket], 1);
-            match owners[bucket] == me {
+        let part =
+            |packet: &mut Packet, _: &mut Cx| match owners[bucket_of(packet, owners.len())] == me {
                 true => Verdict::ON,
                 false => Verdict::out(1),
-            }
-        };
+            };
         let clean = self.bare && !cx.watched();
         batch.split(cx, part, |mut packet, _, cx| {
             if clean {
