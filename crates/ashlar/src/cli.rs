@@ -186,6 +186,10 @@ pub(crate) struct Run {
     /// Serve Prometheus metrics over TCP, too; without ADDR on the loopback address
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Where packets are steered to workers: even out load and let workers rest (on), only the former (even), or
+    /// nothing (off)
+    #[arg(long, value_enum, default_value_t = Balance::On, value_name = "MODE")]
+    pub(crate) balance: Balance,
     /// Seed of the random numbers that elements use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
@@ -205,6 +209,16 @@ pub(crate) struct Keep {
     /// The command: ashlar run FILE ...
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Balance {
+    /// As few workers as the load needs, evenly loaded
+    On,
+    /// All workers, evenly loaded
+    Even,
+    /// Buckets stay where they are
+    Off,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

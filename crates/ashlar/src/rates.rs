@@ -14,6 +14,7 @@ pub(crate) fn table(before: &Stats, after: &Stats) -> String {
     let mut out = String::new();
     rates.queues(&mut out);
     rates.workers(&mut out);
+    rates.steering(&mut out);
     rates.elements(&mut out);
     rates.losses(&mut out);
     out
@@ -154,7 +155,9 @@ impl Rates<'_> {
                 n.to_string(),
                 short(turns as f64 / self.seconds),
                 share(empty as f64, turns as f64),
+                share(self.rate(was.busy_ns, now.busy_ns).min(1e9), 1e9),
                 share(asleep.min(1.0), 1.0),
+                self.buckets(n),
                 now.held.to_string(),
                 duration(now.longest.longest_turn_ns),
                 duration(now.longest.longest_run_ns),
@@ -166,7 +169,9 @@ impl Rates<'_> {
             "worker",
             "turns/s",
             "empty",
+            "busy",
             "asleep",
+            "buckets",
             "held",
             "longest turn",
             "run",
@@ -174,6 +179,47 @@ impl Rates<'_> {
             "control",
         ];
         print(out, &head, 0, rows.collect());
+    }
+
+    /// Buckets of flows that a worker owns.
+    fn buckets(&self, worker: usize) -> String {
+        let tables = &self.after.balance.tables;
+        let own = tables.iter().filter_map(|t| t.buckets.get(worker));
+        match tables.is_empty() {
+            true => "-".to_owned(),
+            false => own.sum::<usize>().to_string(),
+        }
+    }
+
+    /// What steering does and costs, where something is steered.
+    fn steering(&self, out: &mut String) {
+        let (was, now) = (&self.before.balance, &self.after.balance);
+        if now.tables.is_empty() {
+            return;
+        }
+        let (mut packets, mut cycles, mut all) = (0, 0, 0);
+        for element in &self.after.elements {
+            for copy in &element.copies {
+                let was = self.earlier(element, copy.worker);
+                let spent = copy.cycles.saturating_sub(was.cycles);
+                all += spent;
+                if element.class == "Steer" {
+                    packets += copy.packets.saturating_sub(was.packets);
+                }
+                if element.class == "Steer" || element.class.starts_with("BucketBy") {
+                    cycles += spent;
+                }
+            }
+        }
+        let _ = writeln!(
+            out,
+            "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start\n",
+            short(packets as f64 / self.seconds),
+            per(cycles, packets),
+            share(cycles as f64, all as f64),
+            short(self.rate(was.buckets_moved, now.buckets_moved)),
+            now.buckets_moved
+        );
     }
 
     /// Elements that packets pass, the busiest first.

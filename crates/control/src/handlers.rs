@@ -6,7 +6,7 @@ use engine::plan::{Plan, PlanElement};
 use engine::standard;
 
 /// Of the router: name, sentence.
-pub const GLOBAL: [(&str, &str); 5] = [
+pub const GLOBAL: [(&str, &str); 6] = [
     ("version", "version of the program"),
     ("list", "the elements: their number, then one name a line"),
     ("config", "the configuration as it was read"),
@@ -17,6 +17,11 @@ pub const GLOBAL: [(&str, &str); 5] = [
     (
         "netlink",
         "what the kernel has said of links, neighbours and routes, in counts",
+    ),
+    (
+        "balance",
+        "how load is spread over workers, what would move and why; to be set: on, even, off, now, share 10%, \
+            interval 100ms, workers 2, workers auto",
     ),
 ];
 
@@ -51,9 +56,21 @@ pub(crate) fn global(control: &Control, name: &str) -> Option<String> {
         "config" => control.source().text,
         "flatconfig" => flat(plan),
         "netlink" => counts(control),
+        _ if is_balance(control, name) => control.balance.show(),
         _ => return None,
     };
     Some(text)
+}
+
+/// Whether a handler is the balancer's: `balance`, or that of an element that steers.
+pub(crate) fn is_balance(control: &Control, path: &str) -> bool {
+    let plan = control.router.plan();
+    let steers = |name: &str| {
+        let element = &plan.elements[plan.find(name)?];
+        (element.class.name == "Steer").then_some(())
+    };
+    let element = path.strip_suffix(".balance");
+    path == "balance" || element.is_some_and(|name| steers(name).is_some())
 }
 
 fn counts(control: &Control) -> String {

@@ -86,6 +86,7 @@ pub fn text(info: &Info, stats: &Stats) -> String {
     devices(&mut text, stats);
     ports(&mut text, stats);
     workers(&mut text, stats);
+    balance(&mut text, stats);
     text.gauge(
         "ashlar_pool_buffers",
         "Packet buffers made, or in use where DPDK keeps them.",
@@ -286,9 +287,44 @@ fn ports(text: &mut Text, stats: &Stats) {
     }
 }
 
+fn balance(text: &mut Text, stats: &Stats) {
+    let balance = &stats.balance;
+    if balance.tables.is_empty() {
+        return;
+    }
+    text.gauge("ashlar_balance_workers", "Workers that have buckets.")
+        .sample(&[], balance.working);
+    let mut family = text.gauge("ashlar_balance_buckets", "Buckets that a worker owns.");
+    for table in &balance.tables {
+        for (worker, buckets) in table.buckets.iter().enumerate() {
+            let worker = worker.to_string();
+            family.sample(&[("table", &table.name), ("worker", &worker)], buckets);
+        }
+    }
+    for (name, help, value) in [
+        (
+            "ashlar_balance_buckets_moved_total",
+            "Buckets that have changed their worker.",
+            balance.buckets_moved,
+        ),
+        (
+            "ashlar_balance_moves_total",
+            "Moves in which they did.",
+            balance.moves,
+        ),
+        (
+            "ashlar_balance_queues_moved_total",
+            "Receive queues of ports that have changed their worker.",
+            balance.queues_moved,
+        ),
+    ] {
+        text.counter(name, help).sample(&[], value);
+    }
+}
+
 fn workers(text: &mut Text, stats: &Stats) {
     type Get = fn(&crate::view::WorkerStats) -> f64;
-    let counters: [(&'static str, &str, Get); 4] = [
+    let counters: [(&'static str, &str, Get); 5] = [
         (
             "ashlar_worker_turns_total",
             "Turns of a worker's loop.",
@@ -298,6 +334,11 @@ fn workers(text: &mut Text, stats: &Stats) {
             "ashlar_worker_empty_turns_total",
             "Turns in which nothing moved.",
             |w| w.empty as f64,
+        ),
+        (
+            "ashlar_worker_busy_seconds_total",
+            "Time of turns in which something moved.",
+            |w| seconds(w.busy_ns),
         ),
         ("ashlar_worker_asleep_seconds_total", "Time asleep.", |w| {
             seconds(w.asleep_ns)

@@ -98,6 +98,7 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
     }
     let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
     let workers = control.router.workers();
+    tokio::spawn(keep_balance(Arc::clone(control)));
     control.follow_devices();
     info!(name = control.info().name, socket, workers, "start");
     service::ready();
@@ -131,6 +132,18 @@ fn watch_end(control: &Arc<Control>) -> tokio::task::JoinHandle<()> {
             while !control.router.wait_ended(Duration::from_secs(3600)) {}
         },
     )
+}
+
+/// Spreads load over the workers, again and again.
+async fn keep_balance(control: Arc<Control>) {
+    while !control.is_ending() {
+        tokio::time::sleep(control.balance.interval()).await;
+        let looking = Arc::clone(&control);
+        let look = tokio::task::spawn_blocking(move || looking.balance.step(&looking.router));
+        if look.await.is_err() {
+            return;
+        }
+    }
 }
 
 /// SIGHUP: reads the configuration's file again.

@@ -1,5 +1,6 @@
 //! A running router with what control knows about it. Methods may wait for workers.
 
+use crate::balance::{Balance, Settings};
 use crate::netlink::{Listen, Netlink};
 use crate::service;
 use crate::source::Source;
@@ -31,6 +32,7 @@ pub struct Control {
     /// What follows the kernel's routes, once a configuration has had a use for them.
     netlink: Mutex<Option<Netlink>>,
     fpm: Option<Listen>,
+    pub(crate) balance: Balance,
     name: String,
     started: Instant,
 }
@@ -112,6 +114,7 @@ impl Control {
             twins: Mutex::default(),
             netlink: Mutex::default(),
             fpm: start.fpm,
+            balance: Balance::new(Settings::default()),
             name: start.name,
             started: Instant::now(),
         };
@@ -160,6 +163,11 @@ impl Control {
         &self.router
     }
 
+    /// What spreads load over the workers.
+    pub fn balance(&self) -> &Balance {
+        &self.balance
+    }
+
     /// The configuration that runs.
     pub fn source(&self) -> Source {
         self.source
@@ -203,6 +211,12 @@ impl Control {
 
     /// Writes `element.handler`.
     pub fn write(&self, path: &str, value: &str) -> Result<String, Failure> {
+        if handlers::is_balance(self, path) {
+            let done = self.balance.set(&self.router, value);
+            return done
+                .map(|()| String::new())
+                .map_err(|e| Failure::new(422, e));
+        }
         if handlers::global(self, path).is_some() {
             return Err(Failure::new(422, format!("`{path}` can only be read")));
         }
@@ -260,6 +274,7 @@ impl Control {
             view::WorkerStats {
                 turns: get(&pulse.turns),
                 empty: get(&pulse.empty),
+                busy_ns: get(&pulse.busy),
                 asleep_ns: get(&pulse.asleep),
                 sleeps: get(&pulse.sleeps),
                 longest: longest(pulse, |n| n.load(Ordering::Acquire)),
@@ -277,6 +292,7 @@ impl Control {
                 buffers: engine::pool::made(),
                 bytes: engine::pool::memory_bytes(),
             },
+            balance: self.balance.view(),
         }
     }
 

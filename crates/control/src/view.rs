@@ -65,6 +65,35 @@ pub struct Stats {
     pub ports: Vec<PortStats>,
     /// Packet buffers.
     pub pool: PoolStats,
+    /// Buckets of flows over workers.
+    #[serde(default)]
+    pub balance: Balance,
+}
+
+/// How buckets of flows lie over workers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Balance {
+    /// Workers that have buckets; 0 where nothing is steered.
+    pub working: usize,
+    /// Indirection tables.
+    pub tables: Vec<Table>,
+    /// Buckets that the balancer has moved.
+    pub buckets_moved: u64,
+    /// The moves in which it did.
+    pub moves: u64,
+    /// Receive queues of ports that it has moved.
+    pub queues_moved: u64,
+}
+
+/// An indirection table.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Buckets by worker.
+    pub buckets: Vec<usize>,
+    /// Packets by worker between the last two looks.
+    pub packets: Vec<u64>,
 }
 
 /// An element's counts.
@@ -138,6 +167,9 @@ pub struct WorkerStats {
     pub turns: u64,
     /// Turns in which nothing moved.
     pub empty: u64,
+    /// Nanoseconds of turns in which something moved.
+    #[serde(default)]
+    pub busy_ns: u64,
     /// Nanoseconds asleep.
     pub asleep_ns: u64,
     /// Sleeps.

@@ -6,9 +6,11 @@
 //! packet path shares nothing; here is what control sees.
 
 mod moving;
+mod pumps;
 
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
+pub use pumps::{move_queue, pumps};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

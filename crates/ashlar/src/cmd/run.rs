@@ -1,7 +1,7 @@
 //! `ashlar run`
 
 use super::{Done, compile, print, say};
-use crate::cli::{LogFormat, Run};
+use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
 use control::log::Format;
 use control::socket::{self, Socket};
@@ -81,6 +81,12 @@ fn start(
             stale: Duration::from_secs(run.fpm_stale),
         }),
     })?;
+    let mode = match run.balance {
+        Balance::On => "on",
+        Balance::Even => "even",
+        Balance::Off => "off",
+    };
+    control.balance().set(control.router(), mode)?;
     if let Some(cores) = &run.cores {
         control.pin(&cores.0)?;
     }

@@ -1,7 +1,18 @@
 //! Buckets of flows over workers: who should have which, and how many workers a load needs.
+//!
+//! Packets are sorted into buckets and handed to the workers that own them
+//! ([`engine::steer`]). A [`Balance`] looks at what each bucket brings and how busy the workers are, again and
+//! again; workers are not disturbed by that. What should move is decided by pure functions ([`moves`],
+//! [`scale`]).
 
+mod driver;
 pub mod moves;
 pub mod scale;
+mod settings;
+mod text;
 
 #[cfg(test)]
 mod tests;
+
+pub use driver::{Balance, Event};
+pub use settings::{Mode, Settings};

@@ -32,7 +32,7 @@ pub(super) fn place(
         }
     }
     let infos = probe(&asked, router, options, errors);
-    let mut fixed = fixed(plan, &asked, &infos, router, errors);
+    let (mut fixed, homes) = fixed(plan, &asked, &infos, router, errors);
     let upstream: Vec<Upstream> = (0..plan.elements.len())
         .map(|i| upstream(plan, i))
         .collect();
@@ -60,7 +60,7 @@ pub(super) fn place(
         }
     }
     check_copies(plan, router, errors);
-    assign_queues(plan, &asked, &infos, router, errors);
+    assign_queues(plan, &asked, &infos, &homes, router, errors);
 }
 
 fn asked(
@@ -148,15 +148,20 @@ fn probe(
     infos
 }
 
-/// Workers of sources, and of pullers that say where they run.
+/// Workers of receivers whose queues may move, at first.
+type Homes = Vec<Option<Vec<usize>>>;
+
+/// Workers of sources, and of pullers that say where they run. A receiver whose packets are steered has
+/// a copy on every worker, so that its queues can move; its homes are the workers that begin.
 fn fixed(
     plan: &Plan,
     asked: &[Placement],
     infos: &BTreeMap<String, PortInfo>,
     router: &Router,
     errors: &mut Vec<Diagnostic>,
-) -> Vec<Option<Workers>> {
+) -> (Vec<Option<Workers>>, Homes) {
     let mut next_single = 0;
+    let mut homes: Homes = vec![None; plan.elements.len()];
     let mut place = |i: usize| -> Option<Workers> {
         let element = &plan.elements[i];
         let wish = asked[i].workers.as_ref().map(|w| {
@@ -202,11 +207,42 @@ fn fixed(
             return Some((0..n).collect());
         }
         // Devices with fewer queues than workers are dealt out in turn.
-        let workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
+        let workers: Workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
         next_single += n;
+        if is_steered(plan, i, asked) {
+            homes[i] = Some(workers.into_iter().collect());
+            return Some((0..plan.workers).collect());
+        }
         Some(workers)
     };
-    (0..plan.elements.len()).map(&mut place).collect()
+    let fixed = (0..plan.elements.len()).map(&mut place).collect();
+    (fixed, homes)
+}
+
+/// Whether all packets of a source come to elements that hand them to the workers to which they belong, by way
+/// of such only that pass them on at once.
+fn is_steered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
+    let mut seen = BTreeSet::from([source]);
+    let mut to_do = vec![source];
+    let mut steered = false;
+    while let Some(from) = to_do.pop() {
+        for edge in plan.edges.iter().filter(|e| e.from.0 == from) {
+            let (to, element) = (edge.to.0, &plan.elements[edge.to.0]);
+            if asked[to].gathers {
+                steered = true;
+            } else if edge.pull
+                || asked[to].device.is_some()
+                || element.runs == Runs::AsTask
+                || element.class.copies != Copies::PerCore
+                || element.outputs.contains(&true)
+            {
+                return false;
+            } else if seen.insert(to) {
+                to_do.push(to);
+            }
+        }
+    }
+    steered
 }
 
 fn pullers(plan: &Plan) -> Vec<usize> {
@@ -409,6 +445,7 @@ fn assign_queues(
     plan: &mut Plan,
     asked: &[Placement],
     infos: &BTreeMap<String, PortInfo>,
+    homes: &Homes,
     router: &Router,
     errors: &mut Vec<Diagnostic>,
 ) {
@@ -425,7 +462,8 @@ fn assign_queues(
             promiscuous: false,
         });
         request.descriptors = request.descriptors.max(device.descriptors);
-        let copies = plan.elements[i].workers.len();
+        let at_home = homes[i].as_ref().map(Vec::len);
+        let copies = at_home.unwrap_or(plan.elements[i].workers.len());
         if device.receives {
             request.promiscuous |= device.promiscuous;
             let offers = infos
@@ -452,9 +490,15 @@ fn assign_queues(
                 continue;
             }
             receiver.insert(device.name.clone(), i);
-            plan.elements[i].queues = (0..copies)
-                .map(|c| (c..queues).step_by(copies.max(1)).collect())
-                .collect();
+            let dealt = |c: usize| (c..queues).step_by(copies.max(1)).collect();
+            plan.elements[i].queues = match &homes[i] {
+                None => (0..copies).map(dealt).collect(),
+                Some(homes) => {
+                    let workers = plan.elements[i].workers.iter();
+                    let at = workers.map(|w| homes.iter().position(|home| home == w));
+                    at.map(|c| c.map_or_else(Vec::new, dealt)).collect()
+                }
+            };
             request.rx_queues += queues;
         } else {
             let offers = infos

@@ -62,6 +62,29 @@ impl Router {
         Ok(())
     }
 
+    /// Has a worker poll a receive queue of a port, named by the element that receives from it. It blocks
+    /// until that is so, about a millisecond. Returns whether the old worker's packets were taken in time.
+    pub fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
+        let _moves = self.no_moves();
+        steer::move_queue(self, &self.plan(), element, queue, to)
+    }
+
+    /// Queues are handed over in order: what receivers leave to the router, their handler `pump`.
+    fn pump_by_hand(&self, name: &str, value: &str) -> Result<String, AskError> {
+        let words: Vec<usize> = value
+            .split_whitespace()
+            .map_while(|word| word.parse().ok())
+            .collect();
+        let [queue, to] = words[..] else {
+            let why = format!("a queue and a worker are expected, such as `0 1`, not `{value}`");
+            return Err(AskError::Refused(why));
+        };
+        match self.move_queue(name, queue, to)? {
+            true => Ok(String::new()),
+            false => Ok("packets of before were late".to_owned()),
+        }
+    }
+
     /// What elements that steer leave to the router: their handler `move`.
     pub(super) fn steer_by_hand(
         &self,
@@ -71,6 +94,9 @@ impl Router {
         value: &str,
     ) -> Option<Result<String, AskError>> {
         let element = &plan.elements[node];
+        if (handler, wanted) == ("pump", Use::Write) && element.device().is_some() {
+            return Some(self.pump_by_hand(&element.name, value));
+        }
         let table = (element.class.steers)(&element.config)?;
         if handler != "move" || wanted != Use::Write {
             return None;

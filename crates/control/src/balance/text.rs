@@ -1,0 +1,91 @@
+//! What the balancer says: `ashlar show balance`, and counts for programs.
+
+use super::driver::{Balance, Look};
+use super::settings::Mode;
+use crate::view;
+use engine::steer::ranges;
+use std::fmt::Write;
+
+/// Events that are shown.
+const SHOWN: usize = 10;
+
+impl Balance {
+    /// How loads are spread, what would move and why, and what has moved.
+    pub fn show(&self) -> String {
+        let state = self.lock();
+        let mode = match state.settings.mode {
+            Mode::Off => "off",
+            Mode::Even => "even",
+            Mode::On => "on",
+        };
+        let mut text = format!(
+            "balance {mode}, share {:.0}%, every {} ms, {} of {} workers\n",
+            state.settings.share * 100.0,
+            state.settings.interval.as_millis(),
+            state.active.min(state.all),
+            state.all
+        );
+        if state.looks.is_empty() {
+            text.push_str("nothing is steered: FromDevice(..., CLASSIFY hash) does that\n");
+        }
+        for look in &state.looks {
+            table(&mut text, look, &state.busy);
+        }
+        let _ = writeln!(
+            text,
+            "{} buckets have moved in {} moves, and {} queues",
+            state.moved, state.moves, state.queues
+        );
+        let skipped = state.history.len().saturating_sub(SHOWN);
+        for event in state.history.iter().skip(skipped) {
+            let _ = writeln!(text, "{:10.3}s {}", event.at.as_secs_f64(), event.text);
+        }
+        text
+    }
+
+    /// The tables for programs.
+    pub fn view(&self) -> view::Balance {
+        let state = self.lock();
+        let table = |look: &Look| view::Table {
+            name: look.table.name().to_owned(),
+            buckets: look.buckets.clone(),
+            packets: look.proposal.before.clone(),
+        };
+        view::Balance {
+            working: state.active.min(state.all),
+            tables: state.looks.iter().map(table).collect(),
+            buckets_moved: state.moved,
+            moves: state.moves,
+            queues_moved: state.queues,
+        }
+    }
+}
+
+fn table(text: &mut String, look: &Look, busy: &[f64]) {
+    let (proposal, seconds) = (&look.proposal, look.time.as_secs_f64().max(1e-9));
+    let _ = writeln!(text, "{}: {}", look.table.name(), proposal.why);
+    for worker in look.table.workers() {
+        let rate = |load: u64| load as f64 / seconds;
+        let _ = writeln!(
+            text,
+            "  worker {worker}: busy {:.0}%, {} buckets, {:.0} packets/s, would have {:.0}",
+            busy.get(worker).unwrap_or(&0.0) * 100.0,
+            look.buckets[worker],
+            rate(proposal.before[worker]),
+            rate(proposal.after[worker])
+        );
+    }
+    for ((from, to), buckets) in proposal.by_pair() {
+        let buckets = ranges(&buckets);
+        let _ = writeln!(text, "  would move from worker {from} to {to}: {buckets}");
+    }
+    if !proposal.above.is_empty() {
+        let above = &proposal.above[..proposal.above.len().min(SHOWN)];
+        let above: Vec<String> = above.iter().map(usize::to_string).collect();
+        let _ = writeln!(
+            text,
+            "  above the mean, and never split: buckets {}",
+            above.join(" ")
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Hands a port's receive queue from worker to worker while packets come: none is lost, and none overtakes
+//! another.
+//!
+//! The old worker rests from the queue, and what it has received goes on to the owners of its buckets. When they
+//! have taken it, the new worker begins. What comes meanwhile waits in the port.
+
+use super::LIMIT;
+use super::moving::Ask;
+use crate::graph::Graph;
+use crate::handler::Use;
+use crate::plan::Plan;
+use crate::router::AskError;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Which worker has which queue, by the element that receives; what a plan's receivers say.
+pub fn pumps(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
+    let receives = |&node: &usize| plan.elements[node].device().is_some_and(|d| d.receives);
+    let nodes = (0..plan.elements.len()).filter(receives);
+    nodes
+        .filter_map(|node| Some((node, owners(plan, node)?)))
+        .collect()
+}
+
+/// Queues of a receiver with their workers; `None` if it cannot say.
+fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
+    let handler = handler(plan, node, "pump", Use::Read)?;
+    let text = plan.elements[node].control(handler, "").ok()?;
+    let pair = |line: &str| {
+        let (queue, worker) = line.split_once(' ')?;
+        Some((queue.parse().ok()?, worker.parse().ok()?))
+    };
+    text.lines().map(pair).collect()
+}
+
+fn handler(plan: &Plan, node: usize, name: &str, wanted: Use) -> Option<usize> {
+    let handlers = (plan.elements[node].class.handlers)();
+    let fits = |h: &crate::handler::HandlerInfo| h.name == name && h.access.allows(wanted);
+    handlers.iter().position(fits)
+}
+
+/// Has worker `to` poll a queue of the receiver `element`. Nobody else may move queues or buckets, or replace the
+/// plan, meanwhile. Returns whether all was taken in time that the old worker had received; if not, packets of
+/// before may come behind later ones.
+pub fn move_queue(
+    ask: &impl Ask,
+    plan: &Plan,
+    element: &str,
+    queue: usize,
+    to: usize,
+) -> Result<bool, AskError> {
+    let none = || AskError::NoElement(format!("there is no receiver `{element}`"));
+    let node = plan.find(element).ok_or_else(none)?;
+    // Workers that have just been started may not have built their graphs: they answer when they have.
+    ask.each(|_| ())?;
+    let from = owners(plan, node).ok_or_else(none)?;
+    let (Some(hold), Some(pump)) = (
+        handler(plan, node, "hold", Use::Write),
+        handler(plan, node, "pump", Use::Write),
+    ) else {
+        return Err(none());
+    };
+    let Some(&(_, from)) = from.iter().find(|owned| owned.0 == queue) else {
+        let why = format!("`{element}` has no queue {queue}");
+        return Err(AskError::Refused(why));
+    };
+    if from == to {
+        return Ok(true);
+    }
+    let workers = &plan.elements[node].workers;
+    if !workers.contains(&to) {
+        let may = super::ranges(workers);
+        let why = format!("worker {to} has no copy of `{element}`: workers {may} have");
+        return Err(AskError::Refused(why));
+    }
+    let steers = (0..plan.elements.len())
+        .filter(|&n| (plan.elements[n].class.steers)(&plan.elements[n].config).is_some());
+    let (steers, all): (Arc<[usize]>, _) = (steers.collect(), plan.workers);
+    let write = move |graph: &mut Graph, handler: usize, value: &str| {
+        let done = graph.write(node, handler, value);
+        done.unwrap_or_else(|| Err("the configuration was replaced meanwhile".to_owned()))
+    };
+    let (nodes, text) = (Arc::clone(&steers), queue.to_string());
+    let sent = ask.one(from, move |graph| {
+        write(graph, hold, &text)?;
+        let each = nodes.iter().map(|&n| {
+            let sent = graph.steering(n, |s| (0..all).map(|w| s.sent(w)).collect::<Vec<_>>());
+            sent.unwrap_or_default()
+        });
+        Ok::<_, String>(each.collect::<Vec<_>>())
+    })?;
+    let sent = Arc::new(sent.map_err(AskError::Refused)?);
+    let until = Instant::now() + LIMIT;
+    let in_time = loop {
+        let (nodes, sent) = (Arc::clone(&steers), Arc::clone(&sent));
+        let arrived = ask.one(from, move |graph| {
+            nodes.iter().zip(&*sent).all(|(&n, sent)| {
+                let there = graph.steering(n, |s| {
+                    let mut each = sent.iter().enumerate();
+                    each.all(|(worker, &sent)| s.has_arrived(worker, sent))
+                });
+                there.unwrap_or(true)
+            })
+        })?;
+        if arrived || Instant::now() >= until {
+            break arrived;
+        }
+    };
+    // The new worker looks out for it before the old one lets go, so it is somebody's at any time.
+    for worker in [to, from] {
+        let value = format!("{queue} {to}");
+        let done = ask.one(worker, move |graph| write(graph, pump, &value))?;
+        done.map_err(AskError::Refused)?;
+    }
+    Ok(in_time)
+}

@@ -1,0 +1,255 @@
+//! The balancer on running routers: load is evened out, workers rest and come back, ports' queues change hands;
+//! nothing is lost on the way, and no packet of a flow overtakes another.
+
+use control::balance::{Balance, Mode, Settings};
+use engine::plan::Options;
+use engine::port::PortDirectory;
+use engine::router::Router;
+use ports::Directory;
+use ports::memory::Memory;
+use router_tests::{plan_with, registry};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use testkit::ip4;
+
+const FLOWS: usize = 64;
+const LONG: Duration = Duration::from_secs(20);
+
+/// Two ports with one queue each: the first begins on worker 0, the other on worker 1.
+const ROUTER: &str =
+    "a :: FromDevice(mem:a, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out :: ToDevice(mem:b);
+    c :: FromDevice(mem:c, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out;";
+const TABLE: &str = "mem_a@steer";
+
+fn start(workers: usize) -> (Router, Arc<Directory>) {
+    let ports = Arc::new(Directory::new());
+    let plan = plan_with(registry(), ROUTER, &[], &Options::new(workers, &*ports));
+    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
+    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
+    (router.unwrap_or_else(|e| panic!("{e}")), ports)
+}
+
+fn balance(mode: Mode) -> Balance {
+    Balance::new(Settings {
+        mode,
+        ..Settings::default()
+    })
+}
+
+/// Packets of all flows in turn, some each millisecond, until it is dropped.
+struct Traffic {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicUsize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Traffic {
+    fn start(into: Memory, each: usize) -> Traffic {
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let thread = std::thread::spawn({
+            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
+            move || Traffic::run(&into, each, &stop, &sent)
+        });
+        Traffic {
+            stop,
+            sent,
+            thread: Some(thread),
+        }
+    }
+
+    fn run(into: &Memory, each: usize, stop: &AtomicBool, sent: &AtomicUsize) {
+        let mut frames: Vec<Vec<u8>> = (0..FLOWS)
+            .map(|flow| {
+                let packet = ip4().udp(1000 + flow as u16, 53).payload([0; 8]);
+                packet
+                    .ether("02:00:00:00:00:03", "42:00:00:00:00:01")
+                    .bytes()
+            })
+            .collect();
+        while !stop.load(Relaxed) {
+            for _ in 0..each {
+                let n = sent.load(Relaxed);
+                let frame = &mut frames[n % FLOWS];
+                let number = (n / FLOWS) as u32;
+                let end = frame.len();
+                frame[end - 8] = (n % FLOWS) as u8;
+                frame[end - 4..].copy_from_slice(&number.to_be_bytes());
+                assert!(into.inject(0, frame), "the port has room");
+                sent.store(n + 1, Relaxed);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until so many more packets have been sent.
+    fn wait(&self, more: usize) {
+        let until = self.sent.load(Relaxed) + more;
+        while self.sent.load(Relaxed) < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Ends it; returns how many packets it has sent.
+    fn end(mut self) -> usize {
+        self.stop.store(true, Relaxed);
+        let ended = self.thread.take().map(JoinHandle::join);
+        assert!(ended.is_some_and(|e| e.is_ok()));
+        self.sent.load(Relaxed)
+    }
+}
+
+/// What came out: nothing is missing and every flow is in order. Returns packets by worker, of the last `last`.
+fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
+    let mut frames = Vec::new();
+    let until = Instant::now() + LONG;
+    while frames.len() < sent && Instant::now() < until {
+        frames.extend(out.collect_at_least(1, Duration::from_millis(100)));
+    }
+    assert_eq!(frames.len(), sent, "none is lost");
+    let mut next = [0u32; FLOWS];
+    for sent in &frames {
+        let end = sent.frame.len();
+        let flow = usize::from(sent.frame[end - 8]);
+        let number = sent.frame[end - 4..].try_into().expect("four bytes");
+        assert_eq!(
+            u32::from_be_bytes(number),
+            next[flow],
+            "flow {flow} is in order"
+        );
+        next[flow] += 1;
+    }
+    let mut by_worker = BTreeMap::new();
+    for sent in &frames[sent - last..] {
+        *by_worker.entry(sent.queue).or_default() += 1;
+    }
+    by_worker
+}
+
+#[test]
+fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() {
+    let (router, ports) = start(2);
+    let balance = balance(Mode::Even);
+    let all: Vec<u16> = (0..64).collect();
+    router
+        .move_buckets(TABLE, &all, 0)
+        .expect("it is worker 0's");
+    let traffic = Traffic::start(ports.memory("a"), 10);
+    balance.step(&router);
+    for _ in 0..4 {
+        // A look each 100 ms: these are half a second.
+        traffic.wait(1000);
+        balance.step(&router);
+    }
+    let (moved, moves, _) = balance.moves();
+    assert!(moved > 0 && moved <= 40, "{moved} buckets in {moves} moves");
+    traffic.wait(3200);
+    let sent = traffic.end();
+    let by_worker = check(&ports.memory("b"), sent, 1920);
+    for (worker, packets) in &by_worker {
+        let off = (*packets as f64 - 960.0).abs() / 960.0;
+        assert!(
+            off <= 0.1,
+            "worker {worker}: {by_worker:?}\n{}",
+            balance.show()
+        );
+    }
+    assert_eq!(by_worker.len(), 2, "{}", balance.show());
+}
+
+#[test]
+fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
+    let (router, ports) = start(2);
+    let balance = balance(Mode::On);
+    let traffic = Traffic::start(ports.memory("c"), 10);
+    balance.set(&router, "workers 2").expect("it can be set");
+    let pump = || router.read("c.pump", "").expect("it can be read");
+    for _ in 0..5 {
+        traffic.wait(200);
+        balance.set(&router, "workers 1").expect("it can be set");
+        balance.step(&router);
+        assert_eq!((pump(), balance.workers()), ("0 0\n".to_owned(), (1, 2)));
+        traffic.wait(100);
+        let moved = || router.pulse(1).moved.load(Relaxed);
+        let (before, sleeps) = (moved(), router.pulse(1).sleeps.load(Relaxed));
+        traffic.wait(500);
+        assert_eq!(moved(), before, "nothing moves on a worker that rests");
+        let until = Instant::now() + LONG;
+        while router.pulse(1).sleeps.load(Relaxed) == sleeps {
+            assert!(Instant::now() < until, "it sleeps");
+        }
+        balance.set(&router, "workers 2").expect("it can be set");
+        balance.step(&router);
+        assert_eq!((pump(), balance.workers()), ("0 1\n".to_owned(), (2, 2)));
+    }
+    let sent = traffic.end();
+    check(&ports.memory("b"), sent, 0);
+}
+
+#[test]
+fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
+    let (router, ports) = start(2);
+    let balance = balance(Mode::On);
+    for _ in 0..12 {
+        std::thread::sleep(Duration::from_millis(10));
+        balance.step(&router);
+    }
+    assert_eq!(balance.workers(), (1, 2), "{}", balance.show());
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    let until = Instant::now() + LONG;
+    while balance.workers() != (2, 2) {
+        assert!(Instant::now() < until, "{}", balance.show());
+        // As much as one worker can do.
+        let frame = ip4()
+            .udp(1, 2)
+            .ether("02:00:00:00:00:03", "42:00:00:00:00:01");
+        let frame = frame.bytes();
+        a.inject_all(0, vec![&frame[..]; 8000]);
+        b.collect();
+        balance.step(&router);
+    }
+}
+
+#[test]
+fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told() {
+    let (router, ports) = start(2);
+    let traffic = Traffic::start(ports.memory("a"), 10);
+    for n in 0..100 {
+        let to = (n + 1) % 2;
+        assert_eq!(
+            router.write("a.pump", &format!("0 {to}")),
+            Ok(String::new())
+        );
+        assert_eq!(router.read("a.pump", ""), Ok(format!("0 {to}\n")));
+        traffic.wait(10);
+    }
+    for wrong in ["0", "1 0", "0 7", "x y"] {
+        assert!(router.write("a.pump", wrong).is_err(), "{wrong}");
+    }
+    let sent = traffic.end();
+    check(&ports.memory("b"), sent, 0);
+}
+
+#[test]
+fn what_would_move_is_said_and_not_done_when_the_balancer_is_off() {
+    let (router, ports) = start(2);
+    let balance = balance(Mode::Off);
+    let all: Vec<u16> = (0..64).collect();
+    router
+        .move_buckets(TABLE, &all, 0)
+        .expect("it is worker 0's");
+    let traffic = Traffic::start(ports.memory("a"), 10);
+    balance.step(&router);
+    traffic.wait(1000);
+    balance.step(&router);
+    let said = balance.show();
+    assert!(said.contains("would move from worker 0 to 1"), "{said}");
+    assert!(said.contains("worker 0 is 100% off the mean"), "{said}");
+    assert_eq!(balance.moves(), (0, 0, 0));
+    balance.set(&router, "now").expect("it can be told");
+    assert!(balance.moves().0 > 0, "{}", balance.show());
+    let sent = traffic.end();
+    check(&ports.memory("b"), sent, 0);
+}
