@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One port for one output, which another port shares with a third; what begins with 2 goes there.
-const ROUTER: &str = "a :: FromDevice(DEV0) -> k :: Classifier(0/01, -);
+const ROUTER: &str = "a :: FromDevice(DEV0, BURST 64) -> k :: Classifier(0/01, -);
     k[0] -> slow :: ToDevice(DEV1, QUEUE 64); k[1] -> fast :: ToDevice(DEV2);
-    b :: FromDevice(DEV3) -> fast;";
+    b :: FromDevice(DEV3, BURST 64) -> fast;";
 
 /// A turn of the worker, in which the ports bring and take packets.
 const STEP: Duration = Duration::from_micros(200);
@@ -114,8 +114,8 @@ fn a_port_that_also_feeds_another_output_is_polled_as_before_and_that_one_loses_
 #[test]
 fn ports_with_a_queue_each_before_a_fair_output_receive_what_it_sends_for_them() {
     let text =
-        "a :: FromDevice(DEV0) -> qa :: Queue(64) -> [0] r :: RoundRobinSched -> ToDevice(DEV1);
-        b :: FromDevice(DEV3) -> qb :: Queue(64) -> [1] r;";
+        "a :: FromDevice(DEV0, BURST 64) -> qa :: Queue(64) -> [0] r :: RoundRobinSched -> ToDevice(DEV1);
+        b :: FromDevice(DEV3, BURST 64) -> qb :: Queue(64) -> [1] r;";
     let mut stand = Stand::new(text);
     stand.ports.far("DEV3").limit(512, 0);
     stand.run(SECOND * 2, &[1; 60], &[2; 20]);
