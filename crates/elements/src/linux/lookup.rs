@@ -4,10 +4,10 @@ use super::interface::Interface;
 use super::routes::Routes;
 use super::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, show};
 use crate::prelude::*;
+use crate::route::bulk::Bulk;
 use crate::route::family::Family;
 use crate::route::lookup::flow_hash;
 use std::hash::{BuildHasher, RandomState};
-use std::marker::PhantomData;
 use std::net::IpAddr;
 use tables::fib::NoMemory;
 
@@ -64,11 +64,7 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
     routes: Arc<Routes<N>>,
     verdicts: Box<[Verdict]>,
     seed: u32,
-    keys: Vec<<K::Family as Family<N>>::Key>,
-    /// Groups of the batch's packets, and how many have been stepped.
-    ids: Vec<u16>,
-    stepped: usize,
-    kind: PhantomData<K>,
+    bulk: Bulk<K::Family, N>,
 }
 
 impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
@@ -118,27 +114,19 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             routes: routes.expect("a plan with mistakes is not built"),
             verdicts: config.verdicts().into(),
             seed: config.seed,
-            keys: Vec::new(),
-            ids: Vec::new(),
-            stepped: 0,
-            kind: PhantomData,
+            bulk: Bulk::default(),
         }
     }
 
     const PREPARES: bool = true;
 
     fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
-        self.keys.clear();
-        self.keys.extend(batch.iter().map(K::Family::key));
-        self.ids.resize(batch.len(), 0);
-        K::Family::lookup_bulk(self.routes.fib(), &self.keys, &mut self.ids);
-        self.stepped = 0;
+        self.bulk.prepare(self.routes.fib(), batch);
     }
 
     #[inline(always)] // into the loops of rows
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = self.ids.get(self.stepped).copied().unwrap_or(0);
-        self.stepped += 1;
+        let id = self.bulk.step();
         // After the lookup: groups of an earlier moment might lack an id that it gave.
         let groups = self.routes.groups().read(cx.reader());
         let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));

@@ -1,12 +1,12 @@
 //! Route lookup, the element behind all its class names.
 
+use super::bulk::Bulk;
 use super::family::Family;
 use super::syntax::{Hops, PORTS_MAX, Parser};
 use super::table::{Table, Which};
 use crate::prelude::*;
 use engine::args::{Arg, Names};
 use std::hash::{BuildHasher, RandomState};
-use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tables::fib::{Prefix, Structure};
@@ -77,11 +77,7 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
     table: Arc<Table<N>>,
     outputs: usize,
     no_route: u8,
-    keys: Vec<<K::Family as Family<N>>::Key>,
-    /// Groups of the batch's packets, and how many have been stepped.
-    ids: Vec<u16>,
-    stepped: usize,
-    kind: PhantomData<K>,
+    bulk: Bulk<K::Family, N>,
 }
 
 impl<K: Kind<N>, const N: usize> Lookup<K, N> {
@@ -216,27 +212,19 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
                 .clone()
                 .expect("a plan with mistakes is not built"),
             outputs: init.outputs,
-            keys: Vec::new(),
-            ids: Vec::new(),
-            stepped: 0,
-            kind: PhantomData,
+            bulk: Bulk::default(),
         }
     }
 
     const PREPARES: bool = true;
 
     fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
-        self.keys.clear();
-        self.keys.extend(batch.iter().map(K::Family::key));
-        self.ids.resize(batch.len(), 0);
-        K::Family::lookup_bulk(self.table.fib(), &self.keys, &mut self.ids);
-        self.stepped = 0;
+        self.bulk.prepare(self.table.fib(), batch);
     }
 
     #[inline(always)] // into the loops of rows
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = self.ids.get(self.stepped).copied().unwrap_or(0);
-        self.stepped += 1;
+        let id = self.bulk.step();
         // After the lookup: groups of an earlier moment might lack an id that it gave.
         let groups = self.table.groups().read(cx.reader());
         let seed = self.config.seed;

@@ -1,3 +1,4 @@
+pub(crate) mod bulk;
 pub(crate) mod direct_ip_lookup;
 pub(crate) mod family;
 pub(crate) mod linear_ip_lookup;
