@@ -16,6 +16,8 @@ pub struct Description {
     pub workers: Vec<Worker>,
     /// Where packets change worker.
     pub crossings: Vec<Crossing>,
+    /// Where packets go to the workers that own their buckets.
+    pub steered: Vec<Steered>,
     /// Names of elements that are run as one loop, for each such loop that is no part of another.
     pub loops: Vec<Vec<String>>,
     /// Elements.
@@ -74,6 +76,17 @@ pub struct Crossing {
     pub to: usize,
 }
 
+/// An element that steers packets to the workers that own their buckets.
+#[derive(Clone, Debug, Serialize)]
+pub struct Steered {
+    /// The element.
+    pub element: String,
+    /// Workers that come with packets.
+    pub from: Vec<usize>,
+    /// Workers that own buckets.
+    pub to: Vec<usize>,
+}
+
 /// An element.
 #[derive(Clone, Debug, Serialize)]
 pub struct Element {
@@ -122,6 +135,14 @@ pub fn describe(plan: &Plan) -> Description {
                 element: element.to_owned(),
                 from,
                 to,
+            })
+            .collect(),
+        steered: plan
+            .steered()
+            .map(|(element, from, to)| Steered {
+                element: element.to_owned(),
+                from: from.to_vec(),
+                to: to.to_vec(),
             })
             .collect(),
         loops: loops(plan),
@@ -188,6 +209,16 @@ fn list(numbers: &[usize]) -> String {
     }
 }
 
+/// `worker 1`, `workers 0 and 1`.
+fn workers(numbers: &[usize]) -> String {
+    let word = if numbers.len() == 1 {
+        "worker"
+    } else {
+        "workers"
+    };
+    format!("{word} {}", list(numbers))
+}
+
 /// Bytes in a unit that fits.
 fn bytes(n: usize) -> String {
     match n {
@@ -222,16 +253,19 @@ impl fmt::Display for Description {
             }
         }
         for c in &self.crossings {
-            let word = if c.from.len() == 1 {
-                "worker"
-            } else {
-                "workers"
-            };
-            let from = list(&c.from);
+            let (from, to) = (workers(&c.from), c.to);
             writeln!(
                 f,
-                "packets change worker in {}: from {word} {from} to {}",
-                c.element, c.to
+                "packets change worker in {}: from {from} to {to}",
+                c.element
+            )?;
+        }
+        for s in &self.steered {
+            let (from, to) = (workers(&s.from), workers(&s.to));
+            writeln!(
+                f,
+                "packets change worker in {} by their buckets: from {from} to {to}",
+                s.element
             )?;
         }
         for names in &self.loops {

@@ -53,6 +53,12 @@ impl fmt::Display for Plan {
         for (name, from, to) in self.crossings() {
             writeln!(f, "packets change worker in {name}: from {from:?} to {to}")?;
         }
+        for (name, from, to) in self.steered() {
+            writeln!(
+                f,
+                "packets change worker in {name}, by their buckets: from {from:?} to {to:?}"
+            )?;
+        }
         let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();
         writeln!(
             f,
@@ -75,6 +81,19 @@ impl Plan {
     fn bare_sources(&self) -> impl Iterator<Item = (usize, &PlanElement)> {
         let each = self.elements.iter().enumerate();
         each.filter(|(_, e)| e.bare && e.inputs.is_empty())
+    }
+
+    /// Elements that steer packets between workers by their buckets: name, workers that come with packets,
+    /// workers that own buckets.
+    pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
+        let each = self.elements.iter().enumerate();
+        each.filter_map(|(i, e)| {
+            (e.class.steers)(&e.config)?;
+            let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
+            let owners = self.elements[next].workers.as_slice();
+            let stays = e.pushers.len() == 1 && e.pushers == owners;
+            (!stays).then_some((e.name.as_str(), e.pushers.as_slice(), owners))
+        })
     }
 
     /// Queues in which packets change worker: name, workers that fill it, worker that empties it.
