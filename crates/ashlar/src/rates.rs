@@ -365,6 +365,7 @@ mod tests {
                 turns: 10 * seconds,
                 empty: 5 * seconds,
                 asleep_ns: seconds * 250_000_000,
+                busy_ns: seconds * 100_000_000,
                 ..WorkerStats::default()
             }],
             ..Stats::default()
@@ -378,8 +379,8 @@ mod tests {
 port  link  way  queue  worker  packets/s  bits/s  empty polls
 eth0  up    in     0+2       0      2.00k   1.60M          50%
 
-worker  turns/s  empty  asleep  held  longest turn  run  wait  control
-     0       10    50%     25%     0           0us  0us   0us      0us
+worker  turns/s  empty  busy  asleep  buckets  held  longest turn  run  wait  control
+     0       10    50%   10%     25%        -     0           0us  0us   0us      0us
 
 element      packets/s  cycles/packet  held  drops/s
 q :: Class       2.00k              0     3  full 1.00k
