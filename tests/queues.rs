@@ -77,10 +77,11 @@ fn workers_of(sent: Vec<ports::memory::Sent>) -> BTreeMap<(u16, bool), usize> {
 fn one_receive_queue_feeds_all_workers_and_flows_keep_their_order() {
     let text = "FromDevice(mem:a, QUEUES 1, CLASSIFY hash) -> c :: Counter -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
-    let shown = router.plan().to_string();
+    let plan = router.plan();
+    let shown = plan.to_string();
     assert!(shown.contains("device mem:a: 1 receive"), "{shown}");
     assert!(shown.contains("mem_a@steer :: Steer"), "{shown}");
-    let steered: Vec<_> = router.plan().steered().collect();
+    let steered: Vec<_> = plan.steered().collect();
     assert_eq!(steered, [("mem_a@steer", &[0][..], &[0, 1][..])]);
     let (a, b) = (ports.memory("a"), ports.memory("b"));
     for n in 0..4000u32 {
