@@ -82,7 +82,8 @@ fn one_receive_queue_feeds_all_workers_and_flows_keep_their_order() {
     assert!(shown.contains("device mem:a: 1 receive"), "{shown}");
     assert!(shown.contains("mem_a@steer :: Steer"), "{shown}");
     let steered: Vec<_> = plan.steered().collect();
-    assert_eq!(steered, [("mem_a@steer", &[0][..], &[0, 1][..])]);
+    // Either worker may have the port's queue.
+    assert_eq!(steered, [("mem_a@steer", &[0, 1][..], &[0, 1][..])]);
     let (a, b) = (ports.memory("a"), ports.memory("b"));
     for n in 0..4000u32 {
         assert!(a.inject(0, &frame((n % 100) as u16, n / 100, false)));

@@ -81,7 +81,7 @@ pub struct Crossing {
 pub struct Steered {
     /// The element.
     pub element: String,
-    /// Workers that come with packets.
+    /// Workers that may come with packets.
     pub from: Vec<usize>,
     /// Workers that own buckets.
     pub to: Vec<usize>,

@@ -83,7 +83,7 @@ impl Plan {
         each.filter(|(_, e)| e.bare && e.inputs.is_empty())
     }
 
-    /// Elements that steer packets between workers by their buckets: name, workers that come with packets,
+    /// Elements that steer packets between workers by their buckets: name, workers that may come with packets,
     /// workers that own buckets.
     pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
