@@ -242,12 +242,12 @@ impl fmt::Display for Description {
             for s in &w.starts {
                 write!(f, "  {} :: {}", s.name, s.class)?;
                 if let Some(device) = &s.device {
-                    let word = if s.queues.len() == 1 {
-                        "queue"
-                    } else {
-                        "queues"
+                    let queues = match s.queues.len() {
+                        0 => "no queue until it gets one".to_owned(),
+                        1 => format!("queue {}", s.queues[0]),
+                        _ => format!("queues {}", list(&s.queues)),
                     };
-                    write!(f, ": `{device}` {word} {}", list(&s.queues))?;
+                    write!(f, ": `{device}` {queues}")?;
                 }
                 writeln!(f, "{}", if s.task { ", task" } else { "" })?;
             }
