@@ -188,7 +188,8 @@ impl Packet {
         }
     }
 
-    /// Moves the data so that `headroom` bytes are free before it; false if it does not fit.
+    /// Moves the data so that `headroom` bytes are free before it; false if it does not fit. Headers that
+    /// were removed from the front move along, as far as there is room for them.
     #[must_use]
     pub fn realign(&mut self, headroom: usize) -> bool {
         let (from, len) = (self.headroom(), self.len());
@@ -196,9 +197,15 @@ impl Packet {
         if headroom + len > usize::from(m.buf_len) {
             return false;
         }
-        // SAFETY: both ranges lie inside the buffer (checked above); `copy` allows overlap.
+        let removed = REMOVED.min(from).min(headroom);
+        // SAFETY: both ranges lie inside the buffer (checked above, and `removed` is at most what lies
+        // before either); `copy` allows overlap.
         unsafe {
-            std::ptr::copy(m.buf_addr.add(from), m.buf_addr.add(headroom), len);
+            let (source, place) = (
+                m.buf_addr.add(from - removed),
+                m.buf_addr.add(headroom - removed),
+            );
+            std::ptr::copy(source, place, len + removed);
         }
         self.anno_mut().shift(headroom as isize - from as isize);
         self.set_place(headroom, len);

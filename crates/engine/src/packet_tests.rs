@@ -53,6 +53,19 @@ fn realigning_keeps_bytes_and_header_places() {
 }
 
 #[test]
+fn a_stripped_header_moves_along_when_a_packet_is_realigned() {
+    let mut p = packet(b"ethernet-ip");
+    p.set_mac_here();
+    assert!(p.pull(9));
+    for headroom in [16, 200, 9] {
+        assert!(p.realign(headroom));
+        assert_eq!(p.data(), b"ip");
+        assert_eq!(p.mac(), (headroom > 9).then_some(&b"ethernet-ip"[..]));
+    }
+    assert!(p.push(9).is_some_and(|header| header == b"ethernet-"));
+}
+
+#[test]
 fn a_copy_has_its_own_bytes_and_the_same_annotations() {
     let mut p = packet(b"same");
     p.anno_mut().paint = 9;
