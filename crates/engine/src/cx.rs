@@ -1,160 +1,14 @@
 //! What an element can do while it runs: send packets on, pull, drop, set its timer.
 
 use crate::clock::{Clock, Time};
-use crate::element::{Did, Verdict};
-use crate::graph::{Core, Nodes, Walker, follow, revive, wake};
-use crate::notify::{self, Signal};
+use crate::element::Verdict;
+use crate::graph::{Core, Nodes, Walker, follow, revive};
+use crate::notify::nearest_queues;
 use crate::packet::{Batch, Packet};
-use crate::plan::Plan;
 use crate::publish::Reader;
-use std::ops::Range;
 use std::time::Duration;
 
-/// An input that an edge leads to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    node: u32,
-    inbox: u32,
-    rank: u32,
-    port: u16,
-}
-
-impl Target {
-    /// Input `port` of a node of `plan`, before which packets wait in `inbox`.
-    pub(crate) fn new(plan: &Plan, (node, port): (usize, usize), inbox: usize) -> Target {
-        Target {
-            node: node as u32,
-            inbox: inbox as u32,
-            rank: plan.rank[node] as u32,
-            port: port as u16,
-        }
-    }
-
-    /// The node's place in the topological order.
-    #[inline]
-    pub(crate) fn rank(self) -> usize {
-        self.rank as usize
-    }
-
-    #[inline]
-    pub(crate) fn node(self) -> usize {
-        self.node as usize
-    }
-
-    #[inline]
-    pub(crate) fn port(self) -> usize {
-        usize::from(self.port)
-    }
-
-    #[inline]
-    pub(crate) fn inbox(self) -> usize {
-        self.inbox as usize
-    }
-}
-
-/// The edges of a graph, by node and port.
-pub(crate) struct Edges {
-    /// Where output 0 leads, by node, if it pushes.
-    on: Vec<Option<Target>>,
-    /// Where push outputs lead, node after node.
-    outputs: Vec<Option<Target>>,
-    /// First of a node's outputs among them, and where the last node's end.
-    first_output: Vec<u32>,
-    /// Which output a pull input asks: node and port.
-    inputs: Vec<Vec<Option<(u32, u16)>>>,
-    /// First inbox of a node.
-    first_inbox: Vec<u32>,
-    /// Nodes and their inboxes by topological rank.
-    ranked: Vec<(u32, Range<u32>)>,
-}
-
-impl Edges {
-    pub(crate) fn of(plan: &Plan) -> (Edges, usize) {
-        let mut first_inbox = Vec::new();
-        let mut inboxes = 0;
-        for element in &plan.elements {
-            first_inbox.push(inboxes as u32);
-            inboxes += element.inputs.len();
-        }
-        let mut first_output = vec![0];
-        let mut ports = 0;
-        for element in &plan.elements {
-            ports += element.outputs.len();
-            first_output.push(ports as u32);
-        }
-        let mut outputs = vec![None; ports];
-        let mut inputs: Vec<Vec<_>> = plan
-            .elements
-            .iter()
-            .map(|e| vec![None; e.inputs.len()])
-            .collect();
-        for edge in &plan.edges {
-            if edge.pull {
-                let from = past_wires(plan, edge.from);
-                inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
-            } else {
-                let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
-                let at = first_output[edge.from.0] as usize + edge.from.1;
-                outputs[at] = Some(Target::new(plan, edge.to, inbox));
-            }
-        }
-        let ranked = plan.order.iter().map(|&node| {
-            let first = first_inbox[node];
-            let inputs = plan.elements[node].inputs.len() as u32;
-            (node as u32, first..first + inputs)
-        });
-        let ranked: Vec<_> = ranked.collect();
-        let first = first_output.windows(2);
-        let on = first.map(|o| *outputs.get(o[0] as usize..o[1] as usize)?.first()?);
-        (
-            Edges {
-                on: on.collect(),
-                outputs,
-                first_output,
-                inputs,
-                first_inbox,
-                ranked,
-            },
-            inboxes,
-        )
-    }
-
-    #[inline]
-    pub(crate) fn output(&self, node: usize, port: usize) -> Option<Target> {
-        if port == 0 {
-            return self.on[node];
-        }
-        let (first, end) = (self.first_output[node], self.first_output[node + 1]);
-        let own = &self.outputs[first as usize..end as usize];
-        *own.get(port)?
-    }
-
-    /// The node of a topological rank, and its inboxes.
-    #[inline]
-    pub(crate) fn at_rank(&self, rank: usize) -> (usize, Range<usize>) {
-        let (node, inboxes) = &self.ranked[rank];
-        (*node as usize, inboxes.start as usize..inboxes.end as usize)
-    }
-
-    #[inline]
-    pub(crate) fn inbox(&self, node: usize, input: usize) -> usize {
-        self.first_inbox[node] as usize + input
-    }
-}
-
-/// The output that really answers for a pull output; `None` if nothing is connected there.
-fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
-    // A chain of wires is no longer than there are elements; one that goes round leads nowhere.
-    for _ in 0..=plan.elements.len() {
-        let wires = plan.elements[from.0].class.pull_wires;
-        let Some(&(_, input)) = wires.iter().find(|wire| wire.0 == from.1) else {
-            return Some(from);
-        };
-        let to = (from.0, input);
-        from = plan.edges.iter().find(|e| e.pull && e.to == to)?.from;
-    }
-    None
-}
+mod notify;
 
 /// The element's view of the graph around it.
 pub struct Cx<'a> {
@@ -359,10 +213,9 @@ impl Cx<'_> {
     /// Asks upstream of a pull input for up to `max` packets, appended to `into`. Returns how many
     /// came.
     pub fn pull(&mut self, input: usize, max: usize, into: &mut Batch) -> usize {
-        let Some(Some((up, port))) = self.core.edges.inputs[self.this].get(input).copied() else {
+        let Some((up, port)) = self.core.edges.input(self.this, input) else {
             return 0;
         };
-        let up = up as usize;
         let Some(mut element) = self.nodes[up].take() else {
             return 0;
         };
@@ -374,7 +227,7 @@ impl Cx<'_> {
             core: self.core,
             this: up,
         };
-        element.pull(usize::from(port), max, into, &mut cx);
+        element.pull(port, max, into, &mut cx);
         self.core.running -= 1;
         self.nodes[up] = Some(element);
         let came = into.len() - had;
@@ -384,15 +237,11 @@ impl Cx<'_> {
             stats.cycles += spent;
             stats.packets += came as u64;
             stats.batches += 1;
-            stats.sent[usize::from(port)] += came as u64;
+            stats.sent[port] += came as u64;
             if self.core.taps.watching() {
-                self.core.taps.pulled(
-                    (up, usize::from(port)),
-                    (self.this, input),
-                    into,
-                    had,
-                    self.core.now,
-                );
+                self.core
+                    .taps
+                    .pulled((up, port), (self.this, input), into, had, self.core.now);
             }
         }
         came
@@ -423,68 +272,6 @@ impl Cx<'_> {
         self.core.cancel_timer(self.this);
     }
 
-    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they
-    /// were told otherwise.
-    #[inline]
-    pub fn wake_pullers(&mut self) {
-        if !self.core.notes.packets[self.this] {
-            self.core.note_packets(self.this);
-        }
-    }
-
-    /// Notifier: until further notice nothing can be pulled from this element.
-    #[inline]
-    pub fn note_empty(&mut self) {
-        self.core.notes.packets[self.this] = false;
-    }
-
-    /// Whether this element's notifier says that packets may be pulled from it.
-    pub fn has_packets(&self) -> bool {
-        self.core.notes.packets[self.this]
-    }
-
-    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if they were
-    /// told otherwise.
-    #[inline]
-    pub fn wake_pushers(&mut self) {
-        if !self.core.notes.room[self.this] {
-            self.core.note_room(self.this);
-        }
-    }
-
-    /// Notifier: until further notice this element drops what is pushed into it.
-    #[inline]
-    pub fn note_full(&mut self) {
-        self.core.notes.room[self.this] = false;
-    }
-
-    /// Whether asking upstream of a pull input may give a packet. If not, this element hears when that
-    /// changes: its task is woken, or its own notifier becomes active.
-    #[inline]
-    pub fn input_active(&self, input: usize) -> bool {
-        let signal = self.core.plan.elements[self.this].signals.get(input);
-        Signal::active(signal, &self.core.notes.packets)
-    }
-
-    /// Whether somebody downstream of a push output takes packets. If not, this element's task is woken
-    /// when that changes.
-    #[inline]
-    pub fn has_room(&self, output: usize) -> bool {
-        let signal = self.core.plan.elements[self.this].rooms.get(output);
-        Signal::active(signal, &self.core.notes.room)
-    }
-
-    /// What a task says that got nothing from a pull input: it sleeps if it will be woken, else it asks
-    /// again.
-    #[inline]
-    pub fn rest(&self, input: usize) -> Did {
-        if self.input_active(input) {
-            Did::Nothing
-        } else {
-            Did::Sleep
-        }
-    }
-
     /// Makes this element's own task ready again, even if it had ended.
     pub fn wake_self(&mut self) {
         revive(&mut self.core.tasks, &mut self.core.schedule, self.this);
@@ -502,7 +289,7 @@ impl Cx<'_> {
 
     /// The queues that are nearest up pull connections, or else down push connections.
     pub fn nearest_queues(&self) -> Vec<usize> {
-        notify::nearest_queues(&self.core.plan, self.this)
+        nearest_queues(&self.core.plan, self.this)
     }
 
     /// Packets that wait in an element; 0 if it has no copy on this worker.
@@ -586,27 +373,6 @@ impl Aside {
             let this = std::mem::replace(&mut cx.this, from);
             cx.send_batch(&mut self.packets, verdict);
             cx.this = this;
-        }
-    }
-}
-
-impl Core {
-    /// A notifier becomes active: wakes those who pull, and notifiers on the way to them.
-    fn note_packets(&mut self, node: usize) {
-        self.notes.packets[node] = true;
-        for i in 0..self.plan.elements[node].listeners.len() {
-            let listener = self.plan.elements[node].listeners[i];
-            wake(&mut self.tasks, &mut self.schedule, listener);
-            if self.plan.elements[listener].class.notifies && !self.notes.packets[listener] {
-                self.note_packets(listener);
-            }
-        }
-    }
-
-    fn note_room(&mut self, node: usize) {
-        self.notes.room[node] = true;
-        for &filler in &self.plan.elements[node].fillers {
-            wake(&mut self.tasks, &mut self.schedule, filler);
         }
     }
 }

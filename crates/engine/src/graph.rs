@@ -6,13 +6,14 @@
 //! time, depth first, as Click does. An element has always returned before its outputs are walked,
 //! so neither walker re-enters one, and cycles are legal.
 
-use crate::clock::{Clock, Time};
 mod buckets;
+mod edges;
 mod overflow;
 mod schedule;
 mod swap;
 mod walk;
 
+use edges::{Edges, Target};
 pub use overflow::Fate;
 pub(crate) use overflow::Overflows;
 pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
@@ -20,7 +21,8 @@ pub(crate) use walk::{descend, follow};
 
 use crate::call::{Deferred, Outside};
 use crate::class::Node;
-use crate::cx::{Cx, Edges, Target};
+use crate::clock::{Clock, Time};
+use crate::cx::Cx;
 use crate::element::{Init, Runs};
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};

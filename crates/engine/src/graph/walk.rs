@@ -1,8 +1,9 @@
 //! The two walkers: how packets move on until none is on its way.
 
+use super::edges::Target;
 use super::{Core, Graph, Nodes, Walker};
 use crate::call::Outside;
-use crate::cx::{Cx, Target};
+use crate::cx::Cx;
 use crate::packet::{Batch, Packet};
 
 /// A sweep may go back this many times before what waits is dropped as `loop`.

@@ -1,0 +1,91 @@
+//! What elements tell each other of packets to pull and of room to push into (see [`crate::notify`]).
+
+use super::Cx;
+use crate::element::Did;
+use crate::graph::{Core, wake};
+use crate::notify::Signal;
+
+impl Cx<'_> {
+    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they
+    /// were told otherwise.
+    #[inline]
+    pub fn wake_pullers(&mut self) {
+        if !self.core.notes.packets[self.this] {
+            self.core.note_packets(self.this);
+        }
+    }
+
+    /// Notifier: until further notice nothing can be pulled from this element.
+    #[inline]
+    pub fn note_empty(&mut self) {
+        self.core.notes.packets[self.this] = false;
+    }
+
+    /// Whether this element's notifier says that packets may be pulled from it.
+    pub fn has_packets(&self) -> bool {
+        self.core.notes.packets[self.this]
+    }
+
+    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if they were
+    /// told otherwise.
+    #[inline]
+    pub fn wake_pushers(&mut self) {
+        if !self.core.notes.room[self.this] {
+            self.core.note_room(self.this);
+        }
+    }
+
+    /// Notifier: until further notice this element drops what is pushed into it.
+    #[inline]
+    pub fn note_full(&mut self) {
+        self.core.notes.room[self.this] = false;
+    }
+
+    /// Whether asking upstream of a pull input may give a packet. If not, this element hears when that
+    /// changes: its task is woken, or its own notifier becomes active.
+    #[inline]
+    pub fn input_active(&self, input: usize) -> bool {
+        let signal = self.core.plan.elements[self.this].signals.get(input);
+        Signal::active(signal, &self.core.notes.packets)
+    }
+
+    /// Whether somebody downstream of a push output takes packets. If not, this element's task is woken
+    /// when that changes.
+    #[inline]
+    pub fn has_room(&self, output: usize) -> bool {
+        let signal = self.core.plan.elements[self.this].rooms.get(output);
+        Signal::active(signal, &self.core.notes.room)
+    }
+
+    /// What a task says that got nothing from a pull input: it sleeps if it will be woken, else it asks
+    /// again.
+    #[inline]
+    pub fn rest(&self, input: usize) -> Did {
+        if self.input_active(input) {
+            Did::Nothing
+        } else {
+            Did::Sleep
+        }
+    }
+}
+
+impl Core {
+    /// A notifier becomes active: wakes those who pull, and notifiers on the way to them.
+    fn note_packets(&mut self, node: usize) {
+        self.notes.packets[node] = true;
+        for i in 0..self.plan.elements[node].listeners.len() {
+            let listener = self.plan.elements[node].listeners[i];
+            wake(&mut self.tasks, &mut self.schedule, listener);
+            if self.plan.elements[listener].class.notifies && !self.notes.packets[listener] {
+                self.note_packets(listener);
+            }
+        }
+    }
+
+    fn note_room(&mut self, node: usize) {
+        self.notes.room[node] = true;
+        for &filler in &self.plan.elements[node].fillers {
+            wake(&mut self.tasks, &mut self.schedule, filler);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The edges of a graph, as packets follow them.
+
+use crate::plan::Plan;
+use std::ops::Range;
+
+/// An input that an edge leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    node: u32,
+    inbox: u32,
+    rank: u32,
+    port: u16,
+}
+
+impl Target {
+    /// Input `port` of a node of `plan`, before which packets wait in `inbox`.
+    pub(crate) fn new(plan: &Plan, (node, port): (usize, usize), inbox: usize) -> Target {
+        Target {
+            node: node as u32,
+            inbox: inbox as u32,
+            rank: plan.rank[node] as u32,
+            port: port as u16,
+        }
+    }
+
+    /// The node's place in the topological order.
+    #[inline]
+    pub(crate) fn rank(self) -> usize {
+        self.rank as usize
+    }
+
+    #[inline]
+    pub(crate) fn node(self) -> usize {
+        self.node as usize
+    }
+
+    #[inline]
+    pub(crate) fn port(self) -> usize {
+        usize::from(self.port)
+    }
+
+    #[inline]
+    pub(crate) fn inbox(self) -> usize {
+        self.inbox as usize
+    }
+}
+
+/// The edges of a graph, by node and port.
+pub(crate) struct Edges {
+    /// Where output 0 leads, by node, if it pushes.
+    on: Vec<Option<Target>>,
+    /// Where push outputs lead, node after node.
+    outputs: Vec<Option<Target>>,
+    /// First of a node's outputs among them, and where the last node's end.
+    first_output: Vec<u32>,
+    /// Which output a pull input asks: node and port.
+    inputs: Vec<Vec<Option<(u32, u16)>>>,
+    /// First inbox of a node.
+    first_inbox: Vec<u32>,
+    /// Nodes and their inboxes by topological rank.
+    ranked: Vec<(u32, Range<u32>)>,
+}
+
+impl Edges {
+    pub(crate) fn of(plan: &Plan) -> (Edges, usize) {
+        let mut first_inbox = Vec::new();
+        let mut inboxes = 0;
+        for element in &plan.elements {
+            first_inbox.push(inboxes as u32);
+            inboxes += element.inputs.len();
+        }
+        let mut first_output = vec![0];
+        let mut ports = 0;
+        for element in &plan.elements {
+            ports += element.outputs.len();
+            first_output.push(ports as u32);
+        }
+        let mut outputs = vec![None; ports];
+        let mut inputs: Vec<Vec<_>> = plan
+            .elements
+            .iter()
+            .map(|e| vec![None; e.inputs.len()])
+            .collect();
+        for edge in &plan.edges {
+            if edge.pull {
+                let from = past_wires(plan, edge.from);
+                inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
+            } else {
+                let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
+                let at = first_output[edge.from.0] as usize + edge.from.1;
+                outputs[at] = Some(Target::new(plan, edge.to, inbox));
+            }
+        }
+        let ranked = plan.order.iter().map(|&node| {
+            let first = first_inbox[node];
+            let inputs = plan.elements[node].inputs.len() as u32;
+            (node as u32, first..first + inputs)
+        });
+        let ranked: Vec<_> = ranked.collect();
+        let first = first_output.windows(2);
+        let on = first.map(|o| *outputs.get(o[0] as usize..o[1] as usize)?.first()?);
+        (
+            Edges {
+                on: on.collect(),
+                outputs,
+                first_output,
+                inputs,
+                first_inbox,
+                ranked,
+            },
+            inboxes,
+        )
+    }
+
+    #[inline]
+    pub(crate) fn output(&self, node: usize, port: usize) -> Option<Target> {
+        if port == 0 {
+            return self.on[node];
+        }
+        let (first, end) = (self.first_output[node], self.first_output[node + 1]);
+        let own = &self.outputs[first as usize..end as usize];
+        *own.get(port)?
+    }
+
+    /// Which output a pull input asks, if any: node and port.
+    #[inline]
+    pub(crate) fn input(&self, node: usize, port: usize) -> Option<(usize, usize)> {
+        let (up, port) = self.inputs[node].get(port).copied().flatten()?;
+        Some((up as usize, usize::from(port)))
+    }
+
+    /// The node of a topological rank, and its inboxes.
+    #[inline]
+    pub(crate) fn at_rank(&self, rank: usize) -> (usize, Range<usize>) {
+        let (node, inboxes) = &self.ranked[rank];
+        (*node as usize, inboxes.start as usize..inboxes.end as usize)
+    }
+
+    #[inline]
+    pub(crate) fn inbox(&self, node: usize, input: usize) -> usize {
+        self.first_inbox[node] as usize + input
+    }
+}
+
+/// The output that really answers for a pull output; `None` if nothing is connected there.
+fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
+    // A chain of wires is no longer than there are elements; one that goes round leads nowhere.
+    for _ in 0..=plan.elements.len() {
+        let wires = plan.elements[from.0].class.pull_wires;
+        let Some(&(_, input)) = wires.iter().find(|wire| wire.0 == from.1) else {
+            return Some(from);
+        };
+        let to = (from.0, input);
+        from = plan.edges.iter().find(|e| e.pull && e.to == to)?.from;
+    }
+    None
+}
