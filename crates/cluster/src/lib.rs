@@ -1,0 +1,12 @@
+//! Many servers, one router: which way a packet takes through a cluster (RouteBricks, sections 3 and 6).
+//!
+//! Everything here is pure: time is an argument in nanoseconds, chance comes from a seed, and what is sent is
+//! returned. So elements on real servers and the simulator of `ashlar cluster simulate` run the same code.
+//!
+//! Words are the paper's: a *node* is a server; it has *external ports* of rate R, and *internal links* to other
+//! nodes. A packet enters at its *input node*, may visit an *intermediate node*, and leaves at its *output node*.
+
+/// Addresses of internal frames: the output node travels in the MAC address.
+pub mod address;
+/// Who belongs to a cluster, what connects them, and the ways that living links leave.
+pub mod map;

@@ -1,0 +1,130 @@
+//! Who belongs to a cluster, what connects them, and the ways that living links leave.
+//!
+//! A [`Map`] is what the operator describes; it does not change while all lives. [`Links`] says which links are up.
+//! [`Ways`] is what one node makes of both: by which of its links it comes nearer to each other node, and who can be
+//! an intermediate node for whom.
+
+use crate::address::NodeId;
+
+/// A server of the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Rate of all its external ports together, in bits per second; 0: none, it only carries others' packets.
+    pub rate: f64,
+}
+
+/// A cable between two nodes, or what stands for one. Both directions have the same rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Its two ends; the first is the smaller.
+    pub ends: [NodeId; 2],
+    /// Bits per second.
+    pub rate: f64,
+}
+
+impl Link {
+    /// The node at the other end, as seen from `node`.
+    pub fn peer(&self, node: NodeId) -> Option<NodeId> {
+        match self.ends {
+            [a, b] if a == node => Some(b),
+            [a, b] if b == node => Some(a),
+            _ => None,
+        }
+    }
+}
+
+/// Nodes and links of a cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map {
+    /// Nodes, by number.
+    pub nodes: Vec<Node>,
+    /// Links, by number.
+    pub links: Vec<Link>,
+}
+
+impl Map {
+    /// A full mesh of equal nodes, with links of 2R/N.
+    pub fn mesh(nodes: usize, rate: f64) -> Map {
+        let link = 2.0 * rate / nodes as f64;
+        let ids = 0..nodes as NodeId;
+        Map {
+            nodes: vec![Node { rate }; nodes],
+            links: ids
+                .clone()
+                .flat_map(|a| ids.clone().filter(move |&b| a < b).map(move |b| [a, b]))
+                .map(|ends| Link { ends, rate: link })
+                .collect(),
+        }
+    }
+
+    /// Rate of all external ports, in bits per second.
+    pub fn rate(&self) -> f64 {
+        self.nodes.iter().map(|node| node.rate).sum()
+    }
+
+    /// A node's links, by number, in their order: those are the node's link 0, 1, ...
+    pub fn links_of(&self, node: NodeId) -> impl Iterator<Item = usize> {
+        let links = self.links.iter().enumerate();
+        links
+            .filter(move |(_, link)| link.peer(node).is_some())
+            .map(|(number, _)| number)
+    }
+}
+
+/// Which links are up, by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Links(Vec<bool>);
+
+impl Links {
+    /// All are up.
+    pub fn all(map: &Map) -> Links {
+        Links(vec![true; map.links.len()])
+    }
+
+    /// Whether a link is up.
+    pub fn up(&self, link: usize) -> bool {
+        self.0.get(link).is_some_and(|&up| up)
+    }
+
+    /// Says whether a link is up. Returns whether that is new.
+    pub fn set(&mut self, link: usize, up: bool) -> bool {
+        match self.0.get_mut(link) {
+            Some(now) if *now != up => {
+                *now = up;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mesh_connects_each_to_each_with_links_of_2r_by_n() {
+        let map = Map::mesh(4, 10e9);
+        assert_eq!(map.links.len(), 6);
+        assert_eq!(map.rate(), 40e9);
+        for node in 0..4 {
+            let links: Vec<usize> = map.links_of(node).collect();
+            let mut peers: Vec<_> = links
+                .iter()
+                .filter_map(|&link| map.links[link].peer(node))
+                .collect();
+            peers.sort_unstable();
+            let others: Vec<NodeId> = (0..4).filter(|&other| other != node).collect();
+            assert_eq!(peers, others);
+            assert!(links.iter().all(|&link| map.links[link].rate == 5e9));
+        }
+    }
+
+    #[test]
+    fn what_is_new_about_a_link_is_told_once() {
+        let map = Map::mesh(3, 1e9);
+        let mut links = Links::all(&map);
+        assert!(links.set(1, false) && !links.set(1, false) && !links.up(1) && links.up(0));
+        assert!(!links.set(9, false), "there is no such link");
+    }
+}
