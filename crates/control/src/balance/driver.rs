@@ -6,7 +6,7 @@ use super::settings::{Mode, Settings};
 use engine::plan::Plan;
 use engine::router::Router;
 use engine::steer::{self, Table};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -141,18 +141,19 @@ impl Balance {
 impl State {
     fn step(&mut self, router: &Router) {
         let plan = router.plan();
-        let tables = steer::tables(&plan);
+        let mut tables = steer::tables(&plan);
+        // Workers that have just been started, or given a plan, deal buckets out when they get to it.
+        tables.retain(|table| !table.workers().is_empty());
+        let workers: BTreeSet<usize> = tables.iter().flat_map(|t| t.workers()).collect();
+        let mut workers = Vec::from_iter(workers);
         self.looks.clear();
-        if tables.is_empty() || router.workers() < 2 {
+        self.all = workers.len();
+        if workers.len() < 2 {
             self.seen.clear();
             return;
         }
-        let mut workers: Vec<usize> = tables.iter().flat_map(|t| t.workers()).collect();
-        workers.sort_unstable();
-        workers.dedup();
-        self.all = workers.len();
-        let overflow = self.look(router, &tables);
-        let wanted = self.wanted(&workers, overflow);
+        let lost = self.look(router, &tables);
+        let wanted = self.wanted(&workers, lost);
         workers.truncate(wanted);
         let works: Vec<bool> = (0..router.workers())
             .map(|w| workers.contains(&w))
@@ -208,7 +209,7 @@ impl State {
     }
 
     /// How many of the workers should work.
-    fn wanted(&mut self, workers: &[usize], overflow: bool) -> usize {
+    fn wanted(&mut self, workers: &[usize], lost: bool) -> usize {
         if let Some(fixed) = self.settings.workers {
             return fixed.clamp(1, self.all);
         }
@@ -217,8 +218,7 @@ impl State {
         }
         let now = self.active.clamp(1, self.all);
         let busy: Vec<f64> = workers.iter().map(|&w| self.busy[w]).collect();
-        let fill = if overflow { 1.0 } else { 0.0 };
-        self.scaler.workers(&busy, fill, now, &self.settings.scale)
+        self.scaler.workers(&busy, lost, now, &self.settings.scale)
     }
 
     /// What buckets of a table have brought since they were last evened out.

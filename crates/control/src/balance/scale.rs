@@ -8,13 +8,11 @@ pub struct Thresholds {
     /// Workers go when those that stay are busy by less than this share. It is smaller than `high`: who has
     /// just gone does not come back at once.
     pub low: f64,
-    /// All workers come when one is busy by this share, or a queue filled by half: what is asked of it is not
+    /// All workers come when one is busy by this share, or packets for one were lost: what is asked of it is not
     /// known any more.
     pub full: f64,
     /// Looks in a row at which fewer workers would do, before some go.
     pub patience: u32,
-    /// Fewest workers.
-    pub least: usize,
 }
 
 impl Default for Thresholds {
@@ -24,7 +22,6 @@ impl Default for Thresholds {
             low: 0.4,
             full: 0.9,
             patience: 10,
-            least: 1,
         }
     }
 }
@@ -40,16 +37,15 @@ pub struct Scaler {
 
 impl Scaler {
     /// How many of all workers should work, of which `now` do. `busy` is the share of the last interval in
-    /// which each worker had something to do, and `fill` how full the fullest queue to a worker is.
-    pub fn workers(&mut self, busy: &[f64], fill: f64, now: usize, limits: &Thresholds) -> usize {
+    /// which each worker had something to do, and `lost` whether packets found the way to a worker full.
+    pub fn workers(&mut self, busy: &[f64], lost: bool, now: usize, limits: &Thresholds) -> usize {
         let all = busy.len().max(1);
-        let least = limits.least.clamp(1, all);
-        if fill >= 0.5 || busy.iter().any(|&b| b >= limits.full) {
+        if lost || busy.iter().any(|&b| b >= limits.full) {
             *self = Scaler::default();
             return all;
         }
         let demand: f64 = busy.iter().sum();
-        let needed = |share: f64| ((demand / share).ceil() as usize).clamp(least, all);
+        let needed = |share: f64| ((demand / share).ceil() as usize).clamp(1, all);
         let most = needed(limits.high);
         if most > now {
             *self = Scaler::default();
@@ -80,35 +76,34 @@ mod tests {
         low: 0.4,
         full: 0.9,
         patience: 3,
-        least: 1,
     };
 
     #[test]
     fn a_load_that_falls_is_packed_after_some_looks_and_one_that_rises_spread_at_once() {
         let mut scaler = Scaler::default();
         let mut now = 4;
-        let mut look = |busy: [f64; 4], fill| {
-            now = scaler.workers(&busy, fill, now, &LIMITS);
+        let mut look = |busy: [f64; 4]| {
+            now = scaler.workers(&busy, false, now, &LIMITS);
             now
         };
-        assert_eq!(look([0.5; 4], 0.0), 4);
+        assert_eq!(look([0.5; 4]), 4);
         let tenth = [0.05; 4];
-        assert_eq!((look(tenth, 0.0), look(tenth, 0.0)), (4, 4));
-        assert_eq!(look(tenth, 0.0), 1, "a fifth of one worker fits on one");
-        assert_eq!(look([0.7, 0.0, 0.0, 0.0], 0.0), 2);
-        assert_eq!(look([0.95, 0.2, 0.0, 0.0], 0.0), 4);
+        assert_eq!((look(tenth), look(tenth)), (4, 4));
+        assert_eq!(look(tenth), 1, "a fifth of one worker fits on one");
+        assert_eq!(look([0.7, 0.0, 0.0, 0.0]), 2);
+        assert_eq!(look([0.95, 0.2, 0.0, 0.0]), 4);
     }
 
     #[test]
-    fn a_queue_that_fills_calls_everybody_however_idle_they_look() {
+    fn packets_that_are_lost_call_everybody_however_idle_workers_look() {
         let mut scaler = Scaler::default();
-        assert_eq!(scaler.workers(&[0.1, 0.0, 0.0], 0.5, 1, &LIMITS), 3);
+        assert_eq!(scaler.workers(&[0.1, 0.0, 0.0], true, 1, &LIMITS), 3);
     }
 
     #[test]
     fn one_busy_look_begins_the_wait_anew() {
         let mut scaler = Scaler::default();
-        let mut look = |busy| scaler.workers(&[busy, busy], 0.0, 2, &LIMITS);
+        let mut look = |busy| scaler.workers(&[busy, busy], false, 2, &LIMITS);
         assert_eq!((look(0.1), look(0.1), look(0.35)), (2, 2, 2));
         assert_eq!((look(0.1), look(0.1), look(0.1)), (2, 2, 1));
     }
@@ -131,7 +126,7 @@ mod tests {
                         }
                     })
                     .collect();
-                now = scaler.workers(&busy, 0.0, now, &LIMITS);
+                now = scaler.workers(&busy, false, now, &LIMITS);
                 if seen.last() != Some(&now) {
                     seen.push(now);
                 }
