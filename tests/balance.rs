@@ -101,6 +101,18 @@ impl Traffic {
     }
 }
 
+/// Two workers and traffic, all of which is worker 0's, and a balancer that has looked once.
+fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
+    let (router, ports) = start(2);
+    let all: Vec<u16> = (0..64).collect();
+    router
+        .move_buckets(TABLE, &all, 0)
+        .expect("it is worker 0's");
+    let (balance, traffic) = (balance(mode), Traffic::start(ports.memory("a"), 10));
+    balance.step(&router);
+    (router, ports, balance, traffic)
+}
+
 /// What came out: nothing is missing and every flow is in order. Returns packets by worker, of the last `last`.
 fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
     let mut frames = Vec::new();
@@ -130,14 +142,7 @@ fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
 
 #[test]
 fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() {
-    let (router, ports) = start(2);
-    let balance = balance(Mode::Even);
-    let all: Vec<u16> = (0..64).collect();
-    router
-        .move_buckets(TABLE, &all, 0)
-        .expect("it is worker 0's");
-    let traffic = Traffic::start(ports.memory("a"), 10);
-    balance.step(&router);
+    let (router, ports, balance, traffic) = all_on_worker_0(Mode::Even);
     for _ in 0..4 {
         // A look each 100 ms: these are half a second.
         traffic.wait(1000);
@@ -234,14 +239,7 @@ fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told()
 
 #[test]
 fn what_would_move_is_said_and_not_done_when_the_balancer_is_off() {
-    let (router, ports) = start(2);
-    let balance = balance(Mode::Off);
-    let all: Vec<u16> = (0..64).collect();
-    router
-        .move_buckets(TABLE, &all, 0)
-        .expect("it is worker 0's");
-    let traffic = Traffic::start(ports.memory("a"), 10);
-    balance.step(&router);
+    let (router, ports, balance, traffic) = all_on_worker_0(Mode::Off);
     traffic.wait(1000);
     balance.step(&router);
     let said = balance.show();
