@@ -81,9 +81,9 @@ impl Counts {
     }
 }
 
-/// What sorts packets into buckets by their flow.
+/// What sorts packets into buckets by their flow. As long as somebody has one, the way does not change.
 pub trait Sorter: Send + Sync {
-    /// The bucket of a flow's packets, as flows are sorted now.
+    /// The bucket of a flow's packets.
     fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
 
     /// Whether both directions of a flow have the same bucket.

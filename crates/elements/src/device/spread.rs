@@ -60,7 +60,7 @@ impl Spread {
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         let port = copies.port.clone().ok_or("the port is not open")?;
         let queues = queues(&self.table.owners(), self.table.buckets(), &copies.queues);
-        let done = port.spread(self.key.snapshot().key(), &queues);
+        let done = port.spread(self.key.table.snapshot().key(), &queues);
         copies.done = Some(done.clone());
         done
     }

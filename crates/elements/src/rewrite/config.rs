@@ -132,7 +132,7 @@ impl Config {
         };
         let inputs = self.specs.iter().map(|s| Input::new(s, shared)).collect();
         Joined {
-            sorter: None,
+            bucket_of: None,
             set,
             space,
             inputs,

@@ -84,7 +84,7 @@ impl Element for FTPPortMapper {
                 space,
                 inputs: Vec::new(),
                 kind: *kind,
-                sorter: None,
+                bucket_of: None,
             },
             data: config.data.join(&config.data_name, init.shared),
             input: config.input,

@@ -7,14 +7,13 @@ use super::spec::{Home, Input, Made, Spec};
 use super::tcp::{self, class};
 use crate::prelude::*;
 use engine::shared::Shared;
-use engine::steer::Sorter;
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 use tables::flows::Side;
-use wire::proto;
+use wire::{FlowKey, proto};
 
 const DISCARDED: u8 = 0;
 const NOT_REWRITABLE: u8 = 1;
@@ -36,6 +35,9 @@ pub(super) fn flow_set(owner: &str, shared: &Shared) -> Rc<RefCell<FlowSet>> {
     shared.get(owner, || RefCell::new(FlowSet::new()))
 }
 
+/// The bucket of a flow's packets.
+pub(super) type BucketOf = Box<dyn Fn(&FlowKey) -> u16>;
+
 /// A rewriter's part of a flow set.
 pub(super) struct Joined {
     pub(super) set: Rc<RefCell<FlowSet>>,
@@ -43,7 +45,7 @@ pub(super) struct Joined {
     pub(super) inputs: Vec<Input>,
     pub(super) kind: Kind,
     /// By what packets are sorted, where each worker owns the mappings of its buckets.
-    pub(super) sorter: Option<Arc<dyn Sorter>>,
+    pub(super) bucket_of: Option<BucketOf>,
 }
 
 impl Joined {
@@ -76,7 +78,7 @@ impl Joined {
             _ => class::PLAIN,
         };
         let home = Home {
-            sorter: self.sorter.as_deref(),
+            bucket_of: self.bucket_of.as_deref(),
             bucket,
         };
         let flow = (key, self.kind);
@@ -119,7 +121,7 @@ impl<F: Family> Element for Rewriter<F> {
 
     fn new(config: &Arc<Config>, init: &Init) -> Rewriter<F> {
         let mut joined = config.join(init.name, init.shared);
-        joined.sorter = init.sorter.clone();
+        joined.bucket_of = init.sorter.as_ref().map(|sorter| sorter.function());
         if let Some(capacity) = config.capacity {
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }
@@ -148,7 +150,7 @@ impl<F: Family> Element for Rewriter<F> {
     }
 
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
-        self.joined.sorter.as_ref()?;
+        self.joined.bucket_of.as_ref()?;
         let given = self.joined.set.borrow_mut().give(bucket);
         (!given.is_empty()).then(|| Box::new(given) as Box<dyn Any + Send>)
     }

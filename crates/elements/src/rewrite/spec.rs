@@ -6,10 +6,10 @@ use super::set::FlowSet;
 use engine::args::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
-use engine::steer::Sorter;
 use std::cell::Cell;
 use std::rc::Rc;
 use tables::flows::Side;
+use wire::FlowKey;
 
 /// One input's specification.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,8 +247,8 @@ pub(super) struct Input {
 
 /// Where the packets of a flow are at home.
 pub(super) struct Home<'a> {
-    /// By what packets are sorted; `None`: all are at home here.
-    pub(super) sorter: Option<&'a dyn Sorter>,
+    /// The bucket of any flow; `None`: all are at home here.
+    pub(super) bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
     /// The bucket of the packet that makes the mapping, and so of all packets of its flow.
     pub(super) bucket: u16,
 }
@@ -344,9 +344,8 @@ impl Input {
         (key, kind): (Key, Kind),
         (home, random): (&Home, &mut impl FnMut() -> u32),
     ) -> Option<Key> {
-        let bucket_of = home.sorter.map(Sorter::function);
         let elsewhere = |reply: &Key| {
-            let bucket_of = bucket_of.as_ref();
+            let bucket_of = home.bucket_of;
             bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket)
         };
         let taken = |reply: &Key| elsewhere(reply) || set.find(reply).is_some();

@@ -162,6 +162,24 @@ fn each_worker_translates_for_its_buckets_and_mappings_move_with_them() {
 }
 
 #[test]
+fn the_key_stays_while_mappings_are_kept_by_its_buckets() {
+    let set_key = |plan: &Plan, key: &str| {
+        let element = &plan.elements[plan.find("b0").expect("it is there")];
+        let mut handlers = (element.class.handlers)().into_iter();
+        let at = handlers.position(|info| info.name == "key" && info.access.writable());
+        element.control(at.expect("there is one"), key)
+    };
+    let split = plan(&text(NAT, "symmetric"));
+    let workers = Workers::new(&split);
+    let refused = set_key(&split, "microsoft").expect_err("flows would be lost");
+    assert!(refused.contains("IPRewriter"), "{refused}");
+    assert_eq!(set_key(&split, "symmetric"), Ok(String::new()));
+    drop(workers);
+    let whole = plan(&text(NAT, "microsoft"));
+    assert_eq!(set_key(&whole, "symmetric"), Ok(String::new()));
+}
+
+#[test]
 fn it_stays_with_one_worker_where_replies_would_not_come_to_the_one_that_has_the_flow() {
     let away = |text: &str| {
         let plan = plan(text);

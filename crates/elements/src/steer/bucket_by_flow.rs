@@ -228,7 +228,7 @@ impl Element for BucketByFlow {
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let config = &*self.config;
-        let table = config.hashing.key.read(cx.reader());
+        let table = config.hashing.key.table.read(cx.reader());
         for packet in batch.iter_mut() {
             let frame = packet.data();
             let key = config.fields.key(frame, config.hashing.inner);
@@ -284,7 +284,7 @@ impl Element for BucketByFlow {
         }),
         Handler::action(
             "key",
-            "changes the key of all elements that share it: flows get other buckets at once",
+            "changes the key of all elements that share it, as that of BucketByHash",
             |c: &Config, value| c.hashing.set_key(value),
         ),
     ];

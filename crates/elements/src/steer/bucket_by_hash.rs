@@ -39,7 +39,7 @@ impl Config {
     /// Hash and bucket of a flow that is written `SRC DST [SRCPORT DSTPORT]`.
     fn of_text(&self, text: &str) -> Result<String, String> {
         let flow = flow_of(text).ok_or("the flow should be `SRC DST [SRCPORT DSTPORT]`")?;
-        let hash = self.hashing.key.snapshot().hash(&flow);
+        let hash = self.hashing.key.table.snapshot().hash(&flow);
         Ok(format!("{hash:08x} {}", self.hashing.bucket(hash)))
     }
 }
@@ -112,7 +112,7 @@ impl Element for BucketByHash {
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let hashing = &self.config.hashing;
-        let table = hashing.key.read(cx.reader());
+        let table = hashing.key.table.read(cx.reader());
         let trusts_port = self.of_port.as_ref() == Some(table.key());
         for packet in batch.iter_mut() {
             let noted = packet.rss_hash().filter(|_| trusts_port);
@@ -133,7 +133,7 @@ impl Element for BucketByHash {
         }),
         Handler::action(
             "key",
-            "changes the key of all elements that share it: flows get other buckets at once",
+            "changes the key of all elements that share it: flows get other buckets at once; refused while an element such as IPRewriter keeps flows by them",
             |config: &Config, value| config.hashing.set_key(value),
         ),
         Handler::shared("buckets", "number of buckets", |config: &Config, _| {

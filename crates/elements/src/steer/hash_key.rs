@@ -59,7 +59,41 @@ impl FromArg for HashKey {
 }
 
 /// A key that workers read and control replaces.
-pub(crate) type Shared = Published<Toeplitz>;
+pub(crate) struct Shared {
+    pub(crate) table: Published<Toeplitz>,
+    /// Held by each sorter, too: as long as there is one, state of flows is kept by the buckets of this key.
+    sorters: Arc<()>,
+}
+
+impl Shared {
+    fn new(key: &HashKey) -> Shared {
+        Shared {
+            table: Published::new(domain(), Toeplitz::new(&key.0)),
+            sorters: Arc::default(),
+        }
+    }
+
+    /// What is held by those who need the key to stay as it is.
+    pub(super) fn hold(&self) -> Arc<()> {
+        Arc::clone(&self.sorters)
+    }
+
+    /// Another key from now on, unless somebody needs this one.
+    pub(super) fn replace(&self, key: &HashKey) -> Result<(), String> {
+        if *self.table.snapshot().key() == key.0 {
+            return Ok(());
+        }
+        if Arc::strong_count(&self.sorters) > 1 {
+            return Err(
+                "workers keep flows by the buckets of this key, such as those of an IPRewriter, which \
+                would be lost: change KEY in the configuration, and start the router anew"
+                    .into(),
+            );
+        }
+        self.table.replace(Toeplitz::new(&key.0));
+        Ok(())
+    }
+}
 
 /// The keys of a router, by the description of those that share one: forward and reply of a flow come by different
 /// ports, and must keep meeting on one worker when the key changes.
@@ -74,7 +108,7 @@ impl Keys {
         if let Some(shared) = all.get(description).and_then(Weak::upgrade) {
             return shared;
         }
-        let shared = Arc::new(Published::new(domain(), Toeplitz::new(&key.0)));
+        let shared = Arc::new(Shared::new(key));
         all.insert(description.to_owned(), Arc::downgrade(&shared));
         shared
     }
@@ -111,6 +145,18 @@ mod tests {
         assert!(!Arc::ptr_eq(&a, &keys.get("y", &HashKey(SYMMETRIC))));
         drop((a, b));
         let c = keys.get("x", &HashKey(MICROSOFT));
-        assert_eq!(*c.snapshot().key(), MICROSOFT);
+        assert_eq!(*c.table.snapshot().key(), MICROSOFT);
+    }
+
+    #[test]
+    fn a_key_stays_as_long_as_somebody_needs_it() {
+        let shared = Shared::new(&HashKey(SYMMETRIC));
+        let held = shared.hold();
+        assert!(shared.replace(&HashKey(MICROSOFT)).is_err());
+        assert_eq!(shared.replace(&HashKey(SYMMETRIC)), Ok(()));
+        assert_eq!(*shared.table.snapshot().key(), SYMMETRIC);
+        drop(held);
+        assert_eq!(shared.replace(&HashKey(MICROSOFT)), Ok(()));
+        assert_eq!(*shared.table.snapshot().key(), MICROSOFT);
     }
 }

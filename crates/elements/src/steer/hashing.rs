@@ -65,36 +65,37 @@ impl Hashing {
     pub(super) fn sorter(&self) -> Arc<dyn Sorter> {
         Arc::new(ByHash {
             key: Arc::clone(&self.key),
+            _stays: self.key.hold(),
             buckets: self.buckets,
         })
     }
 
     /// The key as text.
     pub(super) fn show_key(&self) -> String {
-        HashKey(*self.key.snapshot().key()).to_string()
+        HashKey(*self.key.table.snapshot().key()).to_string()
     }
 
     /// Changes the key of all who share it.
     pub(super) fn set_key(&self, value: &str) -> Result<String, String> {
-        let key: HashKey = engine::units::parse(value)?;
-        self.key.replace(Toeplitz::new(&key.0));
+        self.key.replace(&engine::units::parse(value)?)?;
         Ok(String::new())
     }
 }
 
 struct ByHash {
     key: Arc<Shared>,
+    _stays: Arc<()>,
     buckets: usize,
 }
 
 impl Sorter for ByHash {
     fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16> {
-        let (table, mask) = (self.key.snapshot(), self.buckets as u32 - 1);
+        let (table, mask) = (self.key.table.snapshot(), self.buckets as u32 - 1);
         Box::new(move |flow| (table.hash(flow) & mask) as u16)
     }
 
     fn is_symmetric(&self) -> bool {
-        self.key.snapshot().is_symmetric()
+        self.key.table.snapshot().is_symmetric()
     }
 
     fn kind(&self) -> usize {
