@@ -9,7 +9,7 @@
 //! it begins when a line comes by standard input. When it is over RECORDS is written (see records.py), and "written" said.
 
 use control::socket::Socket;
-use control::{Control, Serve, Source, Start};
+use control::{Control, Runtime, Serve, Source, Start};
 use engine::packet::{Batch, Packet};
 use engine::plan::Options;
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
@@ -358,6 +358,7 @@ fn run(words: &[String]) -> Result<(), String> {
     let registry = elements::registry();
     let compiled = control::compile(&source, &registry, &Options::new(workers, &*ports));
     let plan = compiled.plan.clone().ok_or_else(|| compiled.text())?;
+    let runtime = Runtime::new()?;
     let socket = Socket::bind(Path::new(socket))?;
     let control = Arc::new(Control::start(Start {
         name: "paced".to_owned(),
@@ -380,7 +381,7 @@ fn run(words: &[String]) -> Result<(), String> {
         socket: Some(socket),
         metrics: None,
     };
-    control::serve(&control, serve)?;
+    runtime.serve(&control, serve)?;
     control.close().map(|_| ()).map_err(|e| e.text)
 }
 

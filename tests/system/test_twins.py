@@ -361,8 +361,8 @@ time.sleep(1000)
 """
 
 
-def test_keep_ends_whenever_it_is_told_to(twins):
-    """Also when the program is only about to become one."""
+def test_keep_ends_in_order_whenever_it_is_told_to(twins):
+    """Also when the program is only about to become one, and when it has no handler and dies of the signal."""
     program = twins.lab.folder / "program"
     program.write_text(READY)
     for _ in range(20):
@@ -373,8 +373,28 @@ def test_keep_ends_whenever_it_is_told_to(twins):
         keep.signal(signal.SIGUSR2)
         while children.read_text() in (child, ""):
             pass
-        keep.signal(signal.SIGTERM)
-        keep.wait(5)
+        assert keep.stop() == 0
+
+
+def test_keep_ends_in_order_when_the_program_has_failed_and_is_to_be_started_again(twins):
+    program = twins.lab.folder / "program"
+    program.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
+    keep = twins.devices.spawn(ASHLAR, "keep", "--", "/usr/bin/python3", str(program))
+    children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
+    # Pauses have grown to most of a second by then.
+    until(lambda: keep.err.count("starting it again") >= 4 and not children.read_text(), "a pause")
+    assert keep.stop() == 0
+    assert keep.err.endswith("it has ended with status 1\n"), keep.err
+
+
+def test_a_program_without_a_handler_is_started_anew_when_that_is_asked_for(twins):
+    keep = twins.devices.spawn(ASHLAR, "keep", "--", "sleep", "1000")
+    children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
+    until(children.read_text, "the program")
+    first = children.read_text()
+    keep.signal(signal.SIGUSR2)
+    until(lambda: children.read_text() not in (first, ""), "another one")
+    assert keep.stop() == 0
 
 
 def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(twins):

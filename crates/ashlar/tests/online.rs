@@ -1,10 +1,13 @@
 //! Subcommands and requests against a running router.
 
 mod common;
-use common::{Folder, Running, complained, run, said};
+use common::{Folder, Running, ashlar, complained, run, said};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// Packets for ever, slowly enough to leave the machine to others.
 const SLOW: &str = "in :: FromDevice(pace:20k/null:64) -> t :: Tee -> c :: Counter
@@ -213,7 +216,7 @@ fn a_socket_left_behind_is_replaced_and_nobody_at_it_is_said() {
 
 #[test]
 fn signals_end_it_in_order_and_counts_are_final() {
-    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT] {
         let folder = Folder::new();
         let router = Running::start(&folder, SLOW, &["--report", "--workers", "2"]);
         until("packets", || router.count("c.count") > 100);
@@ -226,6 +229,30 @@ fn signals_end_it_in_order_and_counts_are_final() {
         );
         assert!(!folder.0.join("router.sock").exists());
     }
+}
+
+#[test]
+fn a_signal_that_comes_while_it_starts_ends_it_in_order() {
+    let folder = Folder::new();
+    let pipe = folder.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is there").success());
+    // A worker waits for somebody who reads the pipe, and so does the start.
+    let text = format!("InfiniteSource(LIMIT 0) -> out :: ToDump({pipe});");
+    let file = folder.write("router.click", text);
+    let socket = folder.path("router.sock");
+    let mut router = ashlar();
+    let router = router.args(["run", &file, "--socket", &socket]);
+    let child = router.stderr(Stdio::piped()).spawn();
+    let child = child.expect("the program starts");
+    until("its socket", || Path::new(&socket).exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    // Nobody writes if it has died.
+    let reader = Command::new("timeout").args(["20", "cat", &pipe]).output();
+    assert!(reader.expect("cat is there").status.success());
+    let log = complained(&child.wait_with_output().expect("it ends"), 0);
+    assert!(log.contains("reason=\"signal\""), "{log}");
+    assert!(!Path::new(&socket).exists());
 }
 
 #[test]

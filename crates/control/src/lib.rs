@@ -35,6 +35,6 @@ mod state;
 
 pub use cores::leave_to_workers;
 pub use handlers::GLOBAL as GLOBAL_HANDLERS;
-pub use runtime::{Ended, Serve, metrics_listener, serve};
+pub use runtime::{Ended, Runtime, Serve, metrics_listener};
 pub use source::{Compiled, Source, compile};
 pub use state::{Control, Failure, Start};

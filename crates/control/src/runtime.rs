@@ -53,31 +53,63 @@ pub fn metrics_listener(at: SocketAddr) -> Result<TcpListener, String> {
         .map_err(|e| format!("cannot serve metrics at {at}: {e}"))
 }
 
-/// Serves a router on the calling thread until it ends. The workers still run then: see
-/// [`Control::close`]. The error is a sentence.
-pub fn serve(control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .max_blocking_threads(32)
-        .build()
-        .map_err(|e| format!("cannot start the control thread: {e}"))?;
-    let ended = runtime.block_on(run(control, &serve));
-    service::stopping();
-    control.ending.store(true, Ordering::Release);
-    // This also wakes who waits for the end. Workers that do not answer end with the process.
-    let _ = control.router.halt();
-    // Requests under way are cut off; what waits for a worker ends with its answer.
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    drop(serve);
-    ended
+/// The control thread's own: what it waits with, and the signals that it obeys. From when this is made none of them
+/// ends the process out of order: what comes before the router is served counts then.
+pub struct Runtime {
+    runtime: tokio::runtime::Runtime,
+    signals: Signals,
 }
 
-async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Runtime {
+    /// Begins to listen for signals. Make it before anything that wants an end in order: ports, workers, sockets.
+    /// The error is a sentence.
+    pub fn new() -> Result<Runtime, String> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(32)
+            .build()
+            .map_err(|e| format!("cannot start the control thread: {e}"))?;
+        let inside = runtime.enter();
+        let on = |kind| signal(kind).map_err(|e| format!("cannot wait for signals: {e}"));
+        let signals = Signals {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up: on(SignalKind::hangup())?,
+        };
+        drop(inside);
+        Ok(Runtime { runtime, signals })
+    }
+
+    /// Serves a router on the calling thread until it ends. The workers still run then: see
+    /// [`Control::close`]. The error is a sentence.
+    pub fn serve(self, control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
+        let Runtime { runtime, signals } = self;
+        let ended = runtime.block_on(run(control, &serve, signals));
+        service::stopping();
+        control.ending.store(true, Ordering::Release);
+        // This also wakes who waits for the end. Workers that do not answer end with the process.
+        let _ = control.router.halt();
+        // Requests under way are cut off; what waits for a worker ends with its answer.
+        runtime.shutdown_timeout(Duration::from_secs(1));
+        drop(serve);
+        ended
+    }
+}
+
+async fn run(control: &Arc<Control>, serve: &Serve, signals: Signals) -> Result<Ended, String> {
     let wrong = |e: std::io::Error| format!("cannot start the control thread: {e}");
-    let (mut interrupt, mut terminate) =
-        (on(SignalKind::interrupt())?, on(SignalKind::terminate())?);
-    let mut hang_up = on(SignalKind::hangup())?;
+    let Signals {
+        mut interrupt,
+        mut terminate,
+        mut hang_up,
+    } = signals;
     let mut second = tokio::time::interval(Duration::from_secs(1));
     let watchdog = service::watchdog();
     let mut alive = tokio::time::interval(watchdog.unwrap_or(Duration::MAX));
@@ -118,10 +150,6 @@ async fn run(control: &Arc<Control>, serve: &Serve) -> Result<Ended, String> {
             _ = often.tick() => devices.again(control, Control::follow_devices),
         }
     }
-}
-
-fn on(kind: SignalKind) -> Result<Signal, String> {
-    signal(kind).map_err(|e| format!("cannot wait for signals: {e}"))
 }
 
 /// Ends when the router has ended by itself.

@@ -339,7 +339,7 @@ impl Control {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Ends the service: [`serve`](crate::serve) returns.
+    /// Ends the service: [`Runtime::serve`](crate::Runtime::serve) returns.
     pub fn stop(&self) {
         self.stop.notify_one();
     }

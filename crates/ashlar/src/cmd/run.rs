@@ -5,7 +5,7 @@ use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
 use control::log::Format;
 use control::socket::{self, Socket};
-use control::{Control, Serve, Source, Start};
+use control::{Control, Runtime, Serve, Source, Start};
 use engine::plan::Plan;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub(crate) fn run(run: Run) -> Done {
     let Some(plan) = compiled.plan else {
         return Err(String::new());
     };
+    // From here on there is something to end in order.
+    let runtime = Runtime::new()?;
     let name = run.name.clone().unwrap_or_else(|| source.stem());
     let socket = match (run.no_socket, &run.socket) {
         (true, _) => None,
@@ -53,7 +55,7 @@ pub(crate) fn run(run: Run) -> Done {
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
     user.map_or(Ok(()), |user| become_user(&user, &ports))?;
     let control = start(&run, name, source, plan, ports)?;
-    let ended = control::serve(&control, Serve { socket, metrics })?;
+    let ended = runtime.serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
     if run.report {

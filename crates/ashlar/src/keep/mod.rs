@@ -25,7 +25,8 @@ const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Runs the program until it ends in order or is told to; the status is the program's.
+/// Runs the program until it ends in order or is told to. The status is the program's, except that its end by the signal
+/// that it was to end by is in order, as it is to systemd: before it has a handler it has no other way.
 pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
     let mut keeper = Keeper {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,
@@ -36,11 +37,18 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
         let begun = Instant::now();
         let status = keeper.run(&keep.command)?;
         let restart = keeper.signals.take_restart();
-        let in_order = status.exit_status() == Some(0) && !restart;
         let was_ready = keeper.store.is_ready();
         worked |= was_ready;
+        if keeper.signals.end() {
+            let by_it = status.terminating_signal() == Some(SIGTERM);
+            return Ok(if by_it {
+                ExitCode::SUCCESS
+            } else {
+                code(status)
+            });
+        }
         // What never worked is wrong rather than unlucky.
-        if in_order || !worked {
+        if !restart && (status.exit_status() == Some(0) || !worked) {
             return Ok(code(status));
         }
         if restart || was_ready && begun.elapsed() >= SETTLED {
@@ -50,7 +58,8 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
             pause = (pause * 2).clamp(PAUSES.0, PAUSES.1);
         }
         if keeper.signals.end() {
-            return Ok(code(status));
+            complain(&words(status));
+            return Ok(ExitCode::SUCCESS);
         }
         complain(&format!("{}; starting it again", words(status)));
     }
