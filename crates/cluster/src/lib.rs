@@ -8,5 +8,10 @@
 
 /// Addresses of internal frames: the output node travels in the MAC address.
 pub mod address;
+mod bucket;
+/// Which way the packets of a flow went last.
+pub mod flowlet;
 /// Who belongs to a cluster, what connects them, and the ways that living links leave.
 pub mod map;
+/// Direct Valiant load balancing: which way an input node gives a packet.
+pub mod spread;

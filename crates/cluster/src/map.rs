@@ -5,6 +5,9 @@
 //! an intermediate node for whom.
 
 use crate::address::NodeId;
+pub use ways::{Fabric, Reach, UNREACHABLE, Ways};
+
+mod ways;
 
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +57,28 @@ impl Map {
                 .flat_map(|a| ids.clone().filter(move |&b| a < b).map(move |b| [a, b]))
                 .map(|ends| Link { ends, rate: link })
                 .collect(),
+        }
+    }
+
+    /// A `k`-ary `n`-fly of k^n equal nodes. Each node plays the switches of its row in all n stages, so it is linked
+    /// to the n (k - 1) nodes whose numbers differ from its own in one digit to the base k. Links of 2R/k carry
+    /// what Valiant's two phases bring, for each phase corrects a digit in k - 1 of k cases by one of k - 1 links.
+    pub fn fly(k: usize, n: u32, rate: f64) -> Map {
+        let nodes = k.pow(n);
+        let mut links = Vec::new();
+        for a in 0..nodes {
+            for stage in 0..n {
+                let digit = k.pow(stage);
+                let more = (1..k - a / digit % k).map(|up| a + up * digit);
+                links.extend(more.map(|b| Link {
+                    ends: [a as NodeId, b as NodeId],
+                    rate: 2.0 * rate / k as f64,
+                }));
+            }
+        }
+        Map {
+            nodes: vec![Node { rate }; nodes],
+            links,
         }
     }
 
@@ -118,6 +143,18 @@ mod tests {
             assert_eq!(peers, others);
             assert!(links.iter().all(|&link| map.links[link].rate == 5e9));
         }
+    }
+
+    #[test]
+    fn a_fly_connects_nodes_that_differ_in_one_digit() {
+        let map = Map::fly(4, 2, 8e9);
+        assert_eq!((map.nodes.len(), map.links.len()), (16, 48));
+        for link in &map.links {
+            let [a, b] = link.ends;
+            assert!(a < b && (a / 4 == b / 4) != (a % 4 == b % 4), "{a}-{b}");
+            assert_eq!(link.rate, 4e9);
+        }
+        assert_eq!(Map::fly(4, 1, 8e9), Map::mesh(4, 8e9));
     }
 
     #[test]

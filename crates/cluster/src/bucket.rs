@@ -1,0 +1,136 @@
+//! Token buckets that cost a subtraction.
+//!
+//! A bucket is a moment: until when what has gone is paid. Before now those are tokens, after now it is debt; both
+//! are time, so nothing has to be filled (virtual scheduling, ITU-T I.371).
+
+/// Units of 1/4096 ns: a byte's time at 100 Gbit/s is 328 of them.
+const SHIFT: u32 = 12;
+
+/// Bytes that a bucket holds at least: where the depth is less than a packet's time, packets would go for less.
+const LEAST: u32 = 1 << 14;
+
+/// A rate, as the time that a byte takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Price(u32);
+
+impl Price {
+    /// Of `rate` bits per second. Less than 8 kbit/s, also 0, costs as much as that.
+    pub(crate) fn of(rate: f64) -> Price {
+        let units = 8e9 * f64::from(1u32 << SHIFT) / rate.max(0.0);
+        // A float-to-integer cast saturates; a rate of 0 gives infinity.
+        Price(units.round() as u32)
+    }
+
+    /// Tokens that a bucket of this rate holds where `ns` is wanted.
+    #[inline]
+    pub(crate) fn depth(self, ns: u32) -> i64 {
+        (u64::from(ns) << SHIFT).max(u64::from(self.0) * u64::from(LEAST)) as i64
+    }
+
+    #[inline]
+    fn cost(self, bytes: u32) -> i64 {
+        // Less than 2^32 times the bytes of the longest packet, and of a second on a link: it fits.
+        (u64::from(self.0) * u64::from(bytes)).min(1 << 60) as i64
+    }
+}
+
+/// A moment on the scale of buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    /// Of a time in nanoseconds. The scale goes round in 52 days; only differences count.
+    #[inline]
+    pub(crate) fn of(ns: u64) -> Moment {
+        Moment(ns << SHIFT)
+    }
+}
+
+/// What of a rate has been used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bucket(u64);
+
+impl Bucket {
+    /// Neither tokens nor debt.
+    pub(crate) fn new(now: Moment) -> Bucket {
+        Bucket(now.0)
+    }
+
+    /// Tokens, at most `depth`; less than 0 is debt.
+    #[inline]
+    pub(crate) fn tokens(&self, now: Moment, depth: i64) -> i64 {
+        let tokens = now.0.wrapping_sub(self.0) as i64;
+        // Who rested for half the scale looks as if it were far ahead.
+        if tokens < -(depth << 8) {
+            return depth;
+        }
+        tokens.min(depth)
+    }
+
+    /// Takes what `bytes` cost, and goes into debt down to `floor` at most.
+    #[inline]
+    pub(crate) fn take(&mut self, now: Moment, depth: i64, bytes: u32, price: Price, floor: i64) {
+        let left = (self.tokens(now, depth) - price.cost(bytes)).max(floor);
+        self.0 = now.0.wrapping_sub(left as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_passes_its_rate() {
+        for rate in [5e6, 1e9, 1e11] {
+            let price = Price::of(rate);
+            let deep = price.depth(1_000_000);
+            let mut bucket = Bucket::new(Moment::of(0));
+            let (mut passed, end) = (0u64, 100_000_000);
+            for ns in (0..end).step_by(100) {
+                let now = Moment::of(ns);
+                if bucket.tokens(now, deep) >= 0 {
+                    bucket.take(now, deep, 1500, price, i64::MIN);
+                    passed += 1500;
+                }
+            }
+            let exact = rate * end as f64 / 8e9;
+            let error = (passed as f64 - exact).abs();
+            assert!(error <= 1500.0 + exact / 500.0, "{passed} of {exact}");
+        }
+    }
+
+    #[test]
+    fn tokens_are_kept_up_to_the_depth_and_debt_down_to_the_floor() {
+        let price = Price::of(8e9);
+        let (deep, second) = (price.depth(20_000), 1 << SHIFT);
+        let mut bucket = Bucket::new(Moment::of(0));
+        let now = Moment::of(1_000_000);
+        assert_eq!(bucket.tokens(now, deep), 20_000 * second);
+        bucket.take(now, deep, 6000, price, -deep);
+        assert_eq!(bucket.tokens(now, deep), 14_000 * second);
+        bucket.take(now, deep, 60_000, price, -deep);
+        assert_eq!(bucket.tokens(now, deep), -deep);
+    }
+
+    #[test]
+    fn the_scale_goes_round_unnoticed() {
+        let price = Price::of(8e9);
+        let deep = price.depth(0);
+        let before = (1u64 << 52) - 500;
+        let mut bucket = Bucket::new(Moment::of(before));
+        bucket.take(Moment::of(before), deep, 700, price, i64::MIN);
+        let at = |ns: u64| bucket.tokens(Moment::of(before + ns), deep) >> SHIFT;
+        assert_eq!(at(600), -100);
+        assert_eq!(at(100_000), i64::from(LEAST));
+        assert_eq!(at((1 << 51) + 20), i64::from(LEAST), "after 26 days");
+    }
+
+    #[test]
+    fn a_rate_of_nothing_lets_a_packet_through_in_a_second() {
+        let price = Price::of(0.0);
+        let deep = price.depth(1000);
+        let mut bucket = Bucket::new(Moment::of(0));
+        bucket.take(Moment::of(0), deep, 1500, price, i64::MIN);
+        assert!(bucket.tokens(Moment::of(1_000_000_000), deep) < 0);
+    }
+}

@@ -1,0 +1,150 @@
+//! Which way the packets of a flow went last.
+//!
+//! A flow's packets that follow each other within delta keep their way, so that none overtakes another (RB10; Flare's
+//! flowlets). The table has a fixed size: sets of four, a flow's set follows from its hash, and the flow that rested
+//! longest makes room. A flow that lost its place only chooses anew.
+
+use crate::address::{NO_NODE, NodeId};
+
+/// Flows in a set.
+const SET: usize = 4;
+
+#[derive(Clone, Copy, Debug)]
+struct Flowlet {
+    seen: u64,
+    hash: u32,
+    to: NodeId,
+    via: NodeId,
+}
+
+/// A set fills a cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct Set([Flowlet; SET]);
+
+const EMPTY: Set = Set([Flowlet {
+    seen: 0,
+    hash: 0,
+    to: NO_NODE,
+    via: NO_NODE,
+}; SET]);
+
+/// The ways of flows.
+#[derive(Clone, Debug)]
+pub struct Flowlets {
+    sets: Box<[Set]>,
+    delta: u64,
+}
+
+/// A flow's place in the table, until the table changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(usize, usize);
+
+impl Flowlets {
+    /// For about `flows` flows (rounded up to a power of two; 0: it knows none), which keep their way while `delta`
+    /// nanoseconds have not passed between packets.
+    pub fn new(flows: usize, delta: u64) -> Flowlets {
+        let sets = match flows {
+            0 => 0,
+            flows => flows.div_ceil(SET).next_power_of_two(),
+        };
+        Flowlets {
+            sets: vec![EMPTY; sets].into(),
+            delta,
+        }
+    }
+
+    /// The place for packets with a flow hash to a node, and the way that they went within delta: the intermediate
+    /// node, or [`NO_NODE`] for straight.
+    #[inline]
+    pub fn look(&self, now: u64, hash: u32, to: NodeId) -> Option<(Place, Option<NodeId>)> {
+        let mixed = (hash ^ u32::from(to) << 16).wrapping_mul(0x9e37_79b1);
+        let at = ((u64::from(mixed) * self.sets.len() as u64) >> u32::BITS) as usize;
+        let set = &self.sets.get(at)?.0;
+        if let Some(way) = set.iter().position(|f| f.hash == hash && f.to == to) {
+            let fresh = now.saturating_sub(set[way].seen) < self.delta;
+            return Some((Place(at, way), fresh.then_some(set[way].via)));
+        }
+        let rested = |&way: &usize| (set[way].to != NO_NODE, set[way].seen);
+        let oldest = (0..SET).min_by_key(rested).unwrap_or(0);
+        Some((Place(at, oldest), None))
+    }
+
+    /// Notes that a packet went by a way.
+    #[inline]
+    pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
+        if let Some(set) = self.sets.get_mut(place.0) {
+            set.0[place.1] = Flowlet {
+                seen: now,
+                hash,
+                to,
+                via,
+            };
+        }
+    }
+
+    /// Flows that would keep their way now.
+    pub fn live(&self, now: u64) -> usize {
+        let all = self.sets.iter().flat_map(|set| set.0.iter());
+        all.filter(|f| f.to != NO_NODE && now.saturating_sub(f.seen) < self.delta)
+            .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn way(table: &Flowlets, now: u64, hash: u32, to: NodeId) -> Option<NodeId> {
+        table.look(now, hash, to).and_then(|(_, via)| via)
+    }
+
+    #[test]
+    fn a_flow_keeps_its_way_within_delta_and_not_after() {
+        let mut table = Flowlets::new(64, 100);
+        let (place, via) = table.look(1000, 7, 3).unwrap();
+        assert_eq!(via, None);
+        table.note(place, 1000, 7, 3, 5);
+        assert_eq!(way(&table, 1099, 7, 3), Some(5));
+        assert_eq!(way(&table, 1100, 7, 3), None);
+        assert_eq!(way(&table, 1050, 7, 4), None, "another output node");
+        assert_eq!((table.live(1099), table.live(1100)), (1, 0));
+    }
+
+    #[test]
+    fn a_table_for_no_flows_knows_none() {
+        assert!(Flowlets::new(0, 100).look(0, 1, 1).is_none());
+    }
+
+    #[test]
+    fn it_tells_what_a_naive_table_tells_or_nothing() {
+        let (mut table, mut naive) = (Flowlets::new(64, 1000), HashMap::new());
+        let (mut seed, mut known) = (1u64, 0);
+        for now in 0..20_000u64 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let (hash, to) = ((seed >> 33) as u32 % 90, (seed >> 50) as NodeId % 2);
+            let (place, via) = table.look(now, hash, to).unwrap();
+            if let Some(via) = via {
+                let (told, seen) = naive[&(hash, to)];
+                assert!(via == told && now - seen < 1000);
+                known += 1;
+            }
+            let new = (seed >> 40) as NodeId % 8;
+            table.note(place, now, hash, to, new);
+            naive.insert((hash, to), (new, now));
+        }
+        assert!(known > 5000, "{known}: 180 flows share 64 places");
+    }
+
+    #[test]
+    fn the_flow_that_rested_longest_makes_room() {
+        let mut table = Flowlets::new(4, 1_000_000);
+        for hash in 0..5u32 {
+            let (place, _) = table.look(u64::from(hash), hash, 1).unwrap();
+            table.note(place, u64::from(hash), hash, 1, 2);
+        }
+        assert_eq!(way(&table, 9, 0, 1), None);
+        assert!((1..5).all(|hash| way(&table, 9, hash, 1) == Some(2)));
+    }
+}

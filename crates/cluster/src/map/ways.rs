@@ -1,0 +1,414 @@
+//! The ways that living links leave: what all nodes share, and what is a node's own.
+//!
+//! [`Fabric`] follows from the map alone, [`Reach`] from the map and the links that are up; both are the same for
+//! every node that knows the same, so a simulator of thousands of nodes keeps them once. [`Ways`] adds what is one
+//! node's: by which of its links it comes nearer to each other node.
+
+use super::{Links, Map};
+use crate::address::NodeId;
+use std::sync::Arc;
+
+/// Hops to a node that cannot be reached.
+pub const UNREACHABLE: u8 = u8::MAX;
+
+/// Internal links between each two nodes, along a shortest way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Distances {
+    nodes: usize,
+    hops: Vec<u8>,
+}
+
+impl Distances {
+    fn row(&self, from: NodeId) -> &[u8] {
+        let start = usize::from(from) * self.nodes;
+        self.hops.get(start..start + self.nodes).unwrap_or(&[])
+    }
+
+    #[inline]
+    fn between(&self, from: NodeId, to: NodeId) -> u8 {
+        let (from, to) = (usize::from(from), usize::from(to));
+        if to >= self.nodes {
+            return UNREACHABLE;
+        }
+        let at = from * self.nodes + to;
+        self.hops.get(at).copied().unwrap_or(UNREACHABLE)
+    }
+}
+
+/// What follows from a map alone: who is next to whom, distances while every link is up, and weights.
+#[derive(Debug)]
+pub struct Fabric {
+    map: Map,
+    /// Where a node's neighbours begin in `near`.
+    start: Vec<u32>,
+    /// Neighbours and the links to them, in the order of links.
+    near: Vec<(NodeId, u32)>,
+    whole: Distances,
+    /// Where a node's part of all external rates ends, on a scale of 2^32.
+    ends: Vec<u64>,
+}
+
+impl Fabric {
+    /// Of a map. Links that name nodes which do not exist connect nothing.
+    pub fn new(map: Map) -> Arc<Fabric> {
+        let nodes = map.nodes.len();
+        let mut count = vec![0u32; nodes + 1];
+        let known = |ends: [NodeId; 2]| ends.iter().all(|&end| usize::from(end) < nodes);
+        for link in map.links.iter().filter(|link| known(link.ends)) {
+            for end in link.ends {
+                count[usize::from(end) + 1] += 1;
+            }
+        }
+        for node in 0..nodes {
+            count[node + 1] += count[node];
+        }
+        let mut near = vec![(0, 0); count[nodes] as usize];
+        let mut place = count.clone();
+        for (number, link) in map.links.iter().enumerate() {
+            let [a, b] = link.ends;
+            if known(link.ends) {
+                for (from, to) in [(a, b), (b, a)] {
+                    let place = &mut place[usize::from(from)];
+                    near[*place as usize] = (to, number as u32);
+                    *place += 1;
+                }
+            }
+        }
+        let mut fabric = Fabric {
+            ends: ends(&map),
+            start: count,
+            near,
+            whole: Distances {
+                nodes,
+                hops: Vec::new(),
+            },
+            map,
+        };
+        fabric.whole = fabric.distances(|_| true);
+        Arc::new(fabric)
+    }
+
+    /// The map.
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// A node's neighbours and the links to them, by link number: those are its links 0, 1, ...
+    pub fn neighbours(&self, node: NodeId) -> &[(NodeId, u32)] {
+        let node = usize::from(node);
+        match (self.start.get(node), self.start.get(node + 1)) {
+            (Some(&from), Some(&to)) => &self.near[from as usize..to as usize],
+            _ => &[],
+        }
+    }
+
+    /// The node at a point of the scale of all external rates: a point drawn evenly names a node with the weight
+    /// of its rate.
+    #[inline]
+    pub fn node_at(&self, point: u32) -> NodeId {
+        let node = self.ends.partition_point(|&end| end <= u64::from(point));
+        node.min(self.ends.len().saturating_sub(1)) as NodeId
+    }
+
+    /// Searches outwards from every node. In a mesh it ends after a node's own links.
+    fn distances(&self, up: impl Fn(usize) -> bool) -> Distances {
+        let nodes = self.map.nodes.len();
+        let mut hops = vec![UNREACHABLE; nodes * nodes];
+        let mut queue = Vec::with_capacity(nodes);
+        for (from, row) in hops.chunks_mut(nodes.max(1)).enumerate() {
+            row[from] = 0;
+            queue.clear();
+            queue.push(from as NodeId);
+            let mut next = 0;
+            while next < queue.len() && queue.len() < nodes {
+                let node = queue[next];
+                next += 1;
+                let beyond = row[usize::from(node)].saturating_add(1);
+                for &(peer, link) in self.neighbours(node) {
+                    let seen = &mut row[usize::from(peer)];
+                    if *seen == UNREACHABLE && up(link as usize) && beyond < UNREACHABLE {
+                        *seen = beyond;
+                        queue.push(peer);
+                    }
+                }
+            }
+        }
+        Distances { nodes, hops }
+    }
+}
+
+/// Ends of each node's part on a scale of 2^32 that holds all external rates; equal parts if there are none.
+fn ends(map: &Map) -> Vec<u64> {
+    let all = map.rate();
+    let weight = |rate: f64| {
+        if all > 0.0 {
+            rate / all
+        } else {
+            1.0 / map.nodes.len() as f64
+        }
+    };
+    let mut sum = 0.0;
+    let parts = map.nodes.iter().map(|node| {
+        sum += weight(node.rate);
+        (sum * (1u64 << 32) as f64).round() as u64
+    });
+    parts.collect()
+}
+
+/// Distances over the links that are up, shared by all who know the same links.
+#[derive(Debug)]
+pub struct Reach {
+    fabric: Arc<Fabric>,
+    links: Links,
+    now: Distances,
+}
+
+impl Reach {
+    /// Over the links that are up.
+    pub fn new(fabric: &Arc<Fabric>, links: &Links) -> Arc<Reach> {
+        Arc::new(Reach {
+            fabric: Arc::clone(fabric),
+            links: links.clone(),
+            now: fabric.distances(|link| links.up(link)),
+        })
+    }
+
+    /// The fabric that it is about.
+    pub fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// The links that were up.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Internal links between two nodes, or [`UNREACHABLE`].
+    #[inline]
+    pub fn hops(&self, from: NodeId, to: NodeId) -> u8 {
+        self.now.between(from, to)
+    }
+
+    /// Whether a node reaches another over no more links than if all were up.
+    #[inline]
+    pub fn is_whole(&self, from: NodeId, to: NodeId) -> bool {
+        let hops = self.now.between(from, to);
+        hops != UNREACHABLE && hops == self.fabric.whole.between(from, to)
+    }
+}
+
+/// The ways of one node: by which of its own links it comes nearer to each other node.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    reach: Arc<Reach>,
+    node: NodeId,
+    /// Where the links towards a node begin in `links`.
+    start: Vec<u32>,
+    links: Vec<u16>,
+    /// Of own links: bits per second.
+    rates: Vec<f64>,
+}
+
+impl Ways {
+    /// Of a node, over the links of `reach`.
+    pub fn new(reach: &Arc<Reach>, node: NodeId) -> Ways {
+        let fabric = &reach.fabric;
+        let neighbours = fabric.neighbours(node);
+        let nodes = fabric.map.nodes.len();
+        let row = reach.now.row(node);
+        let mut towards = vec![Vec::new(); nodes];
+        let far = row.iter().any(|&hops| (2..UNREACHABLE).contains(&hops));
+        for (own, &(peer, link)) in neighbours.iter().enumerate() {
+            if !reach.links.up(link as usize) {
+                continue;
+            }
+            towards[usize::from(peer)].push(own as u16);
+            let beyond = if far { reach.now.row(peer) } else { &[] };
+            for (target, (&here, &there)) in row.iter().zip(beyond).enumerate() {
+                if here > 1 && here < UNREACHABLE && there + 1 == here {
+                    towards[target].push(own as u16);
+                }
+            }
+        }
+        let mut start = Vec::with_capacity(nodes + 1);
+        let mut links = Vec::new();
+        for towards in &towards {
+            start.push(links.len() as u32);
+            links.extend_from_slice(towards);
+        }
+        start.push(links.len() as u32);
+        let rate = |&(_, link): &(NodeId, u32)| fabric.map.links[link as usize].rate;
+        Ways {
+            reach: Arc::clone(reach),
+            node,
+            start,
+            links,
+            rates: neighbours.iter().map(rate).collect(),
+        }
+    }
+
+    /// Of a node, over the links of `map` that are up: for who asks for one node only.
+    pub fn of(map: &Map, links: &Links, node: NodeId) -> Ways {
+        Ways::new(&Reach::new(&Fabric::new(map.clone()), links), node)
+    }
+
+    /// Whose ways these are.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// What they follow from.
+    pub fn reach(&self) -> &Arc<Reach> {
+        &self.reach
+    }
+
+    /// Rates of the own links, in bits per second.
+    pub fn rates(&self) -> &[f64] {
+        &self.rates
+    }
+
+    /// Own links by which a node comes nearer; none if it cannot be reached.
+    #[inline]
+    pub fn next(&self, to: NodeId) -> &[u16] {
+        let to = usize::from(to);
+        match (self.start.get(to), self.start.get(to + 1)) {
+            (Some(&from), Some(&end)) => &self.links[from as usize..end as usize],
+            _ => &[],
+        }
+    }
+
+    /// The own link by which a flow goes to a node.
+    #[inline]
+    pub fn link(&self, to: NodeId, flow_hash: u32) -> Option<u16> {
+        match self.next(to) {
+            [] => None,
+            &[only] => Some(only),
+            // The product's upper half is an even choice; the hash's lower bits choose tables elsewhere.
+            many => Some(many[((u64::from(flow_hash) * many.len() as u64) >> u32::BITS) as usize]),
+        }
+    }
+
+    /// Whether a node can be reached at all.
+    pub fn reaches(&self, to: NodeId) -> bool {
+        !self.next(to).is_empty()
+    }
+
+    /// Whether `via` can be the intermediate node of packets to `to`; `to` itself: whether they can go straight.
+    ///
+    /// Both halves of the way must be as short as with every link up, so that a dead link is nobody's detour while
+    /// others are whole; and packets must not come back to this node, nor pass `to` before they visit `via`.
+    #[inline]
+    pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
+        let (reach, node) = (&*self.reach, self.node);
+        if via == to {
+            return reach.is_whole(node, to);
+        }
+        if via == node || !reach.is_whole(node, via) || !reach.is_whole(via, to) {
+            return false;
+        }
+        let [first, second] = [reach.hops(node, via), reach.hops(via, to)].map(u16::from);
+        let straight = u16::from(reach.hops(node, to));
+        second < first + straight && first < second + straight
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(map: &Map, dead: &[[NodeId; 2]]) -> Links {
+        let mut links = Links::all(map);
+        for (number, link) in map.links.iter().enumerate() {
+            if dead.contains(&link.ends) {
+                links.set(number, false);
+            }
+        }
+        links
+    }
+
+    #[test]
+    fn in_a_mesh_each_node_is_a_link_away_and_any_other_can_be_between() {
+        let map = Map::mesh(5, 1e9);
+        let ways = Ways::of(&map, &Links::all(&map), 2);
+        assert_eq!(ways.next(0), [0]);
+        assert_eq!(ways.next(4), [3]);
+        assert_eq!((ways.next(2), ways.next(9)), (&[][..], &[][..]));
+        let between = (0..5).filter(|&via| ways.allowed(via, 4));
+        assert_eq!(between.collect::<Vec<_>>(), [0, 1, 3, 4]);
+    }
+
+    #[test]
+    fn a_dead_link_is_used_by_nobody_and_its_ends_are_reached_over_others() {
+        let map = Map::mesh(4, 1e9);
+        let links = without(&map, &[[0, 3], [1, 2]]);
+        let ways = Ways::of(&map, &links, 0);
+        assert_eq!(ways.next(3), [0, 1], "by 1 or by 2");
+        let between = (0..4).filter(|&via| ways.allowed(via, 3));
+        assert_eq!(between.collect::<Vec<_>>(), [1, 2]);
+        assert!(!ways.allowed(1, 2), "1 reaches 2 by a detour only");
+        assert!(ways.allowed(2, 2));
+    }
+
+    #[test]
+    fn who_is_cut_off_is_reached_by_no_way() {
+        let map = Map::mesh(3, 1e9);
+        let links = without(&map, &[[0, 2], [1, 2]]);
+        let ways = Ways::of(&map, &links, 0);
+        assert!(!ways.reaches(2) && !ways.allowed(2, 2) && !ways.allowed(1, 2));
+        assert!(ways.reaches(1) && ways.allowed(1, 1));
+    }
+
+    #[test]
+    fn in_a_fly_packets_to_an_intermediate_node_pass_neither_end_twice() {
+        let map = Map::fly(4, 2, 1e9);
+        let reach = Reach::new(&Fabric::new(map.clone()), &Links::all(&map));
+        for from in 0..16 {
+            let ways = Ways::new(&reach, from);
+            for to in (0..16).filter(|&to| to != from) {
+                assert!(ways.allowed(to, to));
+                let via = (0..16).filter(|&via| via != to && ways.allowed(via, to));
+                for via in via {
+                    walk(&reach, from, via, &[from, to]);
+                    walk(&reach, via, to, &[from, via]);
+                }
+            }
+        }
+    }
+
+    /// Follows every shortest way, which must not come to a node of `not` after its start.
+    fn walk(reach: &Arc<Reach>, from: NodeId, to: NodeId, not: &[NodeId]) {
+        let ways = Ways::new(reach, from);
+        for &link in ways.next(to) {
+            let (peer, _) = reach.fabric().neighbours(from)[usize::from(link)];
+            assert!(!not.contains(&peer), "{from} to {to} by {peer}");
+            assert_eq!(reach.hops(peer, to) + 1, reach.hops(from, to));
+            if peer != to {
+                walk(reach, peer, to, not);
+            }
+        }
+    }
+
+    #[test]
+    fn a_point_of_the_scale_names_nodes_by_their_rates() {
+        let mut map = Map::mesh(4, 1e9);
+        map.nodes[1].rate = 0.0;
+        map.nodes[2].rate = 2e9;
+        let fabric = Fabric::new(map);
+        let mut seen = [0; 4];
+        for step in 0..4096u32 {
+            let point = step << 20;
+            seen[usize::from(fabric.node_at(point))] += 1;
+        }
+        assert_eq!(seen, [1024, 0, 2048, 1024]);
+        assert_eq!(fabric.node_at(u32::MAX), 3);
+    }
+
+    #[test]
+    fn two_thousand_nodes_share_what_they_can() {
+        let map = Map::mesh(300, 1e9);
+        let reach = Reach::new(&Fabric::new(map.clone()), &Links::all(&map));
+        let ways: Vec<Ways> = (0..300).map(|node| Ways::new(&reach, node)).collect();
+        assert_eq!(Arc::strong_count(&reach), 301);
+        assert!(ways.iter().all(|ways| ways.links.len() == 299));
+    }
+}

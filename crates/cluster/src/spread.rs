@@ -1,0 +1,375 @@
+//! Direct Valiant load balancing with local information (RB7, 3.2): which way an input node gives a packet.
+//!
+//! To each output node goes straight what its quota holds: the input node's rate times the output node's share of
+//! all rates, R/N between equal nodes. The rest is spread over all other nodes by their rates, the output node among
+//! them, as in Valiant's scheme. (Were the output node left out, a permutation would ask links for (N-1)/(N-2) times
+//! 2R/N.) That alone keeps what a node carries for others below R/N per link, but quota, phase 1 and phase 2 could
+//! still meet on one link. So a node counts what it sent by each of its links, also for others, and avoids a link
+//! that has no tokens left while another has some: local information, and all that is used.
+//!
+//! Elements and simulator call the same [`Spread::choose`].
+
+use crate::address::{NO_NODE, NodeId};
+use crate::bucket::{Bucket, Moment, Price};
+use crate::flowlet::Flowlets;
+use crate::map::Ways;
+
+/// Intermediate nodes that are tried for one packet before it waits in the queue of the best of them, or is refused.
+const TRIES: u32 = 32;
+
+/// The fraction of the golden section: steps of it fall everywhere on the scale equally often (Weyl), so that
+/// a word of state spreads as smoothly as a round-robin.
+const GOLDEN: u32 = 0x9e37_79b9;
+
+/// How a node spreads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Part of all rates that is this spreader's: 1 over the number of workers that spread.
+    pub share: f64,
+    /// Nanoseconds for which quotas and links may be saved up, and links be in debt.
+    pub burst: u32,
+    /// Nanoseconds within which packets of a flow keep their way.
+    pub delta: u64,
+    /// Flows whose way is known; 0: every packet chooses for itself.
+    pub flows: usize,
+    /// Makes the spreading of different nodes and workers differ.
+    pub seed: u32,
+}
+
+impl Default for Settings {
+    /// One worker, 2 ms of burst, a delta of 100 ms (RB10), and 16,384 flows.
+    fn default() -> Settings {
+        Settings {
+            share: 1.0,
+            burst: 2_000_000,
+            delta: 100_000_000,
+            flows: 16384,
+            seed: 0,
+        }
+    }
+}
+
+/// A packet's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The own link by which it leaves.
+    pub link: u16,
+    /// The intermediate node to visit first, or [`NO_NODE`]: it goes straight.
+    pub via: NodeId,
+}
+
+/// Why a packet has no way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Living links do not lead to the output node.
+    NoWay,
+    /// They do, and all that were tried are loaded beyond their rate.
+    Full,
+}
+
+/// Packets by the reason for their way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Straight, within the quota.
+    pub direct: u64,
+    /// Straight, where spreading chose the output node.
+    pub straight: u64,
+    /// To an intermediate node first.
+    pub phase1: u64,
+    /// Of all these: kept the way of their flow.
+    pub kept: u64,
+    /// Of all these: left the way of their flow, which was full or dead.
+    pub moved: u64,
+    /// Refused, as no way leads there.
+    pub no_way: u64,
+    /// Refused, as the ways are full.
+    pub full: u64,
+}
+
+/// What is known of an output node.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    quota: Bucket,
+    price: Price,
+    /// Where on the scale of all rates the last packet was spread.
+    point: u32,
+}
+
+/// What is known of an own link.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    bucket: Bucket,
+    price: Price,
+    bytes: u64,
+}
+
+/// How one worker of an input node spreads its packets.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    settings: Settings,
+    targets: Vec<Target>,
+    outs: Vec<Out>,
+    flowlets: Flowlets,
+    counts: Counts,
+}
+
+impl Spread {
+    /// For the node that `ways` are of.
+    pub fn new(settings: Settings, ways: &Ways, now: u64) -> Spread {
+        let mut spread = Spread {
+            flowlets: Flowlets::new(settings.flows, settings.delta),
+            settings,
+            targets: Vec::new(),
+            outs: Vec::new(),
+            counts: Counts::default(),
+        };
+        spread.adapt(ways, now);
+        spread
+    }
+
+    /// Follows a map that has changed: rates are new, what was used of them remains. Ways over the same map need no
+    /// such call.
+    pub fn adapt(&mut self, ways: &Ways, now: u64) {
+        let map = ways.reach().fabric().map();
+        let now = Moment::of(now);
+        let rate = |node: usize| map.nodes.get(node).map_or(0.0, |node| node.rate);
+        let own = rate(usize::from(ways.node())) * self.settings.share / map.rate().max(1.0);
+        let seed = self.settings.seed ^ u32::from(ways.node()).wrapping_mul(0x85eb_ca6b);
+        let targets = (0..map.nodes.len()).map(|to| {
+            let known = self.targets.get(to);
+            Target {
+                price: Price::of(own * rate(to)),
+                quota: known.map_or(Bucket::new(now), |known| known.quota),
+                point: known.map_or_else(|| scramble(seed ^ to as u32), |known| known.point),
+            }
+        });
+        self.targets = targets.collect();
+        let outs = ways.rates().iter().enumerate().map(|(link, rate)| Out {
+            price: Price::of(rate * self.settings.share),
+            ..self.outs.get(link).copied().unwrap_or(Out {
+                bucket: Bucket::new(now),
+                price: Price::of(0.0),
+                bytes: 0,
+            })
+        });
+        self.outs = outs.collect();
+    }
+
+    /// Chooses the way of a packet of `bytes` bytes to another node.
+    ///
+    /// # Errors
+    /// There is none, or all are full: the packet is to be dropped under that name.
+    #[inline]
+    pub fn choose(
+        &mut self,
+        now: u64,
+        ways: &Ways,
+        to: NodeId,
+        bytes: u32,
+        flow_hash: u32,
+    ) -> Result<Choice, Refusal> {
+        let packet = Asked {
+            now: Moment::of(now),
+            to,
+            bytes,
+            flow_hash,
+        };
+        let place = self.flowlets.look(now, flow_hash, to);
+        if let Some((place, Some(via))) = place {
+            if let Some(choice) = self.keep(ways, &packet, via) {
+                self.flowlets.note(place, now, flow_hash, to, via);
+                self.counts.kept += 1;
+                return Ok(choice);
+            }
+            self.counts.moved += 1;
+        }
+        let choice = self.fresh(ways, &packet);
+        match choice {
+            Ok(choice) => {
+                if let Some((place, _)) = place {
+                    self.flowlets.note(place, now, flow_hash, to, choice.via);
+                }
+            }
+            Err(Refusal::NoWay) => self.counts.no_way += 1,
+            Err(Refusal::Full) => self.counts.full += 1,
+        }
+        choice
+    }
+
+    /// Notes what the node carried for others by an own link since the last call: it gives way to that.
+    pub fn carried(&mut self, now: u64, link: u16, bytes: u32) {
+        let burst = self.settings.burst;
+        if let Some(out) = self.outs.get_mut(usize::from(link)) {
+            let depth = out.price.depth(burst);
+            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part.
+            let floor = -depth / 2;
+            out.bucket
+                .take(Moment::of(now), depth, bytes, out.price, floor);
+        }
+    }
+
+    /// Packets by the reason for their way.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Own bytes sent by each own link.
+    pub fn sent(&self) -> impl Iterator<Item = u64> {
+        self.outs.iter().map(|out| out.bytes)
+    }
+
+    /// Flows that keep their way now.
+    pub fn flows(&self, now: u64) -> usize {
+        self.flowlets.live(now)
+    }
+
+    /// The way of the packet's flow, if it still leads there and bears the packet.
+    #[inline]
+    fn keep(&mut self, ways: &Ways, packet: &Asked, via: NodeId) -> Option<Choice> {
+        let stop = if via == NO_NODE { packet.to } else { via };
+        if !ways.allowed(stop, packet.to) {
+            return None;
+        }
+        let link = ways.link(stop, packet.flow_hash)?;
+        let (tokens, depth) = self.tokens(packet.now, link)?;
+        if tokens <= -depth / 2 {
+            return None;
+        }
+        self.send(packet, link, stop);
+        if via == NO_NODE {
+            self.use_quota(packet);
+        }
+        Some(Choice { link, via })
+    }
+
+    /// A way for a packet that has none.
+    fn fresh(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
+        if let Some(choice) = self.direct(ways, packet) {
+            return Ok(choice);
+        }
+        let mut best: Option<(i64, u16, NodeId)> = None;
+        let nodes = ways.reach().fabric().map().nodes.len();
+        for tried in 0..TRIES as usize + nodes {
+            let via = match self.targets.get_mut(usize::from(packet.to)) {
+                None => return Err(Refusal::NoWay),
+                Some(target) if tried < TRIES as usize => {
+                    target.point = target.point.wrapping_add(GOLDEN);
+                    ways.reach().fabric().node_at(target.point)
+                }
+                // Chance has found none: few are left, if any.
+                Some(_) if best.is_none() => (tried - TRIES as usize) as NodeId,
+                Some(_) => break,
+            };
+            if !ways.allowed(via, packet.to) {
+                continue;
+            }
+            let Some(link) = ways.link(via, packet.flow_hash) else {
+                continue;
+            };
+            let Some((tokens, depth)) = self.tokens(packet.now, link) else {
+                continue;
+            };
+            // In units of the debt that is borne, so that links of different rates compare.
+            let room = tokens.saturating_mul(256) / depth;
+            if best.is_none_or(|(most, ..)| room > most) {
+                best = Some((room, link, via));
+            }
+            if tokens >= 0 {
+                break;
+            }
+        }
+        match best {
+            Some((room, link, stop)) if room > -128 => Ok(self.send(packet, link, stop)),
+            Some(_) => Err(Refusal::Full),
+            None => self.detour(ways, packet),
+        }
+    }
+
+    /// Straight, within the quota. This is guaranteed: only own packets can take the tokens of its link.
+    #[inline]
+    fn direct(&mut self, ways: &Ways, packet: &Asked) -> Option<Choice> {
+        let target = self.targets.get(usize::from(packet.to))?;
+        let depth = target.price.depth(self.settings.burst);
+        if target.quota.tokens(packet.now, depth) < 0 || !ways.allowed(packet.to, packet.to) {
+            return None;
+        }
+        let link = ways.link(packet.to, packet.flow_hash)?;
+        let (tokens, depth) = self.tokens(packet.now, link)?;
+        if tokens <= -depth {
+            return None;
+        }
+        let choice = self.send(packet, link, packet.to);
+        self.use_quota(packet);
+        self.counts.straight -= 1;
+        self.counts.direct += 1;
+        Some(choice)
+    }
+
+    /// Along what living links leave, where no two halves are whole.
+    #[cold]
+    fn detour(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
+        let link = ways.link(packet.to, packet.flow_hash);
+        let link = link.ok_or(Refusal::NoWay)?;
+        match self.tokens(packet.now, link) {
+            None => Err(Refusal::NoWay),
+            Some((tokens, depth)) if tokens <= -depth / 2 => Err(Refusal::Full),
+            Some(_) => Ok(self.send(packet, link, packet.to)),
+        }
+    }
+
+    #[inline]
+    fn tokens(&self, now: Moment, link: u16) -> Option<(i64, i64)> {
+        let out = self.outs.get(usize::from(link))?;
+        let depth = out.price.depth(self.settings.burst);
+        Some((out.bucket.tokens(now, depth), depth))
+    }
+
+    #[inline]
+    fn send(&mut self, packet: &Asked, link: u16, stop: NodeId) -> Choice {
+        let burst = self.settings.burst;
+        if let Some(out) = self.outs.get_mut(usize::from(link)) {
+            let depth = out.price.depth(burst);
+            out.bucket
+                .take(packet.now, depth, packet.bytes, out.price, i64::MIN);
+            out.bytes += u64::from(packet.bytes);
+        }
+        let via = if stop == packet.to {
+            self.counts.straight += 1;
+            NO_NODE
+        } else {
+            self.counts.phase1 += 1;
+            stop
+        };
+        Choice { link, via }
+    }
+
+    #[inline]
+    fn use_quota(&mut self, packet: &Asked) {
+        let burst = self.settings.burst;
+        if let Some(target) = self.targets.get_mut(usize::from(packet.to)) {
+            let depth = target.price.depth(burst);
+            target
+                .quota
+                .take(packet.now, depth, packet.bytes, target.price, -depth);
+        }
+    }
+}
+
+/// A packet that wants a way.
+struct Asked {
+    now: Moment,
+    to: NodeId,
+    bytes: u32,
+    flow_hash: u32,
+}
+
+/// Spreads the bits of a small number.
+fn scramble(n: u32) -> u32 {
+    let n = (n ^ n >> 16).wrapping_mul(0x21f0_aaad);
+    let n = (n ^ n >> 15).wrapping_mul(0x735a_2d97);
+    n ^ n >> 15
+}
+
+#[cfg(test)]
+#[path = "spread_tests.rs"]
+mod tests;
