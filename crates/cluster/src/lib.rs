@@ -8,9 +8,13 @@
 
 /// Addresses of internal frames: the output node travels in the MAC address.
 pub mod address;
+/// The key of a cluster.
+pub mod auth;
 mod bucket;
 /// Which way the packets of a flow went last.
 pub mod flowlet;
+/// Heartbeats: which links are up.
+pub mod health;
 /// Who belongs to a cluster, what connects them, and the ways that living links leave.
 pub mod map;
 /// Direct Valiant load balancing: which way an input node gives a packet.

@@ -1,0 +1,372 @@
+//! Which links are up: every node hears its peers, and tells all others what it hears.
+//!
+//! Each node sends heartbeats on each of its links. It says of a link that it is up if it hears the peer well and the
+//! peer says the same of it; so a cable that carries one way only is down. That is the node's *record*. Heartbeats
+//! carry records on, those that changed first and at once, and a link is used where the records of both its ends say
+//! that it is up.
+//!
+//! A link is not heard well if its peer is silent for too long, if too many heartbeats are missing, or if they take
+//! too long. At the first doubt both ends send heartbeats five times as often, so that a lossy link is told from one
+//! lost frame in less time than a dead one takes. A link that failed must be good for several heartbeats in a row,
+//! twice as many each time that it fails soon after.
+//!
+//! A node whose own loop was late has not listened: that time is no silence of others, and what was lost or waited
+//! meanwhile is not held against them.
+
+mod beat;
+mod gossip;
+mod hearing;
+#[cfg(test)]
+mod tests;
+
+pub use beat::{Beat, ETHERTYPE, Echo, Record};
+pub use gossip::{Cabling, End, LINKS_MAX};
+pub use hearing::Cause;
+
+use crate::address::NodeId;
+use crate::auth::Key;
+use crate::map::{Links, Map};
+use gossip::{Gossip, Told};
+use hearing::Hearing;
+use std::sync::Arc;
+
+/// How often a heartbeat is sent at the first doubt, and news are: so many times per interval.
+const HASTE: u64 = 5;
+
+/// How heartbeats are sent and judged. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// From one heartbeat to the next.
+    pub interval: u64,
+    /// Silence after which a peer is dead.
+    pub dead: u64,
+    /// Good heartbeats in a row that bring a link up.
+    pub good: u32,
+    /// A link that fails within this time after it came up needs twice as many the next time.
+    pub settle: u64,
+    /// How many heartbeats are looked at for loss, 64 at most.
+    pub window: u32,
+    /// Share of these that may be missing.
+    pub loss: f64,
+    /// How long a heartbeat may take, there and back.
+    pub slow: u64,
+    /// Records in a heartbeat, at most.
+    pub records: usize,
+    /// Of the cluster's name.
+    pub cookie: u8,
+    /// Heartbeats without its digest are refused.
+    pub key: Option<Key>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        const MS: u64 = 1_000_000;
+        Config {
+            interval: 5 * MS,
+            dead: 40 * MS,
+            good: 8,
+            settle: 10_000 * MS,
+            window: 16,
+            loss: 0.25,
+            slow: 10 * MS,
+            records: 16,
+            cookie: 0,
+            key: None,
+        }
+    }
+}
+
+impl Config {
+    /// After this silence a heartbeat is overdue.
+    fn patience(&self) -> u64 {
+        self.interval + self.interval / 2
+    }
+}
+
+/// Why a heartbeat was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is none, or a later format.
+    Malformed,
+    /// It is of another cluster.
+    Foreign,
+    /// Its digest is not that of this cluster's key.
+    Forged,
+    /// It belongs to another cable.
+    Misplaced,
+    /// It was heard before, or is older than what was.
+    Replayed,
+}
+
+impl Refused {
+    /// All of them, in the order of their names.
+    pub const ALL: [Refused; 5] = [
+        Refused::Malformed,
+        Refused::Foreign,
+        Refused::Forged,
+        Refused::Misplaced,
+        Refused::Replayed,
+    ];
+
+    /// The name of a drop.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Refused::Malformed => "malformed",
+            Refused::Foreign => "foreign",
+            Refused::Forged => "forged",
+            Refused::Misplaced => "misplaced",
+            Refused::Replayed => "replayed",
+        }
+    }
+}
+
+/// What a node thinks of one of its links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkState {
+    /// The link, by its number in the cluster.
+    pub link: usize,
+    /// The node at the other end.
+    pub peer: NodeId,
+    /// Whether both ends say that it is up.
+    pub used: bool,
+    /// Why this node says that it is not.
+    pub cause: Cause,
+    /// Since when this node has heard the peer well, or has not.
+    pub since: u64,
+    /// How many of the last heartbeats are missing.
+    pub missing: u32,
+    /// There and back, of the last heartbeat that tells.
+    pub delay: u64,
+}
+
+/// What was sent on a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    sequence: u64,
+    at: u64,
+    told: Told,
+    /// Something is to be told soon.
+    news: bool,
+}
+
+/// The heartbeats of one node.
+#[derive(Debug)]
+pub struct Health {
+    me: NodeId,
+    config: Config,
+    cabling: Arc<Cabling>,
+    incarnation: u64,
+    hearings: Vec<Hearing>,
+    sent: Vec<Sent>,
+    gossip: Gossip,
+    /// When this node last looked, and until when what it hears may be late by its own fault.
+    looked: u64,
+    blind: u64,
+    records: Vec<Record>,
+    bytes: Vec<u8>,
+}
+
+impl Health {
+    /// Node `me`, started at `now`. `incarnation` is larger than at any earlier start: the time of day in
+    /// nanoseconds will do.
+    pub fn new(
+        map: &Map,
+        cabling: Arc<Cabling>,
+        me: NodeId,
+        incarnation: u64,
+        config: Config,
+        now: u64,
+    ) -> Health {
+        let own = cabling.of(me).len();
+        let mut gossip = Gossip::new(map, &cabling);
+        gossip.take(
+            Record {
+                node: me,
+                version: incarnation.max(1),
+                up: 0,
+            },
+            &cabling,
+        );
+        Health {
+            me,
+            incarnation: incarnation.max(1),
+            hearings: vec![Hearing::new(&config, now); own],
+            sent: vec![Sent::default(); own],
+            gossip,
+            looked: now,
+            blind: 0,
+            records: Vec::with_capacity(config.records),
+            bytes: Vec::new(),
+            config,
+            cabling,
+        }
+    }
+
+    /// The links that are used, as far as this node knows.
+    pub fn links(&self) -> &Links {
+        self.gossip.links()
+    }
+
+    /// Whether these have changed since this was last asked.
+    pub fn take_change(&mut self) -> bool {
+        self.gossip.take_change()
+    }
+
+    /// What this node thinks of its own links.
+    pub fn states(&self) -> impl Iterator<Item = LinkState> + '_ {
+        let ends = self.cabling.of(self.me).iter();
+        ends.zip(&self.hearings).map(|(end, hearing)| LinkState {
+            link: end.link,
+            peer: end.peer,
+            used: self.links().up(end.link),
+            cause: hearing.cause(),
+            since: hearing.since,
+            missing: hearing.missing(&self.config),
+            delay: hearing.delay,
+        })
+    }
+
+    /// How it judges.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// When [`tick`](Self::tick) should be called next. It may be called earlier, and late.
+    pub fn due(&self) -> u64 {
+        let sends = (0..self.sent.len()).map(|own| self.send_due(own, self.looked));
+        let hears = self
+            .hearings
+            .iter()
+            .map(|h| h.due(&self.config, self.looked));
+        sends.chain(hears).min().unwrap_or(u64::MAX)
+    }
+
+    /// Looks at the time: judges peers that are silent, and gives `send` what is to be sent, by own link.
+    pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(usize, &[u8])) {
+        for hearing in &mut self.hearings {
+            hearing.excuse(self.looked, &self.config, now);
+            hearing.listen(&self.config, now);
+        }
+        if self.is_late(now) {
+            self.blind = now + self.config.interval;
+        }
+        self.looked = now;
+        self.record();
+        for own in 0..self.sent.len() {
+            if self.send_due(own, now) <= now {
+                self.write(own, now);
+                send(own, &self.bytes);
+            }
+        }
+    }
+
+    /// Takes a frame that came by an own link, from its addresses on. [`due`](Self::due) may be earlier afterwards.
+    pub fn heard(&mut self, own: usize, bytes: &[u8], now: u64) -> Result<(), Refused> {
+        let (cookie, key) = (self.config.cookie, self.config.key.as_ref());
+        let (beat, records) = Beat::parse(bytes, cookie, key)?;
+        let end = self
+            .cabling
+            .of(self.me)
+            .get(own)
+            .ok_or(Refused::Misplaced)?;
+        let place = (end.peer, self.me, end.link as u32);
+        if (beat.from, beat.to, beat.link) != place {
+            return Err(Refused::Misplaced);
+        }
+        let late = now < self.blind || self.is_late(now);
+        let hearing = &mut self.hearings[own];
+        if beat.incarnation == 0 || beat.sequence == 0 {
+            return Err(Refused::Malformed);
+        }
+        if hearing.is_old(&beat) {
+            return Err(Refused::Replayed);
+        }
+        let before = (hearing.hears, hearing.heard);
+        hearing.hear(&beat, self.incarnation, late, &self.config, now);
+        let mut news = before != (hearing.hears, hearing.heard);
+        // This node lived before, and its clock was ahead then: peers wait for a later life than that.
+        if beat.echo.incarnation > self.incarnation {
+            self.incarnation = beat.echo.incarnation.saturating_add(1);
+        }
+        for record in records {
+            news |= match record.node == self.me {
+                true => self.outbid(record),
+                false => self.gossip.take(record, &self.cabling),
+            };
+        }
+        if news {
+            self.record();
+            self.sent.iter_mut().for_each(|sent| sent.news = true);
+        }
+        Ok(())
+    }
+
+    /// Whether this node has not looked for too long.
+    fn is_late(&self, now: u64) -> bool {
+        now.saturating_sub(self.looked) > 2 * self.config.interval
+    }
+
+    /// When a heartbeat should leave by an own link.
+    fn send_due(&self, own: usize, now: u64) -> u64 {
+        let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
+        let haste = sent.news || hearing.probed(now) || hearing.suspect(&self.config, now);
+        let step = if haste {
+            self.config.interval / HASTE
+        } else {
+            self.config.interval
+        };
+        sent.at + step
+    }
+
+    /// Others say something of this node that it said in an earlier life: what it says now must be newer.
+    fn outbid(&mut self, record: Record) -> bool {
+        let mine = self.gossip.record(self.me);
+        record.version > mine.version && {
+            let version = record.version.saturating_add(1);
+            self.gossip.take(Record { version, ..mine }, &self.cabling)
+        }
+    }
+
+    /// Says what this node thinks of its links, if that has changed.
+    fn record(&mut self) {
+        let mine = self.gossip.record(self.me);
+        let bits = self.hearings.iter().enumerate();
+        let up = bits.fold(0, |up, (own, hearing)| up | u64::from(hearing.up()) << own);
+        if up != mine.up {
+            let version = mine.version.saturating_add(1);
+            let record = Record {
+                version,
+                up,
+                ..mine
+            };
+            self.gossip.take(record, &self.cabling);
+            self.sent.iter_mut().for_each(|sent| sent.news = true);
+        }
+    }
+
+    /// Writes the next heartbeat of an own link to `bytes`.
+    fn write(&mut self, own: usize, now: u64) {
+        let (sent, hearing) = (&mut self.sent[own], &self.hearings[own]);
+        let end = &self.cabling.of(self.me)[own];
+        sent.sequence += 1;
+        (sent.at, sent.news) = (now, false);
+        self.records.clear();
+        let most = self.config.records.max(2);
+        self.gossip
+            .tell(&mut sent.told, self.me, most, &mut self.records);
+        let beat = Beat {
+            from: self.me,
+            to: end.peer,
+            link: end.link as u32,
+            hears: hearing.hears,
+            probe: hearing.suspect(&self.config, now),
+            incarnation: self.incarnation,
+            sequence: sent.sequence,
+            time: now,
+            echo: hearing.echo(now),
+        };
+        self.bytes.clear();
+        let (cookie, key) = (self.config.cookie, self.config.key.as_ref());
+        beat.write(&self.records, cookie, key, &mut self.bytes);
+    }
+}

@@ -1,0 +1,187 @@
+//! What every node says of its links, as far as it has come here.
+//!
+//! A node alone makes its record. The newest version wins wherever it meets an older one, so records may come twice,
+//! late and by any way. What changed is told on first; what is left of a heartbeat tells the others in turn, so that
+//! what was lost comes again.
+
+use super::beat::Record;
+use crate::address::NodeId;
+use crate::map::{Links, Map};
+use std::collections::BTreeMap;
+
+/// Own links of a node, at most: they are bits of a record.
+pub const LINKS_MAX: usize = 64;
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    /// The link, by its number in the cluster.
+    pub link: usize,
+    /// The node at the other end.
+    pub peer: NodeId,
+    /// Which of the peer's own links it is.
+    pub index: usize,
+}
+
+/// Who is connected to whom: a map, by node. All nodes of a simulation share it.
+#[derive(Debug)]
+pub struct Cabling {
+    ends: Vec<Vec<End>>,
+    links: usize,
+}
+
+impl Cabling {
+    /// The cabling of a map; the error names a node that has too many links. Links that name nodes which do not exist
+    /// connect nothing.
+    pub fn new(map: &Map) -> Result<Cabling, NodeId> {
+        let mut ends: Vec<Vec<End>> = vec![Vec::new(); map.nodes.len()];
+        for (link, cable) in map.links.iter().enumerate() {
+            let [a, b] = cable.ends.map(usize::from);
+            if a.max(b) >= ends.len() {
+                continue;
+            }
+            let [at_a, at_b] = [a, b].map(|node| ends[node].len());
+            let [peer_a, peer_b] = cable.ends;
+            ends[a].push(End {
+                link,
+                peer: peer_b,
+                index: at_b,
+            });
+            ends[b].push(End {
+                link,
+                peer: peer_a,
+                index: at_a,
+            });
+        }
+        match ends.iter().position(|own| own.len() > LINKS_MAX) {
+            Some(node) => Err(node as NodeId),
+            None => Ok(Cabling {
+                ends,
+                links: map.links.len(),
+            }),
+        }
+    }
+
+    /// A node's own links, in order.
+    pub fn of(&self, node: NodeId) -> &[End] {
+        self.ends.get(usize::from(node)).map_or(&[], |own| own)
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// What is known of one node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    version: u64,
+    up: u64,
+    /// When that came: the number of changes until then.
+    stamp: u64,
+}
+
+/// All records, and the links that follow from them.
+#[derive(Debug)]
+pub(super) struct Gossip {
+    known: Vec<Known>,
+    /// Nodes by the stamp of their last change.
+    order: BTreeMap<u64, NodeId>,
+    stamp: u64,
+    links: Links,
+    changed: bool,
+}
+
+/// How far a peer has been told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    stamp: u64,
+    turn: usize,
+}
+
+impl Gossip {
+    pub(super) fn new(map: &Map, cabling: &Cabling) -> Gossip {
+        let mut links = Links::all(map);
+        for link in 0..cabling.links {
+            links.set(link, false);
+        }
+        Gossip {
+            known: vec![Known::default(); cabling.nodes()],
+            order: BTreeMap::new(),
+            stamp: 0,
+            links,
+            changed: false,
+        }
+    }
+
+    /// The links that both ends say are up.
+    pub(super) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    /// Whether links have changed since this was last asked.
+    pub(super) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// What is known of a node.
+    pub(super) fn record(&self, node: NodeId) -> Record {
+        let known = self.known.get(usize::from(node)).copied();
+        let Known { version, up, .. } = known.unwrap_or_default();
+        Record { node, version, up }
+    }
+
+    /// Takes a record if it is newer than what is known. Returns whether it was.
+    pub(super) fn take(&mut self, record: Record, cabling: &Cabling) -> bool {
+        let Some(known) = self.known.get_mut(usize::from(record.node)) else {
+            return false;
+        };
+        if record.version <= known.version {
+            return false;
+        }
+        self.order.remove(&known.stamp);
+        self.stamp += 1;
+        self.order.insert(self.stamp, record.node);
+        let changes = known.up ^ record.up;
+        *known = Known {
+            version: record.version,
+            up: record.up,
+            stamp: self.stamp,
+        };
+        for (index, end) in cabling.of(record.node).iter().enumerate() {
+            if changes >> index & 1 == 1 {
+                let there = self.known[usize::from(end.peer)].up >> end.index & 1 == 1;
+                let here = record.up >> index & 1 == 1;
+                self.changed |= self.links.set(end.link, here && there);
+            }
+        }
+        true
+    }
+
+    /// Fills `records`, up to `most`, with those of `me`, of what changed, and of others in turn.
+    pub(super) fn tell(&self, told: &mut Told, me: NodeId, most: usize, records: &mut Vec<Record>) {
+        records.push(self.record(me));
+        for (&stamp, &node) in self.order.range(told.stamp + 1..) {
+            if records.len() >= most {
+                return;
+            }
+            told.stamp = stamp;
+            if node != me {
+                records.push(self.record(node));
+            }
+        }
+        let changed = records.len();
+        for _ in 0..self.known.len() {
+            if records.len() >= most {
+                return;
+            }
+            let node = told.turn as NodeId;
+            told.turn = (told.turn + 1) % self.known.len();
+            let record = self.record(node);
+            if record.version != 0 && !records[..changed].contains(&record) {
+                records.push(record);
+            }
+        }
+    }
+}

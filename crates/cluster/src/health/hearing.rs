@@ -1,0 +1,246 @@
+//! How a node judges the way from one peer to itself.
+
+use super::Config;
+use super::beat::{Beat, Echo};
+use std::fmt;
+
+/// Why a link is not up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// It is.
+    None,
+    /// Nothing was heard yet, or not often enough in a row.
+    New,
+    /// The peer is silent.
+    Silent,
+    /// Too many heartbeats are missing.
+    Lossy,
+    /// Heartbeats take too long, there and back.
+    Slow,
+    /// The peer was started again.
+    Restarted,
+    /// The peer does not hear this node.
+    Unheard,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cause::None => "up",
+            Cause::New => "new",
+            Cause::Silent => "silent",
+            Cause::Lossy => "lossy",
+            Cause::Slow => "slow",
+            Cause::Restarted => "restarted",
+            Cause::Unheard => "unheard",
+        })
+    }
+}
+
+/// Slow heartbeats in a row that make a link slow: one may have waited for a peer that was late.
+const SLOW_RUN: u32 = 3;
+/// Good heartbeats in a row that are ever asked for.
+const GOOD_MAX: u32 = 1024;
+
+/// What is known of one peer over one link.
+#[derive(Clone, Debug)]
+pub(super) struct Hearing {
+    /// The peer's life; 0: never heard.
+    incarnation: u64,
+    sequence: u64,
+    /// The peer's time in its newest heartbeat.
+    time: u64,
+    /// When that came.
+    at: u64,
+    /// Silence since then in which this node did not listen.
+    excused: u64,
+    /// The newest heartbeats, the last one lowest: 1 is a missing one.
+    missing: u64,
+    /// Slow ones in a row.
+    slow: u32,
+    /// Good ones in a row, while the link is down.
+    run: u32,
+    /// How many of these it takes.
+    needed: u32,
+    /// There and back, of the last heartbeat that tells.
+    pub(super) delay: u64,
+    /// Whether the peer is heard well.
+    pub(super) hears: bool,
+    /// Whether the peer says so, too.
+    pub(super) heard: bool,
+    /// Since when `hears` is what it is.
+    pub(super) since: u64,
+    /// Until when the peer wants heartbeats more often.
+    probed: u64,
+    cause: Cause,
+}
+
+impl Hearing {
+    pub(super) fn new(config: &Config, now: u64) -> Hearing {
+        Hearing {
+            incarnation: 0,
+            sequence: 0,
+            time: 0,
+            at: now,
+            excused: 0,
+            missing: 0,
+            slow: 0,
+            run: 0,
+            needed: config.good,
+            delay: 0,
+            hears: false,
+            heard: false,
+            since: now,
+            probed: 0,
+            cause: Cause::New,
+        }
+    }
+
+    /// Whether the link carries packets, as far as this node can tell.
+    pub(super) fn up(&self) -> bool {
+        self.hears && self.heard
+    }
+
+    /// Why it does not.
+    pub(super) fn cause(&self) -> Cause {
+        match self.hears {
+            true if self.heard => Cause::None,
+            true => Cause::Unheard,
+            false => self.cause,
+        }
+    }
+
+    /// What the peer is told.
+    pub(super) fn echo(&self, now: u64) -> Echo {
+        match self.incarnation {
+            0 => Echo::default(),
+            incarnation => Echo {
+                incarnation,
+                time: self.time,
+                age: now.saturating_sub(self.at),
+            },
+        }
+    }
+
+    /// How many of the last `window` heartbeats are missing.
+    pub(super) fn missing(&self, config: &Config) -> u32 {
+        (self.missing & (u64::MAX >> (64 - config.window.clamp(1, 64)))).count_ones()
+    }
+
+    /// How long the peer has been silent while this node listened.
+    fn silence(&self, now: u64) -> u64 {
+        now.saturating_sub(self.at).saturating_sub(self.excused)
+    }
+
+    /// This node looked at `looked`, and again only now. More than two intervals of that are its own silence.
+    pub(super) fn excuse(&mut self, looked: u64, config: &Config, now: u64) {
+        let since = now.saturating_sub(looked.max(self.at));
+        self.excused += since.saturating_sub(2 * config.interval);
+    }
+
+    /// Takes a link down whose peer is silent.
+    pub(super) fn listen(&mut self, config: &Config, now: u64) {
+        if self.hears && self.silence(now) >= config.dead {
+            self.fail(Cause::Silent, config, now);
+        }
+    }
+
+    /// When silence will be a reason to look again.
+    pub(super) fn due(&self, config: &Config, now: u64) -> u64 {
+        let base = self.at + self.excused;
+        match (self.hears, self.overdue(config, now)) {
+            (false, _) => u64::MAX,
+            (true, false) => base + config.patience(),
+            (true, true) => base + config.dead,
+        }
+    }
+
+    fn overdue(&self, config: &Config, now: u64) -> bool {
+        self.silence(now) >= config.patience()
+    }
+
+    /// Whether the link is up and not beyond doubt, so that heartbeats should come more often.
+    pub(super) fn suspect(&self, config: &Config, now: u64) -> bool {
+        self.hears && (self.missing(config) > 0 || self.overdue(config, now))
+    }
+
+    /// Whether the peer suspects it.
+    pub(super) fn probed(&self, now: u64) -> bool {
+        now < self.probed
+    }
+
+    /// Whether `beat` was heard before, or comes from a life that has ended.
+    pub(super) fn is_old(&self, beat: &Beat) -> bool {
+        (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
+    }
+
+    /// Takes a heartbeat of the peer. `me` is this node's incarnation; `late` says that heartbeats may have waited or
+    /// been lost because this node did not listen.
+    pub(super) fn hear(&mut self, beat: &Beat, me: u64, late: bool, config: &Config, now: u64) {
+        if beat.incarnation != self.incarnation {
+            self.greet(beat, config, now);
+        }
+        let gap = beat.sequence - self.sequence - 1;
+        self.sequence = beat.sequence;
+        (self.time, self.at, self.excused) = (beat.time, now, 0);
+        if beat.probe {
+            self.probed = now + 2 * config.interval;
+        }
+        let known = beat.echo.incarnation == me;
+        self.heard = known && beat.hears;
+        self.missing = self.missing.checked_shl(1).unwrap_or(0);
+        if gap > 0 && !late {
+            let gap = gap.min(63) as u32;
+            self.missing = self.missing << gap | ((1 << gap) - 1) << 1;
+        }
+        if known && !late {
+            self.delay = now
+                .saturating_sub(beat.echo.time)
+                .saturating_sub(beat.echo.age);
+            let slow = self.delay > config.slow;
+            self.slow = if slow { self.slow + 1 } else { 0 };
+        }
+        self.judge(gap > 0, config, now);
+    }
+
+    fn judge(&mut self, gap: bool, config: &Config, now: u64) {
+        if self.hears {
+            let window = config.window.clamp(1, 64);
+            if f64::from(self.missing(config)) > config.loss * f64::from(window) {
+                self.fail(Cause::Lossy, config, now);
+            } else if self.slow >= SLOW_RUN {
+                self.fail(Cause::Slow, config, now);
+            }
+            return;
+        }
+        self.run = if gap || self.slow > 0 {
+            0
+        } else {
+            self.run + 1
+        };
+        if self.run >= self.needed {
+            (self.hears, self.since, self.missing) = (true, now, 0);
+        }
+    }
+
+    /// The peer has a new life: what was known of it counts no more.
+    fn greet(&mut self, beat: &Beat, config: &Config, now: u64) {
+        if self.hears {
+            self.fail(Cause::Restarted, config, now);
+        }
+        self.incarnation = beat.incarnation;
+        // The first heartbeat that comes is where counting begins.
+        self.sequence = beat.sequence - 1;
+        (self.missing, self.slow, self.run) = (0, 0, 0);
+    }
+
+    /// A link that fails soon after it came up must prove itself for longer.
+    fn fail(&mut self, cause: Cause, config: &Config, now: u64) {
+        let soon = now.saturating_sub(self.since) < config.settle;
+        self.needed = match soon {
+            true => (self.needed * 2).min(GOOD_MAX.max(config.good)),
+            false => config.good,
+        };
+        (self.hears, self.since, self.cause, self.run) = (false, now, cause, 0);
+    }
+}

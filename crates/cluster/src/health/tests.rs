@@ -1,0 +1,389 @@
+use super::*;
+use lab::{Lab, MS, US, Way};
+
+mod lab;
+
+/// Twenty of each kind.
+const SEEDS: u64 = 20;
+
+/// Sixteen nodes; some are two links apart.
+fn fly() -> Map {
+    Map::fly(4, 2, 1e9)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    Kill,
+    Hang,
+    Cut,
+    OneWay,
+    Lossy,
+    LossyOneWay,
+    Slow,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum At {
+    Node(usize),
+    Link(usize),
+}
+
+/// Does something to all ways of a place; to those that lead away from it if it is for one way.
+fn each_way(lab: &mut Lab, at: At, one_way: bool, what: impl Fn(&mut Way)) {
+    for (number, link) in lab.map.links.iter().enumerate() {
+        for side in 0..2 {
+            let from = usize::from(link.ends[side]);
+            let to = usize::from(link.ends[1 - side]);
+            let here = match at {
+                At::Node(node) => node == from || node == to && !one_way,
+                At::Link(link) => link == number && (side == 0 || !one_way),
+            };
+            if here {
+                what(&mut lab.ways[number][side]);
+            }
+        }
+    }
+}
+
+fn break_it(lab: &mut Lab, fault: Fault, at: At) {
+    match (fault, at) {
+        (Fault::Kill, At::Node(node)) => lab.kill(node),
+        (Fault::Hang, At::Node(node)) => lab.hang(node, 600 * MS),
+        (Fault::Cut, _) => each_way(lab, at, false, |way| way.cut = true),
+        (Fault::OneWay, _) => each_way(lab, at, true, |way| way.cut = true),
+        (Fault::Lossy, _) => each_way(lab, at, false, |way| way.loss = 700),
+        (Fault::LossyOneWay, _) => each_way(lab, at, true, |way| way.loss = 700),
+        (Fault::Slow, _) => each_way(lab, at, true, |way| way.delay += 20 * MS),
+        (Fault::Kill | Fault::Hang, At::Link(_)) => unreachable!("a link does not run"),
+    }
+}
+
+fn mend(lab: &mut Lab, fault: Fault, at: At) {
+    match (fault, at) {
+        (Fault::Kill, At::Node(node)) => lab.start(node),
+        (Fault::Slow, _) => each_way(lab, at, true, |way| way.delay -= 20 * MS),
+        _ => each_way(lab, at, false, |way| (way.cut, way.loss) = (false, 0)),
+    }
+}
+
+fn all_up(lab: &Lab) -> bool {
+    let links = || 0..lab.map.links.len();
+    (0..lab.nodes()).all(|node| {
+        let health = lab.health(node);
+        health.is_some_and(|health| links().all(|link| health.links().up(link)))
+    })
+}
+
+/// Breaks a place of a cluster that works, and mends it. Returns the time until nobody used what was broken.
+fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
+    let mut lab = Lab::new(map, Config::default(), seed);
+    lab.run_while(400 * MS, |lab| !all_up(lab));
+    assert!(all_up(&lab), "{fault:?} {at:?} {seed}: it never came up");
+    let phase = lab.dice.below(40 * MS);
+    lab.run(phase);
+    lab.lost.clear();
+    let broken: Vec<usize> = match at {
+        At::Node(node) => lab.map.links_of(node as u16).collect(),
+        At::Link(link) => vec![link],
+    };
+    let begin = lab.now;
+    break_it(&mut lab, fault, at);
+    // Who hangs cannot know.
+    let knows = |node| !(matches!(fault, Fault::Kill | Fault::Hang) && at == At::Node(node));
+    let used = |lab: &Lab| {
+        let users = (0..lab.nodes()).filter(|&node| knows(node));
+        users.filter_map(|node| lab.health(node)).any(|health| {
+            // A node that hears nobody else cannot know of links that are not its own, and need not.
+            broken.iter().any(|&link| health.links().up(link))
+        })
+    };
+    assert!(
+        lab.run_while(500 * MS, used),
+        "{fault:?} {at:?} {seed}: it was not found"
+    );
+    let found = lab.now - begin;
+    lab.run(500 * MS - found);
+    assert!(!used(&lab), "{fault:?} {at:?} {seed}: it flaps");
+    // Who hung hears all at once when it wakes, and learns then that others went round it.
+    let others = lab.lost.iter().filter(|(_, node, _)| knows(*node));
+    for (time, node, link) in others {
+        assert!(
+            broken.contains(link),
+            "{fault:?} {at:?} {seed}: node {node} took link {link} for broken at {time}"
+        );
+    }
+    mend(&mut lab, fault, at);
+    assert!(
+        lab.run_while(400 * MS, |lab| !all_up(lab)),
+        "{fault:?} {at:?} {seed}: it did not come back"
+    );
+    found
+}
+
+fn trials(map: fn() -> Map, at: fn(&Map, u64) -> At, faults: &[Fault]) {
+    for &fault in faults {
+        for seed in 0..SEEDS {
+            let map = map();
+            let at = at(&map, seed);
+            let found = trial(map, fault, at, seed);
+            assert!(
+                found < 50 * MS,
+                "{fault:?} {at:?} {seed}: {} us",
+                found / US
+            );
+        }
+    }
+}
+
+const OF_NODES: [Fault; 7] = [
+    Fault::Kill,
+    Fault::Hang,
+    Fault::Cut,
+    Fault::OneWay,
+    Fault::Lossy,
+    Fault::LossyOneWay,
+    Fault::Slow,
+];
+
+fn a_node(map: &Map, seed: u64) -> At {
+    At::Node(seed as usize % map.nodes.len())
+}
+
+fn a_link(map: &Map, seed: u64) -> At {
+    At::Link(seed as usize % map.links.len())
+}
+
+#[test]
+fn a_node_of_a_mesh_that_fails_is_found_and_comes_back() {
+    trials(|| Map::mesh(4, 1e9), a_node, &OF_NODES);
+}
+
+#[test]
+fn a_link_of_a_mesh_that_fails_is_found_and_comes_back() {
+    trials(|| Map::mesh(4, 1e9), a_link, &OF_NODES[2..]);
+}
+
+#[test]
+fn a_node_of_a_fly_that_fails_is_found_by_all_and_comes_back() {
+    trials(fly, a_node, &OF_NODES);
+}
+
+#[test]
+fn a_link_of_a_fly_that_fails_is_found_by_all_and_comes_back() {
+    trials(fly, a_link, &OF_NODES[2..]);
+}
+
+/// Runs a cluster whose loops are late now and then, and whose links lose a frame in a thousand.
+fn rough(map: Map, seed: u64, time: u64, late: std::ops::Range<u64>) -> Lab {
+    let mut lab = Lab::new(map, Config::default(), seed);
+    lab.jitter = 3 * MS;
+    for way in lab.ways.iter_mut().flatten() {
+        way.loss = 1;
+    }
+    assert!(lab.run_while(1000 * MS, |lab| !all_up(lab)));
+    lab.lost.clear();
+    let end = lab.now + time;
+    while lab.now < end {
+        let node = lab.dice.below(lab.nodes() as u64) as usize;
+        let lateness = late.start + lab.dice.below(late.end - late.start);
+        lab.hang(node, lateness);
+        let next = lateness + lab.dice.below(200 * MS);
+        lab.run(next);
+    }
+    lab
+}
+
+#[test]
+fn late_loops_and_single_lost_frames_are_no_failures() {
+    let lab = rough(Map::mesh(4, 1e9), 1, 60_000 * MS, 1..24 * MS);
+    assert_eq!(lab.lost, []);
+    let lab = rough(fly(), 2, 3_000 * MS, 1..24 * MS);
+    assert_eq!(lab.lost, []);
+}
+
+#[test]
+fn who_was_late_for_long_does_not_blame_others() {
+    let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 3);
+    for round in 0..50 {
+        // Links that fail often must prove themselves for longer.
+        assert!(lab.run_while(12_000 * MS, |lab| !all_up(lab)));
+        let node = lab.dice.below(4) as usize;
+        lab.hang(node, (50 + 10 * round) * MS);
+        for _ in 0..(100 + 10 * round) {
+            lab.run(MS);
+            let states = lab.health(node).expect("it lives").states();
+            let mut blamed =
+                states.filter(|state| ![Cause::None, Cause::Unheard].contains(&state.cause));
+            assert_eq!(blamed.next(), None, "round {round}");
+        }
+    }
+}
+
+/// Two nodes, for tests by hand: what they send goes where the test wants.
+fn pair() -> (Health, Health) {
+    let map = Map::mesh(2, 1e9);
+    let cabling = Arc::new(Cabling::new(&map).expect("few links"));
+    let one = |me| {
+        let (cabling, config) = (Arc::clone(&cabling), Config::default());
+        Health::new(&map, cabling, me, 10 + u64::from(me), config, 0)
+    };
+    (one(0), one(1))
+}
+
+fn sent(health: &mut Health, now: u64) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    health.tick(now, &mut |_, bytes| all.push(bytes.to_vec()));
+    all
+}
+
+/// Both send and hear each other until `now`, every interval.
+fn talk(a: &mut Health, b: &mut Health, times: std::ops::Range<u64>) {
+    for time in times.step_by(5) {
+        let now = time * MS;
+        for bytes in sent(a, now) {
+            b.heard(0, &bytes, now).expect("good");
+        }
+        for bytes in sent(b, now) {
+            a.heard(0, &bytes, now).expect("good");
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_is_dead_is_found_by_one_who_is_always_late() {
+    let (mut a, mut b) = pair();
+    talk(&mut a, &mut b, 5..100);
+    assert!(a.links().up(0));
+    let looks = (1..).take_while(|look| {
+        sent(&mut a, (95 + look * 30) * MS);
+        a.links().up(0)
+    });
+    assert!(
+        looks.count() <= 4,
+        "each look counts two intervals of silence"
+    );
+}
+
+#[test]
+fn a_link_comes_up_after_some_good_heartbeats_both_ways_and_not_before() {
+    let (mut a, mut b) = pair();
+    talk(&mut a, &mut b, 5..40);
+    assert!(!a.links().up(0) && !b.links().up(0));
+    talk(&mut a, &mut b, 40..60);
+    assert!(a.links().up(0) && b.links().up(0));
+}
+
+#[test]
+fn a_peer_that_starts_again_is_new_and_comes_back() {
+    let (mut a, mut b) = pair();
+    talk(&mut a, &mut b, 5..100);
+    let map = Map::mesh(2, 1e9);
+    let mut again = Health::new(
+        &map,
+        Arc::clone(&b.cabling),
+        1,
+        99,
+        Config::default(),
+        100 * MS,
+    );
+    talk(&mut a, &mut again, 105..110);
+    assert!(!a.links().up(0));
+    assert_eq!(
+        a.states().next().map(|state| state.cause),
+        Some(Cause::Restarted)
+    );
+    talk(&mut a, &mut again, 110..220);
+    assert!(a.links().up(0) && again.links().up(0));
+    assert_eq!(
+        a.heard(0, &sent(&mut b, 220 * MS)[0], 220 * MS),
+        Err(Refused::Replayed)
+    );
+}
+
+#[test]
+fn a_node_whose_clock_was_set_back_is_believed_again() {
+    let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 4);
+    assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
+    lab.kill(2);
+    lab.run(100 * MS);
+    lab.tolerant = true;
+    lab.start_as(2, 7);
+    assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
+}
+
+#[test]
+fn a_link_that_loses_every_fifth_frame_does_not_flap() {
+    for seed in 0..SEEDS {
+        let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), seed);
+        assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
+        each_way(&mut lab, At::Link(0), false, |way| way.loss = 200);
+        lab.lost.clear();
+        lab.run(60_000 * MS);
+        let at_first = lab.lost.iter().filter(|(_, node, _)| *node == 0).count();
+        assert!(
+            (1..=8).contains(&at_first),
+            "{seed}: {at_first} times in a minute"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_heartbeat_for_this_place_is_refused_with_its_reason() {
+    let key = Some(Key::new([1; 16]));
+    let config = |cookie, key| Config {
+        cookie,
+        key,
+        ..Config::default()
+    };
+    let map = Map::mesh(3, 1e9);
+    let cabling = Arc::new(Cabling::new(&map).expect("few links"));
+    let node = |me, config| Health::new(&map, Arc::clone(&cabling), me, 5, config, 0);
+    let from = |me, config| sent(&mut node(me, config), 5 * MS);
+    let mut me = node(0, config(1, key.clone()));
+    let mut hear = |own, bytes: &[u8]| me.heard(own, bytes, 5 * MS);
+    let good = from(1, config(1, key.clone()));
+    assert_eq!(
+        hear(1, &good[0]),
+        Err(Refused::Misplaced),
+        "cables changed places"
+    );
+    assert_eq!(
+        hear(0, &good[1]),
+        Err(Refused::Misplaced),
+        "the cable of node 2"
+    );
+    assert_eq!(hear(7, &good[0]), Err(Refused::Misplaced), "no such link");
+    assert_eq!(
+        hear(0, &from(0, config(1, key.clone()))[0]),
+        Err(Refused::Misplaced),
+        "a loop"
+    );
+    assert_eq!(
+        hear(0, &from(1, config(2, key.clone()))[0]),
+        Err(Refused::Foreign)
+    );
+    assert_eq!(hear(0, &from(1, config(1, None))[0]), Err(Refused::Forged));
+    let other = Some(Key::new([2; 16]));
+    assert_eq!(hear(0, &from(1, config(1, other))[0]), Err(Refused::Forged));
+    assert_eq!(hear(0, &[0; 80]), Err(Refused::Malformed));
+    assert_eq!(hear(0, &good[0]), Ok(()));
+    assert_eq!(hear(0, &good[0]), Err(Refused::Replayed));
+}
+
+#[test]
+fn a_heartbeat_has_a_bounded_size_and_all_records_get_their_turn() {
+    let config = Config {
+        records: 3,
+        ..Config::default()
+    };
+    let mut lab = Lab::new(fly(), config, 5);
+    lab.run(1000 * MS);
+    assert!(
+        all_up(&lab),
+        "three records at a time tell of sixteen nodes"
+    );
+    let health = lab.health_mut(0).expect("it lives");
+    let now = health.due() + 10 * MS;
+    let longest = sent(health, now).iter().map(Vec::len).max();
+    assert_eq!(longest, Some(78 + 3 * 18));
+}
