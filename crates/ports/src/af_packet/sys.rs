@@ -195,8 +195,8 @@ impl Intake {
             names: Box::new(names),
             controls: Box::new([Control([0; 64]); BURST]),
             vnets: Box::new([[0; VNET_LEN]; BURST]),
-            // Zeroed by the kernel on first touch: super-frames alone cost this memory.
-            overflow: vec![0; OVERFLOW * BURST].into_boxed_slice(),
+            // Not zeros: those the system gives when they are looked at, by page faults of the worker that does.
+            overflow: vec![!0; OVERFLOW * BURST].into_boxed_slice(),
             parts: Box::new(parts),
             messages: Box::new(messages),
         };
