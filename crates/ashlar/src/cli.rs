@@ -1,9 +1,11 @@
 //! The command line. Help, manual pages and completions are made from these definitions.
 
 mod bench;
+mod cluster;
 
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan};
 use std::path::PathBuf;
 
 /// A programmable router: Click configurations on real ports.
@@ -91,6 +93,8 @@ pub(crate) enum Command {
     /// it, faster: first with short trials and coarsely; in the end most of several full trials must agree.
     /// Both bounds of the answer are shown. SIGINT ends it.
     Bench(Bench),
+    /// Many servers that are one router: plan them
+    Cluster(Cluster),
     /// End a running router in order
     Stop(Target),
     /// Print the manual pages (roff), or write them into a folder

@@ -19,3 +19,5 @@ pub mod health;
 pub mod map;
 /// Direct Valiant load balancing: which way an input node gives a packet.
 pub mod spread;
+/// How many servers a router of N ports needs, and what connects them.
+pub mod plan;

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod capture;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod doc;
 pub(crate) mod graph;
 pub(crate) mod man;

@@ -1,0 +1,136 @@
+//! The command line of `ashlar cluster`.
+
+use clap::{Args, Subcommand, ValueEnum};
+use cluster::plan::Nic;
+
+#[derive(Args, Debug)]
+pub(crate) struct Cluster {
+    #[command(subcommand)]
+    pub(crate) command: ClusterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ClusterCommand {
+    /// Show how many servers a router of some ports takes, what connects them, and what that costs
+    ///
+    /// Each server takes as many external ports as it can process; they form a full mesh while their internal
+    /// ports reach all others, else a k-ary n-fly. The cost is compared with servers around a strictly
+    /// non-blocking network of switches with 48 ports, of which four cost as much as a server.
+    Plan(ClusterPlan),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ClusterPlan {
+    /// External ports; several are planned in turn
+    #[arg(
+        long,
+        short = 'n',
+        value_name = "N",
+        value_delimiter = ',',
+        required = true
+    )]
+    pub(crate) ports: Vec<u32>,
+    /// Rate of an external port
+    #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = rate)]
+    pub(crate) rate: f64,
+    /// The servers: as in the paper (RouteBricks, 3.3); the options below change them
+    #[arg(long, value_enum, default_value_t = Server::Current, value_name = "MODEL")]
+    pub(crate) server: Server,
+    /// What a server can process, each packet counted once for each server that it passes
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub(crate) processing: Option<f64>,
+    /// What a server must process for each port, in units of the port's rate: 2 for uniform traffic, 3 for the worst
+    #[arg(long, value_name = "C", default_value_t = 3.0, value_parser = between_2_and_3)]
+    pub(crate) c: f64,
+    /// Slots of a server for network cards
+    #[arg(long, value_name = "SLOTS")]
+    pub(crate) slots: Option<u32>,
+    /// Kinds of cards there are
+    #[arg(
+        long,
+        value_name = "PORTSxRATE",
+        value_delimiter = ',',
+        default_value = "2x10Gbps,8x1Gbps",
+        value_parser = nic
+    )]
+    pub(crate) nics: Vec<Nic>,
+    /// Microseconds that a packet takes through a server
+    #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = microseconds)]
+    pub(crate) latency: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The paper's servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Server {
+    /// One port of 10 Gbit/s in the worst case, 5 slots
+    Current,
+    /// The same, 20 slots
+    MoreNics,
+    /// Two ports, 20 slots
+    Faster,
+}
+
+impl Server {
+    /// Bits per second that it can process, and its slots.
+    pub(crate) fn abilities(self) -> (f64, u32) {
+        match self {
+            Server::Current => (30e9, 5),
+            Server::MoreNics => (30e9, 20),
+            Server::Faster => (60e9, 20),
+        }
+    }
+}
+
+/// Bits per second.
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
+    let rate: engine::units::Bandwidth = engine::units::parse(text)?;
+    match rate.0 {
+        0 => Err("write a rate greater than 0, such as 10Gbps".to_owned()),
+        bytes => Ok(8.0 * bytes as f64),
+    }
+}
+
+fn nic(text: &str) -> Result<Nic, String> {
+    let wrong = || "write PORTSxRATE, such as 8x1Gbps".to_owned();
+    let (ports, each) = text.split_once('x').ok_or_else(wrong)?;
+    let ports = ports.parse().map_err(|_| wrong())?;
+    Ok(Nic {
+        ports,
+        rate: rate(each)?,
+    })
+}
+
+fn between_2_and_3(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(c) if (2.0..=3.0).contains(&c) => Ok(c),
+        _ => Err("write a number from 2 to 3".to_owned()),
+    }
+}
+
+fn microseconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(us) if (0.0..=1e6).contains(&us) => Ok(us),
+        _ => Err("write microseconds, 0 to 1000000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cards_and_rates_are_written_as_people_say_them() {
+        assert_eq!(
+            nic("8x1Gbps"),
+            Ok(Nic {
+                ports: 8,
+                rate: 1e9
+            })
+        );
+        assert!(nic("8").is_err() && nic("x1Gbps").is_err() && nic("2x0bps").is_err());
+        assert!(between_2_and_3("3.1").is_err() && between_2_and_3("NaN").is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! `ashlar cluster plan`
+
+use std::fmt::Write;
+
+use super::Done;
+use crate::cli::ClusterPlan;
+use crate::cmd::print;
+use cluster::plan::{Plan, Server, Topology, Wanted, clos};
+use serde_json::{Value, json};
+
+/// Ports of a switch in the design that is compared with.
+const SWITCH: u32 = 48;
+
+pub(crate) fn plan(asked: &ClusterPlan) -> Done {
+    let (processing, slots) = asked.server.abilities();
+    let server = Server {
+        processing: asked.processing.unwrap_or(processing),
+        slots: asked.slots.unwrap_or(slots),
+        nics: asked.nics.clone(),
+        latency: (asked.latency * 1e3) as u64,
+    };
+    let mut plans = Vec::new();
+    for &ports in &asked.ports {
+        let wanted = Wanted {
+            ports,
+            rate: asked.rate,
+            c: asked.c,
+            server: server.clone(),
+        };
+        plans.push(cluster::plan::plan(&wanted).map_err(|e| format!("{ports} ports: {e}"))?);
+    }
+    match asked.json {
+        true => {
+            let all: Vec<Value> = plans.iter().map(to_json).collect();
+            let text = serde_json::to_string_pretty(&all).map_err(|e| e.to_string())?;
+            print(&format!("{text}\n"))
+        }
+        false => {
+            let texts: Vec<String> = plans.iter().map(text).collect();
+            print(&texts.join("\n"))
+        }
+    }
+}
+
+/// Servers' worth of the design around switches; its servers process 2R for each port, whatever the traffic.
+fn switched(plan: &Plan) -> (clos::Clos, f64) {
+    let servers = plan.wanted.ports.div_ceil(plan.ports_per_server);
+    let net = clos::clos(plan.wanted.ports, SWITCH);
+    (net, clos::cost(plan.wanted.ports, SWITCH, servers))
+}
+
+fn topology(plan: &Plan) -> String {
+    match plan.topology {
+        Topology::Single => "one server".to_owned(),
+        Topology::Mesh => "full mesh".to_owned(),
+        Topology::Fly { k, stages } => format!("{k}-ary {stages}-fly"),
+    }
+}
+
+fn gbit(rate: f64) -> String {
+    format!("{:.3} Gbit/s", rate / 1e9)
+}
+
+fn text(plan: &Plan) -> String {
+    let wanted = &plan.wanted;
+    let mut out = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(out, "  {name:<22}{value}");
+    };
+    let (direct, balanced) = plan.passes();
+    let latency = plan.latency();
+    let (net, cost) = switched(plan);
+    row("topology", topology(plan));
+    row(
+        "servers",
+        match plan.transit_servers() {
+            0 => format!("{}", plan.servers()),
+            between => format!(
+                "{} ({} with external ports, {between} between)",
+                plan.servers(),
+                plan.port_servers
+            ),
+        },
+    );
+    row(
+        "external ports",
+        format!(
+            "{} for each server, {} slots",
+            plan.ports_per_server, plan.slots.0
+        ),
+    );
+    if plan.links() > 0 {
+        row(
+            "links",
+            format!(
+                "{}; each server has {}, of {}",
+                plan.links(),
+                plan.fan_out(),
+                gbit(plan.link)
+            ),
+        );
+        let nic = plan.nic;
+        row(
+            "cards for links",
+            format!(
+                "{} of {} x {}, {} for each link",
+                plan.slots.1,
+                nic.ports,
+                gbit(nic.rate),
+                count(plan.trunk, "port")
+            ),
+        );
+    }
+    row(
+        "load of a server",
+        format!(
+            "{} of {} in the worst case",
+            gbit(plan.port_load()),
+            gbit(wanted.server.processing)
+        ),
+    );
+    if plan.transit_servers() > 0 {
+        row(
+            "  of one between",
+            format!(
+                "{}; {} such servers would do by processing alone",
+                gbit(plan.transit_load()),
+                plan.transit_by_processing()
+            ),
+        );
+    }
+    row(
+        "latency",
+        format!(
+            "{} us directly ({}), {} us by an intermediate server ({})",
+            latency.0 / 1000,
+            count(direct, "server"),
+            latency.1 / 1000,
+            count(balanced, "server")
+        ),
+    );
+    row(
+        &format!("{SWITCH}-port switches"),
+        format!(
+            "{} ({} passed); with their servers as dear as {cost:.0} servers",
+            clos::packed(&net, SWITCH),
+            net.passes
+        ),
+    );
+    let ports = count(wanted.ports, "external port");
+    format!("{ports} of {}\n{out}", gbit(wanted.rate))
+}
+
+fn count(n: u32, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+fn to_json(plan: &Plan) -> Value {
+    let (k, stages) = match plan.topology {
+        Topology::Fly { k, stages } => (k, stages),
+        _ => (plan.fan_out(), 0),
+    };
+    let (net, cost) = switched(plan);
+    json!({
+        "ports": plan.wanted.ports,
+        "topology": topology(plan),
+        "servers": plan.servers(),
+        "port_servers": plan.port_servers,
+        "transit_servers": plan.transit_servers(),
+        "transit_by_processing": plan.transit_by_processing(),
+        "ports_per_server": plan.ports_per_server,
+        "fan_out": k,
+        "stages": stages,
+        "links": plan.links(),
+        "link_bps": plan.link,
+        "trunk": plan.trunk,
+        "slots_external": plan.slots.0,
+        "slots_internal": plan.slots.1,
+        "load_bps": plan.port_load(),
+        "transit_load_bps": plan.transit_load(),
+        "latency_ns": [plan.latency().0, plan.latency().1],
+        "switches": clos::packed(&net, SWITCH),
+        "switch_ports": net.ports,
+        "switched_cost": cost,
+    })
+}
