@@ -156,6 +156,24 @@ fn more_cores_than_queues_or_workers_are_refused() {
 }
 
 #[test]
+fn more_queues_than_a_device_has_and_fewer_than_its_workers_are_refused() {
+    let errors = refused(2, "Idle -> Discard;\n FromDevice(two, QUEUES 3) -> Discard");
+    assert!(
+        errors.contains("two offers 2 receive queues, but 3 are asked for"),
+        "{errors}"
+    );
+    assert!(errors.contains("ask for 2 or fewer"), "{errors}");
+    assert!(errors.contains(":2:"), "it says where: {errors}");
+    let errors = refused(2, "FromDevice(two, QUEUES 1, CORES 0-1) -> Discard");
+    assert!(
+        errors.contains("1 receive queues are asked for, but 2 needed"),
+        "{errors}"
+    );
+    let errors = refused(1, "FromDevice(two, QUEUES 0) -> Discard");
+    assert!(errors.contains("0 receive queues"), "{errors}");
+}
+
+#[test]
 fn two_receivers_on_one_device_are_refused() {
     let errors = refused(
         1,

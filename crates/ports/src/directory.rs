@@ -276,6 +276,8 @@ impl PortDirectory for Directory {
             request,
         )?;
         let parts = self.open_driver(name, request)?;
+        // Some only know how many they have once they are open; what is dropped here is closed.
+        enough(name, "open with", (parts.rx.len(), parts.tx.len()), request)?;
         let open = OpenPort {
             name: name.to_string(),
             port: parts.port,

@@ -316,3 +316,19 @@ fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request
     assert_eq!(port.tx[0].take().unwrap().transmit(&mut batch), 1);
     assert_eq!(far.collect()[0].frame, b"by its second queue");
 }
+
+#[test]
+fn a_port_that_turns_out_to_have_fewer_queues_than_asked_for_is_not_opened() {
+    let memory = crate::memory::Memory::default();
+    let info = crate::memory::probe();
+    let directory = Directory::new().with_port("stand", info, move |_| {
+        let parts = crate::memory::open(&memory, &request(1, 1));
+        (parts.rx, parts.tx)
+    });
+    let error = directory.open("stand", &request(2, 1)).err().unwrap();
+    assert!(
+        error.contains("open with 1 receive queues, 2 are asked"),
+        "{error}"
+    );
+    assert!(directory.get("stand").is_none());
+}

@@ -17,7 +17,8 @@
 //! Keyword arguments:
 //!
 //! - `CORES`: workers that receive, such as `0-3`.
-//! - `QUEUES`: receive queues to open. Default is one per worker that receives.
+//! - `QUEUES`: receive queues to open: one per worker that receives at least, and as many as the device has at most.
+//!   Default is one per worker that receives.
 //! - `CLASSIFY`: how packets are spread over the workers, whatever the port can do: `hash`, `address`, `flow`,
 //!   `prefix` or `program`, with its arguments behind it; `WORKERS` among them names the workers that get packets,
 //!   all unless it is there. It stands for a BucketBy element and a Steer behind this one; see docs/queues.md.

@@ -469,11 +469,10 @@ fn assign_queues(
             let offers = infos
                 .get(&device.name)
                 .map_or(usize::MAX, |p| p.max_rx_queues);
-            let queues = device
-                .queues
-                .unwrap_or(copies)
-                .max(copies)
-                .min(offers.max(copies));
+            let queues = device.queues.unwrap_or(copies);
+            if let Some(asked) = device.queues {
+                check_queues(i, device, (asked, copies, offers), router, errors);
+            }
             if let Some(&first) = receiver.get(&device.name) {
                 let message = format!(
                     "`{}` receives from {} too",
@@ -539,6 +538,35 @@ fn refuse_queues(
     );
     let wrong = wrong_in(router, i, message);
     errors.push(wrong.help("put a Queue before it, so that one worker sends"));
+}
+
+/// Refuses a number of receive queues that the device does not offer, or that leaves a worker without one.
+fn check_queues(
+    i: usize,
+    device: &Device,
+    (asked, workers, offers): (usize, usize, usize),
+    router: &Router,
+    errors: &mut Vec<Diagnostic>,
+) {
+    let (message, help) = if asked > offers {
+        let name = &device.name;
+        (
+            format!("{name} offers {offers} receive queues, but {asked} are asked for"),
+            format!(
+                "ask for {offers} or fewer, or for none: then each worker that receives has one"
+            ),
+        )
+    } else if asked < workers {
+        (
+            format!(
+                "{asked} receive queues are asked for, but {workers} needed, one per worker that receives"
+            ),
+            format!("ask for {workers} or more, or name fewer CORES"),
+        )
+    } else {
+        return;
+    };
+    errors.push(wrong_in(router, i, message).help(help));
 }
 
 /// A mistake of an element's placement.
