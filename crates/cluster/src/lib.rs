@@ -17,7 +17,9 @@ pub mod flowlet;
 pub mod health;
 /// Who belongs to a cluster, what connects them, and the ways that living links leave.
 pub mod map;
-/// Direct Valiant load balancing: which way an input node gives a packet.
-pub mod spread;
 /// How many servers a router of N ports needs, and what connects them.
 pub mod plan;
+/// Direct Valiant load balancing: which way an input node gives a packet.
+pub mod spread;
+/// The tag behind the addresses: for the resequencer, and against forged and replayed frames.
+pub mod tag;
