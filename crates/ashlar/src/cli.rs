@@ -1,7 +1,7 @@
 //! The command line. Help, manual pages and completions are made from these definitions.
 
 mod bench;
-mod cluster;
+pub(crate) mod cluster;
 
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -93,7 +93,7 @@ pub(crate) enum Command {
     /// it, faster: first with short trials and coarsely; in the end most of several full trials must agree.
     /// Both bounds of the answer are shown. SIGINT ends it.
     Bench(Bench),
-    /// Many servers that are one router: plan them
+    /// Many servers that are one router: plan, check, run and watch them
     Cluster(Cluster),
     /// End a running router in order
     Stop(Target),

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Command::Trace(trace) => cmd::trace::trace(&trace),
         Command::Reload(reload) => cmd::reload::reload(&reload),
         Command::Bench(bench) => cmd::bench::bench(&bench),
-        Command::Cluster(cluster) => cmd::cluster::cluster(&cluster),
+        Command::Cluster(cluster) => cmd::cluster::cluster(cluster),
         Command::Stop(target) => cmd::set::stop(&target),
         Command::Man { folder } => cmd::man::man(folder.as_deref()),
         Command::Completions { shell } => cmd::man::completions(shell),

@@ -13,6 +13,7 @@ pub mod balance;
 pub mod books;
 pub mod capture;
 pub mod client;
+pub mod cluster;
 mod cores;
 pub mod describe;
 mod handlers;

@@ -95,6 +95,7 @@ fn wanted(running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
         path: asked.path.as_ref().map(PathBuf::from),
         text: text.clone(),
         definitions: running.definitions.clone(),
+        server: asked.server.clone(),
     };
     source.define(&asked.definitions);
     Ok(source)

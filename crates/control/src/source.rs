@@ -1,5 +1,6 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
+use crate::cluster::{Description, file, generate};
 use engine::plan::{self, Options, Plan, Registry};
 use lang::{Diagnostic, SourceMap};
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ pub struct Source {
     pub text: String,
     /// `NAME=value` of the command line.
     pub definitions: Vec<(String, String)>,
+    /// The file describes a cluster, and the text is what this server of it runs.
+    pub server: Option<String>,
 }
 
 impl Source {
@@ -43,6 +46,25 @@ impl Source {
             path,
             text,
             definitions,
+            server: None,
+        })
+    }
+
+    /// What a server of a cluster runs, if this is the file that describes it. The error is a sentence.
+    pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
+        let number = of.server(server).ok_or_else(|| {
+            let names: Vec<&str> = of.servers.iter().map(|server| &*server.name).collect();
+            let names = names.join(", ");
+            format!(
+                "there is no server `{server}` in {}: there are {names}",
+                self.name
+            )
+        })?;
+        Ok(Source {
+            name: format!("{} for {server}", self.name),
+            text: generate::text(of, number),
+            server: Some(server.to_owned()),
+            ..self.clone()
         })
     }
 
@@ -57,6 +79,14 @@ impl Source {
             text,
             ..self.clone()
         };
+        if let Some(server) = &self.server {
+            again.name = path.display().to_string();
+            let parsed = file::parse(&again.name, &again.text);
+            let Some(description) = parsed.description else {
+                return Err(parsed.text());
+            };
+            again = again.of_server(&description, server)?;
+        }
         again.define(changes);
         Ok(again)
     }

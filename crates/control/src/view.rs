@@ -246,6 +246,9 @@ pub struct ReloadRequest {
     /// Its file, absolute, for later reloads and libraries.
     #[serde(default)]
     pub path: Option<String>,
+    /// If that file describes a cluster: the server of it whose configuration this is.
+    #[serde(default)]
+    pub server: Option<String>,
     /// Definitions that change.
     #[serde(default)]
     pub definitions: Vec<(String, String)>,

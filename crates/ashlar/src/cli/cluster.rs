@@ -1,5 +1,7 @@
 //! The command line of `ashlar cluster`.
 
+pub(crate) mod servers;
+
 use clap::{Args, Subcommand, ValueEnum};
 use cluster::plan::Nic;
 
@@ -17,6 +19,22 @@ pub(crate) enum ClusterCommand {
     /// ports reach all others, else a k-ary n-fly. The cost is compared with servers around a strictly
     /// non-blocking network of switches with 48 ports, of which four cost as much as a server.
     Plan(ClusterPlan),
+    /// Find all mistakes of a cluster's file, and say what each server would run
+    ///
+    /// No port is opened, and no server asked.
+    Check(servers::Check),
+    /// Print the configuration that a server runs
+    Text(servers::Text),
+    /// Run a server's router, as `ashlar run` does
+    ///
+    /// SIGHUP has it read the cluster's file again.
+    Up(Box<servers::Up>),
+    /// Show the servers whose routers answer: links, ways, drops
+    Show(servers::Show),
+    /// Have the servers take up the changed file
+    ///
+    /// All that answer check it first; if one refuses it, none takes it up.
+    Reload(servers::Reload),
 }
 
 #[derive(Args, Debug)]

@@ -50,12 +50,24 @@ pub(crate) fn compile(
     devices_must_exist: bool,
 ) -> Result<(Source, Compiled), String> {
     let source = Source::read(&configuration.file, configuration.definitions.clone())?;
+    let registry = registry(configuration);
+    let compiled = compile_source(&source, &registry, workers, ports, devices_must_exist);
+    Ok((source, compiled))
+}
+
+/// Plans a configuration that has been read.
+pub(crate) fn compile_source(
+    source: &Source,
+    registry: &Registry,
+    workers: u8,
+    ports: &dyn PortDirectory,
+    devices_must_exist: bool,
+) -> Compiled {
     let options = Options {
         devices_must_exist,
         ..Options::new(usize::from(workers), ports)
     };
-    let compiled = control::compile(&source, &registry(configuration), &options);
-    Ok((source, compiled))
+    control::compile(source, registry, &options)
 }
 
 /// The classes that a configuration is planned with.

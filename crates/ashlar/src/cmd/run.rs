@@ -1,6 +1,6 @@
 //! `ashlar run`
 
-use super::{Done, compile, print, say};
+use super::{Done, compile_source, print, say};
 use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
 use control::log::Format;
@@ -12,6 +12,15 @@ use std::time::Duration;
 use tracing::info;
 
 pub(crate) fn run(run: Run) -> Done {
+    let source = |run: &Run| {
+        let asked = &run.configuration;
+        Source::read(&asked.file, asked.definitions.clone())
+    };
+    run_source(run, source)
+}
+
+/// Runs what `read` finds.
+pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, String>) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // Before there is another thread.
     user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
@@ -39,7 +48,9 @@ pub(crate) fn run(run: Run) -> Done {
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
     at_once.map_or(Ok(()), |user| become_user(&user, &ports))?;
     let workers = run.workers.workers;
-    let (source, compiled) = compile(&run.configuration, workers, &*ports, true)?;
+    let source = read(&run)?;
+    let registry = super::registry(&run.configuration);
+    let compiled = compile_source(&source, &registry, workers, &*ports, true);
     say(&compiled.text());
     let Some(plan) = compiled.plan else {
         return Err(String::new());

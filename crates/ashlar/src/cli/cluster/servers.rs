@@ -1,0 +1,58 @@
+//! What is done with a cluster's file, and with its servers.
+
+use crate::cli::{Run, Workers, interval};
+use clap::Args;
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    /// The cluster's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) workers: Workers,
+    /// Show the whole plan of this server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Text {
+    /// The cluster's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// The server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Up {
+    /// The server that this machine is
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: String,
+    #[command(flatten)]
+    pub(crate) run: Run,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// The cluster's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Seconds over which rates are measured
+    #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
+    pub(crate) interval: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Reload {
+    /// The cluster's file
+    #[arg(value_name = "FILE")]
+    pub(crate) file: String,
+    /// Only check that all servers would take it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

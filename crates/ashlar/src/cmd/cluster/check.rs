@@ -1,0 +1,60 @@
+//! `ashlar cluster check`
+
+use super::{Done, File, read, server};
+use crate::cli::cluster::servers::Check;
+use crate::cmd::{compile_source, print, say};
+use control::cluster::Server;
+use engine::plan::Plan;
+use std::fmt::Write;
+
+pub(crate) fn check(asked: &Check) -> Done {
+    let file = read(&asked.file)?;
+    let ports = ports::Directory::new();
+    let registry = elements::registry();
+    let mut text = format!(
+        "cluster {}: {}, {}\n",
+        file.description.name,
+        lang::count(file.description.servers.len(), "server"),
+        lang::count(file.description.links.len(), "internal link"),
+    );
+    let mut wrong = 0;
+    for of in &file.description.servers {
+        let source = server(&file, &of.name)?;
+        let workers = asked.workers.workers;
+        let compiled = compile_source(&source, &registry, workers, &ports, false);
+        say(&compiled.text());
+        wrong += compiled.errors();
+        let Some(plan) = &compiled.plan else {
+            continue;
+        };
+        text += &line(&file, of, plan);
+        if asked.server.as_ref() == Some(&of.name) {
+            text += &control::describe::describe(plan).to_string();
+        }
+    }
+    if let Some(name) = &asked.server {
+        server(&file, name)?;
+    }
+    print(&text)?;
+    match wrong {
+        0 => Ok(()),
+        n => Err(lang::count(n, "error")),
+    }
+}
+
+/// What a server would run, in a line.
+fn line(file: &File, of: &Server, plan: &Plan) -> String {
+    let mut text = format!("server {}:", of.name);
+    let number = file.description.server(&of.name).unwrap_or_default();
+    let _ = write!(
+        text,
+        " {}, {}, {} on {}, receives and sends by",
+        lang::count(of.ports.len(), "external port"),
+        lang::count(file.description.links_of(number).count(), "internal link"),
+        lang::count(plan.elements.len(), "element"),
+        lang::count(plan.workers, "worker"),
+    );
+    let devices: Vec<&str> = plan.devices.iter().map(|device| &*device.name).collect();
+    let _ = writeln!(text, " {}", devices.join(", "));
+    text
+}

@@ -1,0 +1,62 @@
+//! `ashlar cluster reload`
+
+use super::{Done, File, read, routers, server};
+use crate::cli::cluster::servers::Reload;
+use crate::cmd::{print, say};
+use control::client::Client;
+use control::view::{Info, ReloadReply, ReloadRequest};
+
+pub(crate) fn reload(asked: &Reload) -> Done {
+    let file = read(&asked.file)?;
+    let mut there = Vec::new();
+    for (of, client) in routers(&file) {
+        match client.get_json::<Info>("/v1/info") {
+            Ok(_) => there.push((&*of.name, client)),
+            Err(why) => say(&format!("server {}: {why}\n", of.name)),
+        }
+    }
+    if there.is_empty() {
+        return Err("no server's router answers".to_owned());
+    }
+    let steps: &[bool] = if asked.dry_run {
+        &[true]
+    } else {
+        &[true, false]
+    };
+    for &dry_run in steps {
+        for (name, client) in &there {
+            one(&file, name, client, dry_run)
+                .map_err(|why| format!("server {name} refuses it: {why}"))?;
+            if dry_run == asked.dry_run {
+                let done = if dry_run {
+                    "would take it"
+                } else {
+                    "has taken it"
+                };
+                print(&format!("server {name} {done}\n"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
+    let source = server(file, name)?;
+    let request = ReloadRequest {
+        dry_run,
+        name: Some(source.name),
+        path: source.path.map(|path| path.to_string_lossy().into_owned()),
+        text: Some(source.text),
+        server: source.server,
+        definitions: Vec::new(),
+    };
+    let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
+    let bytes = client.post("/v1/reload", body)?;
+    let reply: ReloadReply = serde_json::from_slice(&bytes)
+        .map_err(|e| format!("the router's answer makes no sense: {e}"))?;
+    say(&reply.text);
+    match reply.good {
+        true => Ok(()),
+        false => Err("its running configuration stays".to_owned()),
+    }
+}

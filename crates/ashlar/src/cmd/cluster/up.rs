@@ -1,0 +1,24 @@
+//! `ashlar cluster up`
+
+use super::{Done, read, server};
+use crate::cli::cluster::servers::Up;
+use crate::cmd::run::run_source;
+
+pub(crate) fn up(asked: Up) -> Done {
+    let mut run = asked.run;
+    let file = read(&run.configuration.file)?;
+    let source = server(&file, &asked.server)?;
+    let of = &file.description;
+    if let Some(number) = of.server(&asked.server) {
+        let server = &of.servers[number];
+        run.name.get_or_insert_with(|| of.router_name(server));
+        if !run.no_socket {
+            run.socket.get_or_insert_with(|| of.socket(server));
+        }
+    }
+    run_source(run, move |run| {
+        let mut source = source;
+        source.define(&run.configuration.definitions);
+        Ok(source)
+    })
+}

@@ -1,0 +1,200 @@
+//! What a cluster is made of, wherever that was written.
+
+use cluster::address::{NODES_MAX, NodeId};
+use cluster::map::{self, Map};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A cluster: one router of many servers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// Its name, which tells its frames from those of other clusters.
+    pub name: String,
+    /// How long a flow may be silent before it may take another way.
+    pub delta: Duration,
+    /// The secret by which internal frames are signed; required where links pass through foreign networks.
+    pub key: Option<String>,
+    /// How long the output node waits for packets that were overtaken, if it puts them in order.
+    pub resequence: Option<Duration>,
+    /// Signs of life on internal links.
+    pub heartbeat: Heartbeat,
+    /// Servers; their place is their number as a node.
+    pub servers: Vec<Server>,
+    /// Internal links; their place is their number.
+    pub links: Vec<Link>,
+    /// Routes beyond the connected networks.
+    pub routes: Vec<Route>,
+}
+
+/// Signs of life on internal links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Time between two of them.
+    pub interval: Duration,
+    /// Silence after which a link counts as dead.
+    pub dead: Duration,
+}
+
+/// A server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// Its control socket, if not where the name of the router has it.
+    pub socket: Option<PathBuf>,
+    /// External ports; their place is their number.
+    pub ports: Vec<Port>,
+}
+
+/// An external port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Its name, of its own within the server.
+    pub name: String,
+    /// The port as FromDevice spells it.
+    pub device: String,
+    /// Bits per second.
+    pub rate: u64,
+    /// Longest packet that its link takes, in bytes.
+    pub mtu: u16,
+    /// The router's IPv4 address there, and the length of the network's prefix.
+    pub v4: Option<(Ipv4Addr, u8)>,
+    /// The same for IPv6.
+    pub v6: Option<(Ipv6Addr, u8)>,
+    /// Its link-local address.
+    pub link_local: Ipv6Addr,
+    /// Routers on its link. Internal frames name them by their place, counted from 1.
+    pub gateways: Vec<IpAddr>,
+}
+
+/// An internal link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Link {
+    /// The servers at its ends, by number.
+    pub ends: [usize; 2],
+    /// The port at each end as FromDevice spells it.
+    pub devices: [String; 2],
+    /// Bits per second, each way.
+    pub rate: u64,
+    /// Longest packet that it takes, in bytes without the Ethernet header.
+    pub mtu: u16,
+}
+
+/// A route through a gateway.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// Where it leads: an address and the length of the prefix.
+    pub prefix: (IpAddr, u8),
+    /// The output node.
+    pub server: usize,
+    /// Its external port.
+    pub port: usize,
+    /// The gateway there, from 1; 0: the network is attached.
+    pub gateway: usize,
+}
+
+/// A network that is attached to a port, with the port's own address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connected {
+    /// The server.
+    pub server: usize,
+    /// Its external port.
+    pub port: usize,
+    /// The port's address.
+    pub address: IpAddr,
+    /// Length of the network's prefix.
+    pub length: u8,
+}
+
+impl Server {
+    /// Rate of all external ports, in bits per second.
+    pub fn rate(&self) -> u64 {
+        self.ports.iter().map(|port| port.rate).sum()
+    }
+}
+
+impl Link {
+    /// Which of its ends a server is.
+    pub fn end(&self, server: usize) -> Option<usize> {
+        self.ends.iter().position(|&end| end == server)
+    }
+}
+
+impl Description {
+    /// Servers, at most.
+    pub const SERVERS_MAX: usize = NODES_MAX;
+    /// External ports of a server, at most: the greatest number stands for the server itself.
+    pub const PORTS_MAX: usize = ::cluster::address::PORT_SELF as usize;
+    /// Bytes that are added to internal frames that carry a tag (a key, or a resequencer).
+    pub const TAG: u16 = 22;
+
+    /// The number of a server.
+    pub fn server(&self, name: &str) -> Option<usize> {
+        self.servers.iter().position(|server| server.name == name)
+    }
+
+    /// Bytes that each internal frame is longer than the packet's own frame.
+    pub fn tag(&self) -> u16 {
+        match self.key.is_some() || self.resequence.is_some() {
+            true => Description::TAG,
+            false => 0,
+        }
+    }
+
+    /// Nodes and links as the switching sees them.
+    pub fn map(&self) -> Map {
+        let link = |link: &Link| map::Link {
+            ends: link.ends.map(|end| end as NodeId),
+            rate: link.rate as f64,
+        };
+        Map {
+            nodes: self.servers.iter().map(node).collect(),
+            links: self.links.iter().map(link).collect(),
+        }
+    }
+
+    /// A server's links in their order, each with the end that is this server's.
+    pub fn links_of(&self, server: usize) -> impl Iterator<Item = (&Link, usize)> {
+        let links = self.links.iter();
+        links.filter_map(move |link| Some((link, link.end(server)?)))
+    }
+
+    /// The networks attached to all external ports, IPv4 first at each.
+    pub fn connected(&self) -> impl Iterator<Item = Connected> {
+        let servers = self.servers.iter().enumerate();
+        servers.flat_map(|(server, of)| {
+            let ports = of.ports.iter().enumerate();
+            ports.flat_map(move |(port, of)| {
+                let v4 = of.v4.map(|(address, length)| (address.into(), length));
+                let v6 = of.v6.map(|(address, length)| (address.into(), length));
+                [v4, v6]
+                    .into_iter()
+                    .flatten()
+                    .map(move |(address, length)| Connected {
+                        server,
+                        port,
+                        address,
+                        length,
+                    })
+            })
+        })
+    }
+
+    /// The router's name of a server, which its control socket follows from.
+    pub fn router_name(&self, server: &Server) -> String {
+        format!("{}-{}", self.name, server.name)
+    }
+
+    /// Where a server's router listens.
+    pub fn socket(&self, server: &Server) -> PathBuf {
+        let usual = || crate::socket::path_of(&self.router_name(server));
+        server.socket.clone().unwrap_or_else(usual)
+    }
+}
+
+fn node(server: &Server) -> map::Node {
+    map::Node {
+        rate: server.rate() as f64,
+    }
+}

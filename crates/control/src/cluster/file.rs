@@ -1,0 +1,324 @@
+//! A cluster's description as a file, `cluster.toml`, that all its servers have.
+//!
+//! All mistakes are found at once; each has its place, says what is wrong and what to do. Fields are described in
+//! docs/cluster.md.
+
+use super::description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
+use super::reader::{Fields, Reader, Word};
+use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server};
+use lang::{Diagnostic, SourceMap, Span};
+use ports::network;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+mod fields;
+mod ports;
+mod whole;
+
+/// A file, read as far as its mistakes allow.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The text, to show places in it.
+    pub map: SourceMap,
+    /// What it says; `None` if there is an error.
+    pub description: Option<Description>,
+    /// All mistakes and warnings, by place.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Parsed {
+    /// The diagnostics as people read them.
+    pub fn text(&self) -> String {
+        lang::render_all(&self.diagnostics, &self.map)
+    }
+
+    /// Number of errors, warnings not counted.
+    pub fn errors(&self) -> usize {
+        self.diagnostics.iter().filter(|d| d.is_error()).count()
+    }
+}
+
+/// Reads the text of a file that is called `name` in messages.
+pub fn parse(name: &str, text: &str) -> Parsed {
+    let mut map = SourceMap::new();
+    let file = map.add(name, text);
+    let mut reader = Reader::new(file);
+    let document = reader.document(text);
+    let place = reader.span(0..0);
+    let top = Fields::new("the file", place, &document);
+    let mut reading = Reading {
+        reader,
+        places: Places::default(),
+    };
+    let description = reading.description(top);
+    whole::check(&description, &reading.places, &mut reading.reader);
+    let mut diagnostics = reading.reader.mistakes;
+    lang::sort(&mut diagnostics);
+    let good = !diagnostics.iter().any(Diagnostic::is_error);
+    Parsed {
+        map,
+        description: good.then_some(description),
+        diagnostics,
+    }
+}
+
+/// Where what was read stands, for mistakes that show only when all is read.
+#[derive(Default)]
+struct Places {
+    servers: Vec<Span>,
+    links: Vec<Span>,
+    /// Of each link's MTU, or of the link.
+    link_mtus: Vec<Span>,
+    routes: Vec<Span>,
+    /// Of each address of a port.
+    addresses: Vec<(Connected, Span)>,
+}
+
+struct Reading {
+    reader: Reader,
+    places: Places,
+}
+
+const DELTA: Duration = Duration::from_millis(100);
+const HEARTBEAT: Heartbeat = Heartbeat {
+    interval: Duration::from_millis(5),
+    dead: Duration::from_millis(40),
+};
+
+impl Reading {
+    fn description(&mut self, mut top: Fields) -> Description {
+        let r = &mut self.reader;
+        let cluster = top.table(r, "cluster", "[cluster]");
+        if cluster.is_none() {
+            let wrong = "there is no table [cluster]".to_owned();
+            let help = "begin with [cluster] and name = \"...\"";
+            r.wrong("cluster-missing", top.span, wrong, help);
+        }
+        let empty = toml::de::DeTable::new();
+        let missing = cluster.is_none();
+        let cluster = cluster.unwrap_or_else(|| Fields::new("[cluster]", top.span, &empty));
+        let (mut description, rate) = self.cluster(cluster, missing);
+        for server in top.tables(&mut self.reader, "server", "[[server]]") {
+            self.places.servers.push(server.span);
+            let number = description.servers.len();
+            let server = self.server(server, number, rate);
+            description.servers.push(server);
+        }
+        let usual = rate.map(|rate| 2 * rate / (description.servers.len() as u64).max(1));
+        for link in top.tables(&mut self.reader, "link", "[[link]]") {
+            let place = link.span;
+            if let Some((link, mtu)) = self.link(link, &description, usual) {
+                self.places.links.push(place);
+                self.places.link_mtus.push(mtu);
+                description.links.push(link);
+            }
+        }
+        for route in top.tables(&mut self.reader, "route", "[[route]]") {
+            let place = route.span;
+            if let Some(route) = self.route(route, &description) {
+                self.places.routes.push(place);
+                description.routes.push(route);
+            }
+        }
+        top.end(&mut self.reader);
+        description
+    }
+
+    fn cluster(&mut self, mut fields: Fields, missing: bool) -> (Description, Option<u64>) {
+        let place = fields.span;
+        let r = &mut self.reader;
+        let help = "write name = \"...\": frames of other clusters are known by it";
+        let name = match missing {
+            true => None,
+            false => named(fields.needed(r, "name", help), r),
+        };
+        let rate = rate(&mut fields, r);
+        let duration = |fields: &mut Fields, r: &mut Reader, key| fields.value::<Duration>(r, key);
+        let delta = duration(&mut fields, r, "delta");
+        let resequence = duration(&mut fields, r, "resequence");
+        let key = fields.word(r, "key");
+        let heartbeat = fields.value::<Duration>(r, "heartbeat");
+        let dead = fields.value::<Duration>(r, "dead");
+        fields.end(r);
+        let times = Heartbeat {
+            interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
+            dead: dead.map_or(HEARTBEAT.dead, |(time, _)| time),
+        };
+        if times.interval.is_zero() || times.dead < 3 * times.interval {
+            let place = dead.or(heartbeat).map_or(place, |(_, place)| place);
+            let wrong = "a link would count as dead before three heartbeats".to_owned();
+            let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";
+            r.wrong("cluster-heartbeat", place, wrong, help);
+        }
+        let description = Description {
+            name: name.unwrap_or_default(),
+            delta: delta.map_or(DELTA, |(delta, _)| delta),
+            key: key.map(|key| key.text),
+            resequence: resequence.map(|(wait, _)| wait),
+            heartbeat: times,
+            servers: Vec::new(),
+            links: Vec::new(),
+            routes: Vec::new(),
+        };
+        (description, rate)
+    }
+
+    fn server(&mut self, mut fields: Fields, number: usize, usual: Option<u64>) -> Server {
+        let place = fields.span;
+        let help = "write name = \"...\"";
+        let name = named(
+            fields.needed(&mut self.reader, "name", help),
+            &mut self.reader,
+        );
+        let socket = fields.word(&mut self.reader, "socket");
+        let mut ports = Vec::new();
+        for port in fields.tables(&mut self.reader, "port", "[[server.port]]") {
+            let place = port.span;
+            let at = (number, ports.len());
+            let port = self.port(port, at, usual);
+            let same = |other: &Port| other.name == port.name || other.device == port.device;
+            if ports.iter().any(same) {
+                let wrong = "two ports of this server have the same name or device".to_owned();
+                let help = "give each a name and a device of its own";
+                self.reader.wrong("cluster-twice", place, wrong, help);
+            }
+            ports.push(port);
+        }
+        fields.end(&mut self.reader);
+        if ports.len() > Description::PORTS_MAX {
+            let wrong = format!(
+                "a server has {} external ports at most",
+                Description::PORTS_MAX
+            );
+            self.reader
+                .wrong("cluster-size", place, wrong, "add a server");
+        }
+        Server {
+            name: name.unwrap_or_else(|| format!("server {}", number + 1)),
+            socket: socket.map(|word| PathBuf::from(word.text)),
+            ports,
+        }
+    }
+
+    /// A link, and where its MTU stands.
+    fn link(
+        &mut self,
+        mut fields: Fields,
+        of: &Description,
+        usual: Option<u64>,
+    ) -> Option<(Link, Span)> {
+        let place = fields.span;
+        let r = &mut self.reader;
+        let between = pair(&mut fields, r, "between", "between = [\"a\", \"b\"]");
+        let devices = pair(&mut fields, r, "devices", "devices = [\"eth1\", \"eth1\"]");
+        let rate = rate(&mut fields, r).or(usual);
+        if rate.is_none() {
+            r.wrong(
+                "cluster-missing",
+                place,
+                "the rate of this link is not known".to_owned(),
+                RATE,
+            );
+        }
+        let mtu = mtu(&mut fields, r);
+        fields.end(r);
+        let ends = between?.map(|word| server(r, of, &word));
+        let devices = devices?.map(|word| port_spelling(r, word));
+        let ([Some(a), Some(b)], [Some(c), Some(d)]) = (ends, devices) else {
+            return None;
+        };
+        if a == b {
+            let wrong = "a link from a server to itself".to_owned();
+            r.wrong("cluster-link", place, wrong, "name two servers");
+            return None;
+        }
+        let (ends, devices) = match a < b {
+            true => ([a, b], [c, d]),
+            false => ([b, a], [d, c]),
+        };
+        let link = Link {
+            ends,
+            devices,
+            rate: rate?,
+            mtu: mtu.map_or(MTU, |(mtu, _)| mtu),
+        };
+        Some((link, mtu.map_or(place, |(_, place)| place)))
+    }
+
+    fn route(&mut self, mut fields: Fields, of: &Description) -> Option<Route> {
+        let r = &mut self.reader;
+        let prefix = fields.needed(r, "prefix", "write prefix = \"203.0.113.0/24\"");
+        let via = fields.needed(r, "via", "write via = \"10.0.1.254\", a gateway of a port");
+        let on = fields.word(r, "server");
+        let port = fields.word(r, "port");
+        fields.end(r);
+        let on = match on {
+            Some(word) => Some(server(r, of, &word)?),
+            None => None,
+        };
+        let (prefix, via) = (prefix?, via?);
+        let Some(network) = network(&prefix.text) else {
+            let wrong = format!("`{}` is no prefix", prefix.text);
+            r.wrong(
+                "cluster-value",
+                prefix.span,
+                wrong,
+                "write it as 203.0.113.0/24",
+            );
+            return None;
+        };
+        let address = via.text.parse::<IpAddr>().ok();
+        if address.is_some_and(|via| via.is_ipv4() != network.0.is_ipv4()) {
+            let wrong = "prefix and gateway are of different families".to_owned();
+            r.wrong(
+                "cluster-route",
+                via.span,
+                wrong,
+                "IPv4 by IPv4, IPv6 by IPv6",
+            );
+            return None;
+        }
+        let mut found = gateways(of).filter(|(place, gateway)| {
+            let fits = port.as_ref().is_none_or(|port| place.2 == port.text);
+            Some(*gateway) == address && on.is_none_or(|on| place.0 == on) && fits
+        });
+        match (found.next(), found.next()) {
+            (Some(((server, port, _, gateway), _)), None) => Some(Route {
+                prefix: network,
+                server,
+                port,
+                gateway,
+            }),
+            (None, _) => {
+                let wrong = format!("no port has the gateway `{}`", via.text);
+                let help = "add it to the `gateways` of the port on whose link it is";
+                r.wrong("cluster-gateway", via.span, wrong, help);
+                None
+            }
+            _ => {
+                let wrong = format!("several ports have the gateway `{}`", via.text);
+                let help = "say which one by `server` and `port`";
+                r.wrong("cluster-gateway", via.span, wrong, help);
+                None
+            }
+        }
+    }
+}
+
+type Gateway<'a> = ((usize, usize, &'a str, usize), IpAddr);
+
+/// All gateways: server, port, the port's name, number; and the address.
+fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
+    let servers = of.servers.iter().enumerate();
+    servers.flat_map(|(number, server)| {
+        let ports = server.ports.iter().enumerate();
+        ports.flat_map(move |(at, port)| {
+            let numbered = port.gateways.iter().enumerate();
+            numbered.map(move |(n, &gateway)| ((number, at, &*port.name, n + 1), gateway))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! Fields that several tables have.
+
+use crate::cluster::description::Description;
+use crate::cluster::reader::{Fields, Reader, Word};
+use engine::units::Bandwidth;
+use lang::Span;
+
+/// What to do where a rate is missing.
+pub(super) const RATE: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
+/// Of links and ports that do not say.
+pub(super) const MTU: u16 = 1500;
+
+/// A name of letters, digits, `-`, `_` and `.`, which are fit for file names and for Click's names.
+pub(super) fn named(word: Option<Word>, r: &mut Reader) -> Option<String> {
+    let word = word?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let first = word.text.chars().next();
+    if word.text.chars().all(fits) && first.is_some_and(|c| c.is_ascii_alphanumeric()) {
+        return Some(word.text);
+    }
+    let wrong = format!("`{}` is no name", word.text);
+    let help = "names are of letters, digits, `-`, `_` and `.`, and begin with a letter or digit";
+    r.wrong("cluster-name", word.span, wrong, help);
+    None
+}
+
+/// A device as it can stand in a configuration: one argument.
+pub(super) fn port_spelling(r: &mut Reader, word: Word) -> Option<String> {
+    let odd = |c: char| c.is_control() || c.is_whitespace() || "()[]{}\"\\;$".contains(c);
+    if !word.text.is_empty() && !word.text.contains(odd) {
+        return Some(word.text);
+    }
+    let wrong = format!("`{}` is no port", word.text);
+    r.wrong(
+        "cluster-value",
+        word.span,
+        wrong,
+        "write it as FromDevice takes it, such as eth0",
+    );
+    None
+}
+
+pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<usize> {
+    let found = of.server(&word.text);
+    if found.is_none() {
+        let names = || of.servers.iter().map(|server| &*server.name);
+        let help = match engine::near::nearest(&word.text, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        let wrong = format!("there is no server `{}`", word.text);
+        r.wrong("cluster-unknown", word.span, wrong, &help);
+    }
+    found
+}
+
+/// A rate in bits per second.
+pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
+    let (Bandwidth(bytes), place) = fields.value(r, "rate")?;
+    if bytes == 0 {
+        r.wrong(
+            "cluster-value",
+            place,
+            "a rate of nothing".to_owned(),
+            "write rate = \"10Gbps\"",
+        );
+        return None;
+    }
+    Some(8 * bytes)
+}
+
+pub(super) fn mtu(fields: &mut Fields, r: &mut Reader) -> Option<(u16, Span)> {
+    let (mtu, place) = fields.value::<u16>(r, "mtu")?;
+    if mtu < 68 {
+        let wrong = format!("IPv4 needs links of 68 bytes, and this one takes {mtu}");
+        r.wrong(
+            "cluster-mtu",
+            place,
+            wrong,
+            "write the link's MTU (RFC 791, 3.2)",
+        );
+    }
+    Some((mtu, place))
+}
+
+pub(super) fn pair(
+    fields: &mut Fields,
+    r: &mut Reader,
+    key: &'static str,
+    help: &str,
+) -> Option<[Word; 2]> {
+    let (place, count) = (fields.span, r.mistakes.len());
+    let words = fields.words(r, key);
+    let found = words.len();
+    words.try_into().ok().or_else(|| {
+        if r.mistakes.len() == count {
+            let wrong = format!("`{key}` must name two, not {found}");
+            r.wrong("cluster-link", place, wrong, &format!("write {help}"));
+        }
+        None
+    })
+}

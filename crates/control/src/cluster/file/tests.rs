@@ -1,0 +1,162 @@
+use super::*;
+
+pub(crate) const TWO: &str = r#"
+[cluster]
+name = "two"
+rate = "1Gbps"
+
+[[server]]
+name = "a"
+[[server.port]]
+device = "eth0"
+addresses = ["10.0.1.1/24", "fd00:1::1/64"]
+gateways = ["10.0.1.254", "fe80::9"]
+
+[[server]]
+name = "b"
+[[server.port]]
+name = "wan"
+device = "eth0"
+addresses = ["10.0.2.1/24"]
+mtu = 1400
+
+[[link]]
+between = ["b", "a"]
+devices = ["to-a", "to-b"]
+
+[[route]]
+prefix = "203.0.113.0/24"
+via = "10.0.1.254"
+"#;
+
+fn mistakes(text: &str) -> Vec<String> {
+    let parsed = parse("cluster.toml", text);
+    let line = |d: &Diagnostic| d.span.map_or(0, |span| parsed.map.start(span).line);
+    let all = parsed.diagnostics.iter();
+    all.map(|d| {
+        assert!(d.help.is_some(), "what is to be done about {}?", d.message);
+        format!("{}: {}", line(d), d.message)
+    })
+    .collect()
+}
+
+#[test]
+fn a_file_becomes_a_description() {
+    let parsed = parse("cluster.toml", TWO);
+    let two = parsed.description.expect("the file is right");
+    assert_eq!(parsed.diagnostics, []);
+    assert_eq!((&*two.name, two.servers.len()), ("two", 2));
+    assert_eq!(two.delta, Duration::from_millis(100));
+    let [a, b] = &*two.servers else {
+        panic!("two servers")
+    };
+    assert_eq!(
+        (&*a.ports[0].name, a.ports[0].rate, a.ports[0].mtu),
+        ("port0", 1_000_000_000, 1500)
+    );
+    assert_eq!(
+        (&*b.ports[0].name, b.ports[0].mtu, b.ports[0].v6),
+        ("wan", 1400, None)
+    );
+    // The smaller number first, whatever the file's order; 2R/N without a rate.
+    let link = &two.links[0];
+    assert_eq!(
+        (link.ends, &*link.devices[0], link.rate),
+        ([0, 1], "to-b", 1_000_000_000)
+    );
+    let route = &two.routes[0];
+    assert_eq!((route.server, route.port, route.gateway), (0, 0, 1));
+    assert_eq!(two.connected().count(), 3);
+    assert_eq!(two.map().rate(), 2e9);
+}
+
+#[test]
+fn all_mistakes_are_told_at_once_each_with_its_line() {
+    let text = r#"[cluster]
+name = "no name"
+rat = "1Gbps"
+heartbeat = "20ms"
+[[server]]
+name = "a"
+[[server.port]]
+device = "eth0"
+rate = 7.5
+addresses = ["10.0.1.0/24", "10.0.1.5"]
+gateways = ["10.0.2.1"]
+[[server]]
+name = "a"
+[[link]]
+between = ["a", "c"]
+devices = ["eth1", "eth2"]
+rate = "1Gbps"
+[[route]]
+prefix = "10.9.0.0/16"
+via = "10.0.2.1"
+"#;
+    let said = mistakes(text);
+    for wanted in [
+        "2: `no name` is no name",
+        "3: [cluster] has no field `rat`",
+        "4: a link would count as dead before three heartbeats",
+        "9: `rate` must be a text, not float",
+        "10: `10.0.1.0/24` is no address of a host",
+        "10: `10.0.1.5` is no address with a prefix length",
+        "11: `10.0.2.1` is no neighbour on this port's networks",
+        "12: there are two servers `a`",
+        "15: there is no server `c`",
+        "20: no port has the gateway `10.0.2.1`",
+    ] {
+        assert!(
+            said.iter().any(|line| line == wanted),
+            "{wanted}: {said:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_a_mistake_and_not_the_end_of_reading() {
+    let said = mistakes("[cluster]\nname = \"x\"\nrate = = 3\n[[server]]\nnam = \"a\"\n");
+    assert!(said.iter().any(|line| line.starts_with("3: ")), "{said:#?}");
+    assert!(
+        said.iter().any(|line| line.contains("no field `nam`")),
+        "{said:#?}"
+    );
+    assert!(!mistakes("").is_empty());
+}
+
+#[test]
+fn servers_that_no_link_reaches_and_things_that_are_there_twice_are_mistakes() {
+    let third = format!("{TWO}\n[[server]]\nname = \"c\"\n");
+    let last = mistakes(&third).pop();
+    assert_eq!(last.as_deref(), Some("29: no links lead from `a` to `c`"));
+    let again = TWO.replace("10.0.2.1/24", "10.0.1.9/24");
+    assert_eq!(
+        mistakes(&again),
+        ["18: two ports are attached to the same network"]
+    );
+    let again = TWO.replace("\"to-b\"", "\"eth0\"");
+    assert_eq!(mistakes(&again), ["21: `eth0` of `a` is used twice"]);
+    let again = TWO.replace("203.0.113.0", "10.0.1.0");
+    assert_eq!(mistakes(&again), ["25: there are two ways to 10.0.1.0/24"]);
+}
+
+#[test]
+fn packets_must_fit_inside_with_their_tags() {
+    let keyed = TWO.replace("rate = \"1Gbps\"", "rate = \"1Gbps\"\nresequence = \"2ms\"");
+    let wanted = "22: this link takes 1500 bytes, but packets of 1500 come with a tag of 22";
+    assert_eq!(mistakes(&keyed), [wanted]);
+    let fits = keyed.replace("[[route]]", "mtu = 1522\n[[route]]");
+    assert_eq!(mistakes(&fits), [""; 0]);
+}
+
+#[test]
+fn links_that_cannot_carry_every_load_are_warned_of() {
+    let slow = TWO.replace("[[route]]", "rate = \"500Mbps\"\n[[route]]");
+    let said = mistakes(&slow);
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(
+        said[0].contains("the links of `a` carry 500.000 Mbit/s"),
+        "{said:#?}"
+    );
+    assert!(parse("x", &slow).description.is_some());
+}

@@ -1,0 +1,193 @@
+//! What only all of a file together shows.
+
+use super::{Places, Reader};
+use crate::cluster::description::{Description, Link};
+use lang::{Diagnostic, Span};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use wire::{Prefix4, Prefix6};
+
+pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
+    servers(of, places, reader);
+    addresses(places, reader);
+    devices(of, places, reader);
+    mtus(of, places, reader);
+    reachable(of, places, reader);
+    capacity(of, places, reader);
+    routes(of, places, reader);
+}
+
+fn servers(of: &Description, places: &Places, r: &mut Reader) {
+    let mut seen: HashMap<String, &str> = HashMap::new();
+    for (server, &place) in of.servers.iter().zip(&places.servers) {
+        let key = super::super::generate::identifier(&server.name);
+        if let Some(other) = seen.insert(key, &server.name) {
+            let wrong = match other == server.name {
+                true => format!("there are two servers `{other}`"),
+                false => format!("`{other}` and `{}` are too much alike", server.name),
+            };
+            let help = "give each a name that differs in a letter or digit";
+            r.wrong("cluster-twice", place, wrong, help);
+        }
+    }
+    if of.servers.is_empty() {
+        let place = r.span(0..0);
+        let wrong = "there is no server".to_owned();
+        r.wrong(
+            "cluster-missing",
+            place,
+            wrong,
+            "add [[server]] with a name",
+        );
+    }
+    if of.servers.len() > Description::SERVERS_MAX {
+        let place = places.servers[Description::SERVERS_MAX];
+        let wrong = format!("a cluster has {} servers at most", Description::SERVERS_MAX);
+        r.wrong("cluster-size", place, wrong, "take away those from here on");
+    }
+}
+
+fn addresses(places: &Places, r: &mut Reader) {
+    let mut hosts: HashMap<IpAddr, Span> = HashMap::new();
+    let mut networks: HashMap<(IpAddr, u8), Span> = HashMap::new();
+    for &(at, place) in &places.addresses {
+        if let Some(other) = hosts.insert(at.address, place) {
+            let wrong = format!("two ports have the address {}", at.address);
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("the cluster is one router: each address is there once");
+            r.mistakes.push(mistake);
+        } else if let Some(other) =
+            networks.insert((first(at.address, at.length), at.length), place)
+        {
+            let wrong = "two ports are attached to the same network".to_owned();
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("give each port's link a prefix of its own");
+            r.mistakes.push(mistake);
+        }
+    }
+}
+
+/// The first address of a network.
+pub(crate) fn first(address: IpAddr, length: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => Prefix4::new(v4, length).addr().into(),
+        IpAddr::V6(v6) => Prefix6::new(v6, length).addr().into(),
+    }
+}
+
+fn devices(of: &Description, places: &Places, r: &mut Reader) {
+    for (number, server) in of.servers.iter().enumerate() {
+        let mut seen: Vec<&str> = server.ports.iter().map(|port| &*port.device).collect();
+        for (link, &place) in of.links.iter().zip(&places.links) {
+            let Some(end) = link.end(number) else {
+                continue;
+            };
+            let device = &*link.devices[end];
+            if seen.contains(&device) {
+                let wrong = format!("`{device}` of `{}` is used twice", server.name);
+                let help = "each port and each link has a device of its own";
+                r.wrong("cluster-twice", place, wrong, help);
+            }
+            seen.push(device);
+        }
+    }
+}
+
+fn mtus(of: &Description, places: &Places, r: &mut Reader) {
+    let ports = of.servers.iter().flat_map(|server| &server.ports);
+    let longest = ports.map(|port| port.mtu).max().unwrap_or_default();
+    let needed = u32::from(longest) + u32::from(of.tag());
+    for (link, &place) in of.links.iter().zip(&places.link_mtus) {
+        if u32::from(link.mtu) >= needed {
+            continue;
+        }
+        let why = match of.tag() {
+            0 => format!("the external ports take packets of {longest}"),
+            tag => format!("packets of {longest} come with a tag of {tag}"),
+        };
+        let wrong = format!("this link takes {} bytes, but {why}", link.mtu);
+        let help = format!("set its MTU to {needed}: packets are never cut inside");
+        r.wrong("cluster-mtu", place, wrong, &help);
+    }
+}
+
+fn reachable(of: &Description, places: &Places, r: &mut Reader) {
+    let mut reached = vec![false; of.servers.len()];
+    let mut next = vec![0];
+    while let Some(at) = next.pop() {
+        if reached.get(at).is_some_and(|reached| !reached) {
+            reached[at] = true;
+            next.extend(of.links_of(at).map(|(link, end)| link.ends[1 - end]));
+        }
+    }
+    for (number, &place) in places.servers.iter().enumerate() {
+        if !reached[number] {
+            let (first, server) = (&of.servers[0].name, &of.servers[number].name);
+            let wrong = format!("no links lead from `{first}` to `{server}`");
+            let help = "add a [[link]] between them, or through other servers";
+            r.wrong("cluster-link", place, wrong, help);
+        }
+    }
+}
+
+/// Every admissible load passes if each node can send all it gets to the others, and again as much for them
+/// (RouteBricks, 3.2): 2R (N-1)/N.
+fn capacity(of: &Description, places: &Places, r: &mut Reader) {
+    let all: u64 = of.servers.iter().map(|server| server.rate()).sum();
+    for (number, (server, &place)) in of.servers.iter().zip(&places.servers).enumerate() {
+        let inside: u64 = of.links_of(number).map(rate).sum();
+        let share = 1.0 - server.rate() as f64 / (all.max(1)) as f64;
+        let wanted = 2.0 * server.rate() as f64 * share;
+        if inside > 0 && (inside as f64) < 0.999 * wanted {
+            let wrong = format!(
+                "the links of `{}` carry {} in all, and {} may be needed",
+                server.name,
+                show(inside as f64),
+                show(wanted)
+            );
+            let mistake = Diagnostic::warning("cluster-capacity", wrong).at(place).help(
+                "not every load that the external ports admit will pass: 2R/N on each link of a full mesh is enough",
+            );
+            r.mistakes.push(mistake);
+        }
+    }
+}
+
+fn rate((link, _): (&Link, usize)) -> u64 {
+    link.rate
+}
+
+fn show(bits: f64) -> String {
+    match bits {
+        1e9.. => format!("{:.3} Gbit/s", bits / 1e9),
+        _ => format!("{:.3} Mbit/s", bits / 1e6),
+    }
+}
+
+fn routes(of: &Description, places: &Places, r: &mut Reader) {
+    let mut seen: HashMap<(IpAddr, u8), Span> = HashMap::new();
+    for (at, place) in &places.addresses {
+        seen.insert((first(at.address, at.length), at.length), *place);
+    }
+    for (route, &place) in of.routes.iter().zip(&places.routes) {
+        let (address, length) = route.prefix;
+        let key = (first(address, length), length);
+        if key.0 != address {
+            let wrong = format!("{address}/{length} has bits beyond its length");
+            let help = format!("write {}/{length}", key.0);
+            r.wrong("cluster-route", place, wrong, &help);
+        }
+        if let Some(other) = seen.insert(key, place) {
+            let wrong = format!("there are two ways to {}/{length}", key.0);
+            let mistake = Diagnostic::error("cluster-route", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("take one away: the longest prefix wins, and equal ones cannot");
+            r.mistakes.push(mistake);
+        }
+    }
+}

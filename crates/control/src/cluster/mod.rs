@@ -1,0 +1,11 @@
+//! Many servers, one router: who belongs to a cluster, and what each of its servers runs.
+//!
+//! A [`Description`] says what a cluster is made of. Today it comes from a file that all servers have ([`file`]);
+//! whatever it comes from, [`generate`] makes of it the configuration of one server, and that is run as any other.
+
+mod description;
+pub mod file;
+pub mod generate;
+mod reader;
+
+pub use description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
