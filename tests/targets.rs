@@ -58,6 +58,11 @@ fn captures_of_any_bytes_are_read() {
 }
 
 #[test]
+fn internal_links_may_bring_any_bytes() {
+    run("cluster", 20_000, 5_000);
+}
+
+#[test]
 fn configurations_of_any_bytes_are_planned_or_refused() {
     run("config", 3_000, 1_000);
 }

@@ -237,7 +237,6 @@ mod tests {
                 _ => newest.saturating_sub(low % 1200),
             };
             let wanted = number > newest || newest - number < WINDOW && !taken.contains(&number);
-            // Number 0 stands for nothing before the first.
             assert_eq!(window.take(number), wanted, "{number} after {newest}");
             if wanted {
                 taken.insert(number);

@@ -1,6 +1,7 @@
 //! Entry points for fuzzers: each takes any bytes and panics only if the program is wrong.
 
 pub mod capture;
+pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod fpm;
@@ -25,6 +26,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "capture",
         run: capture::run,
+    },
+    Target {
+        name: "cluster",
+        run: cluster::run,
     },
     Target {
         name: "config",

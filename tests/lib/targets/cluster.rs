@@ -1,0 +1,59 @@
+//! What comes by an internal link of a cluster: addresses, tags, and heartbeats to a node that listens.
+
+use cluster::address::{Address, LEN};
+use cluster::auth::Key;
+use cluster::health::{Cabling, Config, Health};
+use cluster::map::Map;
+use cluster::tag::{self, Tag, Windows};
+use std::sync::Arc;
+
+/// Reads bytes as a frame, and as heartbeats one after the other.
+pub fn run(data: &[u8]) {
+    let data = &data[..data.len().min(4 << 10)];
+    if let Some(bytes) = data.first_chunk::<LEN>()
+        && let Ok(address) = Address::parse(bytes, bytes[11])
+    {
+        assert_eq!(&address.bytes(), bytes, "every bit means something");
+    }
+    let key = Key::new([7; 16]);
+    if let Ok(read) = Tag::parse(data, None) {
+        let mut bytes = data.to_vec();
+        read.write(&mut bytes, None);
+        assert_eq!(bytes, data);
+        read.write(&mut bytes, Some(&key));
+        assert_eq!(Tag::parse(&bytes, Some(&key)), Ok(read));
+        let mut windows = Windows::default();
+        assert!(windows.take(read.link), "the first one is new");
+        assert!(!windows.take(read.link), "a number is taken once");
+    }
+    assert!(Tag::parse(data, Some(&key)).is_err() || data.len() >= tag::PACKET);
+    heartbeats(data);
+}
+
+/// Heartbeats with a byte before each, which says by which link it comes and how long after the last.
+fn heartbeats(data: &[u8]) {
+    const MS: u64 = 1_000_000;
+    let map = Map::mesh(3, 1e9);
+    let Ok(cabling) = Cabling::new(&map) else {
+        return;
+    };
+    let config = Config::default();
+    let bound = 78 + 18 * config.records;
+    let mut node = Health::new(&map, Arc::new(cabling), 0, 5, config, 0);
+    let mut now = 0;
+    // Two records are as long as a heartbeat of the seeds.
+    for piece in data.chunks(1 + 78 + 2 * 18) {
+        let Some((&first, bytes)) = piece.split_first() else {
+            return;
+        };
+        now += u64::from(first >> 2) * MS;
+        let _ = node.heard(usize::from(first & 3), bytes, now);
+        node.tick(now, &mut |own, bytes| {
+            assert!(own < 2 && bytes.len() <= bound, "{own}: {}", bytes.len());
+        });
+        assert!(
+            node.due() > now || node.states().count() != 2,
+            "it would spin"
+        );
+    }
+}
