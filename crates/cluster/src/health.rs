@@ -202,6 +202,41 @@ impl Health {
         }
     }
 
+    /// Goes on where `old` was, now that the cluster has changed. `old_of` gives a node's number in the old one.
+    ///
+    /// Nothing is lost while other nodes still know the old cluster, if new nodes and links come after the old ones.
+    pub fn follow(&mut self, old: &Health, old_of: impl Fn(NodeId) -> Option<NodeId>) {
+        self.incarnation = old.incarnation;
+        (self.looked, self.blind) = (old.looked, old.blind);
+        let cables = old.cabling.of(old.me);
+        for (own, end) in self.cabling.of(self.me).iter().enumerate() {
+            let same = |was: &End| Some(was.peer) == old_of(end.peer) && was.twin == end.twin;
+            if let Some(was) = cables.iter().position(same) {
+                self.hearings[own] = old.hearings[was].clone();
+                let Sent { sequence, at, .. } = old.sent[was];
+                (self.sent[own].sequence, self.sent[own].at) = (sequence, at);
+            }
+        }
+        for node in (0..self.cabling.nodes()).map(|node| node as NodeId) {
+            let Some(was) = old_of(node) else {
+                continue;
+            };
+            let mut record = Record {
+                node,
+                ..old.gossip.record(was)
+            };
+            if node == self.me {
+                let mine = self.gossip.record(node);
+                record = Record {
+                    version: record.version.max(mine.version).saturating_add(1),
+                    ..mine
+                };
+            }
+            self.gossip.take(record, &self.cabling);
+        }
+        self.record();
+    }
+
     /// The links that are used, as far as this node knows.
     pub fn links(&self) -> &Links {
         self.gossip.links()
@@ -269,7 +304,7 @@ impl Health {
             .of(self.me)
             .get(own)
             .ok_or(Refused::Misplaced)?;
-        let place = (end.peer, self.me, end.link as u32);
+        let place = (end.peer, self.me, end.twin as u32);
         if (beat.from, beat.to, beat.link) != place {
             return Err(Refused::Misplaced);
         }
@@ -284,8 +319,9 @@ impl Health {
         let before = (hearing.hears, hearing.heard);
         hearing.hear(&beat, self.incarnation, late, &self.config, now);
         let mut news = before != (hearing.hears, hearing.heard);
-        // This node lived before, and its clock was ahead then: peers wait for a later life than that.
-        if beat.echo.incarnation > self.incarnation {
+        // This node lived before, and its clock was not behind then: peers wait for a later life than that.
+        let echo = (beat.echo.incarnation, beat.echo.time);
+        if echo > (self.incarnation, self.sent[own].at) {
             self.incarnation = beat.echo.incarnation.saturating_add(1);
         }
         for record in records {
@@ -357,7 +393,7 @@ impl Health {
         let beat = Beat {
             from: self.me,
             to: end.peer,
-            link: end.link as u32,
+            link: end.twin as u32,
             hears: hearing.hears,
             probe: hearing.suspect(&self.config, now),
             incarnation: self.incarnation,

@@ -6,7 +6,7 @@
 //! 14 format, 1                                   1     46 echo: your incarnation     8
 //! 15 flags: 1 I hear you, 2 send more often      1     54 echo: your time            8
 //! 16 number of records                           2     62 echo: how long ago         8
-//! 18 link, by its number in the cluster          4     70 records of 18 bytes
+//! 18 which link between these two nodes          4     70 records of 18 bytes
 //! 22 sender's incarnation                        8        SipHash-2-4 of all before  8
 //! ```
 //!
@@ -46,7 +46,7 @@ pub struct Beat {
     pub from: NodeId,
     /// To whom.
     pub to: NodeId,
-    /// Over which link of the cluster.
+    /// Over which of the links between these two.
     pub link: u32,
     /// The sender hears the receiver well.
     pub hears: bool,

@@ -21,6 +21,8 @@ pub struct End {
     pub peer: NodeId,
     /// Which of the peer's own links it is.
     pub index: usize,
+    /// Which of the links between these two it is.
+    pub twin: usize,
 }
 
 /// Who is connected to whom: a map, by node. All nodes of a simulation share it.
@@ -42,15 +44,18 @@ impl Cabling {
             }
             let [at_a, at_b] = [a, b].map(|node| ends[node].len());
             let [peer_a, peer_b] = cable.ends;
+            let twin = ends[a].iter().filter(|end| end.peer == peer_b).count();
             ends[a].push(End {
                 link,
                 peer: peer_b,
                 index: at_b,
+                twin,
             });
             ends[b].push(End {
                 link,
                 peer: peer_a,
                 index: at_a,
+                twin,
             });
         }
         match ends.iter().position(|own| own.len() > LINKS_MAX) {

@@ -312,6 +312,50 @@ fn a_node_whose_clock_was_set_back_is_believed_again() {
 }
 
 #[test]
+fn a_node_that_starts_again_at_the_same_time_of_day_is_believed_again() {
+    let (mut a, mut b) = pair();
+    talk(&mut a, &mut b, 5..100);
+    let (_, mut again) = pair();
+    for time in (105..250).step_by(5) {
+        let now = time * MS;
+        for bytes in sent(&mut again, now - 100 * MS) {
+            let _ = a.heard(0, &bytes, now);
+        }
+        for bytes in sent(&mut a, now) {
+            again.heard(0, &bytes, now - 100 * MS).expect("good");
+        }
+    }
+    assert!(a.links().up(0) && again.links().up(0));
+}
+
+#[test]
+fn a_node_that_learns_of_more_nodes_takes_no_link_down() {
+    let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 6);
+    assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
+    lab.lost.clear();
+    // The fifth node's links come last.
+    let mut more = Map::mesh(4, 1e9);
+    more.nodes.push(more.nodes[0].clone());
+    for node in 0..4 {
+        let ends = [node, 4];
+        more.links.push(crate::map::Link { ends, rate: 1e9 });
+    }
+    let was = lab.map.links.len();
+    for node in 0..4 {
+        lab.learn(node, &more);
+        lab.run(30 * MS);
+    }
+    lab.join(more);
+    assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
+    let lost: Vec<_> = lab
+        .lost
+        .iter()
+        .filter(|(_, node, link)| *node < 4 && *link < was)
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+#[test]
 fn a_link_that_loses_every_fifth_frame_does_not_flap() {
     for seed in 0..SEEDS {
         let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), seed);

@@ -41,6 +41,7 @@ enum Event {
     Frame(usize, usize, Vec<u8>),
 }
 
+#[derive(Default)]
 struct Node {
     health: Option<Health>,
     hung: bool,
@@ -77,13 +78,6 @@ pub(super) struct Lab {
 impl Lab {
     pub(super) fn new(map: Map, config: Config, seed: u64) -> Lab {
         let cabling = Arc::new(Cabling::new(&map).expect("few links"));
-        let node = || Node {
-            health: None,
-            hung: false,
-            inbox: Vec::new(),
-            epoch: 0,
-            starts: 0,
-        };
         let way = Way {
             delay: 50 * US,
             ..Way::default()
@@ -91,7 +85,7 @@ impl Lab {
         let mut lab = Lab {
             now: 1,
             ways: vec![[way.clone(), way]; map.links.len()],
-            nodes: map.nodes.iter().map(|_| node()).collect(),
+            nodes: map.nodes.iter().map(|_| Node::default()).collect(),
             map,
             cabling,
             config,
@@ -143,6 +137,32 @@ impl Lab {
         self.nodes[node].health = Some(health);
         self.nodes[node].hung = false;
         self.look(node);
+    }
+
+    /// A node reads a description with more nodes.
+    pub(super) fn learn(&mut self, node: usize, more: &Map) {
+        let cabling = Arc::new(Cabling::new(more).expect("few links"));
+        let (me, now) = (node as u16, self.now);
+        let mut new = Health::new(more, cabling, me, now, self.config.clone(), now);
+        if let Some(old) = &self.nodes[node].health {
+            new.follow(old, |node| {
+                (node < old.cabling.nodes() as u16).then_some(node)
+            });
+        }
+        self.nodes[node].health = Some(new);
+        self.look(node);
+    }
+
+    /// New nodes start, all others know of them.
+    pub(super) fn join(&mut self, more: Map) {
+        self.cabling = Arc::new(Cabling::new(&more).expect("few links"));
+        let way = self.ways[0].clone();
+        self.ways.resize(more.links.len(), way);
+        let old = std::mem::replace(&mut self.map, more).nodes.len();
+        for node in old..self.map.nodes.len() {
+            self.nodes.push(Node::default());
+            self.start(node);
+        }
     }
 
     pub(super) fn kill(&mut self, node: usize) {
@@ -261,7 +281,9 @@ impl Lab {
     }
 
     fn send(&mut self, node: usize, own: usize, bytes: Vec<u8>) {
-        let end = self.cabling.of(node as u16)[own];
+        let Some(&end) = self.cabling.of(node as u16).get(own) else {
+            return; // a cable that is not there yet
+        };
         let side = usize::from(self.map.links[end.link].ends[1] == node as u16);
         let way = &mut self.ways[end.link][side];
         if way.cut || self.dice.below(1000) < way.loss {
