@@ -23,3 +23,5 @@ pub mod plan;
 pub mod spread;
 /// The tag behind the addresses: for the resequencer, and against forged and replayed frames.
 pub mod tag;
+/// What a node does with frames of its internal links.
+pub mod transit;

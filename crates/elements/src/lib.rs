@@ -63,6 +63,8 @@ pub mod stamp;
 pub mod steer;
 /// Classes that choose among ports.
 pub mod switch;
+/// Classes by which many servers are one router.
+pub mod vlb;
 
 pub use chains::CHAINS;
 use engine::element::Class;
@@ -94,6 +96,7 @@ pub const CLASSES: &[&[Class]] = &[
     stamp::CLASSES,
     steer::CLASSES,
     switch::CLASSES,
+    vlb::CLASSES,
 ];
 
 /// What Click's configurations may require beside classes: the driver, and what a build of it can leave out.

@@ -1,0 +1,242 @@
+//! What a node does with a frame that comes by an internal link: it reads the two addresses and nothing else (RB9).
+
+use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
+use crate::map::Ways;
+
+/// Where a frame goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// On by an own link, with these addresses.
+    On {
+        /// The own link.
+        link: u16,
+        /// What the addresses become.
+        addresses: [u8; LEN],
+    },
+    /// It has arrived: to the output stage.
+    Here,
+    /// It is a neighbour's sign of life.
+    Heartbeat,
+}
+
+/// Why a frame goes nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its addresses are none of ours.
+    Malformed,
+    /// It belongs to another cluster.
+    Foreign,
+    /// It names a node that does not exist.
+    UnknownNode,
+    /// It has passed as many links as it may.
+    TooManyHops,
+    /// It came back to the node by which it had entered.
+    Loop,
+    /// Living links do not lead to its output node.
+    NoWay,
+}
+
+impl Fault {
+    /// Every fault, in the order of its number.
+    pub const ALL: [Fault; 6] = [
+        Fault::Malformed,
+        Fault::Foreign,
+        Fault::UnknownNode,
+        Fault::TooManyHops,
+        Fault::Loop,
+        Fault::NoWay,
+    ];
+
+    /// The name under which it is counted.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fault::Malformed => "malformed",
+            Fault::Foreign => "foreign",
+            Fault::UnknownNode => "unknown_node",
+            Fault::TooManyHops => "too_many_hops",
+            Fault::Loop => "loop",
+            Fault::NoWay => "no_way",
+        }
+    }
+}
+
+/// What the node whose ways these are does with a frame.
+///
+/// Where several links lead on, all frames between an input and an output node take the same one: a flow keeps its
+/// order, and input nodes have spread the load before.
+///
+/// # Errors
+/// The frame is to be dropped under the fault's name.
+pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Fault> {
+    let address = Address::parse(addresses, cookie).map_err(|bad| match bad {
+        Bad::Malformed => Fault::Malformed,
+        Bad::Foreign => Fault::Foreign,
+    })?;
+    if address.kind == Kind::Heartbeat {
+        return Ok(Step::Heartbeat);
+    }
+    let (me, nodes) = (ways.node(), ways.reach().fabric().map().nodes.len());
+    let known = |node: NodeId| usize::from(node) < nodes;
+    let Address {
+        node, input, via, ..
+    } = address;
+    if !known(node) || !known(input) || !(known(via) || via == NO_NODE) {
+        return Err(Fault::UnknownNode);
+    }
+    if input == me {
+        return Err(Fault::Loop);
+    }
+    if node == me {
+        return Ok(Step::Here);
+    }
+    let hops = address.hops.checked_sub(1).ok_or(Fault::TooManyHops)?;
+    let pair = pair_hash(input, node);
+    let first = (via != me && via != NO_NODE).then(|| ways.link(via, pair));
+    let (link, via) = match first.flatten() {
+        Some(link) => (link, via),
+        // Visited, or not to be reached any more: then straight on.
+        None => (ways.link(node, pair).ok_or(Fault::NoWay)?, NO_NODE),
+    };
+    let addresses = Address {
+        hops,
+        via,
+        ..address
+    };
+    Ok(Step::On {
+        link,
+        addresses: addresses.bytes(),
+    })
+}
+
+/// A hash of an input and an output node.
+fn pair_hash(input: NodeId, node: NodeId) -> u32 {
+    let pair = u32::from(input) << 16 | u32::from(node);
+    (pair ^ pair >> 15)
+        .wrapping_mul(0x2c1b_3c6d)
+        .wrapping_mul(0x9e37_79b1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::HOPS_MAX;
+    use crate::map::{Fabric, Links, Map, Reach};
+
+    const FRAME: Address = Address {
+        kind: Kind::Data,
+        hops: 3,
+        node: 3,
+        port: 1,
+        gateway: 7,
+        input: 0,
+        via: 1,
+        cookie: 9,
+    };
+
+    fn ways(node: NodeId) -> Ways {
+        let map = Map::mesh(4, 1e9);
+        Ways::of(&map, &Links::all(&map), node)
+    }
+
+    fn passed(frame: Address, node: NodeId) -> Result<Step, Fault> {
+        pass(&frame.bytes(), &ways(node), 9)
+    }
+
+    #[test]
+    fn an_intermediate_node_sends_on_what_was_to_visit_it_and_nothing_else_changes() {
+        let on = Address {
+            hops: 2,
+            via: NO_NODE,
+            ..FRAME
+        };
+        let step = Step::On {
+            link: 2,
+            addresses: on.bytes(),
+        };
+        assert_eq!(passed(FRAME, 1), Ok(step));
+        assert_eq!(passed(on, 3), Ok(Step::Here));
+    }
+
+    #[test]
+    fn on_the_way_to_an_intermediate_node_a_frame_still_has_to_visit_it() {
+        let on = Address { hops: 2, ..FRAME };
+        let step = Step::On {
+            link: 1,
+            addresses: on.bytes(),
+        };
+        assert_eq!(passed(FRAME, 2), Ok(step));
+    }
+
+    #[test]
+    fn an_intermediate_node_that_died_is_left_out() {
+        let map = Map::mesh(4, 1e9);
+        let mut links = Links::all(&map);
+        for (number, link) in map.links.iter().enumerate() {
+            links.set(number, !link.ends.contains(&1));
+        }
+        let ways = Ways::of(&map, &links, 2);
+        let step = pass(&FRAME.bytes(), &ways, 9);
+        assert!(matches!(step, Ok(Step::On { link: 2, .. })), "{step:?}");
+        let to_dead = Address {
+            node: 1,
+            via: NO_NODE,
+            ..FRAME
+        };
+        assert_eq!(pass(&to_dead.bytes(), &ways, 9), Err(Fault::NoWay));
+    }
+
+    #[test]
+    fn bad_frames_go_nowhere_under_their_names() {
+        let wrong = |change: fn(&mut Address)| {
+            let mut frame = FRAME;
+            change(&mut frame);
+            passed(frame, 1).map_err(Fault::name)
+        };
+        assert_eq!(wrong(|f| f.cookie = 8), Err("foreign"));
+        assert_eq!(wrong(|f| f.hops = 0), Err("too_many_hops"));
+        assert_eq!(wrong(|f| f.node = 4), Err("unknown_node"));
+        assert_eq!(wrong(|f| f.via = 4), Err("unknown_node"));
+        assert_eq!(wrong(|f| f.input = NO_NODE), Err("unknown_node"));
+        assert_eq!(wrong(|f| f.input = 1), Err("loop"));
+        assert_eq!(wrong(|f| f.kind = Kind::Heartbeat), Ok(Step::Heartbeat));
+        let broadcast = pass(&[0xff; LEN], &ways(1), 9);
+        assert_eq!(broadcast, Err(Fault::Malformed));
+        let names = Fault::ALL.map(Fault::name);
+        assert!((1..names.len()).all(|at| !names[..at].contains(&names[at])));
+    }
+
+    #[test]
+    fn every_frame_arrives_or_has_passed_as_many_links_as_it_may() {
+        // Whatever neighbours believe of links, a frame ends.
+        let map = Map::fly(3, 2, 1e9);
+        let fabric = Fabric::new(map.clone());
+        let mut seed = 3u32;
+        for case in 0..2000 {
+            let views = (0..9).map(|node| {
+                let mut links = Links::all(&map);
+                for link in 0..map.links.len() {
+                    seed = seed.wrapping_mul(747_796_405).wrapping_add(case);
+                    links.set(link, seed >> 29 > 1);
+                }
+                Ways::new(&Reach::new(&fabric, &links), node)
+            });
+            let views: Vec<Ways> = views.collect();
+            let mut at = (case % 8) as usize;
+            let frame = Address {
+                hops: HOPS_MAX,
+                node: 8,
+                input: ((case + 1) % 8) as NodeId,
+                via: (case % 7) as NodeId,
+                ..FRAME
+            };
+            let mut bytes = frame.bytes();
+            let mut passed = 0;
+            while let Ok(Step::On { link, addresses }) = pass(&bytes, &views[at], 9) {
+                let (peer, _) = fabric.neighbours(at as NodeId)[usize::from(link)];
+                (at, bytes) = (peer.into(), addresses);
+                passed += 1;
+            }
+            assert!(passed <= HOPS_MAX);
+        }
+    }
+}

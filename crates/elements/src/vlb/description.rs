@@ -1,0 +1,187 @@
+//! The description of a cluster that stands in a VLBNode's arguments.
+
+use crate::prelude::*;
+use cluster::address::{NODES_MAX, NodeId};
+use cluster::map::{self, Map};
+use cluster::spread::Settings;
+use engine::units::Bandwidth;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The keywords of VLBNode.
+pub(super) const KEYWORDS: &[&str] = &["NAME", "NODE", "NODES", "LINKS", "DELTA", "FLOWS", "BURST"];
+
+/// Links that a node can have: outputs, of which VLBTransit needs two more.
+const LINKS_MAX: usize = 250;
+
+/// Who belongs to a cluster, and which of them this is.
+pub(crate) struct Description {
+    /// The cluster's name.
+    pub(crate) name: String,
+    /// The nodes' names, by number.
+    pub(crate) labels: Vec<String>,
+    /// This node.
+    pub(crate) node: NodeId,
+    pub(crate) map: Map,
+    pub(crate) settings: Settings,
+}
+
+impl Description {
+    /// Reads it; mistakes are recorded.
+    pub(super) fn parse(args: &mut Args) -> Description {
+        let name = args.key("NAME", "cluster".to_owned(), "name of the cluster");
+        let own: Option<String> = args.key_maybe("NODE", "name of this node");
+        let nodes: Option<String> = args.key_maybe("NODES", "each node's name and external rate");
+        let links: Option<String> = args.key_maybe("LINKS", "pairs `A-B`, each with its rate");
+        let usual = Settings::default();
+        let delta = args.key(
+            "DELTA",
+            Duration::from_nanos(usual.delta),
+            "how long a flow keeps its way",
+        );
+        let flows = args.key(
+            "FLOWS",
+            usual.flows,
+            "flows on each worker whose way is known",
+        );
+        let burst = args.key(
+            "BURST",
+            Duration::from_nanos(usual.burst.into()),
+            "how long rates may be saved up",
+        );
+        let settings = Settings {
+            delta: nanoseconds(delta),
+            flows: flows.min(1 << 24),
+            burst: nanoseconds(burst).min(1_000_000_000) as u32,
+            ..usual
+        };
+        let mut described = Description {
+            name,
+            labels: Vec::new(),
+            node: 0,
+            map: Map::default(),
+            settings,
+        };
+        if args.element().is_empty() && nodes.is_none() {
+            return described; // a class that describes itself
+        }
+        if let Err((wrong, help)) = described.fill(own, nodes, links) {
+            args.error_in_whole(wrong, help);
+        }
+        described
+    }
+
+    fn fill(
+        &mut self,
+        own: Option<String>,
+        nodes: Option<String>,
+        links: Option<String>,
+    ) -> Result<(), (String, String)> {
+        let wrong = |wrong: String, help: &str| (wrong, help.to_owned());
+        let nodes = nodes.ok_or_else(|| {
+            let help =
+                "give each node's name and the rate of its external ports: NODES a 10Gbps b 10Gbps";
+            wrong("NODES is missing".into(), help)
+        })?;
+        self.read_nodes(&nodes)?;
+        let numbers: HashMap<&str, NodeId> =
+            self.labels.iter().map(String::as_str).zip(0..).collect();
+        let own = own.ok_or_else(|| {
+            wrong(
+                "NODE is missing".into(),
+                "say which of NODES this router is",
+            )
+        })?;
+        let unknown = |name: &str| {
+            let help = format!("NODES are {}", self.labels.join(", "));
+            (format!("`{name}` is no node"), help)
+        };
+        self.node = *numbers.get(own.as_str()).ok_or_else(|| unknown(&own))?;
+        let links = links.unwrap_or_default();
+        let mut words = links.split_whitespace().peekable();
+        while let Some(pair) = words.next() {
+            let (a, b) = pair.split_once('-').ok_or_else(|| {
+                wrong(
+                    format!("`{pair}` is no link"),
+                    "write LINKS a-b 5Gbps a-c 5Gbps",
+                )
+            })?;
+            let end = |name| numbers.get(name).copied().ok_or_else(|| unknown(name));
+            let mut ends = [end(a)?, end(b)?];
+            ends.sort_unstable();
+            if ends[0] == ends[1] {
+                return Err(wrong(
+                    format!("link `{pair}` has one end only"),
+                    "a link connects two nodes",
+                ));
+            }
+            let given = words.next_if(|word| !word.contains('-'));
+            let rate = match given {
+                Some(word) => rate(word)?,
+                None => self.usual_rate(ends),
+            };
+            self.map.links.push(map::Link { ends, rate });
+        }
+        if self.map.links_of(self.node).count() > LINKS_MAX {
+            return Err(wrong(
+                format!("node `{own}` has more than {LINKS_MAX} links"),
+                "use a topology of several stages; `ashlar cluster plan` proposes one",
+            ));
+        }
+        Ok(())
+    }
+
+    fn read_nodes(&mut self, nodes: &str) -> Result<(), (String, String)> {
+        let mut words = nodes.split_whitespace();
+        while let Some(label) = words.next() {
+            let help = "write NODES a 10Gbps b 10Gbps";
+            if label.contains(['-', '/']) {
+                let help =
+                    "a node's name has neither `-` nor `/`: links and ports are written with these";
+                return Err((format!("`{label}` cannot be a node's name"), help.into()));
+            }
+            if self.labels.iter().any(|known| known == label) {
+                return Err((format!("node `{label}` is named twice"), help.into()));
+            }
+            let Some(word) = words.next() else {
+                return Err((format!("node `{label}` has no rate"), help.into()));
+            };
+            let rate = rate(word)?;
+            self.labels.push(label.to_owned());
+            self.map.nodes.push(map::Node { rate });
+        }
+        if self.labels.len() < 2 || self.labels.len() > NODES_MAX {
+            let help = format!("a cluster has 2 to {NODES_MAX} nodes");
+            return Err((format!("there are {} NODES", self.labels.len()), help));
+        }
+        Ok(())
+    }
+
+    /// What Valiant load balancing over a full mesh asks of a link: 2R/N between equal nodes.
+    fn usual_rate(&self, ends: [NodeId; 2]) -> f64 {
+        let rate = |node: NodeId| self.map.nodes[usize::from(node)].rate;
+        2.0 * rate(ends[0]) * rate(ends[1]) / self.map.rate().max(1.0)
+    }
+
+    /// A node by its name.
+    pub(super) fn number(&self, label: &str) -> Option<NodeId> {
+        let at = self.labels.iter().position(|known| known == label)?;
+        Some(at as NodeId)
+    }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A rate in bits per second.
+fn rate(word: &str) -> Result<f64, (String, String)> {
+    let rate: Result<Bandwidth, String> = engine::units::parse(word);
+    match rate {
+        Ok(rate) => Ok(rate.0 as f64 * 8.0),
+        Err(wrong) => Err((
+            format!("a rate {wrong}"),
+            "write a rate as 10Gbps; in NODES behind each name, in LINKS behind each pair".into(),
+        )),
+    }
+}

@@ -1,0 +1,57 @@
+//! Many servers, one router: Direct Valiant load balancing between nodes (RouteBricks, sections 3 and 6).
+//!
+//! The rules are in the crate `cluster`; these classes move packets by them. VLBNode holds what the others share.
+
+mod description;
+pub(crate) mod vlb_input;
+pub(crate) mod vlb_node;
+pub(crate) mod vlb_output;
+pub(crate) mod vlb_transit;
+
+use crate::prelude::*;
+use engine::element::Class;
+pub(crate) use vlb_node::Node;
+
+/// The folder's classes.
+pub const CLASSES: &[Class] = &[
+    Class::of::<vlb_input::VlbInput>(),
+    Class::of::<vlb_node::VlbNode>(),
+    Class::of::<vlb_output::VlbOutput>(),
+    Class::of::<vlb_transit::VlbTransit>(),
+];
+
+/// Bytes of an Ethernet header.
+const ETHER_LEN: usize = 14;
+
+/// The VLBNode that an element belongs to.
+pub(crate) struct Member {
+    /// Its full name; none if there is no such element.
+    name: Option<String>,
+}
+
+impl Member {
+    /// Reads the first argument, which names a VLBNode, and gives its description beside; a mistake is recorded.
+    fn named(args: &mut Args) -> (Member, Option<description::Description>) {
+        let name: String = args.required("VLB", "the VLBNode that it belongs to");
+        let peer = args.peer(&name).filter(|peer| peer.class() == "VLBNode");
+        let Some(peer) = peer else {
+            if !args.element().is_empty() && !name.is_empty() {
+                args.error_in_whole(
+                    format!("VLB must be a VLBNode, not `{name}`"),
+                    "name an element of the class VLBNode",
+                );
+            }
+            return (Member { name: None }, None);
+        };
+        let full = peer.name().to_owned();
+        // Its mistakes are its own.
+        let described = description::Description::parse(&mut peer.args(description::KEYWORDS));
+        (Member { name: Some(full) }, Some(described))
+    }
+
+    /// What the elements of the node share. A plan whose elements name none is not built.
+    fn node(&self, init: &Init) -> Arc<Node> {
+        let node = self.name.as_deref().and_then(|name| init.shared_by(name));
+        node.unwrap_or_else(|| Arc::new(Node::alone()))
+    }
+}

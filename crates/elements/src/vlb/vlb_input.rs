@@ -1,0 +1,412 @@
+//! Sends IP packets to the external ports of other nodes of the cluster.
+//!
+//! ```click
+//! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps c 10Gbps, LINKS a-b a-c b-c);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> DecIPTTL
+//!     -> rt :: RadixIPLookup(10.0.2.0/24 0, 10.0.3.0/24 10.0.3.9 1, 0/0 2);
+//! rt[0] -> in :: VLBInput(vlb, b/0, c/1/1);
+//! rt[1] -> [1]in;
+//! rt[2] -> Discard;
+//! in[0] -> ToDevice(null:);  // the link a-b
+//! in[1] -> ToDevice(null:);  // the link a-c
+//! ```
+//!
+//! This is the node at which packets enter: routing, TTL and ICMP errors are done here, once. The output node, its
+//! port and the way to it travel in the Ethernet header, so that no other node looks at more than that. The header
+//! takes the place of the external one: packets become no longer.
+//!
+//! Direct Valiant load balancing: what an output node is due of this node's rate (R/N in a cluster of N equal nodes)
+//! goes straight to it. The rest is spread over all nodes by their rates. A flow keeps its way while its packets
+//! follow each other within VLBNode's DELTA and the way is not full.
+//!
+//! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is dropped
+//! where living links do not lead to its node (`no_way`), where the links that lead there are loaded beyond
+//! their rate (`full`), where it is no IP packet (`malformed`), and where there is no room for the header (`no_room`).
+//!
+//! Arguments:
+//!
+//! - `VLB`: the VLBNode that it belongs to.
+//! - `DESTINATION`, any number of: `NODE/PORT` or `NODE/PORT/GATEWAY`. PORT is the number of an external port there, 255
+//!   the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see VLBOutput); without it
+//!   the next hop is the packet's own destination.
+
+use super::{ETHER_LEN, Member, Node};
+use crate::prelude::*;
+use cluster::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
+use cluster::spread::{Refusal, Settings, Spread};
+use wire::FlowKey;
+
+const NO_WAY: u8 = 0;
+const FULL: u8 = 1;
+const MALFORMED: u8 = 2;
+const NO_ROOM: u8 = 3;
+
+/// An output node, and all that is to be written for it but the way.
+#[derive(Clone, Copy)]
+struct Destination {
+    node: NodeId,
+    port: u8,
+    gateway: u16,
+}
+
+pub(crate) struct Config {
+    member: Member,
+    destinations: Vec<Destination>,
+    /// Own links.
+    links: usize,
+}
+
+pub(crate) struct VlbInput {
+    node: Arc<Node>,
+    spread: Spread,
+    /// Addresses by input; the intermediate node is written for each packet.
+    headers: Box<[(NodeId, [u8; LEN])]>,
+    /// Bytes carried for others by each own link that have been counted here.
+    carried: Box<[u64]>,
+    share: f64,
+    seed: u32,
+}
+
+/// Reads `NODE/PORT[/GATEWAY]`.
+fn destination(
+    word: &str,
+    number: impl Fn(&str) -> Option<NodeId>,
+) -> Result<Destination, (String, &'static str)> {
+    let mut parts = word.split('/');
+    let label = parts.next().unwrap_or("");
+    let node = number(label);
+    let node = node.ok_or_else(|| {
+        (
+            format!("`{label}` is no node"),
+            "name one of VLBNode's NODES",
+        )
+    })?;
+    let port = parts.next().and_then(|port| port.parse().ok());
+    let gateway = parts.next().map_or(Some(0), |gateway| gateway.parse().ok());
+    match (port, gateway, parts.next()) {
+        (Some(port), Some(gateway), None) => Ok(Destination {
+            node,
+            port,
+            gateway,
+        }),
+        _ => Err((
+            format!("`{word}` is no destination"),
+            "write NODE/PORT or NODE/PORT/GATEWAY, such as b/0 or b/0/1; port 255 is the node itself",
+        )),
+    }
+}
+
+impl Element for VlbInput {
+    const CLASS: &'static str = "VLBInput";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["to*"], &["link*"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::AT_NETWORK];
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const SPOILS: Facts = Facts::AT_NETWORK;
+    const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let (member, described) = Member::named(args);
+        let mut destinations = Vec::new();
+        for arg in args.rest("DESTINATION", "NODE/PORT or NODE/PORT/GATEWAY", "an output") {
+            let Some(described) = &described else {
+                continue;
+            };
+            match destination(&arg.unquoted(), |label| described.number(label)) {
+                Err((wrong, help)) => args.error_with_help(&arg, wrong, help),
+                Ok(to) if to.node == described.node => args.error_with_help(
+                    &arg,
+                    format!("`{}` is this node itself", arg.raw),
+                    "send what leaves here to the output port without VLBInput",
+                ),
+                Ok(to) => destinations.push(to),
+            }
+        }
+        Config {
+            member,
+            destinations,
+            links: described.map_or(0, |d| d.map.links_of(d.node).count()),
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> VlbInput {
+        let node = config.member.node(init);
+        // Each worker that has packets to spread does so with its part of all rates.
+        let share = 1.0 / init.pushers.len().max(1) as f64;
+        let seed = init.worker as u32 + 1;
+        let headers = config.destinations.iter().map(|to| {
+            let address = Address {
+                kind: Kind::Data,
+                hops: HOPS_MAX,
+                node: to.node,
+                port: to.port,
+                gateway: to.gateway,
+                input: node.number,
+                via: NO_NODE,
+                cookie: node.cookie,
+            };
+            (to.node, address.bytes())
+        });
+        VlbInput {
+            headers: headers.collect(),
+            spread: Spread::new(
+                settings(&node, share, seed),
+                &node.ways().snapshot(),
+                init.now.0,
+            ),
+            carried: node.carried().collect(),
+            share,
+            seed,
+            node,
+        }
+    }
+
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.give_way(cx.now().0);
+        let Some(&(to, header)) = self.headers.get(input) else {
+            return cx.drop_batch(batch, usize::from(NO_WAY));
+        };
+        cx.sort(batch, |packet, cx| self.send(packet, to, header, cx));
+    }
+
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(config.destinations.len()), Some(config.links))
+    }
+
+    fn take(&mut self, old: VlbInput) {
+        if (self.share, self.seed) == (old.share, old.seed)
+            && self.node.settings == old.node.settings
+        {
+            self.spread = old.spread;
+            // What was used of the rates a moment ago does not matter any more when the next packet comes.
+            self.spread.adapt(&self.node.ways().snapshot(), 0);
+        }
+    }
+
+    const HANDLERS: &'static [Handler<VlbInput>] = &[
+        Handler::sum(
+            "direct",
+            "packets that went straight, within the quota",
+            |i| i.spread.counts().direct,
+        ),
+        Handler::sum(
+            "straight",
+            "packets that went straight, as spreading chose their output node",
+            |i| i.spread.counts().straight,
+        ),
+        Handler::sum("phase1", "packets sent to an intermediate node", |i| {
+            i.spread.counts().phase1
+        }),
+        Handler::sum("kept", "packets that kept the way of their flow", |i| {
+            i.spread.counts().kept
+        }),
+        Handler::sum(
+            "moved",
+            "packets that left the way of their flow, as it was full or dead",
+            |i| i.spread.counts().moved,
+        ),
+        Handler::text("bytes", "bytes sent by each own link", |i, _| {
+            let all: Vec<String> = i.spread.sent().map(|bytes| bytes.to_string()).collect();
+            Ok(all.join(" "))
+        }),
+    ];
+}
+
+fn settings(node: &Node, share: f64, seed: u32) -> Settings {
+    Settings {
+        share,
+        seed,
+        ..node.settings.clone()
+    }
+}
+
+impl VlbInput {
+    /// Counts what was carried for others since the last batch.
+    fn give_way(&mut self, now: u64) {
+        for (link, (carried, seen)) in self.node.carried().zip(&mut self.carried).enumerate() {
+            let bytes = (carried - *seen) as f64 * self.share;
+            if carried != *seen {
+                self.spread.carried(now, link as u16, bytes as u32);
+                *seen = carried;
+            }
+        }
+    }
+
+    #[inline]
+    fn send(
+        &mut self,
+        packet: &mut Packet,
+        to: NodeId,
+        mut header: [u8; LEN],
+        cx: &mut Cx,
+    ) -> Verdict {
+        let kind: [u8; 2] = match packet.data().first().map(|first| first >> 4) {
+            Some(4) => [0x08, 0x00],
+            Some(6) => [0x86, 0xdd],
+            _ => return Verdict::drop(MALFORMED),
+        };
+        let hash = match packet.hash() {
+            0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
+            hash => hash,
+        };
+        let bytes = (packet.len() + ETHER_LEN) as u32;
+        let ways = self.node.ways().read(cx.reader());
+        let choice = match self.spread.choose(cx.now().0, ways, to, bytes, hash) {
+            Ok(choice) => choice,
+            Err(Refusal::NoWay) => return Verdict::drop(NO_WAY),
+            Err(Refusal::Full) => return Verdict::drop(FULL),
+        };
+        [header[9], header[10]] = choice.via.to_be_bytes();
+        let Some(room) = packet.push(ETHER_LEN) else {
+            return Verdict::drop(NO_ROOM);
+        };
+        room[..LEN].copy_from_slice(&header);
+        room[LEN..].copy_from_slice(&kind);
+        packet.set_mac_here();
+        Verdict::out(choice.link as u8)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::address::PORT_SELF;
+    use testkit::{Bench, errors, ip4, ip6};
+
+    const NODE: &str = "vlb :: VLBNode(NAME t, NODE a, NODES a 1Gbps b 1Gbps c 1Gbps d 1Gbps,
+        LINKS a-b a-c a-d b-c b-d c-d);";
+
+    fn bench() -> Bench {
+        let text = format!(
+            "{NODE} c0 :: CheckIPHeader -> in :: VLBInput(vlb, b/0, c/3/2, d/255);
+             c1 :: CheckIPHeader -> [1]in; c2 :: CheckIP6Header -> [2]in;
+             in[0] -> b :: Collect; in[1] -> c :: Collect; in[2] -> d :: Collect;"
+        );
+        Bench::new(crate::CLASSES, &text)
+    }
+
+    fn address(frame: &[u8]) -> Address {
+        let cookie = cluster::address::cookie("t");
+        Address::parse(frame.first_chunk().expect("a header"), cookie).expect("ours")
+    }
+
+    #[test]
+    fn the_output_node_travels_in_the_header_and_the_packet_is_as_it_was() {
+        let mut bench = bench();
+        let packet = ip4().udp(1, 2).bytes();
+        bench.push("c1", &[&packet]);
+        let frames = bench.take("c");
+        let to = address(&frames[0]);
+        assert_eq!((to.node, to.port, to.gateway), (2, 3, 2));
+        assert_eq!((to.input, to.via, to.hops), (0, NO_NODE, HOPS_MAX));
+        assert_eq!(frames[0][12..14], [8, 0]);
+        assert_eq!(frames[0][14..], packet[..]);
+        let packet = ip6().udp(1, 2).bytes();
+        bench.push("c2", &[&packet]);
+        let frames = bench.take("d");
+        assert_eq!(address(&frames[0]).port, PORT_SELF);
+        assert_eq!(frames[0][12..14], [0x86, 0xdd]);
+    }
+
+    #[test]
+    fn what_exceeds_the_quota_goes_by_others_and_flows_stay_together() {
+        let mut bench = bench();
+        let flow = |port: u16| ip4().udp(port, 2).payload_len(1000).bytes();
+        let packets: Vec<_> = (0..300).map(|n| flow(n % 30)).collect();
+        bench.advance(std::time::Duration::from_millis(10));
+        bench.push("c0", &packets);
+        let (b, c, d) = (bench.take("b"), bench.take("c"), bench.take("d"));
+        assert_eq!(b.len() + c.len() + d.len(), 300);
+        assert!(!b.is_empty() && !c.is_empty() && !d.is_empty());
+        for (frames, via) in [(&b, NO_NODE), (&c, 2), (&d, 3)] {
+            let all = frames.iter().map(|frame| address(frame));
+            assert!(all.clone().all(|to| (to.node, to.via) == (1, via)));
+        }
+        let counts: Vec<u64> = ["direct", "straight", "phase1", "kept"]
+            .map(|name| bench.read(&format!("in.{name}")).parse().expect("a number"))
+            .into();
+        assert_eq!(counts[0] + counts[1], b.len() as u64);
+        assert_eq!(counts[2], (c.len() + d.len()) as u64);
+        assert!(counts[3] >= 200, "{counts:?}");
+    }
+
+    #[test]
+    fn where_no_link_leads_packets_are_dropped_by_name() {
+        let mut bench = bench();
+        for link in ["a-b", "b-c", "b-d"] {
+            bench.write("vlb.link", &format!("{link} down"));
+        }
+        let packet = ip4().udp(1, 2).bytes();
+        bench.push("c0", &[&packet, &packet]);
+        assert_eq!(bench.drops("in", "no_way"), 2);
+        bench.write("vlb.link", "b-c up");
+        bench.push("c0", &[&packet]);
+        assert_eq!(address(&bench.take("c")[0]).via, 2);
+    }
+
+    #[test]
+    fn more_than_the_links_bear_is_dropped_by_name() {
+        let mut bench = bench();
+        let packets: Vec<_> = (0..2000)
+            .map(|n| ip4().udp(n, 2).payload_len(1400).bytes())
+            .collect();
+        bench.push("c0", &packets);
+        let sent = ["b", "c", "d"].map(|link| bench.take(link).len());
+        let full = bench.drops("in", "full") as usize;
+        assert_eq!(sent.iter().sum::<usize>() + full, 2000);
+        assert!(full > 0 && sent.iter().all(|&sent| sent > 20), "{sent:?}");
+    }
+
+    #[test]
+    fn what_is_carried_for_others_leaves_less_room() {
+        let text = format!(
+            "{NODE} c0 :: CheckIPHeader -> in :: VLBInput(vlb, b/0, c/0);
+             t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t; Idle -> [1]in;
+             in[0] -> b :: Collect; in[1] -> c :: Collect; in[2] -> d :: Collect;
+             t[0] -> on :: Collect; t[1] -> on; t[2] -> on; t[3] -> on; t[4] -> on;"
+        );
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        let on = Address {
+            kind: Kind::Data,
+            hops: 3,
+            node: 2,
+            port: 0,
+            gateway: 0,
+            input: 3,
+            via: NO_NODE,
+            cookie: cluster::address::cookie("t"),
+        };
+        let mut frame = on.bytes().to_vec();
+        frame.resize(1500, 8);
+        bench.push("t", &vec![frame; 500]);
+        assert_eq!(bench.take("on").len(), 500);
+        let packets: Vec<_> = (0..100)
+            .map(|n| ip4().udp(n, 2).payload_len(1400).bytes())
+            .collect();
+        bench.push("c0", &packets);
+        assert_eq!(
+            bench.take("c").len(),
+            0,
+            "the link is full of what came from d"
+        );
+        assert!(bench.take("d").len() > 20);
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_to_do() {
+        for (arguments, told) in [
+            ("nobody", "VLB must be a VLBNode"),
+            ("vlb, x/0", "`x` is no node"),
+            ("vlb, b", "`b` is no destination"),
+            ("vlb, b/256", "`b/256` is no destination"),
+            ("vlb, b/0/1/2", "`b/0/1/2` is no destination"),
+            ("vlb, a/0", "is this node itself"),
+        ] {
+            let text = format!("{NODE} Idle -> Strip(0) -> in :: VLBInput({arguments}) -> Discard");
+            let all = errors(crate::CLASSES, &text);
+            assert!(all.contains(told), "{arguments}: {all}");
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Says which cluster a router is a node of.
+//!
+//! ```click
+//! vlb :: VLBNode(NAME rb3, NODE a, NODES a 10Gbps b 10Gbps c 10Gbps, LINKS a-b a-c b-c);
+//! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> in :: VLBInput(vlb, b/0);
+//! Idle -> t :: VLBTransit(vlb) -> ToDevice(null:); Idle -> [1]t;
+//! in[0] -> ToDevice(null:); in[1] -> ToDevice(null:); t[1] -> ToDevice(null:);
+//! t[2] -> out :: VLBOutput(vlb) -> Discard; out[1] -> Discard;
+//! t[3] -> Discard;
+//! ```
+//!
+//! Every router of the cluster has the same NAME, NODES and LINKS, and says by NODE which of them it is. It moves no
+//! packets itself: VLBInput, VLBTransit and VLBOutput name it, and share what it knows: nodes, links, and the ways
+//! over those links that are up. A node's own links are those of LINKS that name it, in that order: by this
+//! number they are outputs of VLBInput, inputs and outputs of VLBTransit.
+//!
+//! At the start all links are up. The handler `link` changes that by hand; what is up when the configuration is
+//! replaced stays so.
+//!
+//! Keyword arguments:
+//!
+//! - `NODE`: the name of this node.
+//! - `NODES`: each node's name and the rate of its external ports together. Rate 0: it only carries others' packets.
+//! - `LINKS`: each link as two names with `-` between, and its rate if that is not 2 A B / S for nodes of the rates A
+//!   and B out of S in all, which is 2R/N between N equal nodes.
+//! - `NAME`: of the cluster; frames of others are dropped. Default `cluster`.
+//! - `DELTA`: packets of a flow that follow each other within this time take the same way, if that is not full.
+//!   Default 100 ms; 0: each packet chooses for itself.
+//! - `FLOWS`: flows on each worker whose way is known. Default 16384; 0: none.
+//! - `BURST`: how long an unused rate may be saved up. Default 2 ms.
+
+use super::description::Description;
+use crate::prelude::*;
+use cluster::address::{NodeId, cookie};
+use cluster::map::{Fabric, Links, Map, Reach, Ways};
+use cluster::spread::Settings;
+use engine::publish::{Published, domain};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What the elements of a node share.
+pub(crate) struct Node {
+    /// The nodes' names, by number.
+    pub(crate) labels: Vec<String>,
+    /// This node.
+    pub(crate) number: NodeId,
+    /// Of the cluster's name.
+    pub(crate) cookie: u8,
+    /// How to spread; each worker sets its own share.
+    pub(crate) settings: Settings,
+    fabric: Arc<Fabric>,
+    links: Mutex<Links>,
+    ways: Published<Ways>,
+    /// Counts changes of `ways`.
+    version: AtomicU64,
+    /// Bytes that were carried for others, by own link.
+    carried: Box<[AtomicU64]>,
+}
+
+impl Node {
+    fn new(described: Description) -> Node {
+        let Description {
+            name,
+            labels,
+            node,
+            map,
+            settings,
+        } = described;
+        let links = Links::all(&map);
+        let fabric = Fabric::new(map);
+        let ways = Ways::new(&Reach::new(&fabric, &links), node);
+        Node {
+            labels,
+            number: node,
+            cookie: cookie(&name),
+            settings,
+            carried: ways.rates().iter().map(|_| AtomicU64::new(0)).collect(),
+            fabric,
+            links: Mutex::new(links),
+            ways: Published::new(domain(), ways),
+            version: AtomicU64::new(0),
+        }
+    }
+
+    /// A node of no cluster: it stands where an element names no VLBNode.
+    pub(super) fn alone() -> Node {
+        Node::new(Description {
+            name: String::new(),
+            labels: Vec::new(),
+            node: 0,
+            map: Map::default(),
+            settings: Settings::default(),
+        })
+    }
+
+    /// Nodes and links.
+    pub(crate) fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// This node's ways over the links that are up.
+    pub(crate) fn ways(&self) -> &Published<Ways> {
+        &self.ways
+    }
+
+    /// Changes with the ways. Read before them, it is never newer than they are.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The links that are up now.
+    pub(crate) fn links(&self) -> Links {
+        let links = self.links.lock();
+        links.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says which links are up. Workers follow with their next batch.
+    pub(crate) fn publish(&self, links: Links) {
+        let mut now = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        if *now == links {
+            return;
+        }
+        let ways = Ways::new(&Reach::new(&self.fabric, &links), self.number);
+        self.ways.replace(ways);
+        self.version.fetch_add(1, Ordering::AcqRel);
+        *now = links;
+    }
+
+    /// Notes what was carried for others by an own link.
+    #[inline]
+    pub(crate) fn carry(&self, link: usize, bytes: u64) {
+        if let Some(carried) = self.carried.get(link) {
+            carried.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that were carried for others, by own link.
+    #[inline]
+    pub(crate) fn carried(&self) -> impl Iterator<Item = u64> {
+        self.carried.iter().map(|c| c.load(Ordering::Relaxed))
+    }
+
+    /// A link's number by the names of its ends.
+    fn link(&self, pair: &str) -> Option<usize> {
+        let (a, b) = pair.split_once('-')?;
+        let number = |name| self.labels.iter().position(|label| label == name);
+        let mut ends = [number(a)? as NodeId, number(b)? as NodeId];
+        ends.sort_unstable();
+        self.fabric()
+            .map()
+            .links
+            .iter()
+            .position(|l| l.ends == ends)
+    }
+
+    fn pair(&self, link: usize) -> String {
+        let [a, b] = self.fabric().map().links[link].ends.map(usize::from);
+        format!("{}-{}", self.labels[a], self.labels[b])
+    }
+
+    fn show_links(&self) -> String {
+        let (links, mut text) = (self.links(), String::new());
+        for (number, link) in self.fabric().map().links.iter().enumerate() {
+            let state = if links.up(number) { "up" } else { "down" };
+            let rate = link.rate / 1e6;
+            let _ = writeln!(text, "{} {state} {rate}Mbps", self.pair(number));
+        }
+        text
+    }
+
+    /// `A-B up` or `A-B down`.
+    fn set_link(&self, value: &str) -> Result<(), String> {
+        let help = "write a link and its state, such as `a-b down`";
+        let (pair, state) = value.trim().split_once(' ').ok_or(help)?;
+        let up = match state.trim() {
+            "up" => true,
+            "down" => false,
+            _ => return Err(help.into()),
+        };
+        let link = self
+            .link(pair)
+            .ok_or_else(|| format!("there is no link `{pair}`; the handler `links` shows them"))?;
+        let mut links = self.links();
+        links.set(link, up);
+        self.publish(links);
+        Ok(())
+    }
+
+    /// Takes over which links were up.
+    fn follow(&self, old: &Node) {
+        let (mut links, was) = (self.links(), old.links());
+        for number in 0..self.fabric().map().links.len() {
+            if let Some(known) = old.link(&self.pair(number)) {
+                links.set(number, was.up(known));
+            }
+        }
+        self.publish(links);
+    }
+}
+
+pub(crate) struct VlbNode;
+
+impl Element for VlbNode {
+    const CLASS: &'static str = "VLBNode";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&[], &[], "a");
+
+    type Config = Node;
+
+    fn configure(args: &mut Args) -> Node {
+        Node::new(Description::parse(args))
+    }
+
+    fn new(_: &Arc<Node>, _: &Init) -> VlbNode {
+        VlbNode
+    }
+
+    fn inherit(config: &mut Node, old: &Node) {
+        config.follow(old);
+    }
+
+    const HANDLERS: &'static [Handler<VlbNode>] = &[
+        Handler::shared(
+            "links",
+            "a line per link: ends, state, rate",
+            |node: &Node, _| Ok(node.show_links()),
+        ),
+        Handler::action("link", "`A-B down` or `A-B up`", |node: &Node, value| {
+            node.set_link(value).map(|()| String::new())
+        }),
+        Handler::shared(
+            "ways",
+            "a line per other node: its name, links to it, and own links that lead there",
+            |node: &Node, _| {
+                let ways = node.ways.snapshot();
+                let mut text = String::new();
+                for (to, label) in (0..).zip(&node.labels).filter(|(to, _)| *to != node.number) {
+                    let links: Vec<String> = ways.next(to).iter().map(u16::to_string).collect();
+                    let hops = match links.len() {
+                        0 => "-".to_owned(),
+                        _ => ways.reach().hops(node.number, to).to_string(),
+                    };
+                    let _ = writeln!(text, "{label} {hops} {}", links.join(" "));
+                }
+                Ok(text)
+            },
+        ),
+        Handler::shared(
+            "carried",
+            "bytes carried for other nodes, by own link",
+            |node: &Node, _| {
+                let all: Vec<String> = node.carried().map(|bytes| bytes.to_string()).collect();
+                Ok(all.join(" "))
+            },
+        ),
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{Bench, errors};
+
+    const MESH: &str = "vlb :: VLBNode(NODE b, NODES a 1Gbps b 1Gbps c 1Gbps d 3Gbps,
+        LINKS a-b a-c 7Mbps a-d b-c b-d c-d)";
+
+    #[test]
+    fn links_without_a_rate_have_that_of_a_mesh() {
+        let mut bench = Bench::new(crate::CLASSES, MESH);
+        let links = bench.read("vlb.links");
+        let lines: Vec<&str> = links.lines().collect();
+        assert_eq!(lines[1], "a-c up 7Mbps");
+        assert_eq!(lines[4], "b-d up 1000Mbps", "{links}");
+    }
+
+    #[test]
+    fn links_go_down_and_up_by_hand_and_stay_so_over_a_reload() {
+        let mut bench = Bench::new(crate::CLASSES, MESH);
+        assert_eq!(bench.read("vlb.ways"), "a 1 0\nc 1 1\nd 1 2\n");
+        bench.write("vlb.link", "d-b down");
+        assert_eq!(bench.read("vlb.ways"), "a 1 0\nc 1 1\nd 2 0 1\n");
+        let more = MESH
+            .replace("d 3Gbps", "d 3Gbps e 1Gbps")
+            .replace("c-d", "c-d e-b");
+        bench.reload(&more).expect("it is right");
+        assert_eq!(bench.read("vlb.ways"), "a 1 0\nc 1 1\nd 2 0 1\ne 1 3\n");
+        bench.write("vlb.link", "b-d up");
+        assert!(bench.read("vlb.ways").contains("d 1 2"));
+        for wrong in ["b-d", "b-d on", "b-x up", "b up"] {
+            assert!(bench.try_write("vlb.link", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_told_with_what_to_do() {
+        for (text, told) in [
+            ("NODE a", "NODES is missing"),
+            ("NODES a 1Gbps b 1Gbps", "NODE is missing"),
+            ("NODE c, NODES a 1Gbps b 1Gbps", "`c` is no node"),
+            ("NODE a, NODES a 1Gbps", "there are 1 NODES"),
+            ("NODE a, NODES a 1Gbps b", "node `b` has no rate"),
+            ("NODE a, NODES a 1Gbps a 1Gbps", "node `a` is named twice"),
+            ("NODE a, NODES a fast b 1Gbps", "a rate"),
+            ("NODE a, NODES a-b 1Gbps b 1Gbps", "cannot be a node's name"),
+            ("NODE a, NODES a 1Gbps b 1Gbps, LINKS a-c", "`c` is no node"),
+            ("NODE a, NODES a 1Gbps b 1Gbps, LINKS ab", "`ab` is no link"),
+            ("NODE a, NODES a 1Gbps b 1Gbps, LINKS a-a", "one end only"),
+        ] {
+            let all = errors(crate::CLASSES, &format!("vlb :: VLBNode({text})"));
+            assert!(all.contains(told), "{text}: {all}");
+        }
+    }
+}

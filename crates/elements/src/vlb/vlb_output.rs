@@ -1,0 +1,213 @@
+//! Takes packets that have crossed the cluster to this node's external ports.
+//!
+//! ```click
+//! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
+//! FromDevice(null:64) -> t :: VLBTransit(vlb) -> ToDevice(null:);
+//! t[1] -> out :: VLBOutput(vlb, 0 192.0.2.254);
+//! out[0] -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(null:);  // external port 0
+//! out[1] -> Discard;                                                          // to this node itself
+//! t[2] -> Discard;
+//! ```
+//!
+//! It takes IPv4 packets from VLBTransit. What the input node decided stands in their Ethernet header: it is
+//! removed, the destination annotation becomes the gateway's address if there is one, else the packet's own
+//! destination, and the packet leaves by the output of its external port. The last output is that of packets to this node itself.
+//! Nothing else is done here: TTL and header have been seen to at the input node.
+//!
+//! Dropped are packets to ports and gateways that do not exist (`wrong_port`, `unknown_gateway`) and what is no IPv4
+//! packet (`malformed`).
+//!
+//! Arguments:
+//!
+//! - `VLB`: the VLBNode that it belongs to.
+//! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name them by their
+//!   place in this list, from 1.
+
+use super::{ETHER_LEN, Member};
+use crate::prelude::*;
+use cluster::address::PORT_SELF;
+use std::net::Ipv4Addr;
+
+const WRONG_PORT: u8 = 0;
+const UNKNOWN_GATEWAY: u8 = 1;
+const MALFORMED: u8 = 2;
+/// Bytes of an IPv4 header without options.
+const IP_LEN: usize = 20;
+
+pub(crate) struct Config {
+    /// By port.
+    gateways: Vec<Vec<Ipv4Addr>>,
+}
+
+pub(crate) struct VlbOutput {
+    config: Arc<Config>,
+    /// External ports.
+    ports: u8,
+}
+
+impl Element for VlbOutput {
+    const CLASS: &'static str = "VLBOutput";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["port*"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const GIVES: &'static [Facts] = &[Facts::AT_NETWORK.and(Facts::IP4).and(Facts::DST4)];
+    const SPOILS: Facts = Facts::ETHER;
+    const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        Member::named(args);
+        let mut gateways: Vec<Vec<Ipv4Addr>> = Vec::new();
+        for arg in args.rest(
+            "GATEWAYS",
+            "a port and its gateways",
+            "a port's number, then addresses",
+        ) {
+            let words = arg.words();
+            let Some((port, list)) = words.split_first() else {
+                continue;
+            };
+            let Some(port) = args.value::<u8>("the port", port, &arg) else {
+                continue;
+            };
+            let port = usize::from(port);
+            if gateways.len() <= port {
+                gateways.resize(port + 1, Vec::new());
+            }
+            for word in list {
+                gateways[port].extend(args.value::<Ipv4Addr>("a gateway", word, &arg));
+            }
+        }
+        if gateways.len() > args.outputs() {
+            args.error_in_whole(
+                format!(
+                    "there are gateways of port {}, which has no output",
+                    gateways.len() - 1
+                ),
+                "connect an output for each external port, and one more for the node itself",
+            );
+        }
+        Config { gateways }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> VlbOutput {
+        VlbOutput {
+            config: Arc::clone(config),
+            ports: init.outputs.saturating_sub(1) as u8,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Some(&[_, _, _, port, g0, g1, _, _, _, _, _, _, 0x08, 0x00]) =
+            packet.data().first_chunk::<ETHER_LEN>()
+        else {
+            return Verdict::drop(MALFORMED);
+        };
+        let output = match port {
+            PORT_SELF => self.ports,
+            port if port < self.ports => port,
+            _ => return Verdict::drop(WRONG_PORT),
+        };
+        if !packet.pull(ETHER_LEN) {
+            return Verdict::drop(MALFORMED);
+        }
+        let Some(header) = packet.data().first_chunk::<IP_LEN>() else {
+            return Verdict::drop(MALFORMED);
+        };
+        let words = usize::from(header[0] & 15);
+        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let next = match u16::from_be_bytes([g0, g1]) {
+            0 => header[16..].first_chunk().copied(),
+            number => {
+                let gateways = self.config.gateways.get(usize::from(port));
+                let gateway = gateways.and_then(|list| list.get(usize::from(number) - 1));
+                gateway.map(Ipv4Addr::octets)
+            }
+        };
+        if total < IP_LEN {
+            return Verdict::drop(MALFORMED);
+        }
+        let Some(next) = next else {
+            return Verdict::drop(UNKNOWN_GATEWAY);
+        };
+        // An internal link may have padded it.
+        packet.truncate(total);
+        packet.set_network_offset(0);
+        packet.set_transport_offset(words * 4);
+        packet.anno_mut().set_dst4(next);
+        Verdict::out(output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
+    use testkit::{Bench, errors, ip4};
+
+    const NODE: &str = "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps, LINKS a-b);";
+
+    fn bench() -> Bench {
+        let text = format!(
+            "{NODE} out :: VLBOutput(vlb, 1 192.0.2.1 192.0.2.2);
+             out[0] -> zero :: Collect; out[1] -> one :: Collect; out[2] -> own :: Collect;"
+        );
+        Bench::new(crate::CLASSES, &text)
+    }
+
+    fn frame(port: u8, gateway: u16) -> Vec<u8> {
+        let address = Address {
+            kind: Kind::Data,
+            hops: 3,
+            node: 1,
+            port,
+            gateway,
+            input: 0,
+            via: NO_NODE,
+            cookie: cookie("t"),
+        };
+        let mut frame = address.bytes().to_vec();
+        frame.extend([8, 0]);
+        frame.extend(ip4().dst("198.51.100.7").udp(1, 2).bytes());
+        frame
+    }
+
+    #[test]
+    fn packets_leave_by_their_port_for_their_next_hop_as_they_came_in() {
+        let mut bench = bench();
+        let mut padded = frame(0, 0);
+        padded.extend([0; 18]);
+        bench.push("out", &[padded, frame(1, 2), frame(PORT_SELF, 0)]);
+        for (sink, next) in [
+            ("zero", [198, 51, 100, 7]),
+            ("one", [192, 0, 2, 2]),
+            ("own", [198, 51, 100, 7]),
+        ] {
+            let packets = bench.take_packets(sink);
+            assert_eq!(packets.len(), 1, "{sink}");
+            assert_eq!(packets[0].bytes, frame(0, 0)[14..]);
+            assert_eq!(packets[0].anno.dst4(), next);
+        }
+    }
+
+    #[test]
+    fn what_leads_nowhere_is_dropped_by_name() {
+        let mut bench = bench();
+        bench.push("out", &[frame(2, 0), frame(254, 0)]);
+        assert_eq!(bench.drops("out", "wrong_port"), 2);
+        bench.push("out", &[frame(0, 1), frame(1, 3), frame(PORT_SELF, 1)]);
+        assert_eq!(bench.drops("out", "unknown_gateway"), 3);
+        let mut no_ip = frame(0, 0);
+        no_ip[13] = 6;
+        bench.push("out", &[&no_ip[..], &frame(0, 0)[..33], b""]);
+        assert_eq!(bench.drops("out", "malformed"), 3);
+    }
+
+    #[test]
+    fn gateways_of_ports_without_output_are_a_mistake() {
+        let text = format!("{NODE} Idle -> Strip(0) -> VLBOutput(vlb, 7 192.0.2.1) -> Discard;");
+        let all = errors(crate::CLASSES, &text);
+        assert!(all.contains("gateways of port 7"), "{all}");
+    }
+}
