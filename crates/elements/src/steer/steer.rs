@@ -15,7 +15,9 @@
 //! the workers that own buckets, and on no others.
 //!
 //! Buckets move to other workers while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or by
-//! the balancer. Meanwhile their packets wait here, up to 4096 on a worker; then sources of the worker rest.
+//! the balancer. Meanwhile their packets wait here, up to 4096 on a worker; then sources of the worker rest. If the
+//! old owner does not empty its rings in 20 times `limit`, its buckets stay: no packet comes where its flow's state
+//! is not.
 //!
 //! Arguments:
 //!
@@ -217,7 +219,7 @@ impl Element for Steer {
         ),
         Handler::shared(
             "limit",
-            "how long a move waits for packets of before",
+            "how long a move waits for packets of before behind the old owner",
             |c: &Config, _| Ok(engine::units::FromArg::show(&c.table.limit())),
         ),
         Handler::action("limit", "see there; at first 50ms", |c: &Config, value| {

@@ -1,11 +1,16 @@
 //! Moves buckets from worker to worker while packets come: none is lost, none of a flow overtakes another,
 //! and the state of their flows goes along.
 //!
+//! The buckets of one owner after those of another:
+//!
 //! 1. Park: every copy that steers by the table lets packets of the buckets wait.
-//! 2. Wait until what came before has left the old owners: their rings, then whatever lies behind them,
-//!    stage by stage (a queue, the burst of a sender). That takes a bounded time; what is late is named.
-//! 3. The old owners give the state of the buckets up, the new one takes it.
-//! 4. Open: what has waited goes to the new owner, then everything does.
+//! 2. Wait until the old owner has taken from its rings what came before. If it stalls, the move is called off:
+//!    what has waited goes to the old owner, too, for packets must not come where the state of their flow no
+//!    longer is.
+//! 3. Wait until that has left whatever lies behind, stage by stage (a queue, the burst of a sender). That takes
+//!    a bounded time; what is late is named.
+//! 4. The old owner gives the state of the buckets up, the new one takes it.
+//! 5. Open: what has waited goes to the new owner, then everything does.
 
 use super::{Parked, Table, Tables};
 use crate::element::{Flow, Runs};
@@ -19,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Stages behind each other that are told apart at most.
 const STAGES: usize = 8;
+/// How many times the table's limit a worker may take to empty its rings, whose size bounds it.
+const STALLED: u32 = 20;
 
 /// What a move was like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +36,8 @@ pub struct Moved {
     pub parked: u64,
     /// The longest time that one of them did.
     pub longest: Duration,
+    /// Buckets that stay where they are: their owner did not take what had been sent to it before.
+    pub stay: usize,
     /// Elements that still held packets of before after the table's limit: those may come behind later ones.
     pub late: Vec<String>,
 }
@@ -41,6 +50,10 @@ impl std::fmt::Display for Moved {
             "{} buckets moved; {} packets waited, the longest {micros} us",
             self.buckets, self.parked
         )?;
+        if self.stay > 0 {
+            let stay = self.stay;
+            write!(f, "; {stay} stay, whose owner is behind with its packets")?;
+        }
         if !self.late.is_empty() {
             write!(f, "; still held packets of before: {}", self.late.join(" "))?;
         }
@@ -109,31 +122,28 @@ pub fn move_buckets(
         // The workers have just been started: buckets are dealt out when they have built their graphs.
         ask.each(|_| ())?;
     }
-    let from = around.check(buckets, to)?;
-    let all: Arc<[u16]> = from.values().flatten().copied().collect();
-    if all.is_empty() {
-        return Ok(Moved::default());
+    let (mut moved, mut late) = (Moved::default(), BTreeSet::new());
+    for (owner, buckets) in around.check(buckets, to)? {
+        let buckets: Arc<[u16]> = buckets.into();
+        let to = match around.park(ask, &buckets, owner)? {
+            true => {
+                late.extend(around.wait_behind(ask)?);
+                around.hand_over(ask, &buckets, owner, to)?;
+                moved.buckets += buckets.len();
+                to
+            }
+            false => {
+                moved.stay += buckets.len();
+                owner
+            }
+        };
+        let parked = around.open(ask, &buckets, to)?;
+        moved.parked += parked.packets;
+        moved.longest = moved.longest.max(parked.longest);
     }
-    let olds: Arc<[usize]> = from.keys().copied().collect();
-    let mut late = around.park(ask, &all, &olds)?;
-    late.extend(around.wait_behind(ask)?);
-    let mut shards = Vec::new();
-    for (owner, buckets) in from {
-        let behind = Arc::clone(&around.behind);
-        shards.extend(ask.one(owner, move |graph| graph.give_buckets(&behind, &buckets))?);
-    }
-    ask.one(to, move |graph| graph.take_buckets(shards))?;
-    around.table.give(&all, to);
-    let parked = around.open(ask, &all, to)?;
-    let names = late
-        .into_iter()
-        .map(|node| plan.elements[node].name.clone());
-    Ok(Moved {
-        buckets: all.len(),
-        parked: parked.packets,
-        longest: parked.longest,
-        late: names.collect(),
-    })
+    let names = late.into_iter();
+    moved.late = names.map(|node| plan.elements[node].name.clone()).collect();
+    Ok(moved)
 }
 
 impl Around {
@@ -184,47 +194,53 @@ impl Around {
         Ok(from)
     }
 
-    /// Parks, and waits until the old owners have taken what was sent to them before; returns the elements
-    /// that have not in time.
-    fn park(
-        &self,
-        ask: &impl Ask,
-        buckets: &Arc<[u16]>,
-        olds: &Arc<[usize]>,
-    ) -> Result<Vec<usize>, AskError> {
-        let (steers, buckets, to) = (self.steers.clone(), buckets.clone(), olds.clone());
+    /// Parks, and waits until the old owner has taken what was sent to it before; whether it has in time.
+    fn park(&self, ask: &impl Ask, buckets: &Arc<[u16]>, old: usize) -> Result<bool, AskError> {
+        let (steers, buckets) = (self.steers.clone(), buckets.clone());
         let sent: Arc<[Vec<usize>]> = ask
             .each(move |graph| {
                 let each = steers.iter().map(|&node| {
-                    graph.steering(node, |steering| {
+                    let sent = graph.steering(node, |steering| {
                         steering.park(&buckets);
-                        to.iter().map(|&to| steering.sent(to)).collect::<Vec<_>>()
-                    })
+                        steering.sent(old)
+                    });
+                    sent.unwrap_or_default()
                 });
-                each.flat_map(Option::unwrap_or_default).collect()
+                each.collect()
             })?
             .into();
-        let until = Instant::now() + self.table.limit();
+        let until = Instant::now() + self.table.limit() * STALLED;
         loop {
-            let (steers, olds, sent) = (self.steers.clone(), olds.clone(), sent.clone());
+            let (steers, sent) = (self.steers.clone(), sent.clone());
             let arrived = ask.each(move |graph| {
-                let mut sent = sent[graph.worker()].iter();
-                steers.iter().all(|&node| {
-                    let there = graph.steering(node, |steering| {
-                        let each = olds.iter().zip(sent.by_ref());
-                        let away = each.filter(|&(&to, &sent)| !steering.has_arrived(to, sent));
-                        away.count() == 0
-                    });
+                let sent = &sent[graph.worker()];
+                steers.iter().zip(sent).all(|(&node, &sent)| {
+                    let there = graph.steering(node, |s| s.has_arrived(old, sent));
                     there.unwrap_or(true)
                 })
             })?;
             if arrived.iter().all(|&there| there) {
-                return Ok(Vec::new());
+                return Ok(true);
             }
             if Instant::now() >= until {
-                return Ok(self.steers.to_vec());
+                return Ok(false);
             }
         }
+    }
+
+    /// Takes the state of the buckets to the new owner, and notes that they are its own.
+    fn hand_over(
+        &self,
+        ask: &impl Ask,
+        buckets: &Arc<[u16]>,
+        old: usize,
+        to: usize,
+    ) -> Result<(), AskError> {
+        let (behind, given) = (Arc::clone(&self.behind), buckets.clone());
+        let shards = ask.one(old, move |graph| graph.give_buckets(&behind, &given))?;
+        ask.one(to, move |graph| graph.take_buckets(shards))?;
+        self.table.give(buckets, to);
+        Ok(())
     }
 
     /// Waits until everything behind has let go what it held; returns the elements that have not in time.
