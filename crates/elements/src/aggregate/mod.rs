@@ -13,6 +13,7 @@ mod aggregate_paint;
 mod average_counter;
 /// Fields of packets.
 mod field;
+mod flow_counter;
 /// Fragments that wait for the ports of their first one.
 mod fragments;
 mod ip_rate_monitor;
@@ -37,6 +38,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<aggregate_packet_counter::AggregatePacketCounter>(),
     Class::of::<aggregate_paint::AggregatePaint>(),
     Class::of::<average_counter::AverageCounter>(),
+    Class::of::<flow_counter::FlowCounter>(),
     Class::of::<ip_rate_monitor::IPRateMonitor>(),
 ];
 

@@ -1,4 +1,5 @@
-//! Address translation on several workers: each owns the mappings of its buckets, which move with these.
+//! Address translation on several workers: each owns the mappings of its buckets, which move with these, and so do
+//! the counts of flows.
 
 use crate::prelude::*;
 use engine::clock::Clock;
@@ -22,7 +23,7 @@ fn text(nat: &str, key: &str) -> String {
     let port = |n: u8| {
         format!(
             "InfiniteSource(LIMIT 0, CORES 0-1) -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2)
-                -> b{n} :: BucketByHash(KEY {key}) -> Steer(TABLE t) -> Strip(14) -> CheckIPHeader -> [{n}]nat;"
+                -> b{n} :: BucketByHash(KEY {key}) -> Steer(TABLE t) -> Strip(14) -> CheckIPHeader -> c{n} :: FlowCounter -> [{n}]nat;"
         )
     };
     let (inside, outside) = (port(0), port(1));
@@ -115,12 +116,14 @@ fn each_worker_translates_for_its_buckets_and_mappings_move_with_them() {
     let workers = Workers::new(&plan);
     let mut rng = Rng::seed(3);
     let mut outside: HashMap<u16, u16> = HashMap::new();
+    let mut sent_of: HashMap<u16, u64> = HashMap::new();
     for round in 0..600 {
         let flow = 2000 + rng.below(80) as u16;
         let client = format!("10.0.0.{}", flow % 7 + 1);
         let server = ("198.51.100.9", 53);
         let came_by = usize::from(flow % 2);
         let sent = frame((&client, flow), server);
+        *sent_of.entry(flow).or_default() += 1;
         let left = workers.pass(came_by, "b0", &sent, "out");
         assert_eq!(left.len(), 1, "round {round}");
         let [from, to] = ends(&left[0]);
@@ -146,19 +149,34 @@ fn each_worker_translates_for_its_buckets_and_mappings_move_with_them() {
     assert_eq!(ports.len(), outside.len());
     let graphs = workers.0.borrow();
     assert!(graphs.iter().all(|graph| graph.stats()[nat].packets > 100));
-    let lengths = graphs.iter().map(|graph| {
-        let handlers = (plan.elements[nat].class.handlers)();
-        let size = handlers
-            .iter()
-            .position(|info| info.name == "size")
-            .expect("there is one");
-        graph
-            .read(nat, size, "")
-            .expect("it is here")
-            .expect("it can be read")
-    });
+    let lengths = graphs.iter().map(|graph| read(graph, "nat", "size"));
     let lengths: usize = lengths.map(|n| n.parse::<usize>().expect("a number")).sum();
     assert_eq!(lengths, outside.len());
+    // Every flow has one line, on one worker, with all its packets.
+    let lines: Vec<String> = graphs
+        .iter()
+        .map(|graph| read(graph, "c0", "flows"))
+        .collect();
+    assert!(lines.iter().all(|lines| !lines.is_empty()));
+    let counted = lines.iter().flat_map(|lines| lines.lines()).map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        (
+            words[1].parse().expect("a port"),
+            words[5].parse().expect("a count"),
+        )
+    });
+    let counted: Vec<(u16, u64)> = counted.collect();
+    assert_eq!(counted.len(), sent_of.len());
+    assert_eq!(counted.into_iter().collect::<HashMap<_, _>>(), sent_of);
+}
+
+/// What a handler of an element says on a worker.
+fn read(graph: &Graph, element: &str, handler: &str) -> String {
+    let node = graph.plan().find(element).expect("it is there");
+    let handlers = (graph.plan().elements[node].class.handlers)();
+    let handler = handlers.iter().position(|info| info.name == handler);
+    let answer = graph.read(node, handler.expect("there is one"), "");
+    answer.expect("it is here").expect("it can be read")
 }
 
 #[test]
