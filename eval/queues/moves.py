@@ -19,7 +19,11 @@ from records import Records  # noqa: E402
 PROGRAM = machine.ROOT / "target" / "release" / "examples" / "paced"
 CONF = HERE / "moves.click"
 STEER = "in@steer"
-FLOWS, SIZE, RING = 1024, 1024, 4096
+FLOWS, SIZE = 1024, 1024
+RING = 8192  # packets, of each receive queue and from worker to worker: as many descriptors as common cards have
+FIRST_PORT = 1024  # of flow 0
+BUSY = 0.95  # of what one worker carries: what it is offered before buckets move
+HIGH = 1.25  # of the same: the load for two workers
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared
 WITHIN = 0.10  # of the mean
@@ -32,7 +36,7 @@ class Paced(lab.Router):
         self.socket = str(here.folder / f"{here.number()}.socket")
         self.seconds = sum(seconds for seconds, _ in profile)
         rates = ",".join(f"{seconds}:{rate:.0f}" for seconds, rate in profile)
-        command = [PROGRAM, conf, self.socket, records, workers, SIZE, flows, rates, RING, *values]
+        command = [PROGRAM, conf, self.socket, records, workers, SIZE, flows, rates, RING, f"RING={RING}", *values]
         lab.Process.__init__(self, command, here.folder / f"{here.number()}.log", stdin=subprocess.PIPE)
 
     def play(self):
@@ -54,14 +58,15 @@ class Paced(lab.Router):
 
 
 def capacity(here, folder):
-    """Packets a second that one worker carries, which are offered more than it can."""
+    """Packets a second that one worker carries, which are offered more than it can: the mean of a second and a half, so that
+    what the machine takes away for itself is taken off."""
     path = folder / "capacity.records"
-    router = here.keep(Paced(here, path, [(0.6, 4e6)], workers=1))
+    router = here.keep(Paced(here, path, [(2, 1e6)], workers=1))
     router.wait_running()
     router.play()
     here.end_all()
     seconds = Records(path).seconds()
-    return int(((seconds > 0.1) & (seconds < 0.5)).sum() / 0.4)
+    return int(((seconds > 0.4) & (seconds < 1.9)).sum() / 1.5)
 
 
 def measure(here, folder, say, seconds=3):
@@ -69,13 +74,31 @@ def measure(here, folder, say, seconds=3):
     if not PROGRAM.exists():
         raise machine.Failed(f"{PROGRAM} is missing: run `cargo build --release --locked -p ashlar --example paced`")
     rate = capacity(here, folder)
-    say(f"one worker carries {rate / 1e6:.2f} Mpps")
-    return {"one worker": rate, "rebalance": rebalance(here, folder, rate, say, seconds), "scale": scale(here, folder, rate, say, seconds)}
+    say(f"one worker carries {rate / 1e3:.0f} kpps; a ring of {RING} holds {held_ms(BUSY * rate / 2):.0f} ms of a queue's share")
+    return {"one worker": rate, "ring": RING, "rebalance": rebalance(here, folder, rate, say, seconds),
+            "scale": scale(here, folder, rate, say, seconds)}
+
+
+def held_ms(rate):
+    """How long a ring that is not read takes so many packets a second."""
+    return RING / rate * 1e3
+
+
+def counted(router):
+    """What FlowCounter says: the packets of each flow."""
+    text = router.ask("GET", "/v1/handlers/flows.flows")
+    if text is None:
+        raise machine.Failed(f"flows were not counted\n{router.output()[-2000:]}")
+    found = {}
+    for line in filter(None, text.splitlines()):
+        _, port, _, _, _, packets, _ = line.split()
+        found[int(port) - FIRST_PORT] = found.get(int(port) - FIRST_PORT, 0) + int(packets)
+    return found
 
 
 def rebalance(here, folder, rate, say, seconds):
     """All buckets belong to worker 0, which has as much to do as it can; then somebody is to notice."""
-    offered = 0.95 * rate
+    offered = BUSY * rate
     router = here.keep(Paced(here, folder / "rebalance.records", [(seconds, offered)]))
     router.wait_running()
     balancer = tell(router, "balance", "off")
@@ -88,9 +111,10 @@ def rebalance(here, folder, rate, say, seconds):
         threading.Timer(seconds / 3, tell, (router, "move", f"0-{buckets // 2 - 1} 1")).start()
     router.play()
     table = router.ask("GET", f"/v1/handlers/{STEER}.table")
+    flows = counted(router)
     here.end_all()
-    say(f"rebalance: {seconds} s at {offered / 1e6:.2f} Mpps")
-    return {"offered": offered, "table": table, "by": "the balancer" if balancer else "hand, after a third of the time"}
+    say(f"rebalance: {seconds} s at {offered / 1e3:.0f} kpps")
+    return {"offered": offered, "table": table, "flows": flows, "by": "the balancer" if balancer else "hand, after a third of the time"}
 
 
 def tell(router, handler, value):
@@ -101,7 +125,7 @@ def tell(router, handler, value):
 def scale(here, folder, rate, say, seconds):
     """A load for two workers falls to a tenth, and rises again, in steps of a fifth or so: one step to ten times the load would
     fill any ring before anybody can look."""
-    high = 1.4 * rate
+    high = HIGH * rate
     down = [(RAMP / 10, high * 10 ** (-n / 10)) for n in range(1, 10)]
     profile = [(seconds, high), *down, (seconds, high / 10), *reversed(down), (seconds, high)]
     router = here.keep(Paced(here, folder / "scale.records", profile))
@@ -110,9 +134,10 @@ def scale(here, folder, rate, say, seconds):
     tell(router, "balance", "even")
     threading.Timer(1, tell, (router, "balance", "on")).start()
     used = router.play()
+    flows = counted(router)
     here.end_all()
-    say(f"scale: {high / 1e6:.2f} Mpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
-    return {"profile": profile, "used": used}
+    say(f"scale: {high / 1e3:.0f} kpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
+    return {"profile": profile, "used": used, "flows": flows}
 
 
 def balanced_after(records):
@@ -159,9 +184,11 @@ def curve(records, step=0.1):
     return found
 
 
-def summary(records):
+def summary(records, raw):
     lost, twice = records.lost()
-    return {"packets": sum(records.due_of_flows()), "lost": lost, "missed": records.missed(), "twice": twice,
+    flows = {int(flow): count for flow, count in raw["flows"].items()}  # JSON has made text of the numbers
+    return {"wrong sources": records.wrong_sources(), "wrong counts": records.wrong_counts(flows),
+            "packets": sum(records.due_of_flows()), "lost": lost, "missed": records.missed(), "deepest": records.deepest(), "twice": twice,
             "reordered": records.reordered(), "moves": records.moves(), "longest us": round(float(records.latency_us().max()), 1)}
 
 
@@ -172,7 +199,7 @@ def results(folder, raw):
         path = folder / f"{name}.records"
         if name in raw and path.exists():
             records = Records(path)
-            found[name] = summary(records)
+            found[name] = summary(records, raw[name])
             if name == "rebalance":
                 found[name]["seconds"] = balanced_after(records)
                 found[name]["shares"] = records.shares(WINDOW).tolist()

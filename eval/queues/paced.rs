@@ -1,5 +1,5 @@
 //! A router whose two ports are a test stand: `in` gives numbered packets of flows when they are due, `out` notes of
-//! every packet which it is, when it was due, when it left and which worker sent it.
+//! every packet which it is, when it was due, when it left, which worker sent it and what its source has become.
 //!
 //!     paced CONF SOCKET RECORDS WORKERS SIZE FLOWS PROFILE RING [NAME=VALUE ...]
 //!
@@ -32,13 +32,31 @@ struct Record {
     /// Nanoseconds since the stand was made.
     due: u64,
     left: u64,
+    /// Source address and port with which it left.
+    address: u32,
+    port: u16,
 }
 
-/// What a receive queue has offered: all that was due, and what its ring had no room for.
+impl Record {
+    /// As it is in the file, of 32 bytes; see records.py.
+    fn write(&self, out: &mut impl Write) -> std::io::Result<()> {
+        out.write_all(&self.flow.to_le_bytes())?;
+        out.write_all(&self.worker.to_le_bytes())?;
+        out.write_all(&self.number.to_le_bytes())?;
+        out.write_all(&self.due.to_le_bytes())?;
+        out.write_all(&self.left.to_le_bytes())?;
+        out.write_all(&self.address.to_le_bytes())?;
+        out.write_all(&self.port.to_le_bytes())?;
+        out.write_all(&[0; 2])
+    }
+}
+
+/// What a receive queue has offered: all that was due, what its ring had no room for, and how many waited in it at most.
 #[derive(Default)]
 struct Offered {
     due: AtomicU64,
     missed: AtomicU64,
+    deepest: AtomicU64,
 }
 
 type Sunk = Arc<Mutex<Vec<Record>>>;
@@ -114,6 +132,8 @@ impl Stand {
             number: 1,
             due: 1,
             left: 1,
+            address: 0,
+            port: 0,
         };
         let mut records = Vec::new();
         records.resize_with(self.packets() as usize + 1, blank);
@@ -138,16 +158,13 @@ impl Stand {
         head.iter()
             .try_for_each(|n| out.write_all(&n.to_le_bytes()))?;
         for queue in offered.iter() {
-            out.write_all(&queue.due.load(Acquire).to_le_bytes())?;
-            out.write_all(&queue.missed.load(Acquire).to_le_bytes())?;
+            for count in [&queue.due, &queue.missed, &queue.deepest] {
+                out.write_all(&count.load(Acquire).to_le_bytes())?;
+            }
         }
         for sunk in lock(&self.sunk).iter() {
             for record in lock(sunk).iter() {
-                out.write_all(&record.flow.to_le_bytes())?;
-                out.write_all(&record.worker.to_le_bytes())?;
-                out.write_all(&record.number.to_le_bytes())?;
-                out.write_all(&record.due.to_le_bytes())?;
-                out.write_all(&record.left.to_le_bytes())?;
+                record.write(&mut out)?;
             }
         }
         out.flush()
@@ -183,6 +200,7 @@ impl Rx {
         let taken = due.saturating_sub(before).min(self.stand.ring - self.held);
         if taken > 0 {
             self.held += taken;
+            self.offered.deepest.fetch_max(self.held, Release);
             match self.runs.back_mut().filter(|run| run.1 == before) {
                 Some(run) => run.1 += taken,
                 None => self.runs.push_back((before, before + taken)),
@@ -200,6 +218,11 @@ impl Rx {
         let flow = self.flows[flow as usize];
         let due = start + self.stand.due(n * self.place.1 + self.place.0);
         let data = packet.data_mut();
+        // A number of its own, by which its fragments are told from those of others.
+        let ident = number as u16;
+        let check = u16::from_be_bytes([data[24], data[25]]);
+        data[18..20].copy_from_slice(&ident.to_be_bytes());
+        data[24..26].copy_from_slice(&fold(u32::from(!check) + u32::from(ident)).to_be_bytes());
         data[34..36].copy_from_slice(&(1024 + flow).to_be_bytes());
         data[MARK..MARK + 2].copy_from_slice(&flow.to_le_bytes());
         data[MARK + 2..MARK + 6].copy_from_slice(&(number as u32).to_le_bytes());
@@ -244,7 +267,8 @@ impl TxQueue for Tx {
         let (count, left) = (batch.len(), self.stand.now());
         let mut sunk = lock(&self.sunk);
         for packet in batch.iter() {
-            let Some(mark) = packet.data().get(MARK..MARK + 14) else {
+            let data = packet.data();
+            let Some(mark) = data.get(MARK..MARK + 14) else {
                 continue;
             };
             let word =
@@ -256,12 +280,20 @@ impl TxQueue for Tx {
                 number: number as u32,
                 due,
                 left,
+                address: u32::from_be_bytes([data[26], data[27], data[28], data[29]]),
+                port: u16::from_be_bytes([data[34], data[35]]),
             });
         }
         drop(sunk);
         batch.clear();
         count
     }
+}
+
+/// The Internet checksum of words that have been added up.
+fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
 /// A datagram of UDP in a frame of `size` bytes, frame check sequence counted.
@@ -280,8 +312,7 @@ fn frame(size: usize) -> Result<Vec<u8>, String> {
     let sum: u32 = words
         .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
         .sum();
-    let check = !((sum & 0xffff) + (sum >> 16)) as u16;
-    frame[24..26].copy_from_slice(&check.to_be_bytes());
+    frame[24..26].copy_from_slice(&fold(sum).to_be_bytes());
     frame[36..38].copy_from_slice(&5001u16.to_be_bytes());
     frame[38..40].copy_from_slice(&(length as u16 - 34).to_be_bytes());
     Ok(frame)

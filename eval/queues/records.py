@@ -10,7 +10,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from lib import machine  # noqa: E402
 
-RECORD = numpy.dtype([("flow", "<u2"), ("worker", "<u2"), ("number", "<u4"), ("due", "<u8"), ("left", "<u8")])
+RECORD = numpy.dtype([("flow", "<u2"), ("worker", "<u2"), ("number", "<u4"), ("due", "<u8"), ("left", "<u8"),
+                      ("address", "<u4"), ("port", "<u2"), ("", "<u2")])
 
 
 class Records:
@@ -19,9 +20,9 @@ class Records:
     def __init__(self, path):
         data = pathlib.Path(path).read_bytes()
         queues, self.flows, self.start = map(int, numpy.frombuffer(data, "<u8", 3))
-        # For every receive queue: packets that were due, and those for which its ring had no room.
-        self.offered = numpy.frombuffer(data, "<u8", 2 * queues, 24).reshape(queues, 2).astype("i8")
-        packets = numpy.frombuffer(data, RECORD, -1, 24 + 16 * queues)
+        # For every receive queue: packets that were due, those for which its ring had no room, and most that waited in it.
+        self.offered = numpy.frombuffer(data, "<u8", 3 * queues, 24).reshape(queues, 3).astype("i8")
+        packets = numpy.frombuffer(data, RECORD, -1, 24 + 24 * queues)
         self.packets = packets[numpy.argsort(packets["left"], kind="stable")]
         if len(self.packets) == 0:
             raise machine.Failed(f"{path}: no packet came out")
@@ -44,6 +45,10 @@ class Records:
     def missed(self):
         """Of those lost: found the ring of the receiving port full."""
         return int(self.offered[:, 1].sum())
+
+    def deepest(self):
+        """Most packets that waited in the ring of a receive queue."""
+        return int(self.offered[:, 2].max())
 
     def reordered(self):
         """Packets that left after a later packet of their flow. Packets of one burst leave at the same time, in its order; at
@@ -70,6 +75,20 @@ class Records:
         counts = numpy.zeros((max(int(at.max()) + 1, 1), workers), "i8")
         numpy.add.at(counts, (at, self.packets["worker"]), 1)
         return counts
+
+    def wrong_sources(self):
+        """Flows that did not keep the source address and port with which their first packet left, or that had those of
+        another flow: all go to one destination, so no two may have the same."""
+        source = self.packets["address"].astype("u8") << 16 | self.packets["port"]
+        pairs = numpy.unique(numpy.stack([self.packets["flow"].astype("u8"), source]), axis=1)
+        each = [numpy.unique(one, return_counts=True) for one in pairs]
+        several, shared = (values[counts > 1] for values, counts in each)
+        return len(set(several.tolist()) | set(pairs[0][numpy.isin(pairs[1], shared)].tolist()))
+
+    def wrong_counts(self, counted):
+        """Flows of which `counted`, their packets by flow, is not what came out."""
+        came = numpy.bincount(self.packets["flow"], minlength=self.flows)
+        return sum(int(came[flow]) != counted.get(flow, 0) for flow in range(self.flows)) + len(set(counted) - set(range(self.flows)))
 
     def moves(self):
         """How often a flow's next packet left by another worker than the one before."""

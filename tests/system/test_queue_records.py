@@ -16,10 +16,12 @@ MS = 1_000_000
 
 
 def records(tmp_path, packets, due, missed=(0, 0), flows=4):
-    """Records of two receive queues; a packet is (flow, worker, number, due, left), in nanoseconds."""
+    """Records of two receive queues; a packet is (flow, worker, number, due, left), in nanoseconds, and maybe its source port,
+    which is the flow's number if not."""
     path = tmp_path / "records"
-    head = struct.pack("<QQQ", 2, flows, 0) + b"".join(struct.pack("<QQ", d, m) for d, m in zip(due, missed))
-    path.write_bytes(head + b"".join(struct.pack("<HHIQQ", *packet) for packet in packets))
+    head = struct.pack("<QQQ", 2, flows, 0) + b"".join(struct.pack("<QQQ", d, m, 3 * m) for d, m in zip(due, missed))
+    whole = [(*packet[:5], 0xC0000201, packet[5] if len(packet) > 5 else packet[0], 0) for packet in packets]
+    path.write_bytes(head + b"".join(struct.pack("<HHIQQIHH", *packet) for packet in whole))
     return Records(path)
 
 
@@ -29,6 +31,25 @@ def test_what_was_due_is_compared_with_what_came(tmp_path):
     assert found.due_of_flows() == [2, 1, 1, 1]
     assert found.lost() == (1, 1), "flow 3's packet never came, flow 1's came twice"
     assert found.reordered() == 0
+    overflown = records(tmp_path, [(0, 0, 0, 5, 10)], due=(3, 2), missed=(1, 2))
+    assert (overflown.missed(), overflown.deepest()) == (3, 6)
+
+
+def test_a_flow_whose_translation_changes_or_is_anothers_is_wrong(tmp_path):
+    keep = [(flow, 0, n, n, 10 * n, 5000 + flow) for flow in (0, 1, 2) for n in range(3)]
+    assert records(tmp_path, keep, due=(6, 3)).wrong_sources() == 0
+    changed = [*keep, (1, 1, 3, 3, 40, 6000)]
+    assert records(tmp_path, changed, due=(6, 4)).wrong_sources() == 1
+    shared = [*keep, (3, 1, 0, 3, 40, 5002)]
+    assert records(tmp_path, shared, due=(6, 4)).wrong_sources() == 2, "flow 3 has the port of flow 2"
+
+
+def test_counts_of_flows_are_compared_with_what_came(tmp_path):
+    found = records(tmp_path, [(0, 0, 0, 5, 10), (0, 0, 1, 5, 11), (2, 1, 0, 5, 9)], due=(4, 0))
+    assert found.wrong_counts({0: 2, 2: 1}) == 0
+    assert found.wrong_counts({0: 1, 2: 1}) == 1
+    assert found.wrong_counts({0: 2, 1: 1, 2: 2}) == 2
+    assert found.wrong_counts({0: 2, 2: 1, 77: 1}) == 1, "a flow that there is not"
 
 
 def test_a_packet_behind_a_later_one_of_its_flow_is_reordered_by_whichever_worker_it_came(tmp_path):

@@ -1,0 +1,115 @@
+"""The page of this folder: README.md and plot.svg, of raw/ and page.md."""
+
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+import capacity  # noqa: E402
+import moves  # noqa: E402
+from lib import figure, machine, plot, spread  # noqa: E402
+
+RAW = HERE / "raw"
+COMMAND = "make bench-queues && eval/queues/run --again target/queues/results.json --keep"
+AROUND = 3  # samples of processor time on each side of a point of the curve
+
+
+def keep(raw):
+    """Writes what was measured to raw/, a file for each part."""
+    for part in ("capacity", "moves"):
+        if part in raw:
+            found = {"host": raw["host"], "command": COMMAND, part: raw[part]}
+            if part == "moves":
+                found["computed"] = raw["computed"]
+            (RAW / f"{part}.json").write_text(json.dumps(found, separators=(",", ":")) + "\n")
+
+
+def load(part):
+    path = RAW / f"{part}.json"
+    if not path.exists():
+        raise machine.Failed(f"{path} is missing: {COMMAND}")
+    return json.loads(path.read_text())
+
+
+def cores(used):
+    """Processors in use by time, of the processor time used until then."""
+    pairs = zip(used, used[2 * AROUND:])
+    return [((t0 + t1) / 2, (u1 - u0) / (t1 - t0)) for (t0, u0), (t1, u1) in pairs]
+
+
+def draw(axes, raw):
+    shares, loads, processors, latency = axes
+    counts = raw["computed"]["rebalance"]["shares"][:-1]
+    first = [n for n in range(len(counts)) if (n + 1) * moves.WINDOW <= 1]
+    for worker in range(len(counts[0])):
+        at = [100 * counts[n][worker] / max(sum(counts[n]), 1) for n in first]
+        shares.plot([1000 * n * moves.WINDOW for n in first], at, label=f"worker {worker}")
+    mean = 100 / len(counts[0])
+    shares.axhspan(mean * (1 - moves.WITHIN), mean * (1 + moves.WITHIN), color=plot.PAPER, alpha=0.3)
+    shares.set(title="a load on one worker is shared out", xlabel="ms", ylabel="% of the packets")
+    shares.legend()
+    curve = raw["computed"]["scale"]["curve"]
+    seconds = [one["s"] for one in curve]
+    loads.plot(seconds, [one["packets"] / 1e2 for one in curve])  # kpps: packets of a tenth of a second
+    loads.set(title="a load falls and rises", xlabel="s", ylabel="kpps", ylim=0)
+    used = cores([one for one in raw["moves"]["scale"]["used"] if one[0] <= seconds[-1]])
+    processors.plot(*zip(*used), label="processors in use")
+    processors.step(seconds, [one["workers"] for one in curve], where="post", label="workers that send")
+    processors.set(title="what it is done with", xlabel="s", ylim=(0, 2.4), xlim=(0, seconds[-1]))
+    processors.legend(loc="lower center")
+    for key, name in (("p50 us", "median"), ("p99 us", "99 %")):
+        latency.plot(seconds, [max(one[key], 1) for one in curve], label=name)
+    latency.set(title="from due to sent", xlabel="s", ylabel="us", yscale="log")
+    latency.legend()
+
+
+def busy(raw):
+    """A warning if the machine had other work while buckets moved."""
+    load = float(raw["host"]["load before"])
+    if load < figure.BUSY:
+        return ""
+    return (f"\n> Buckets moved beside other work (load {load:.0f} on this machine), which takes cores away for longer than rings hold: losses and\n"
+            "> delays below are of that, too. The command under \"Measured on\" writes this page anew, on a quiet machine.\n")
+
+
+def ms(packets, rate):
+    return f"{packets / rate * 1e3:.0f}"
+
+
+def capacity_values(raw):
+    names = (("ceiling", "testpmd"), ("gain", "route"))
+    return {name: spread(capacity.gains(raw["capacity"], kind), 3) for name, kind in names}
+
+
+def moves_values(raw):
+    rate, found = raw["moves"]["one worker"], raw["computed"]
+    rebalance, scale = found["rebalance"], found["scale"]
+    high, low, again = scale["phases"]
+    offered = raw["moves"]["rebalance"]["offered"]
+    ring = raw["moves"]["ring"]
+    total = sum(seconds for seconds, _ in raw["moves"]["scale"]["profile"])
+    used = [u for t, u in raw["moves"]["scale"]["used"] if t <= total]
+    values = {
+        "one worker": f"{rate / 1e3:.0f}", "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
+        "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
+        "seconds": "never" if rebalance["seconds"] is None else f"{rebalance['seconds']:.2f}",
+        "saved": f"{100 * (1 - (used[-1] - used[0]) / (2 * total)):.0f}",
+        "phases": figure.table(
+            ["offered, kpps", "workers that send", "processors in use", "median, us", "99 %, us", "longest, us"],
+            [[f"{p['rate'] / 1e3:.0f}", len(p["shares"]), p["cores"], p["p50 us"], p["p99 us"], p["longest us"]] for p in (high, low, again)])}
+    for name, one, rate in (("rebalance", rebalance, offered), ("scale", scale, high["rate"])):
+        values |= {f"{name} {key}": f"{one[key]:,}" for key in ("packets", "lost", "missed", "reordered", "wrong sources", "wrong counts")}
+        values |= {f"{name} deepest": f"{one['deepest']:,}", f"{name} deepest ms": ms(one["deepest"], rate / 2)}
+    return values
+
+
+def write():
+    """Makes plot and page of raw/."""
+    one, two = load("capacity"), load("moves")
+    plot.write(HERE / "plot.svg", lambda axes: draw(axes, two), (13, 3.2), 4)
+    hosts = {"command": f"    {COMMAND}", "capacity host": figure.host_table(one), "moves host": figure.host_table(two)}
+    text = figure.fill((HERE / "page.md").read_text(), hosts | capacity_values(one) | moves_values(two))
+    title, rest = text.split("\n", 1)
+    (HERE / "README.md").write_text(f"{title}\n{busy(two)}{rest}")
