@@ -5,7 +5,7 @@ pub(crate) mod cluster;
 
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan};
+pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan, Simulate};
 use std::path::PathBuf;
 
 /// A programmable router: Click configurations on real ports.

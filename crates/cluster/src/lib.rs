@@ -19,6 +19,8 @@ pub mod health;
 pub mod map;
 /// How many servers a router of N ports needs, and what connects them.
 pub mod plan;
+/// A cluster in virtual time.
+pub mod simulate;
 /// Direct Valiant load balancing: which way an input node gives a packet.
 pub mod spread;
 /// The tag behind the addresses: for the resequencer, and against forged and replayed frames.

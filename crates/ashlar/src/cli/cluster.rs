@@ -1,9 +1,11 @@
 //! The command line of `ashlar cluster`.
 
 pub(crate) mod servers;
+mod simulate;
 
 use clap::{Args, Subcommand, ValueEnum};
 use cluster::plan::Nic;
+pub(crate) use simulate::Simulate;
 
 #[derive(Args, Debug)]
 pub(crate) struct Cluster {
@@ -19,6 +21,11 @@ pub(crate) enum ClusterCommand {
     /// ports reach all others, else a k-ary n-fly. The cost is compared with servers around a strictly
     /// non-blocking network of switches with 48 ports, of which four cost as much as a server.
     Plan(ClusterPlan),
+    /// Simulate a cluster in virtual time, with the code that spreads packets on real servers
+    ///
+    /// A full mesh of servers with an external port each, or a k-ary n-fly. The inputs send by a traffic matrix, or one
+    /// of them replays a capture. The same seed gives the same result.
+    Simulate(Simulate),
     /// Find all mistakes of a cluster's file, and say what each server would run
     ///
     /// No port is opened, and no server asked.

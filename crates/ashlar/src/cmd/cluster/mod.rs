@@ -4,6 +4,7 @@ mod check;
 mod plan;
 mod reload;
 mod show;
+mod simulate;
 mod up;
 
 use super::{Done, print, say};
@@ -14,6 +15,7 @@ use control::cluster::{Description, Server, file};
 pub(crate) fn cluster(asked: Cluster) -> Done {
     match asked.command {
         ClusterCommand::Plan(asked) => plan::plan(&asked),
+        ClusterCommand::Simulate(asked) => simulate::simulate(&asked),
         ClusterCommand::Check(asked) => check::check(&asked),
         ClusterCommand::Text(asked) => {
             let file = read(&asked.file)?;

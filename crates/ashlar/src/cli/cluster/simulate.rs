@@ -1,0 +1,115 @@
+//! The command line of `ashlar cluster simulate`.
+
+use clap::Args;
+use cluster::simulate::Matrix;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(crate) struct Simulate {
+    /// Servers, each with an external port, in a full mesh with links of 2R/N
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=2048))]
+    pub(crate) ports: u16,
+    /// A k-ary n-fly of K^N servers instead, each with an external port
+    #[arg(long, value_name = "K,N", value_parser = fly, conflicts_with = "ports")]
+    pub(crate) fly: Option<(u16, u32)>,
+    /// Rate of an external port
+    #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = super::rate)]
+    pub(crate) rate: f64,
+    /// Who sends how much to whom: uniform, permutation, hotspot, incast, random (admissible) or adverse
+    #[arg(long, short, value_name = "NAME", default_value = "uniform", value_parser = matrix)]
+    pub(crate) matrix: Matrix,
+    /// Replay a capture from the first server to the last instead, at the rate that follows from the load; again and
+    /// again, each time with new flows
+    #[arg(long, value_name = "FILE", conflicts_with = "matrix")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Part of an input's rate that is offered
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
+    pub(crate) load: f64,
+    /// Milliseconds of virtual time that are measured
+    #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
+    pub(crate) time: f64,
+    /// Milliseconds before these
+    #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
+    pub(crate) warmup: f64,
+    /// All chance follows from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Flows of an input, divided over its outputs
+    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) flows: u32,
+    /// Bytes of a frame; default is a mix like a backbone's
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=9018))]
+    pub(crate) size: Option<u32>,
+    /// Milliseconds within which packets of a flow keep their way; 0: each packet chooses for itself
+    #[arg(long, value_name = "MS", default_value_t = 100.0, value_parser = milliseconds)]
+    pub(crate) delta: f64,
+    /// Milliseconds for which a server saves up its quotas and links' rates, and lets links be in debt
+    #[arg(long, value_name = "MS", default_value_t = 2.0, value_parser = milliseconds)]
+    pub(crate) burst: f64,
+    /// Flows whose way a server keeps
+    #[arg(long, value_name = "N", default_value_t = 16384)]
+    pub(crate) flowlets: usize,
+    /// What a server processes, in units of its port's rate
+    #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
+    pub(crate) c: f64,
+    /// Rate of internal cables, in units of 2R/N
+    #[arg(long, value_name = "PART", default_value_t = 1.05, value_parser = part)]
+    pub(crate) headroom: f64,
+    /// Microseconds that a packet takes through a server, besides waiting
+    #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = super::microseconds)]
+    pub(crate) latency: f64,
+    /// Milliseconds that a packet waits in a queue at most
+    #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = milliseconds)]
+    pub(crate) queue: f64,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn matrix(text: &str) -> Result<Matrix, String> {
+    let named = Matrix::ALL.iter().find(|(_, name)| *name == text);
+    named.map(|(matrix, _)| *matrix).ok_or_else(|| {
+        let names: Vec<_> = Matrix::ALL.iter().map(|(_, name)| *name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+fn fly(text: &str) -> Result<(u16, u32), String> {
+    let wrong = || "write K,N with K^N from 4 to 2048, such as 4,2".to_owned();
+    let (k, n) = text.split_once(',').ok_or_else(wrong)?;
+    let (k, n): (u16, u32) = (
+        k.parse().map_err(|_| wrong())?,
+        n.parse().map_err(|_| wrong())?,
+    );
+    match u64::from(k).checked_pow(n) {
+        Some(4..=2048) if k > 1 => Ok((k, n)),
+        _ => Err(wrong()),
+    }
+}
+
+fn part(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(part) if (0.001..=1000.0).contains(&part) => Ok(part),
+        _ => Err("write a number from 0.001 to 1000".to_owned()),
+    }
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(ms) if (0.0..=3_600_000.0).contains(&ms) => Ok(ms),
+        _ => Err("write milliseconds, 0 to 3600000".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_are_named_and_flies_have_sizes_that_fit() {
+        assert_eq!(matrix("incast"), Ok(Matrix::Incast));
+        assert!(matrix("all").is_err_and(|text| text.contains("uniform")));
+        assert_eq!(fly("4,2"), Ok((4, 2)));
+        assert!(fly("4").is_err() && fly("1,9").is_err() && fly("64,3").is_err());
+    }
+}

@@ -1,0 +1,426 @@
+//! A cluster in virtual time: the same spreading as on real servers, and models of what they run on.
+//!
+//! Nodes process packets at a rate and have a queue before that; links have a rate, a delay and a queue in each
+//! direction; external outputs have a rate and a queue. All these serve in order of arrival, so a queue is a
+//! moment: until when its server is busy. An event is the arrival of a packet at a node; there is one for each node that a
+//! packet visits. All follows from the seed.
+
+use std::sync::Arc;
+
+use crate::address::{HOPS_MAX, NO_NODE, NodeId};
+use crate::map::{Fabric, Links, Map, Reach, Ways};
+use crate::spread::{Refusal, Settings, Spread};
+use chance::Chance;
+use queue::Queue;
+use source::Source;
+use tally::Flow;
+
+/// Numbers that look random and follow from a seed.
+pub mod chance;
+mod matrix;
+mod queue;
+mod report;
+mod source;
+mod tally;
+
+pub use matrix::Matrix;
+pub use report::{Drops, LinkLoads, Report};
+pub use source::{Record, Sizes, Trace, backbone};
+pub use tally::{Histogram, Reordering, jain};
+
+/// What the inputs send.
+#[derive(Clone, Debug)]
+pub enum Traffic {
+    /// By a matrix.
+    Matrix {
+        /// The matrix.
+        matrix: Matrix,
+        /// Flows of an input, divided over its outputs.
+        flows: u32,
+        /// Lengths of frames.
+        sizes: Sizes,
+    },
+    /// From the first node with external ports to the last.
+    Trace(Trace),
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the inputs send.
+    pub traffic: Traffic,
+    /// Part of each input's rate that is offered, 1 for all.
+    pub load: f64,
+    /// Nanoseconds that are measured.
+    pub time: u64,
+    /// Nanoseconds before these, in which queues and buckets find their level.
+    pub warmup: u64,
+    /// All chance follows from it.
+    pub seed: u64,
+    /// What a node processes, in units of its external rate; of the greatest rate for nodes without external ports.
+    pub c: f64,
+    /// Nanoseconds that a node takes for a packet, besides waiting.
+    pub latency: u64,
+    /// Nanoseconds that a link takes, besides sending.
+    pub delay: u64,
+    /// Rate of cables over the rate that the map gives to links: room for bursts.
+    pub headroom: f64,
+    /// Nanoseconds that a packet waits in a queue at most, where that is more than `QUEUE_LEAST` bytes.
+    pub queue: u64,
+    /// How nodes spread; the seed is replaced.
+    pub spread: Settings,
+}
+
+/// Bytes that each queue holds at least.
+const QUEUE_LEAST: u64 = 64 * 1518;
+
+impl Config {
+    /// Whatever is asked of a matrix, with servers as in RouteBricks: 24 us each (RB11).
+    pub fn new(matrix: Matrix, seed: u64) -> Config {
+        Config {
+            traffic: Traffic::Matrix {
+                matrix,
+                flows: 4096,
+                sizes: backbone(),
+            },
+            load: 1.0,
+            time: 20_000_000,
+            warmup: 10_000_000,
+            seed,
+            c: 3.15,
+            latency: 24_000,
+            delay: 1_000,
+            headroom: 1.05,
+            queue: 5_000_000,
+            spread: Settings::default(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    born: u64,
+    bytes: u32,
+    flow: u32,
+    sequence: u32,
+    input: NodeId,
+    output: NodeId,
+    via: NodeId,
+    hops: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// An input's next packet is due; by the number of the source.
+    Source(u32),
+    /// A packet has come to a node by a link.
+    Arrive(NodeId, Packet),
+}
+
+/// Something that serves in order of arrival.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    /// Until when it is busy.
+    busy: u64,
+    /// Nanoseconds for a byte.
+    per_byte: f64,
+    /// Nanoseconds that a packet may wait.
+    most: u64,
+    /// Bytes served while it was measured.
+    bytes: u64,
+}
+
+impl Server {
+    fn new(rate: f64, queue: u64) -> Server {
+        let per_byte = 8e9 / rate.max(1.0);
+        Server {
+            busy: 0,
+            per_byte,
+            most: queue.max((QUEUE_LEAST as f64 * per_byte) as u64),
+            bytes: 0,
+        }
+    }
+
+    /// When it is done with a packet, or nothing if its queue is full.
+    #[inline]
+    fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
+        let start = self.busy.max(now);
+        if start - now > self.most {
+            return None;
+        }
+        self.busy = start + (f64::from(bytes) * self.per_byte) as u64;
+        if measured {
+            self.bytes += u64::from(bytes);
+        }
+        Some(self.busy)
+    }
+}
+
+#[derive(Debug)]
+struct Node {
+    spread: Spread,
+    work: Server,
+    output: Server,
+}
+
+/// A cluster in virtual time.
+#[derive(Debug)]
+pub struct Simulation {
+    config: Config,
+    fabric: Arc<Fabric>,
+    ways: Vec<Ways>,
+    nodes: Vec<Node>,
+    /// Twice for each link: from its first end, and from its second.
+    links: Vec<Server>,
+    events: Queue<Event>,
+    sources: Vec<Source>,
+    flows: Vec<Flow>,
+    /// Lengths of frames, and the sum of their weights.
+    sizes: (Sizes, u32),
+    now: u64,
+    report: Report,
+}
+
+impl Simulation {
+    /// Of a cluster.
+    pub fn new(map: Map, config: Config) -> Simulation {
+        let mut chance = Chance::new(config.seed);
+        let fabric = Fabric::new(map);
+        let map = fabric.map();
+        let reach = Reach::new(&fabric, &Links::all(map));
+        let ways: Vec<Ways> = (0..map.nodes.len())
+            .map(|node| Ways::new(&reach, node as NodeId))
+            .collect();
+        let most = map.nodes.iter().map(|node| node.rate).fold(1.0, f64::max);
+        let settings = Settings {
+            seed: chance.bits() as u32,
+            ..config.spread.clone()
+        };
+        let nodes = ways.iter().zip(&map.nodes).map(|(ways, node)| {
+            let rate = if node.rate > 0.0 { node.rate } else { most };
+            Node {
+                spread: Spread::new(settings.clone(), ways, 0),
+                work: Server::new(config.c * rate, config.queue),
+                output: Server::new(node.rate, config.queue),
+            }
+        });
+        let cable = |rate: f64| Server::new(rate * config.headroom, config.queue);
+        let links = map.links.iter().flat_map(|link| [cable(link.rate); 2]);
+        let ports = matrix::ports(map);
+        let mut simulation = Simulation {
+            nodes: nodes.collect(),
+            links: links.collect(),
+            events: Queue::new(),
+            sources: Vec::new(),
+            flows: Vec::new(),
+            sizes: (Vec::new(), 0),
+            now: 0,
+            report: Report::new(map.nodes.len(), &ports),
+            ways,
+            fabric,
+            config,
+        };
+        simulation.add_sources(&ports, &mut chance);
+        simulation
+    }
+
+    fn add_sources(&mut self, ports: &[NodeId], chance: &mut Chance) {
+        let map = self.fabric.map();
+        let rate = |node: NodeId| map.nodes[usize::from(node)].rate * self.config.load;
+        match &self.config.traffic {
+            Traffic::Matrix {
+                matrix,
+                flows,
+                sizes,
+            } => {
+                let mut first = 0;
+                let rows = matrix.rows(ports.len(), chance);
+                for (from, row) in rows.iter().enumerate() {
+                    for &(to, part) in row {
+                        let rates = rate(ports[from]) / map.nodes[usize::from(ports[to])].rate;
+                        self.report.asked[to] += part * rates;
+                    }
+                    let row: Vec<_> = row.iter().map(|&(to, part)| (ports[to], part)).collect();
+                    let (node, seed) = (ports[from], Chance::new(chance.bits()));
+                    if !row.is_empty() && rate(node) > 0.0 {
+                        let each = (flows / row.len() as u32).max(1);
+                        let numbers = (first, each);
+                        let source = Source::matrix(node, rate(node), &row, numbers, seed);
+                        self.sources.push(source);
+                        first += each * row.len() as u32;
+                    }
+                }
+                self.flows = vec![Flow::default(); first as usize];
+                self.sizes = (sizes.clone(), sizes.iter().map(|(_, weight)| weight).sum());
+            }
+            Traffic::Trace(trace) => {
+                if let (Some(&from), Some(&to)) = (ports.first(), ports.last())
+                    && from != to
+                {
+                    let source = Source::trace(from, rate(from), to, trace.clone());
+                    self.sources.push(source);
+                }
+            }
+        }
+        for number in 0..self.sources.len() {
+            let first = self.sources[number].first();
+            self.events.add(first, Event::Source(number as u32));
+        }
+    }
+
+    /// When inputs cease to send.
+    fn end(&self) -> u64 {
+        self.config.warmup + self.config.time
+    }
+
+    /// Runs for a number of events. Returns the part of the time that has passed, or nothing at the end, when all
+    /// packets have left.
+    pub fn run(&mut self, events: u32) -> Option<f64> {
+        for _ in 0..events {
+            let (now, event) = self.events.next()?;
+            self.now = now;
+            match event {
+                Event::Source(number) => self.send(number),
+                Event::Arrive(node, packet) => self.process(node, packet),
+            }
+        }
+        Some((self.now as f64 / self.end() as f64).min(1.0))
+    }
+
+    /// Runs to the end, and tells what happened.
+    pub fn finish(mut self) -> Report {
+        while self.run(1 << 20).is_some() {}
+        self.into_report()
+    }
+
+    /// What happened.
+    pub fn into_report(self) -> Report {
+        let Simulation {
+            mut report,
+            config,
+            fabric,
+            nodes,
+            links,
+            ..
+        } = self;
+        report.close(config.time, fabric.map(), &nodes, &links);
+        report
+    }
+
+    fn measured(&self) -> bool {
+        (self.config.warmup..self.end()).contains(&self.now)
+    }
+
+    fn send(&mut self, number: u32) {
+        let now = self.now;
+        let source = &mut self.sources[number as usize];
+        let (sizes, sum) = &self.sizes;
+        let Some(next) = source.next(sizes, *sum) else {
+            return;
+        };
+        let input = source.node;
+        if now >= self.end() {
+            return;
+        }
+        self.events.add(now + next.gap, Event::Source(number));
+        let at = next.flow as usize;
+        if at >= self.flows.len() {
+            self.flows.resize(at + 1, Flow::default());
+        }
+        let flow = &mut self.flows[at];
+        let packet = Packet {
+            born: now,
+            bytes: next.bytes,
+            flow: next.flow,
+            sequence: flow.sent,
+            input,
+            output: next.output,
+            via: NO_NODE,
+            hops: 0,
+        };
+        flow.sent += 1;
+        let measured = self.measured();
+        self.report.offer(&packet, measured);
+        self.process(input, packet);
+    }
+
+    /// A node's work on a packet that has come to it.
+    fn process(&mut self, node: NodeId, mut packet: Packet) {
+        let measured = self.measured();
+        let here = &mut self.nodes[usize::from(node)];
+        let Some(done) = here.work.serve(self.now, packet.bytes, measured) else {
+            return self.report.drops.node_full += 1;
+        };
+        if packet.via == node {
+            packet.via = NO_NODE;
+        }
+        if packet.output == node && packet.via == NO_NODE {
+            return self.leave(node, &packet, done + self.config.latency);
+        }
+        let ways = &self.ways[usize::from(node)];
+        let hash = flow_hash(packet.flow);
+        let link = if packet.hops == 0 {
+            match here
+                .spread
+                .choose(done, ways, packet.output, packet.bytes, hash)
+            {
+                Ok(choice) => {
+                    packet.via = choice.via;
+                    choice.link
+                }
+                Err(Refusal::NoWay) => return self.report.drops.no_way += 1,
+                Err(Refusal::Full) => return self.report.drops.ways_full += 1,
+            }
+        } else {
+            let stop = if packet.via == NO_NODE {
+                packet.output
+            } else {
+                packet.via
+            };
+            let Some(link) = ways.link(stop, hash) else {
+                return self.report.drops.no_way += 1;
+            };
+            here.spread.carried(done, link, packet.bytes);
+            link
+        };
+        if packet.hops == HOPS_MAX {
+            return self.report.drops.too_many_hops += 1;
+        }
+        packet.hops += 1;
+        self.cross(node, link, packet, done + self.config.latency, measured);
+    }
+
+    /// Sends a packet over a link.
+    fn cross(&mut self, node: NodeId, own: u16, packet: Packet, now: u64, measured: bool) {
+        let (peer, link) = self.fabric.neighbours(node)[usize::from(own)];
+        let direction = usize::from(node > peer);
+        let cable = &mut self.links[2 * link as usize + direction];
+        match cable.serve(now, packet.bytes, measured) {
+            None => self.report.drops.link_full += 1,
+            Some(done) => self
+                .events
+                .add(done + self.config.delay, Event::Arrive(peer, packet)),
+        }
+    }
+
+    /// Sends a packet out by its external port.
+    fn leave(&mut self, node: NodeId, packet: &Packet, now: u64) {
+        let born_measured = (self.config.warmup..self.end()).contains(&packet.born);
+        let output = &mut self.nodes[usize::from(node)].output;
+        match output.serve(now, packet.bytes, true) {
+            None => self.report.drops.output_full += 1,
+            Some(left) => {
+                let flow = &mut self.flows[packet.flow as usize];
+                self.report.deliver(packet, flow, left, born_measured);
+            }
+        }
+    }
+}
+
+/// A flow's hash, as a real one's 5-tuple has one.
+fn flow_hash(flow: u32) -> u32 {
+    Chance::new(u64::from(flow)).bits() as u32
+}
+
+#[cfg(test)]
+mod tests;

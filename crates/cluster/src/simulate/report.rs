@@ -1,0 +1,229 @@
+//! What happened in a simulated cluster.
+
+use super::tally::{Flow, Histogram, Reordering, jain};
+use super::{Node, Packet, Server};
+use crate::address::{HOPS_MAX, NodeId};
+use crate::map::Map;
+
+/// Packets that were dropped, by name; all of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Drops {
+    /// A node had more to process than it can.
+    pub node_full: u64,
+    /// An input node found no way with room.
+    pub ways_full: u64,
+    /// The queue of an internal link was full.
+    pub link_full: u64,
+    /// The queue of an external output was full.
+    pub output_full: u64,
+    /// No links lead to the output node.
+    pub no_way: u64,
+    /// A packet passed too many links.
+    pub too_many_hops: u64,
+}
+
+impl Drops {
+    /// Names and packets.
+    pub fn list(&self) -> [(&'static str, u64); 6] {
+        [
+            ("node_full", self.node_full),
+            ("ways_full", self.ways_full),
+            ("link_full", self.link_full),
+            ("output_full", self.output_full),
+            ("no_way", self.no_way),
+            ("too_many_hops", self.too_many_hops),
+        ]
+    }
+
+    /// All of them.
+    pub fn sum(&self) -> u64 {
+        self.list().iter().map(|(_, packets)| packets).sum()
+    }
+}
+
+/// Loads of links, each direction by itself, as parts of the rate that the map gives them (2R/N in a mesh).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LinkLoads {
+    /// The mean.
+    pub mean: f64,
+    /// Half of all links have less.
+    pub p50: f64,
+    /// 1 % of all links have more.
+    pub p99: f64,
+    /// The greatest.
+    pub most: f64,
+    /// What the most loaded link had more than its rate, in bytes; less than 0: less.
+    pub excess: f64,
+}
+
+/// What happened. Packets count from the moment at which measuring began; drops and the books are of the whole run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Nanoseconds that were measured.
+    pub time: u64,
+    /// Packets that came in during the whole run.
+    pub packets_in: u64,
+    /// Packets that left during the whole run.
+    pub packets_out: u64,
+    /// Bytes offered and delivered.
+    pub offered: u64,
+    /// Of these, delivered.
+    pub delivered: u64,
+    /// Packets dropped.
+    pub drops: Drops,
+    /// Loads of links.
+    pub links: LinkLoads,
+    /// What the busiest node processed, in units of its external rate (c).
+    pub c_most: f64,
+    /// The mean of all nodes with external ports.
+    pub c_mean: f64,
+    /// Packets by the number of internal links that they passed.
+    pub hops: [u64; HOPS_MAX as usize + 1],
+    /// Nanoseconds from the arrival of a packet to its leaving.
+    pub latency: Histogram,
+    /// What left in another order.
+    pub reordering: Reordering,
+    /// The least part of what a pair offered that was delivered, among outputs that were not asked for too much.
+    pub pair_least: f64,
+    /// Jain's index over these pairs' parts.
+    pub pair_fairness: f64,
+    /// Jain's index over the inputs of an output that was asked for too much; the least of such outputs.
+    pub input_fairness: Option<f64>,
+    /// Packets that went straight, by their quota or else; and by an intermediate node.
+    pub straight: (u64, u64),
+    ports: usize,
+    /// Numbers of nodes' external ports.
+    port: Vec<u16>,
+    /// What outputs are asked for, in parts of their rate, by the matrix.
+    pub(super) asked: Vec<f64>,
+    /// Bytes of each pair: offered, delivered.
+    pairs: Vec<[u64; 2]>,
+}
+
+impl Report {
+    pub(super) fn new(nodes: usize, ports: &[NodeId]) -> Report {
+        let mut port = vec![0; nodes];
+        for (number, &node) in ports.iter().enumerate() {
+            port[usize::from(node)] = number as u16;
+        }
+        Report {
+            time: 0,
+            packets_in: 0,
+            packets_out: 0,
+            offered: 0,
+            delivered: 0,
+            drops: Drops::default(),
+            links: LinkLoads::default(),
+            c_most: 0.0,
+            c_mean: 0.0,
+            hops: Default::default(),
+            latency: Histogram::new(),
+            reordering: Reordering::default(),
+            pair_least: 1.0,
+            pair_fairness: 1.0,
+            input_fairness: None,
+            straight: (0, 0),
+            ports: ports.len(),
+            port,
+            asked: vec![0.0; ports.len()],
+            pairs: vec![[0; 2]; ports.len() * ports.len()],
+        }
+    }
+
+    fn pair(&mut self, packet: &Packet) -> &mut [u64; 2] {
+        let [from, to] =
+            [packet.input, packet.output].map(|n| usize::from(self.port[usize::from(n)]));
+        &mut self.pairs[from * self.ports + to]
+    }
+
+    #[inline]
+    pub(super) fn offer(&mut self, packet: &Packet, measured: bool) {
+        self.packets_in += 1;
+        if measured {
+            let bytes = u64::from(packet.bytes);
+            self.offered += bytes;
+            self.pair(packet)[0] += bytes;
+        }
+    }
+
+    #[inline]
+    pub(super) fn deliver(&mut self, packet: &Packet, flow: &mut Flow, left: u64, measured: bool) {
+        self.packets_out += 1;
+        if measured {
+            let bytes = u64::from(packet.bytes);
+            self.delivered += bytes;
+            self.pair(packet)[1] += bytes;
+            self.hops[usize::from(packet.hops)] += 1;
+            self.latency.note(left - packet.born);
+            self.reordering.note(flow, packet.sequence);
+        }
+    }
+
+    /// Draws the conclusions.
+    pub(super) fn close(&mut self, time: u64, map: &Map, nodes: &[Node], links: &[Server]) {
+        self.time = time;
+        self.close_links(time, map, links);
+        let worked = nodes
+            .iter()
+            .zip(&map.nodes)
+            .filter(|(_, node)| node.rate > 0.0);
+        let c: Vec<f64> = worked
+            .map(|(node, of)| node.work.bytes as f64 * 8e9 / (of.rate * time as f64))
+            .collect();
+        self.c_most = c.iter().copied().fold(0.0, f64::max);
+        self.c_mean = c.iter().sum::<f64>() / c.len().max(1) as f64;
+        for node in nodes {
+            let counts = node.spread.counts();
+            self.straight.0 += counts.direct + counts.straight;
+            self.straight.1 += counts.phase1;
+        }
+        self.close_pairs();
+    }
+
+    fn close_links(&mut self, time: u64, map: &Map, links: &[Server]) {
+        let rated = map.links.iter().flat_map(|link| [link.rate; 2]);
+        let excess = |(link, rate): (&Server, f64)| link.bytes as f64 - rate * time as f64 / 8e9;
+        self.links.excess = links
+            .iter()
+            .zip(rated.clone())
+            .map(excess)
+            .fold(f64::MIN, f64::max);
+        let load = |(link, rate): (&Server, f64)| link.bytes as f64 * 8e9 / (rate * time as f64);
+        let mut loads: Vec<f64> = links.iter().zip(rated).map(load).collect();
+        loads.sort_unstable_by(f64::total_cmp);
+        let Some(&most) = loads.last() else {
+            return self.links.excess = 0.0;
+        };
+        let at = |share: f64| loads[((loads.len() - 1) as f64 * share) as usize];
+        self.links = LinkLoads {
+            mean: loads.iter().sum::<f64>() / loads.len() as f64,
+            p50: at(0.5),
+            p99: at(0.99),
+            most,
+            ..self.links
+        };
+    }
+
+    /// Outputs that were offered more than they carry are looked at by themselves.
+    fn close_pairs(&mut self) {
+        let mut parts = Vec::new();
+        for (to, &asked) in self.asked.iter().enumerate() {
+            let column = (0..self.ports).map(|from| self.pairs[from * self.ports + to]);
+            let column = column.filter(|[offered, _]| *offered > 0);
+            if asked > 1.001 {
+                let fair = jain(column.map(|[_, delivered]| delivered as f64));
+                self.input_fairness =
+                    Some(self.input_fairness.map_or(fair, |least| least.min(fair)));
+            } else {
+                parts.extend(column.map(|[offered, delivered]| delivered as f64 / offered as f64));
+            }
+        }
+        self.pair_least = parts.iter().copied().fold(1.0, f64::min);
+        self.pair_fairness = jain(parts.into_iter());
+    }
+
+    /// Whether every packet that came in has left or was dropped under a name.
+    pub fn balances(&self) -> bool {
+        self.packets_in == self.packets_out + self.drops.sum()
+    }
+}

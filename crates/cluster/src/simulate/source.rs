@@ -1,0 +1,195 @@
+//! Where packets come from: inputs that send by a traffic matrix, or one that replays a trace.
+
+use std::sync::Arc;
+
+use super::chance::Chance;
+use crate::address::NodeId;
+
+/// A packet of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Bytes of the frame.
+    pub bytes: u32,
+    /// Its flow, from 0.
+    pub flow: u32,
+}
+
+/// Packets of real traffic in their order; times follow from the load.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The packets.
+    pub records: Arc<[Record]>,
+    /// Flows in all: greater than the number of each record's flow.
+    pub flows: u32,
+}
+
+/// Lengths of frames and how often each occurs.
+pub type Sizes = Vec<(u32, u32)>;
+
+/// Lengths like those of a research backbone of 2002 to 2005 (constructed, see eval/lib/frames.py), as frames: a mean
+/// of 677 bytes.
+pub fn backbone() -> Sizes {
+    let ip = [
+        (40, 36),
+        (52, 8),
+        (100, 4),
+        (200, 3),
+        (300, 3),
+        (576, 5),
+        (1000, 3),
+        (1300, 3),
+        (1420, 4),
+        (1500, 31),
+    ];
+    ip.map(|(bytes, weight): (u32, u32)| ((bytes + 14).max(60) + 4, weight))
+        .to_vec()
+}
+
+/// What an input sends to one output.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Where its part ends, on a scale of 2^32.
+    end: u64,
+    output: NodeId,
+    /// Its first flow.
+    flows: u32,
+}
+
+/// What is sent next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) output: NodeId,
+    pub(super) bytes: u32,
+    pub(super) flow: u32,
+    /// Nanoseconds until the packet after it.
+    pub(super) gap: u64,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Matrix {
+        entries: Vec<Entry>,
+        /// Flows of each entry.
+        flows: u32,
+        point: u32,
+    },
+    Trace {
+        trace: Trace,
+        output: NodeId,
+        at: usize,
+    },
+}
+
+/// One input.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) node: NodeId,
+    /// Nanoseconds that a byte takes at the rate that is sent.
+    per_byte: f64,
+    kind: Kind,
+    chance: Chance,
+}
+
+impl Source {
+    /// Sends to outputs in parts of `rate`, each with `flows` flows numbered from `first`.
+    pub(super) fn matrix(
+        node: NodeId,
+        rate: f64,
+        row: &[(NodeId, f64)],
+        (first, flows): (u32, u32),
+        mut chance: Chance,
+    ) -> Source {
+        let all: f64 = row.iter().map(|(_, part)| part).sum();
+        let mut sum = 0.0;
+        let entries = row.iter().enumerate().map(|(number, &(output, part))| {
+            sum += part / all;
+            Entry {
+                end: (sum * (1u64 << 32) as f64).round() as u64,
+                output,
+                flows: first + number as u32 * flows,
+            }
+        });
+        Source {
+            node,
+            per_byte: 8e9 / (rate * all),
+            kind: Kind::Matrix {
+                entries: entries.collect(),
+                flows,
+                point: chance.bits() as u32,
+            },
+            chance,
+        }
+    }
+
+    /// Replays a trace to one output.
+    pub(super) fn trace(node: NodeId, rate: f64, output: NodeId, trace: Trace) -> Source {
+        Source {
+            node,
+            per_byte: 8e9 / rate,
+            kind: Kind::Trace {
+                trace,
+                output,
+                at: 0,
+            },
+            chance: Chance::new(0),
+        }
+    }
+
+    /// When it begins.
+    pub(super) fn first(&mut self) -> u64 {
+        match self.kind {
+            Kind::Matrix { .. } => (self.chance.unit() * 1000.0 * self.per_byte) as u64,
+            Kind::Trace { .. } => 0,
+        }
+    }
+
+    /// The next packet.
+    pub(super) fn next(&mut self, sizes: &Sizes, sum: u32) -> Option<Next> {
+        match &mut self.kind {
+            Kind::Matrix {
+                entries,
+                flows,
+                point,
+            } => {
+                // Steps of the golden section: parts are kept to within a few packets at any time.
+                *point = point.wrapping_add(0x9e37_79b9);
+                let at = entries.partition_point(|entry| entry.end <= u64::from(*point));
+                let entry = entries.get(at).or(entries.last())?;
+                let bytes = draw(sizes, sum, &mut self.chance);
+                let flow = entry.flows + self.chance.below(u64::from(*flows)) as u32;
+                // Inputs that sent in step would win or lose every packet at a full queue.
+                let jitter = 0.5 + self.chance.unit();
+                Some(Next {
+                    output: entry.output,
+                    bytes,
+                    flow,
+                    gap: (f64::from(bytes) * self.per_byte * jitter) as u64,
+                })
+            }
+            Kind::Trace { trace, output, at } => {
+                let count = trace.records.len().max(1);
+                let record = trace.records.get(*at % count)?;
+                // Each round's flows are new ones.
+                let round = (*at / count) as u32;
+                *at += 1;
+                Some(Next {
+                    output: *output,
+                    bytes: record.bytes,
+                    flow: round * trace.flows + record.flow,
+                    gap: (f64::from(record.bytes) * self.per_byte) as u64,
+                })
+            }
+        }
+    }
+}
+
+fn draw(sizes: &Sizes, sum: u32, chance: &mut Chance) -> u32 {
+    let mut point = chance.below(u64::from(sum)) as u32;
+    for &(bytes, weight) in sizes {
+        match point.checked_sub(weight) {
+            None => return bytes,
+            Some(rest) => point = rest,
+        }
+    }
+    64
+}

@@ -1,0 +1,115 @@
+use super::*;
+
+const R: f64 = 10e9;
+
+/// Short bursts, so that they do not count for much in a short time.
+fn config(matrix: Matrix, seed: u64) -> Config {
+    let mut config = Config::new(matrix, seed);
+    config.spread.burst = 500_000;
+    config.queue = 1_500_000;
+    config.time = 20_000_000;
+    config
+}
+
+fn run(map: Map, config: Config) -> Report {
+    let report = Simulation::new(map, config).finish();
+    assert!(report.balances(), "{:?}", report.drops);
+    report
+}
+
+#[test]
+fn uniform_traffic_goes_straight_and_leaves_links_half_empty() {
+    for nodes in [4, 16] {
+        let report = run(Map::mesh(nodes, R), config(Matrix::Uniform, 1));
+        assert!(report.pair_least > 0.99, "{nodes}: {}", report.pair_least);
+        assert!(
+            (2.0..2.35).contains(&report.c_mean),
+            "{nodes}: {}",
+            report.c_mean
+        );
+        assert!(
+            report.links.mean < 0.9 && report.links.most < 1.0,
+            "{nodes}: {:?}",
+            report.links
+        );
+    }
+}
+
+#[test]
+fn no_admissible_matrix_overloads_links_or_nodes_or_takes_from_a_pair() {
+    for nodes in [4, 16] {
+        for (matrix, name) in Matrix::ALL.into_iter().filter(|(m, _)| m.is_admissible()) {
+            // Cables that would carry more show what is asked of them; and bursts count for little in a longer time.
+            let mut config = config(matrix, 1);
+            config.headroom = 1.5;
+            config.time = 60_000_000;
+            let report = run(Map::mesh(nodes, R), config);
+            let (pair, links, c) = (report.pair_least, report.links, report.c_most);
+            assert!(pair > 0.95, "{name}, {nodes} nodes: {pair}");
+            assert!(links.most < 1.05, "{name}, {nodes} nodes: {links:?}");
+            assert!(c < 3.0, "{name}, {nodes} nodes: {c}");
+        }
+    }
+}
+
+#[test]
+fn inputs_share_an_output_that_all_want() {
+    for nodes in [4, 16, 32] {
+        let report = run(Map::mesh(nodes, R), config(Matrix::Incast, 1));
+        assert!(
+            report.input_fairness.unwrap() > 0.95,
+            "{nodes}: {:?}",
+            report.input_fairness
+        );
+        let rate = 8e9 * report.delivered as f64 / report.time as f64;
+        assert!(
+            (0.98 * R..1.1 * R).contains(&rate),
+            "{nodes}: the output is busy, {rate}"
+        );
+    }
+}
+
+#[test]
+fn an_output_that_is_asked_for_too_much_takes_nothing_from_others() {
+    let report = run(Map::mesh(16, R), config(Matrix::HotSpot, 1));
+    assert!(report.pair_least > 0.95, "{}", report.pair_least);
+    assert!(report.input_fairness.unwrap() > 0.95);
+}
+
+#[test]
+fn a_fly_carries_what_a_mesh_carries_over_more_links() {
+    let report = run(Map::fly(4, 2, R), config(Matrix::Uniform, 1));
+    assert!(report.pair_least > 0.95, "{}", report.pair_least);
+    assert!(report.links.most < 1.05, "{:?}", report.links);
+    assert!(report.hops[2] > report.hops[1] && report.hops[5..].iter().all(|&n| n == 0));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_result_and_another_does_not() {
+    let run = |seed| {
+        let mut config = config(Matrix::Random, seed);
+        config.time = 5_000_000;
+        format!("{:?}", run(Map::mesh(8, R), config))
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn a_trace_flows_from_one_input_to_one_output_in_its_order() {
+    let records: Vec<Record> = (0..1000)
+        .map(|n| Record {
+            bytes: 700,
+            flow: n % 40,
+        })
+        .collect();
+    let trace = Trace {
+        records: records.into(),
+        flows: 40,
+    };
+    let mut config = config(Matrix::Uniform, 1);
+    config.traffic = Traffic::Trace(trace);
+    let report = run(Map::mesh(4, R), config);
+    assert!(report.offered as f64 * 8e9 > 0.99 * R * report.time as f64);
+    assert!(report.pair_least > 0.99 && report.hops[1] > 0 && report.hops[2] > 0);
+}
