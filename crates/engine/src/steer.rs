@@ -13,7 +13,7 @@ pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
 pub use pumps::{move_queue, pumps};
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use wire::FlowKey;
@@ -98,7 +98,8 @@ pub trait Steering {
     /// From now on packets of these buckets wait.
     fn park(&mut self, buckets: &[u16]);
 
-    /// Buckets that were parked belong to worker `to`: what waits goes there first, then others do.
+    /// Buckets that were parked belong to worker `to`: what waits of them goes there first, then others do. To say it
+    /// twice is no mistake.
     fn open(&mut self, buckets: &[u16], to: usize);
 
     /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
@@ -136,6 +137,8 @@ pub struct Table {
     state: Mutex<State>,
     /// Microseconds.
     limit: AtomicU64,
+    /// Packets of an earlier move may still wait.
+    unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
 }
 
@@ -154,6 +157,7 @@ impl Table {
             buckets,
             state: Mutex::default(),
             limit: AtomicU64::new(LIMIT.as_micros() as u64),
+            unsettled: AtomicBool::new(false),
             counts: OnceLock::new(),
         }
     }
@@ -182,6 +186,15 @@ impl Table {
     pub fn set_limit(&self, limit: Duration) {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
         self.limit.store(micros, Relaxed);
+    }
+
+    /// Notes whether all that waited for a move has gone.
+    fn settled(&self, is: bool) {
+        self.unsettled.store(!is, Relaxed);
+    }
+
+    fn is_settled(&self) -> bool {
+        !self.unsettled.load(Relaxed)
     }
 
     /// Owners by bucket; empty before a graph is built.

@@ -13,6 +13,8 @@ mod set_bucket;
 mod steer;
 
 #[cfg(test)]
+mod failed_move_tests;
+#[cfg(test)]
 mod move_tests;
 
 use engine::element::Class;

@@ -11,7 +11,7 @@ use engine::port::{
 use engine::root::Plain;
 use engine::router::{AskError, Router, single_at};
 use engine::shards::Shards;
-use engine::steer::{Ask, Moved, Tables, move_buckets};
+use engine::steer::{Ask, Moved, Table, Tables, move_buckets};
 use engine::wake::{WakeFn, Wakers};
 use engine::worker::Waiter;
 use std::any::Any;
@@ -119,7 +119,7 @@ const OURS: &[engine::element::Class] = &[
     engine::element::Class::of::<InOrder>(),
 ];
 
-fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
+pub(super) fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc<Plan> {
     plan_after(None, text, workers, ports)
 }
 
@@ -147,9 +147,13 @@ fn plan_after(
 }
 
 /// Has moves wait as long as it takes on a slow machine.
-fn patient(plan: &Plan) {
-    let table = plan.common::<Tables>().get("s", usize::from(BUCKETS));
-    table.set_limit(Duration::from_secs(20));
+pub(super) fn patient(plan: &Plan) {
+    table(plan).set_limit(Duration::from_secs(20));
+}
+
+/// The table of the element `s`.
+pub(super) fn table(plan: &Plan) -> Arc<Table> {
+    plan.common::<Tables>().get("s", usize::from(BUCKETS))
 }
 
 fn wrong(plan: &Plan, element: &str) -> String {
@@ -158,33 +162,39 @@ fn wrong(plan: &Plan, element: &str) -> String {
 }
 
 /// A router whose workers take turns at random on the test's thread, while packets come.
-struct AtRandom(RefCell<Everything>);
+pub(super) struct AtRandom(pub(super) RefCell<Everything>);
 
-struct Everything {
+pub(super) struct Everything {
     graphs: Vec<Graph>,
-    rng: Rng,
+    pub(super) rng: Rng,
     /// Packets of each flow that have come.
     numbers: Vec<u32>,
     source: usize,
-    comes: bool,
+    pub(super) comes: bool,
     /// A worker, and how many of its next turns it does not take.
-    stalls: (usize, usize),
+    pub(super) stalls: (usize, usize),
 }
 
 impl Everything {
-    /// A packet or two of a flow comes, always by the same worker, or a worker takes a turn.
+    /// Packets of a flow come, always by the same worker.
+    pub(super) fn come(&mut self, flow: usize, packets: usize) {
+        let mut batch = Batch::new();
+        for _ in 0..packets {
+            batch.push(packet(flow as u8, self.numbers[flow]));
+            self.numbers[flow] += 1;
+        }
+        let by = flow % self.graphs.len();
+        self.graphs[by].inject(self.source, 0, &mut batch);
+    }
+
+    /// A packet or two of a flow come, or a worker takes a turn.
     fn go_on(&mut self) {
         for _ in 0..self.rng.below(6) {
             let worker = self.rng.below(self.graphs.len());
             if self.comes && self.rng.one_in(6) {
                 let flow = self.rng.below(usize::from(FLOWS));
-                let by = flow % self.graphs.len();
-                let mut batch = Batch::new();
-                for _ in 0..=self.rng.below(3) {
-                    batch.push(packet(flow as u8, self.numbers[flow]));
-                    self.numbers[flow] += 1;
-                }
-                self.graphs[by].inject(self.source, 0, &mut batch);
+                let packets = 1 + self.rng.below(3);
+                self.come(flow, packets);
             } else if self.stalls.0 == worker && self.stalls.1 > 0 {
                 self.stalls.1 -= 1;
             } else {
@@ -223,7 +233,7 @@ impl Ask for AtRandom {
     }
 }
 
-fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
+pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     let (wakers, peers) = (Wakers::none(plan.workers), Peers::new(plan.workers));
     let (wakers, ports) = (Arc::new(wakers), Arc::new(NoPorts));
     let site = |worker| Site {
@@ -247,6 +257,14 @@ fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     }))
 }
 
+/// Some buckets and a worker.
+pub(super) fn any_move(router: &AtRandom, workers: usize) -> (Vec<u16>, usize) {
+    let rng = &mut router.0.borrow_mut().rng;
+    let n = 1 + rng.below(3);
+    let each = (0..n).map(|_| rng.below(usize::from(BUCKETS)) as u16);
+    (each.collect(), rng.below(workers))
+}
+
 /// Moves buckets at random while packets come, and looks at all that left: as a naive model has it, every
 /// packet of a flow, in order.
 fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
@@ -262,7 +280,7 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
     let router = at_random(&plan, seed);
     let (mut moved, mut stay) = (0, 0);
     for round in 0..60 {
-        let table = plan.common::<Tables>().get("s", usize::from(BUCKETS));
+        let table = table(&plan);
         // Half of the moves meet a worker that stalls, and are called off as soon as they would have to wait for it.
         let hurried = stalls && round % 2 == 1;
         table.set_limit(Duration::from_secs(if hurried { 0 } else { 20 }));
@@ -270,14 +288,7 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
             let all = &mut *router.0.borrow_mut();
             all.stalls = (all.rng.below(workers), 40);
         }
-        let (buckets, to) = {
-            let rng = &mut router.0.borrow_mut().rng;
-            let n = 1 + rng.below(3);
-            let buckets: Vec<u16> = (0..n)
-                .map(|_| rng.below(usize::from(BUCKETS)) as u16)
-                .collect();
-            (buckets, rng.below(workers))
-        };
+        let (buckets, to) = any_move(&router, workers);
         let away = |b: &u16| table.owners()[usize::from(*b)] != to;
         let before: BTreeSet<u16> = buckets.iter().copied().filter(away).collect();
         let result = move_buckets(&router, &plan, "s", &buckets, to).expect("workers answer");
@@ -287,9 +298,14 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
         assert!(hurried || result.stay == 0, "{result}");
         (moved, stay) = (moved + result.buckets, stay + result.stay);
     }
-    let all = &mut *router.0.borrow_mut();
     assert!(moved > 20 || workers == 1);
     assert!(stay > 0 || !stalls);
+    nothing_is_wrong(&plan, &router, seed);
+}
+
+/// Ends the traffic, and looks at all that has left.
+pub(super) fn nothing_is_wrong(plan: &Plan, router: &AtRandom, seed: u64) {
+    let all = &mut *router.0.borrow_mut();
     all.comes = false;
     let mut quiet = 0;
     while quiet < 3 {
@@ -299,9 +315,9 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
             .for_each(|graph| worked |= graph.turn());
         quiet = if worked { 0 } else { quiet + 1 };
     }
-    assert_eq!(wrong(&plan, "order"), "0");
+    assert_eq!(wrong(plan, "order"), "0", "seed {seed}");
     let mut came = vec![0; usize::from(FLOWS)];
-    for packet in testkit::collected(&plan, "out") {
+    for packet in testkit::collected(plan, "out") {
         let flow = usize::from(packet.bytes[0]);
         let number = u32::from_be_bytes(packet.bytes[60..].try_into().expect("four bytes"));
         assert_eq!(number, came[flow], "flow {flow}, seed {seed}");

@@ -11,15 +11,17 @@
 //!    a bounded time; what is late is named.
 //! 4. The old owner gives the state of the buckets up, the new one takes it.
 //! 5. Open: what has waited goes to the new owner, then everything does.
+//!
+//! If a worker does not answer before the new owner has the state, the old one gets it back, and what has waited.
 
-use super::{Parked, Table, Tables};
+use super::{Parked, Table, Tables, lock};
 use crate::element::{Flow, Runs};
 use crate::graph::Graph;
 use crate::plan::Plan;
 use crate::router::AskError;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Stages behind each other that are told apart at most.
@@ -36,8 +38,11 @@ pub struct Moved {
     pub parked: u64,
     /// The longest time that one of them did.
     pub longest: Duration,
-    /// Buckets that stay where they are: their owner did not take what had been sent to it before.
+    /// Buckets that stay where they are: their owner did not take what had been sent to it before, or the new one
+    /// what had waited for it.
     pub stay: usize,
+    /// Packets that still waited after the table's limit. They go before later ones all the same.
+    pub waiting: usize,
     /// Elements that still held packets of before after the table's limit: those may come behind later ones.
     pub late: Vec<String>,
 }
@@ -52,7 +57,10 @@ impl std::fmt::Display for Moved {
         )?;
         if self.stay > 0 {
             let stay = self.stay;
-            write!(f, "; {stay} stay, whose owner is behind with its packets")?;
+            write!(f, "; {stay} stay, as a worker is behind with its packets")?;
+        }
+        if self.waiting > 0 {
+            write!(f, "; {} packets still wait", self.waiting)?;
         }
         if !self.late.is_empty() {
             write!(f, "; still held packets of before: {}", self.late.join(" "))?;
@@ -122,28 +130,120 @@ pub fn move_buckets(
         // The workers have just been started: buckets are dealt out when they have built their graphs.
         ask.each(|_| ())?;
     }
+    around.settle(ask)?;
     let (mut moved, mut late) = (Moved::default(), BTreeSet::new());
     for (owner, buckets) in around.check(buckets, to)? {
-        let buckets: Arc<[u16]> = buckets.into();
-        let to = match around.park(ask, &buckets, owner)? {
-            true => {
-                late.extend(around.wait_behind(ask)?);
-                around.hand_over(ask, &buckets, owner, to)?;
-                moved.buckets += buckets.len();
+        if moved.waiting > 0 {
+            moved.stay += buckets.len();
+            continue;
+        }
+        let moving = Moving::new(&around, owner, buckets, to);
+        let to = match moving.hand_over(ask, plan.workers)? {
+            Some(behind) => {
+                late.extend(behind);
+                moved.buckets += moving.buckets.len();
                 to
             }
-            false => {
-                moved.stay += buckets.len();
+            None => {
+                moved.stay += moving.buckets.len();
                 owner
             }
         };
-        let parked = around.open(ask, &buckets, to)?;
+        let parked = around.open(ask, &moving.buckets, to, plan.workers)?;
         moved.parked += parked.packets;
+        moved.waiting += parked.waiting;
         moved.longest = moved.longest.max(parked.longest);
     }
     let names = late.into_iter();
     moved.late = names.map(|node| plan.elements[node].name.clone()).collect();
     Ok(moved)
+}
+
+/// State on its way from the old owner to the new one. A worker that answers late finds here what has become of it.
+#[derive(Default)]
+struct Given {
+    shards: Vec<Shard>,
+    /// The new owner has it.
+    taken: bool,
+    /// The new owner is not to have it.
+    undone: bool,
+}
+
+/// The move of one owner's buckets.
+struct Moving<'a> {
+    around: &'a Around,
+    owner: usize,
+    buckets: Arc<[u16]>,
+    to: usize,
+    given: Arc<Mutex<Given>>,
+}
+
+impl<'a> Moving<'a> {
+    fn new(around: &'a Around, owner: usize, buckets: Vec<u16>, to: usize) -> Moving<'a> {
+        Moving {
+            around,
+            owner,
+            buckets: buckets.into(),
+            to,
+            given: Arc::default(),
+        }
+    }
+
+    /// Takes the buckets to the new owner, which they then are noted to belong to; the elements behind that were late,
+    /// or `None` if the buckets stay. They have still to be opened. If it fails all is as it was before.
+    fn hand_over(&self, ask: &impl Ask, workers: usize) -> Result<Option<Vec<usize>>, AskError> {
+        let late = match self.steps(ask) {
+            Ok(None) => return Ok(None),
+            Ok(Some(late)) => late,
+            Err(why) if self.undo() => {
+                self.give_back(ask);
+                self.around
+                    .tell_open(ask, &self.buckets, self.owner, workers);
+                return Err(why);
+            }
+            // The new owner has taken the state; only its answer is missing.
+            Err(_) => Vec::new(),
+        };
+        self.around.table.give(&self.buckets, self.to);
+        Ok(Some(late))
+    }
+
+    fn steps(&self, ask: &impl Ask) -> Result<Option<Vec<usize>>, AskError> {
+        if !self.around.park(ask, &self.buckets, self.owner)? {
+            return Ok(None);
+        }
+        let late = self.around.wait_behind(ask)?;
+        let (behind, given) = (Arc::clone(&self.around.behind), Arc::clone(&self.given));
+        let buckets = Arc::clone(&self.buckets);
+        ask.one(self.owner, move |graph| {
+            lock(&given).shards = graph.give_buckets(&behind, &buckets);
+        })?;
+        let given = Arc::clone(&self.given);
+        ask.one(self.to, move |graph| {
+            let mut given = lock(&given);
+            if !given.undone {
+                given.taken = true;
+                graph.take_buckets(std::mem::take(&mut given.shards));
+            }
+        })?;
+        Ok(Some(late))
+    }
+
+    /// Keeps the state from the new owner; `false` if that has it already.
+    fn undo(&self) -> bool {
+        let mut given = lock(&self.given);
+        given.undone = !given.taken;
+        given.undone
+    }
+
+    /// The old owner gets the state back that it has given up, now or when it comes to answer.
+    fn give_back(&self, ask: &impl Ask) {
+        let given = Arc::clone(&self.given);
+        let _ = ask.one(self.owner, move |graph| {
+            let shards = std::mem::take(&mut lock(&given).shards);
+            graph.take_buckets(shards);
+        });
+    }
 }
 
 impl Around {
@@ -228,21 +328,6 @@ impl Around {
         }
     }
 
-    /// Takes the state of the buckets to the new owner, and notes that they are its own.
-    fn hand_over(
-        &self,
-        ask: &impl Ask,
-        buckets: &Arc<[u16]>,
-        old: usize,
-        to: usize,
-    ) -> Result<(), AskError> {
-        let (behind, given) = (Arc::clone(&self.behind), buckets.clone());
-        let shards = ask.one(old, move |graph| graph.give_buckets(&behind, &given))?;
-        ask.one(to, move |graph| graph.take_buckets(shards))?;
-        self.table.give(buckets, to);
-        Ok(())
-    }
-
     /// Waits until everything behind has let go what it held; returns the elements that have not in time.
     fn wait_behind(&self, ask: &impl Ask) -> Result<Vec<usize>, AskError> {
         let until = Instant::now() + self.table.limit();
@@ -263,14 +348,47 @@ impl Around {
         Ok(Vec::new())
     }
 
-    /// Opens, and waits until nothing waits any more.
-    fn open(&self, ask: &impl Ask, buckets: &Arc<[u16]>, to: usize) -> Result<Parked, AskError> {
+    /// Opens, and waits until nothing waits any more, as long as the table's limit.
+    fn open(
+        &self,
+        ask: &impl Ask,
+        buckets: &Arc<[u16]>,
+        to: usize,
+        workers: usize,
+    ) -> Result<Parked, AskError> {
+        self.table.settled(false);
+        if let Err(why) = ask.each(self.opening(buckets, to)) {
+            self.tell_open(ask, buckets, to, workers);
+            return Err(why);
+        }
+        self.await_parked(ask)
+    }
+
+    fn opening(
+        &self,
+        buckets: &Arc<[u16]>,
+        to: usize,
+    ) -> impl Fn(&mut Graph) + Send + Sync + use<> {
         let (steers, buckets) = (self.steers.clone(), buckets.clone());
-        ask.each(move |graph| {
+        move |graph| {
             for &node in &*steers {
                 graph.steering(node, |steering| steering.open(&buckets, to));
             }
-        })?;
+        }
+    }
+
+    /// Has each worker open the buckets, now or when it comes to answer, where some have not been told or do not
+    /// answer.
+    fn tell_open(&self, ask: &impl Ask, buckets: &Arc<[u16]>, to: usize, workers: usize) {
+        self.table.settled(false);
+        for worker in 0..workers {
+            let _ = ask.one(worker, self.opening(buckets, to));
+        }
+    }
+
+    /// Waits until nothing waits any more, as long as the table's limit.
+    fn await_parked(&self, ask: &impl Ask) -> Result<Parked, AskError> {
+        let until = Instant::now() + self.table.limit();
         loop {
             let steers = self.steers.clone();
             let parked = ask.each(move |graph| {
@@ -281,9 +399,22 @@ impl Around {
             })?;
             let parked = parked.into_iter().fold(Parked::default(), Parked::with);
             if parked.waiting == 0 {
+                self.table.settled(true);
+            }
+            if parked.waiting == 0 || Instant::now() >= until {
                 return Ok(parked);
             }
         }
+    }
+
+    /// What waits since an earlier move must have gone before another one.
+    fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
+        if self.table.is_settled() || self.await_parked(ask)?.waiting == 0 {
+            return Ok(());
+        }
+        let name = self.table.name();
+        let why = format!("packets of an earlier move of `{name}` still wait for their workers");
+        Err(AskError::Refused(why))
     }
 }
 

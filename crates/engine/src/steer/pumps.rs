@@ -6,7 +6,6 @@
 
 use super::LIMIT;
 use super::moving::Ask;
-use crate::graph::Graph;
 use crate::handler::Use;
 use crate::plan::Plan;
 use crate::router::AskError;
@@ -75,24 +74,47 @@ pub fn move_queue(
     }
     let steers = (0..plan.elements.len())
         .filter(|&n| (plan.elements[n].class.steers)(&plan.elements[n].config).is_some());
-    let (steers, all): (Arc<[usize]>, _) = (steers.collect(), plan.workers);
-    let write = move |graph: &mut Graph, handler: usize, value: &str| {
-        let done = graph.write(node, handler, value);
-        done.unwrap_or_else(|| Err("the configuration was replaced meanwhile".to_owned()))
+    let steers: Arc<[usize]> = steers.collect();
+    let write = |worker, handler, value: String| {
+        let done = ask.one(worker, move |graph| {
+            let done = graph.write(node, handler, &value);
+            done.unwrap_or_else(|| Err("the configuration was replaced meanwhile".to_owned()))
+        });
+        done?.map_err(AskError::Refused)
     };
-    let (nodes, text) = (Arc::clone(&steers), queue.to_string());
-    let sent = ask.one(from, move |graph| {
-        write(graph, hold, &text)?;
+    // The new worker looks out for it before the old one lets go, so it is somebody's at any time.
+    let give = |owner| {
+        let told = [to, from].map(|worker| write(worker, pump, format!("{queue} {owner}")));
+        told.into_iter().collect::<Result<(), _>>()
+    };
+    let handed = write(from, hold, queue.to_string())
+        .and_then(|()| wait_sent(ask, from, &steers, plan.workers))
+        .and_then(|in_time| give(to).map(|()| in_time));
+    if handed.is_err() {
+        // It stays whose it was. Who does not answer does so when it can.
+        let _ = give(from);
+    }
+    handed
+}
+
+/// Waits until all is taken that a worker has sent to others; `false` if it was not in time.
+fn wait_sent(
+    ask: &impl Ask,
+    from: usize,
+    steers: &Arc<[usize]>,
+    workers: usize,
+) -> Result<bool, AskError> {
+    let nodes = Arc::clone(steers);
+    let sent: Arc<[Vec<usize>]> = ask.one(from, move |graph| {
         let each = nodes.iter().map(|&n| {
-            let sent = graph.steering(n, |s| (0..all).map(|w| s.sent(w)).collect::<Vec<_>>());
+            let sent = graph.steering(n, |s| (0..workers).map(|w| s.sent(w)).collect::<Vec<_>>());
             sent.unwrap_or_default()
         });
-        Ok::<_, String>(each.collect::<Vec<_>>())
+        each.collect()
     })?;
-    let sent = Arc::new(sent.map_err(AskError::Refused)?);
     let until = Instant::now() + LIMIT;
-    let in_time = loop {
-        let (nodes, sent) = (Arc::clone(&steers), Arc::clone(&sent));
+    loop {
+        let (nodes, sent) = (Arc::clone(steers), Arc::clone(&sent));
         let arrived = ask.one(from, move |graph| {
             nodes.iter().zip(&*sent).all(|(&n, sent)| {
                 let there = graph.steering(n, |s| {
@@ -103,14 +125,7 @@ pub fn move_queue(
             })
         })?;
         if arrived || Instant::now() >= until {
-            break arrived;
+            return Ok(arrived);
         }
-    };
-    // The new worker looks out for it before the old one lets go, so it is somebody's at any time.
-    for worker in [to, from] {
-        let value = format!("{queue} {to}");
-        let done = ask.one(worker, move |graph| write(graph, pump, &value))?;
-        done.map_err(AskError::Refused)?;
     }
-    Ok(in_time)
 }

@@ -1,0 +1,169 @@
+//! Moves of buckets that come to nothing in the middle: a worker that does not answer, or does nothing else.
+
+use super::move_tests::{AtRandom, any_move, at_random, nothing_is_wrong, patient, plan, table};
+use engine::graph::Graph;
+use engine::port::NoPorts;
+use engine::router::AskError;
+use engine::steer::{Ask, move_buckets};
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+const WORKERS: usize = 3;
+const TEXT: &str =
+    "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by -> s :: Steer(8)
+    -> order :: InOrder -> Queue -> Unqueue(BURST 3) -> out :: Collect";
+
+/// One question among those to a router is answered by nobody.
+struct Fails<'a> {
+    router: &'a AtRandom,
+    /// How many questions before.
+    after: Cell<usize>,
+    /// Whether it is only the answer that is lost. If not, some of those who are asked do as they are told.
+    heard: bool,
+}
+
+impl Fails<'_> {
+    fn fails(&self) -> bool {
+        let after = self.after.get();
+        self.after.set(after.wrapping_sub(1));
+        after == 0
+    }
+
+    /// Whether somebody is told of a question that fails.
+    fn is_told(&self) -> bool {
+        self.heard || self.router.0.borrow_mut().rng.one_in(2)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.after.get() > usize::MAX / 2
+    }
+}
+
+impl Ask for Fails<'_> {
+    fn each<R: Send + 'static>(
+        &self,
+        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        if !self.fails() {
+            return self.router.each(what);
+        }
+        let told: BTreeSet<usize> = (0..WORKERS).filter(|_| self.is_told()).collect();
+        self.router
+            .each(move |graph| told.contains(&graph.worker()).then(|| what(graph)))?;
+        Err(AskError::NoAnswer(0))
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let fails = self.fails();
+        if !fails || self.is_told() {
+            let answer = self.router.one(worker, what)?;
+            return if fails {
+                Err(AskError::NoAnswer(worker))
+            } else {
+                Ok(answer)
+            };
+        }
+        Err(AskError::NoAnswer(worker))
+    }
+}
+
+#[test]
+fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_parked() {
+    let (mut failed, mut carried_on) = (0, 0);
+    for seed in 0..12 {
+        let plan = plan(TEXT, WORKERS, &NoPorts);
+        let router = at_random(&plan, seed);
+        patient(&plan);
+        for step in 0.. {
+            let (buckets, to) = any_move(&router, WORKERS);
+            let before = table(&plan).owners();
+            let fails = Fails {
+                router: &router,
+                after: Cell::new(step),
+                heard: seed % 2 == 0,
+            };
+            let result = move_buckets(&fails, &plan, "s", &buckets, to);
+            let after = table(&plan).owners();
+            let mut changed = (0..8).filter(|&b| before[b] != after[b]);
+            assert!(changed.all(|b| buckets.contains(&(b as u16)) && after[b] == to));
+            let moved = buckets.iter().all(|&b| after[usize::from(b)] == to);
+            match result {
+                Ok(_) => assert!(moved),
+                Err(why) => assert!(matches!(why, AskError::NoAnswer(_)), "{why}"),
+            }
+            if fails.has_failed() {
+                (failed, carried_on) = (failed + 1, carried_on + usize::from(moved));
+            }
+            // It can be tried again, and then succeeds.
+            let again = move_buckets(&router, &plan, "s", &buckets, to);
+            assert_eq!(
+                again.map(|moved| (moved.waiting, moved.late)),
+                Ok((0, Vec::new()))
+            );
+            // A move with three old owners asks less often than this unless it waits.
+            if step > 40 {
+                break;
+            }
+        }
+        nothing_is_wrong(&plan, &router, seed);
+    }
+    assert!(failed > 50 && carried_on > 5, "{failed} {carried_on}");
+}
+
+/// Packets of buckets 0 to 2 come when these have just been parked.
+struct Floods<'a>(&'a AtRandom, Cell<bool>);
+
+impl Ask for Floods<'_> {
+    fn each<R: Send + 'static>(
+        &self,
+        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let answers = self.0.each(what);
+        if !self.1.replace(true) {
+            let flows = [0, 1, 2, 8, 9, 10, 16, 17, 18];
+            let mut all = self.0.0.borrow_mut();
+            flows.into_iter().for_each(|flow| all.come(flow, 100));
+        }
+        answers
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        self.0.one(worker, what)
+    }
+}
+
+#[test]
+fn a_move_to_a_worker_that_has_halted_ends_and_another_one_waits_for_it() {
+    let text = TEXT.replace("Steer(8)", "Steer(8, CAPACITY 64)");
+    let plan = plan(&text, WORKERS, &NoPorts);
+    let router = at_random(&plan, 7);
+    patient(&plan);
+    router.0.borrow_mut().comes = false;
+    let all = Vec::from_iter(0..8);
+    move_buckets(&router, &plan, "s", &all, 0).expect("workers answer");
+    router.0.borrow_mut().stalls = (2, usize::MAX);
+    table(&plan).set_limit(Duration::from_millis(200));
+    let floods = Floods(&router, Cell::new(false));
+    let moved = move_buckets(&floods, &plan, "s", &[0, 1, 2], 2).expect("workers answer");
+    // A ring of 64 from each of the others, and what comes by the worker itself waits as well.
+    assert_eq!((moved.buckets, moved.parked), (3, 900));
+    assert!(moved.waiting >= 600 - 2 * 64, "{moved}");
+    assert!(moved.late.is_empty(), "{moved}");
+    assert!(moved.to_string().contains("still wait"), "{moved}");
+    let refused = move_buckets(&router, &plan, "s", &[3], 1).expect_err("too early");
+    assert!(refused.to_string().contains("still wait"), "{refused}");
+    router.0.borrow_mut().stalls = (0, 0);
+    patient(&plan);
+    let moved = move_buckets(&router, &plan, "s", &all, 1).expect("workers answer");
+    assert_eq!((moved.buckets, moved.waiting), (8, 0));
+    nothing_is_wrong(&plan, &router, 7);
+}
