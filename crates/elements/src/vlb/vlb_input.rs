@@ -100,7 +100,6 @@ impl Element for VlbInput {
     const CLASS: &'static str = "VLBInput";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["to*"], &["link*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::AT_NETWORK];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room"];
