@@ -4,6 +4,7 @@
 //! docs/cluster.md.
 
 use super::description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
+use super::generate::identifier;
 use super::reader::{Fields, Reader, Word};
 use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server};
 use lang::{Diagnostic, SourceMap, Span};
@@ -15,6 +16,8 @@ use std::time::Duration;
 mod fields;
 mod ports;
 mod whole;
+
+pub(crate) use whole::first;
 
 /// A file, read as far as its mistakes allow.
 #[derive(Debug)]
@@ -177,7 +180,8 @@ impl Reading {
             let place = port.span;
             let at = (number, ports.len());
             let port = self.port(port, at, usual);
-            let same = |other: &Port| other.name == port.name || other.device == port.device;
+            let like = |other: &Port| identifier(&other.name) == identifier(&port.name);
+            let same = |other: &Port| like(other) || other.device == port.device;
             if ports.iter().any(same) {
                 let wrong = "two ports of this server have the same name or device".to_owned();
                 let help = "give each a name and a device of its own";

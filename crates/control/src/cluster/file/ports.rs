@@ -40,7 +40,7 @@ impl Reading {
         let gateways = fields.words(r, "gateways");
         fields.end(r);
         let mut port = Port {
-            name: name.unwrap_or_else(|| format!("port{}", at.1)),
+            name: name.unwrap_or_else(|| format!("p{}", at.1)),
             device: device.unwrap_or_else(|| format!("device {at:?}")),
             rate: rate.unwrap_or_default(),
             mtu: mtu.map_or(MTU, |(mtu, _)| mtu),

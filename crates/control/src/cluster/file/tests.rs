@@ -52,7 +52,7 @@ fn a_file_becomes_a_description() {
     };
     assert_eq!(
         (&*a.ports[0].name, a.ports[0].rate, a.ports[0].mtu),
-        ("port0", 1_000_000_000, 1500)
+        ("p0", 1_000_000_000, 1500)
     );
     assert_eq!(
         (&*b.ports[0].name, b.ports[0].mtu, b.ports[0].v6),

@@ -1,0 +1,160 @@
+//! The node of the cluster, and its internal links.
+
+use super::routes::{Family, Way, Ways};
+use super::{identifier, port_name};
+use crate::cluster::description::{Description, Server};
+use cluster::address::PORT_SELF;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Ways) {
+    let own = &of.servers[server];
+    node(out, of, own);
+    let links = of.links_of(server).count();
+    let enters = !own.ports.is_empty() && ways.all().next().is_some();
+    if enters {
+        let inputs: Vec<String> = ways.all().map(|way| destination(of, way)).collect();
+        let _ = writeln!(
+            out,
+            "// Where packets go into the cluster: input i is destination i, output l is link l."
+        );
+        let _ = writeln!(out, "enter :: VLBInput(vlb, {});", inputs.join(", "));
+    }
+    let _ = writeln!(
+        out,
+        "// What comes by internal links: on to the next, or {links} to leave here, or {} a heartbeat.\n\
+         transit :: VLBTransit(vlb);\n",
+        links + 1
+    );
+    for (number, (link, end)) in of.links_of(server).enumerate() {
+        let peer = &of.servers[link.ends[1 - end]].name;
+        let device = &link.devices[end];
+        let _ = writeln!(
+            out,
+            "// Internal link {number}, to {peer}\n\
+             FromDevice({device}, PROMISC true) -> [{number}] transit;\n\
+             link{number} :: ToDevice({device});\ntransit[{number}] -> link{number};"
+        );
+        if enters {
+            let _ = writeln!(out, "enter[{number}] -> link{number};");
+        }
+        out.push('\n');
+    }
+    leave(out, own, links);
+}
+
+fn node(out: &mut String, of: &Description, own: &Server) {
+    let nodes = of.servers.iter();
+    let nodes: Vec<String> = nodes
+        .map(|server| format!("{} {}", identifier(&server.name), rate(server.rate())))
+        .collect();
+    let name = |end: usize| identifier(&of.servers[end].name);
+    let links = of.links.iter();
+    let links: Vec<String> = links
+        .map(|link| {
+            let [a, b] = link.ends.map(name);
+            format!("{a}-{b} {}", rate(link.rate))
+        })
+        .collect();
+    let _ = writeln!(
+        out,
+        "// ---- The cluster\n\n\
+         vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}us);",
+        of.name,
+        identifier(&own.name),
+        nodes.join(" "),
+        links.join(" "),
+        of.delta.as_micros(),
+    );
+}
+
+/// What has crossed the cluster, and leaves it here.
+fn leave(out: &mut String, own: &Server, links: usize) {
+    if own.ports.is_empty() {
+        let _ = writeln!(
+            out,
+            "transit[{links}] -> Discard;    // no external port here\ntransit[{}] -> Discard;\n",
+            links + 1
+        );
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "// What leaves the cluster here: output p is external port p, the last one this server itself.\n\
+         transit[{links}] -> family :: Classifier(12/0800, 12/86dd);\n\
+         transit[{}] -> Discard;",
+        links + 1
+    );
+    for (family, output, class) in [(Family::V4, 0, "VLBOutput"), (Family::V6, 1, "VLBOutput6")] {
+        let (v, v4) = (family.number(), family == Family::V4);
+        let has = |number: usize| {
+            let port = &own.ports[number];
+            if v4 {
+                port.v4.is_some()
+            } else {
+                port.v6.is_some()
+            }
+        };
+        let ports = 0..own.ports.len();
+        if !ports.clone().any(has) {
+            let _ = writeln!(out, "family[{output}] -> Discard;");
+            continue;
+        }
+        let gateways = gateways(own, v4);
+        let _ = writeln!(
+            out,
+            "family[{output}] -> leave{v} :: {class}(vlb{gateways});"
+        );
+        for number in ports {
+            let to = match has(number) {
+                true => format!("[1] {}", port_name(&own.ports[number], family)),
+                false => "Discard".to_owned(),
+            };
+            let _ = writeln!(out, "leave{v}[{number}] -> {to};");
+        }
+        let own_ = own.ports.iter().find(|port| port.v6.is_some());
+        let itself = match (v4, own_) {
+            (false, Some(port)) => format!("[3] {}", port_name(port, family)),
+            _ => "here4".to_owned(),
+        };
+        let _ = writeln!(out, "leave{v}[{}] -> {itself};", own.ports.len());
+    }
+    out.push('\n');
+}
+
+/// Each port's gateways. Those of the other family stand in the list as they have numbers, too.
+fn gateways(own: &Server, v4: bool) -> String {
+    let mut text = String::new();
+    for (number, port) in own.ports.iter().enumerate() {
+        if port.gateways.is_empty() {
+            continue;
+        }
+        let word = |gateway: &IpAddr| match (gateway, v4) {
+            (IpAddr::V4(_), true) | (IpAddr::V6(_), false) => gateway.to_string(),
+            (_, true) => "0.0.0.0".to_owned(),
+            (_, false) => "::".to_owned(),
+        };
+        let words: Vec<String> = port.gateways.iter().map(word).collect();
+        let _ = write!(text, ", {number} {}", words.join(" "));
+    }
+    text
+}
+
+fn destination(of: &Description, way: Way) -> String {
+    let server = identifier(&of.servers[way.server].name);
+    match (way.port, way.gateway) {
+        (None, _) => format!("{server}/{PORT_SELF}"),
+        (Some(port), 0) => format!("{server}/{port}"),
+        (Some(port), gateway) => format!("{server}/{port}/{gateway}"),
+    }
+}
+
+/// Bits per second in the greatest unit that keeps them whole.
+fn rate(bits: u64) -> String {
+    let units = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1000, "kbps")];
+    let unit = units.iter().find(|(unit, _)| bits.is_multiple_of(*unit));
+    match unit.filter(|_| bits > 0) {
+        Some((unit, name)) => format!("{}{name}", bits / unit),
+        None => format!("{bits}bps"),
+    }
+}
