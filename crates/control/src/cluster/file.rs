@@ -325,4 +325,4 @@ fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,10 +6,12 @@ mod description;
 pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
 pub(crate) mod vlb_output;
+pub(crate) mod vlb_output6;
 pub(crate) mod vlb_transit;
 
 use crate::prelude::*;
 use engine::element::Class;
+use engine::units::FromArg;
 pub(crate) use vlb_node::Node;
 
 /// The folder's classes.
@@ -17,6 +19,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_input::VlbInput>(),
     Class::of::<vlb_node::VlbNode>(),
     Class::of::<vlb_output::VlbOutput>(),
+    Class::of::<vlb_output6::VlbOutput6>(),
     Class::of::<vlb_transit::VlbTransit>(),
 ];
 
@@ -54,4 +57,39 @@ impl Member {
         let node = self.name.as_deref().and_then(|name| init.shared_by(name));
         node.unwrap_or_else(|| Arc::new(Node::alone()))
     }
+}
+
+/// Reads a port's number and its gateways, any number of times: the gateways by port.
+fn gateways<A: FromArg>(args: &mut Args) -> Vec<Vec<A>> {
+    let mut gateways: Vec<Vec<A>> = Vec::new();
+    for arg in args.rest(
+        "GATEWAYS",
+        "a port and its gateways",
+        "a port's number, then addresses",
+    ) {
+        let words = arg.words();
+        let Some((port, list)) = words.split_first() else {
+            continue;
+        };
+        let Some(port) = args.value::<u8>("the port", port, &arg) else {
+            continue;
+        };
+        let port = usize::from(port);
+        while gateways.len() <= port {
+            gateways.push(Vec::new());
+        }
+        for word in list {
+            gateways[port].extend(args.value::<A>("a gateway", word, &arg));
+        }
+    }
+    if gateways.len() > args.outputs() {
+        args.error_in_whole(
+            format!(
+                "there are gateways of port {}, which has no output",
+                gateways.len() - 1
+            ),
+            "connect an output for each external port, and one more for the node itself",
+        );
+    }
+    gateways
 }

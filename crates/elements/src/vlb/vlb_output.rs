@@ -12,7 +12,7 @@
 //! It takes IPv4 packets from VLBTransit. What the input node decided stands in their Ethernet header: it is
 //! removed, the destination annotation becomes the gateway's address if there is one, else the packet's own
 //! destination, and the packet leaves by the output of its external port. The last output is that of packets to this node itself.
-//! Nothing else is done here: TTL and header have been seen to at the input node.
+//! Nothing else is done here: TTL and header have been seen to at the input node. IPv6 packets are VLBOutput6's.
 //!
 //! Dropped are packets to ports and gateways that do not exist (`wrong_port`, `unknown_gateway`) and what is no IPv4
 //! packet (`malformed`).
@@ -23,7 +23,7 @@
 //! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name them by their
 //!   place in this list, from 1.
 
-use super::{ETHER_LEN, Member};
+use super::{ETHER_LEN, Member, gateways};
 use crate::prelude::*;
 use cluster::address::PORT_SELF;
 use std::net::Ipv4Addr;
@@ -58,37 +58,9 @@ impl Element for VlbOutput {
 
     fn configure(args: &mut Args) -> Config {
         Member::named(args);
-        let mut gateways: Vec<Vec<Ipv4Addr>> = Vec::new();
-        for arg in args.rest(
-            "GATEWAYS",
-            "a port and its gateways",
-            "a port's number, then addresses",
-        ) {
-            let words = arg.words();
-            let Some((port, list)) = words.split_first() else {
-                continue;
-            };
-            let Some(port) = args.value::<u8>("the port", port, &arg) else {
-                continue;
-            };
-            let port = usize::from(port);
-            if gateways.len() <= port {
-                gateways.resize(port + 1, Vec::new());
-            }
-            for word in list {
-                gateways[port].extend(args.value::<Ipv4Addr>("a gateway", word, &arg));
-            }
+        Config {
+            gateways: gateways(args),
         }
-        if gateways.len() > args.outputs() {
-            args.error_in_whole(
-                format!(
-                    "there are gateways of port {}, which has no output",
-                    gateways.len() - 1
-                ),
-                "connect an output for each external port, and one more for the node itself",
-            );
-        }
-        Config { gateways }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> VlbOutput {

@@ -22,13 +22,20 @@ pub(crate) fn check(asked: &Check) -> Done {
         let source = server(&file, &of.name)?;
         let workers = asked.workers.workers;
         let compiled = compile_source(&source, &registry, workers, &ports, false);
-        say(&compiled.text());
+        // That a device of another server is not here is no mistake.
+        let asked_for = asked.server.as_ref() == Some(&of.name);
+        let told = compiled.diagnostics.iter();
+        let told: Vec<_> = told
+            .filter(|d| asked_for || d.is_error())
+            .cloned()
+            .collect();
+        say(&lang::render_all(&told, &compiled.map));
         wrong += compiled.errors();
         let Some(plan) = &compiled.plan else {
             continue;
         };
         text += &line(&file, of, plan);
-        if asked.server.as_ref() == Some(&of.name) {
+        if asked_for {
             text += &control::describe::describe(plan).to_string();
         }
     }

@@ -61,3 +61,54 @@ fn a_server_alone_is_a_router_as_any_other() {
     assert!(said.contains("0.0.0.0/0 10.0.2.9 1,"), "{said}");
     assert!(!said.contains("VLB"), "{said}");
 }
+
+#[test]
+fn the_ready_example_is_right_for_each_of_its_servers() {
+    let of = description(RB4);
+    for server in 0..of.servers.len() {
+        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+    }
+}
+
+#[test]
+fn a_packets_input_node_knows_where_it_leaves() {
+    let two = crate::cluster::file::tests::TWO;
+    let of = description(two);
+    let a = text(&of, 0);
+    for line in [
+        // The MTU and the address of the port at the other server.
+        "rt4[3] -> far_b_wan_4 :: Remote4(1400, 10.0.2.1, 10.0.2.1/24) -> [1] enter;",
+        "enter :: VLBInput(vlb, b/255, b/0);",
+        "leave4 :: VLBOutput(vlb, 0 10.0.1.254 0.0.0.0);",
+        "leave6 :: VLBOutput6(vlb, 0 :: fe80::9);",
+        "    10.0.2.0/24 3,",
+        "    203.0.113.0/24 10.0.1.254 0,",
+        "FromDevice(to-b, PROMISC true) -> [0] transit;",
+    ] {
+        assert!(a.contains(line), "{line}\n{a}");
+    }
+    let b = text(&of, 1);
+    for line in [
+        "enter :: VLBInput(vlb, a/255, a/0, a/0/1);",
+        "    203.0.113.0/24 4,",
+        "rt4[4] -> far_a_p0_via1_4 :: Remote4(1500, 10.0.1.1, 10.0.1.1/24) -> [2] enter;",
+        "family[1] -> Discard;",
+    ] {
+        assert!(b.contains(line), "{line}\n{b}");
+    }
+}
+
+#[test]
+fn servers_that_only_carry_others_packets_need_no_tables() {
+    let three = crate::cluster::file::tests::TWO.replace(
+        "[[link]]\nbetween = [\"b\", \"a\"]",
+        "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\ndevices = [\"x\", \"y\"]\n[[link]]\nbetween = [\"c\", \"a\"]",
+    );
+    let of = description(&three);
+    let c = text(&of, 2);
+    assert!(
+        c.contains("transit[1] -> link1;") && !c.contains("rt4"),
+        "{c}"
+    );
+    assert_eq!(mistakes(&of, 2), "");
+}
