@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
-use crate::address::{HOPS_MAX, NO_NODE, NodeId};
+use crate::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
 use crate::spread::{Refusal, Settings, Spread};
+use crate::transit::{self, Fault, Step};
 use chance::Chance;
 use queue::Queue;
 use source::Source;
@@ -103,11 +104,18 @@ struct Packet {
     bytes: u32,
     flow: u32,
     sequence: u32,
-    input: NodeId,
-    output: NodeId,
-    via: NodeId,
-    hops: u8,
+    /// As in a real frame.
+    addresses: [u8; LEN],
 }
+
+impl Packet {
+    fn address(&self) -> Address {
+        Address::parse(&self.addresses, COOKIE)
+            .expect("every packet here has addresses of this cluster")
+    }
+}
+
+const COOKIE: u8 = 0;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -333,65 +341,75 @@ impl Simulation {
             bytes: next.bytes,
             flow: next.flow,
             sequence: flow.sent,
-            input,
-            output: next.output,
-            via: NO_NODE,
-            hops: 0,
+            addresses: Address {
+                kind: Kind::Data,
+                hops: HOPS_MAX,
+                node: next.output,
+                port: 0,
+                gateway: 0,
+                input,
+                via: NO_NODE,
+                cookie: COOKIE,
+            }
+            .bytes(),
         };
         flow.sent += 1;
         let measured = self.measured();
         self.report.offer(&packet, measured);
-        self.process(input, packet);
+        self.enter(input, packet);
     }
 
-    /// A node's work on a packet that has come to it.
-    fn process(&mut self, node: NodeId, mut packet: Packet) {
-        let measured = self.measured();
-        let here = &mut self.nodes[usize::from(node)];
-        let Some(done) = here.work.serve(self.now, packet.bytes, measured) else {
-            return self.report.drops.node_full += 1;
+    /// A node's work on a packet that has come in by its external port.
+    fn enter(&mut self, node: NodeId, mut packet: Packet) {
+        let Some(done) = self.work(node, &packet) else {
+            return;
         };
-        if packet.via == node {
-            packet.via = NO_NODE;
-        }
-        if packet.output == node && packet.via == NO_NODE {
-            return self.leave(node, &packet, done + self.config.latency);
-        }
-        let ways = &self.ways[usize::from(node)];
-        let hash = flow_hash(packet.flow);
-        let link = if packet.hops == 0 {
-            match here
-                .spread
-                .choose(done, ways, packet.output, packet.bytes, hash)
-            {
-                Ok(choice) => {
-                    packet.via = choice.via;
-                    choice.link
-                }
-                Err(Refusal::NoWay) => return self.report.drops.no_way += 1,
-                Err(Refusal::Full) => return self.report.drops.ways_full += 1,
+        let mut address = packet.address();
+        let (ways, hash) = (&self.ways[usize::from(node)], flow_hash(packet.flow));
+        let spread = &mut self.nodes[usize::from(node)].spread;
+        match spread.choose(done, ways, address.node, packet.bytes, hash) {
+            Ok(choice) => {
+                address.via = choice.via;
+                packet.addresses = address.bytes();
+                self.cross(node, choice.link, packet, done);
             }
-        } else {
-            let stop = if packet.via == NO_NODE {
-                packet.output
-            } else {
-                packet.via
-            };
-            let Some(link) = ways.link(stop, hash) else {
-                return self.report.drops.no_way += 1;
-            };
-            here.spread.carried(done, link, packet.bytes);
-            link
-        };
-        if packet.hops == HOPS_MAX {
-            return self.report.drops.too_many_hops += 1;
+            Err(Refusal::NoWay) => self.report.drops.no_way += 1,
+            Err(Refusal::Full) => self.report.drops.ways_full += 1,
         }
-        packet.hops += 1;
-        self.cross(node, link, packet, done + self.config.latency, measured);
+    }
+
+    /// A node's work on a packet that has come by an internal link.
+    fn process(&mut self, node: NodeId, mut packet: Packet) {
+        let Some(done) = self.work(node, &packet) else {
+            return;
+        };
+        match transit::pass(&packet.addresses, &self.ways[usize::from(node)], COOKIE) {
+            Ok(Step::Here) => self.leave(node, &packet, done + self.config.latency),
+            Ok(Step::On { link, addresses }) => {
+                let spread = &mut self.nodes[usize::from(node)].spread;
+                spread.carried(done, link, packet.bytes);
+                packet.addresses = addresses;
+                self.cross(node, link, packet, done);
+            }
+            Ok(Step::Heartbeat) => {}
+            Err(Fault::NoWay) => self.report.drops.no_way += 1,
+            Err(Fault::TooManyHops) => self.report.drops.too_many_hops += 1,
+            Err(_) => self.report.drops.faulty += 1,
+        }
+    }
+
+    /// When a node is done with a packet, if it has room for it.
+    fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
+        let measured = self.measured();
+        let work = &mut self.nodes[usize::from(node)].work;
+        let done = work.serve(self.now, packet.bytes, measured);
+        self.report.drops.node_full += u64::from(done.is_none());
+        done
     }
 
     /// Sends a packet over a link.
-    fn cross(&mut self, node: NodeId, own: u16, packet: Packet, now: u64, measured: bool) {
+    fn cross(&mut self, node: NodeId, own: u16, packet: Packet, done: u64) {
+        let (now, measured) = (done + self.config.latency, self.measured());
         let (peer, link) = self.fabric.neighbours(node)[usize::from(own)];
         let direction = usize::from(node > peer);
         let cable = &mut self.links[2 * link as usize + direction];

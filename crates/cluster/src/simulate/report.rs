@@ -20,11 +20,13 @@ pub struct Drops {
     pub no_way: u64,
     /// A packet passed too many links.
     pub too_many_hops: u64,
+    /// Addresses were wrong, or a packet came back.
+    pub faulty: u64,
 }
 
 impl Drops {
     /// Names and packets.
-    pub fn list(&self) -> [(&'static str, u64); 6] {
+    pub fn list(&self) -> [(&'static str, u64); 7] {
         [
             ("node_full", self.node_full),
             ("ways_full", self.ways_full),
@@ -32,6 +34,7 @@ impl Drops {
             ("output_full", self.output_full),
             ("no_way", self.no_way),
             ("too_many_hops", self.too_many_hops),
+            ("faulty", self.faulty),
         ]
     }
 
@@ -78,7 +81,7 @@ pub struct Report {
     /// The mean of all nodes with external ports.
     pub c_mean: f64,
     /// Packets by the number of internal links that they passed.
-    pub hops: [u64; HOPS_MAX as usize + 1],
+    pub hops: [u64; HOPS_MAX as usize + 2],
     /// Nanoseconds from the arrival of a packet to its leaving.
     pub latency: Histogram,
     /// What left in another order.
@@ -131,8 +134,9 @@ impl Report {
     }
 
     fn pair(&mut self, packet: &Packet) -> &mut [u64; 2] {
+        let address = packet.address();
         let [from, to] =
-            [packet.input, packet.output].map(|n| usize::from(self.port[usize::from(n)]));
+            [address.input, address.node].map(|n| usize::from(self.port[usize::from(n)]));
         &mut self.pairs[from * self.ports + to]
     }
 
@@ -153,7 +157,7 @@ impl Report {
             let bytes = u64::from(packet.bytes);
             self.delivered += bytes;
             self.pair(packet)[1] += bytes;
-            self.hops[usize::from(packet.hops)] += 1;
+            self.hops[usize::from(HOPS_MAX - packet.address().hops) + 1] += 1;
             self.latency.note(left - packet.born);
             self.reordering.note(flow, packet.sequence);
         }
