@@ -44,6 +44,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("IP6RouterAdvertiser", Law::Makes("count")),
     ("ICMP6Redirect", Law::Makes("count")),
     ("ICMPPingSource", Law::Makes("count")),
+    ("VLBHeartbeat", Law::Makes("count")),
     ("KernelTap", Law::Trades),
     ("KernelTun", Law::Trades),
     ("McastSocket", Law::Talks),

@@ -8,6 +8,7 @@
 mod books;
 mod feeder;
 mod links;
+mod mesh;
 pub mod random;
 pub mod targets;
 mod whole;
@@ -15,4 +16,5 @@ mod whole;
 pub use books::{Account, Books, Law, law};
 pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, dropped, on_both, strip};
+pub use mesh::Mesh;
 pub use whole::{InMemory, Whole, conf, plan, plan_with, registry, router_text};

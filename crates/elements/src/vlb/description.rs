@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use cluster::address::{NODES_MAX, NodeId};
+use cluster::auth::Key;
 use cluster::map::{self, Map};
 use cluster::spread::Settings;
 use engine::units::Bandwidth;
@@ -9,7 +10,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// The keywords of VLBNode.
-pub(super) const KEYWORDS: &[&str] = &["NAME", "NODE", "NODES", "LINKS", "DELTA", "FLOWS", "BURST"];
+pub(super) const KEYWORDS: &[&str] = &[
+    "NAME", "NODE", "NODES", "LINKS", "DELTA", "FLOWS", "BURST", "KEY",
+];
 
 /// Links that a node can have: outputs, of which VLBTransit needs two more.
 const LINKS_MAX: usize = 250;
@@ -24,6 +27,8 @@ pub(crate) struct Description {
     pub(crate) node: NodeId,
     pub(crate) map: Map,
     pub(crate) settings: Settings,
+    /// Frames without its digest are refused.
+    pub(crate) key: Option<Key>,
 }
 
 impl Description {
@@ -61,7 +66,9 @@ impl Description {
             node: 0,
             map: Map::default(),
             settings,
+            key: None,
         };
+        described.read_key(args);
         if args.element().is_empty() && nodes.is_none() {
             return described; // a class that describes itself
         }
@@ -69,6 +76,21 @@ impl Description {
             args.error_in_whole(wrong, help);
         }
         described
+    }
+
+    /// What proves that frames come from this cluster.
+    fn read_key(&mut self, args: &mut Args) {
+        let given: Option<String> = args.key_maybe("KEY", "32 hexadecimal digits");
+        let Some(given) = given else {
+            return;
+        };
+        self.key = Key::parse(&given);
+        if self.key.is_none() {
+            args.error_in_whole(
+                "KEY is no key",
+                "write 32 hexadecimal digits, the same for each node of the cluster",
+            );
+        }
     }
 
     fn fill(

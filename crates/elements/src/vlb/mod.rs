@@ -3,6 +3,7 @@
 //! The rules are in the crate `cluster`; these classes move packets by them. VLBNode holds what the others share.
 
 mod description;
+pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
 pub(crate) mod vlb_output;
@@ -16,6 +17,7 @@ pub(crate) use vlb_node::Node;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
+    Class::of::<vlb_heartbeat::VlbHeartbeat>(),
     Class::of::<vlb_input::VlbInput>(),
     Class::of::<vlb_node::VlbNode>(),
     Class::of::<vlb_output::VlbOutput>(),

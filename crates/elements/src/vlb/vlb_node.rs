@@ -32,6 +32,7 @@
 use super::description::Description;
 use crate::prelude::*;
 use cluster::address::{NodeId, cookie};
+use cluster::auth::Key;
 use cluster::map::{Fabric, Links, Map, Reach, Ways};
 use cluster::spread::Settings;
 use engine::publish::{Published, domain};
@@ -49,6 +50,8 @@ pub(crate) struct Node {
     pub(crate) cookie: u8,
     /// How to spread; each worker sets its own share.
     pub(crate) settings: Settings,
+    /// What proves that frames come from this cluster.
+    pub(crate) key: Option<Key>,
     fabric: Arc<Fabric>,
     links: Mutex<Links>,
     ways: Published<Ways>,
@@ -66,6 +69,7 @@ impl Node {
             node,
             map,
             settings,
+            key,
         } = described;
         let links = Links::all(&map);
         let fabric = Fabric::new(map);
@@ -75,6 +79,7 @@ impl Node {
             number: node,
             cookie: cookie(&name),
             settings,
+            key,
             carried: ways.rates().iter().map(|_| AtomicU64::new(0)).collect(),
             fabric,
             links: Mutex::new(links),
@@ -91,6 +96,7 @@ impl Node {
             node: 0,
             map: Map::default(),
             settings: Settings::default(),
+            key: None,
         })
     }
 

@@ -1,0 +1,360 @@
+//! Tells which links of a cluster are up, by heartbeats on this node's links.
+//!
+//! ```click
+//! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
+//! FromDevice(null:64) -> t :: VLBTransit(vlb);
+//! t[1] -> out :: VLBOutput(vlb) -> Discard; out[1] -> Discard;
+//! t[2] -> hb :: VLBHeartbeat(vlb);
+//! t -> link :: ToDevice(null:);
+//! hb -> link;
+//! ```
+//!
+//! It sends a heartbeat on each link at every INTERVAL. The input takes those of other nodes from VLBTransit, whose
+//! last output gives them with the link's number as paint annotation. Output i is the node's own link i (see VLBNode).
+//!
+//! A link is up where both its ends hear each other: not silent for DEAD, no more than LOSS of the last heartbeats
+//! missing, the way there and back not longer than SLOW three times in a row. All nodes tell each other what they hear,
+//! and VLBInput and VLBTransit go round what is down. A link comes back after several good heartbeats in a
+//! row; twice as many each time that it fails soon after. A node that was late itself does not hold it
+//! against others. At the start no link is up; what is up when the configuration is replaced stays so.
+//!
+//! Every packet that comes in is dropped: `heard`, or by why it is no heartbeat for this place: `malformed`, `foreign`
+//! (of another cluster), `forged` (not by the cluster's key), `misplaced` (of another cable), `replayed` (heard before).
+//!
+//! Arguments:
+//!
+//! - `VLB`: the VLBNode that it belongs to.
+//!
+//! Keyword arguments:
+//!
+//! - `INTERVAL`: time between heartbeats; at the first doubt a fifth of it. All nodes should agree. Default 5ms.
+//! - `DEAD`: silence after which a peer is dead. Default eight times INTERVAL.
+//! - `LOSS`: share of the last 16 heartbeats that may be missing. Default 0.25.
+//! - `SLOW`: longest time there and back. Default twice INTERVAL.
+
+use super::{Member, Node};
+use crate::prelude::*;
+use cluster::address::NodeId;
+use cluster::health::{Cabling, Cause, Health, LINKS_MAX, Refused};
+use std::fmt::Write;
+use std::time::Duration;
+
+const HEARD: usize = 0;
+
+/// An interval of nothing would leave no time for anything else.
+const SHORTEST: Duration = Duration::from_micros(100);
+
+pub(crate) struct Config {
+    member: Member,
+    links: usize,
+    interval: Duration,
+    dead: Duration,
+    loss: f64,
+    slow: Duration,
+}
+
+pub(crate) struct VlbHeartbeat {
+    config: Arc<Config>,
+    node: Arc<Node>,
+    /// None before the start, and where the map has too many links.
+    health: Option<Health>,
+    /// Of the configuration that was replaced.
+    old: Option<(Arc<Node>, Health)>,
+    sent: u64,
+}
+
+impl Element for VlbHeartbeat {
+    const CLASS: &'static str = "VLBHeartbeat";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["heartbeats"], &["link*"], "h/h").apart();
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const COPIES: Copies = Copies::Owner;
+    const RUNS: Runs = Runs::AsTask;
+    const DROPS: &'static [&'static str] = &[
+        "heard",
+        Refused::Malformed.name(),
+        Refused::Foreign.name(),
+        Refused::Forged.name(),
+        Refused::Misplaced.name(),
+        Refused::Replayed.name(),
+    ];
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let (member, described) = Member::named(args);
+        let interval = Duration::from_millis(5);
+        let interval = args.key("INTERVAL", interval, "time between heartbeats");
+        let dead = args.key("DEAD", 8 * interval, "silence after which a peer is dead");
+        let loss = args.key("LOSS", 0.25, "share of heartbeats that may be missing");
+        let slow = args.key("SLOW", 2 * interval, "longest time there and back");
+        if interval < SHORTEST || dead < 3 * interval {
+            args.error_in_whole(
+                "INTERVAL and DEAD are too short",
+                "INTERVAL is at least 100us, and DEAD three times INTERVAL",
+            );
+        }
+        if !(0.0..1.0).contains(&loss) {
+            args.error_in_whole("LOSS must be from 0 to 1", "LOSS 0.25 allows every fourth");
+        }
+        if let Some(described) = &described
+            && let Err(node) = Cabling::new(&described.map)
+        {
+            let label = &described.labels[usize::from(node)];
+            args.error_in_whole(
+                format!("node `{label}` has more than {LINKS_MAX} links, which heartbeats cannot tell of"),
+                "use a topology of several stages; `ashlar cluster plan` proposes one",
+            );
+        }
+        Config {
+            member,
+            links: described.map_or(0, |d| d.map.links_of(d.node).count()),
+            interval,
+            dead,
+            loss,
+            slow,
+        }
+    }
+
+    fn new(config: &Arc<Config>, init: &Init) -> VlbHeartbeat {
+        VlbHeartbeat {
+            node: config.member.node(init),
+            config: Arc::clone(config),
+            health: None,
+            old: None,
+            sent: 0,
+        }
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        let map = self.node.fabric().map();
+        let Ok(cabling) = Cabling::new(map) else {
+            return;
+        };
+        let (me, settings) = (self.node.number, self.settings());
+        let now = cx.now().0;
+        let mut health = Health::new(map, Arc::new(cabling), me, cx.timestamp(), settings, now);
+        if let Some((was, old)) = self.old.take() {
+            health.follow(&old, |node| {
+                let label = &self.node.labels[usize::from(node)];
+                let at = was.labels.iter().position(|known| known == label)?;
+                Some(at as NodeId)
+            });
+        }
+        self.node.publish(health.links().clone());
+        health.take_change();
+        self.health = Some(health);
+        cx.set_timer(cx.now());
+    }
+
+    fn task(&mut self, _: &mut Cx) -> Did {
+        match self.health {
+            Some(_) => Did::Sleep,
+            None => Did::End,
+        }
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.look(cx);
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let now = cx.now().0;
+        for packet in batch.drain() {
+            let own = usize::from(packet.anno().paint);
+            let heard = match &mut self.health {
+                Some(health) => health.heard(own, packet.data(), now),
+                None => Err(Refused::Misplaced),
+            };
+            cx.drop(packet, heard.map_or_else(reason, |()| HEARD));
+        }
+        match &self.health {
+            Some(health) if health.due() <= now => self.look(cx),
+            _ => self.publish(cx),
+        }
+    }
+
+    fn take(&mut self, old: VlbHeartbeat) {
+        self.sent = old.sent;
+        self.old = old.health.map(|health| (old.node, health));
+    }
+
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(1), Some(config.links))
+    }
+
+    const HANDLERS: &'static [Handler<VlbHeartbeat>] = &[
+        Handler::sum("count", "heartbeats sent", |e| e.sent),
+        Handler::text(
+            "links",
+            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back",
+            |e, _| Ok(e.show()),
+        ),
+        Handler::text("interval", "see INTERVAL", |e, _| {
+            Ok(crate::show::interval(e.config.interval))
+        }),
+    ];
+}
+
+/// The drop of a refused heartbeat.
+fn reason(refused: Refused) -> usize {
+    let at = Refused::ALL.iter().position(|&known| known == refused);
+    at.map_or(HEARD, |at| at + 1)
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl VlbHeartbeat {
+    fn settings(&self) -> cluster::health::Config {
+        cluster::health::Config {
+            interval: nanoseconds(self.config.interval),
+            dead: nanoseconds(self.config.dead),
+            loss: self.config.loss,
+            slow: nanoseconds(self.config.slow),
+            cookie: self.node.cookie,
+            key: self.node.key.clone(),
+            ..cluster::health::Config::default()
+        }
+    }
+
+    /// Judges and sends what is due, and says when that will be again.
+    fn look(&mut self, cx: &mut Cx) {
+        let Some(health) = &mut self.health else {
+            return;
+        };
+        let sent = &mut self.sent;
+        health.tick(cx.now().0, &mut |own, bytes| {
+            if let (Some(packet), true) = (Packet::from_bytes(bytes), own < self.config.links) {
+                cx.emit(own, packet);
+                *sent += 1;
+            }
+        });
+        self.publish(cx);
+    }
+
+    fn publish(&mut self, cx: &mut Cx) {
+        let Some(health) = &mut self.health else {
+            return;
+        };
+        if health.take_change() {
+            self.node.publish(health.links().clone());
+        }
+        cx.set_timer(Time(health.due()));
+    }
+
+    fn show(&self) -> String {
+        let mut text = String::new();
+        let states = self.health.iter().flat_map(Health::states);
+        for (own, state) in states.enumerate() {
+            let peer = self.node.labels.get(usize::from(state.peer));
+            let peer = peer.map_or("?", String::as_str);
+            let used = match (state.used, state.cause) {
+                (true, _) => "up".to_owned(),
+                (false, Cause::None) => "down".to_owned(), // the peer has not said so yet
+                (false, cause) => format!("down {cause}"),
+            };
+            let delay = Duration::from_nanos(state.delay);
+            let missing = state.missing;
+            let _ = writeln!(
+                text,
+                "{own} {peer} {used} missing {missing} delay {delay:?}"
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, errors};
+
+    /// Two nodes in one router; what each sends, the other hears.
+    const PAIR: &str = "a :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b);
+        b :: VLBNode(NODE b, NODES a 1Gbps b 1Gbps, LINKS a-b);
+        ha :: VLBHeartbeat(a) -> way :: Switch -> hb :: VLBHeartbeat(b) -> ha; way[1] -> Discard";
+
+    fn pair() -> Bench {
+        let mut bench = Bench::new(crate::CLASSES, PAIR);
+        assert_eq!(
+            bench.read("a.links"),
+            "a-b up 1000Mbps\n",
+            "before the start"
+        );
+        bench.advance(Duration::from_millis(20));
+        assert_eq!(bench.read("a.links"), "a-b down 1000Mbps\n");
+        bench.advance(Duration::from_millis(60));
+        assert_eq!(bench.read("a.links"), "a-b up 1000Mbps\n");
+        bench
+    }
+
+    #[test]
+    fn a_link_comes_up_with_heartbeats_and_goes_down_without() {
+        let mut bench = pair();
+        assert!(bench.read("ha.links").starts_with("0 b up missing 0"));
+        bench.write("way.switch", "1");
+        bench.advance(Duration::from_millis(50));
+        assert_eq!(bench.read("a.links"), "a-b down 1000Mbps\n");
+        assert!(bench.read("hb.links").starts_with("0 a down silent"));
+        assert!(bench.read("ha.links").starts_with("0 b down unheard"));
+        bench.write("way.switch", "0");
+        bench.advance(Duration::from_millis(120));
+        assert_eq!(bench.read("b.links"), "a-b up 1000Mbps\n");
+    }
+
+    #[test]
+    fn a_new_configuration_takes_no_link_down() {
+        let mut bench = pair();
+        let more = PAIR.replace("b 1Gbps, LINKS a-b", "b 1Gbps c 1Gbps, LINKS a-b a-c b-c");
+        let more = more.replace("way[1]", "ha[1] -> Discard; hb[1] -> Discard; way[1]");
+        bench.reload(&more).expect("it is right");
+        bench.run();
+        for _ in 0..30 {
+            let links = bench.read("a.links");
+            assert!(
+                links.starts_with("a-b up") && links.contains("a-c down"),
+                "{links}"
+            );
+            bench.advance(Duration::from_millis(5));
+        }
+        assert_eq!(
+            bench.drops("ha", "misplaced") + bench.drops("ha", "replayed"),
+            0
+        );
+    }
+
+    #[test]
+    fn heartbeats_of_others_are_dropped_by_their_reason() {
+        let key = "000102030405060708090a0b0c0d0e0f";
+        for (from, to, reason) in [
+            ("NODE a", &*format!("NODE a, KEY {key}"), "forged"),
+            ("NODE a", "NAME x, NODE a", "foreign"),
+            ("NODE a, NODES", "NODE a, NODES c 1Gbps", "misplaced"),
+        ] {
+            let mut bench = Bench::new(crate::CLASSES, &PAIR.replacen(from, to, 1));
+            bench.advance(Duration::from_millis(60));
+            assert!(bench.drops("hb", reason) > 5, "{reason}");
+            assert_eq!(bench.drops("hb", "heard"), 0);
+            assert!(bench.read("b.links").contains("down"));
+        }
+        let mut bench = pair();
+        bench.push("ha", &[[0; 60]]);
+        assert_eq!(bench.drops("ha", "malformed"), 1);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let node = "v :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b";
+        for (text, told) in [
+            ("); VLBHeartbeat(v, INTERVAL 10us)", "too short"),
+            ("); VLBHeartbeat(v, DEAD 10ms)", "too short"),
+            ("); VLBHeartbeat(v, LOSS 1.5)", "LOSS must be"),
+            (", KEY 123)", "KEY is no key"),
+        ] {
+            let all = errors(crate::CLASSES, &format!("{node}{text}"));
+            assert!(all.contains(told), "{text}: {all}");
+        }
+    }
+}
