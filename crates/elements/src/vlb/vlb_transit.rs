@@ -3,7 +3,7 @@
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps c 10Gbps, LINKS a-b a-c b-c);
 //! FromDevice(null:64) -> t :: VLBTransit(vlb) -> ToDevice(null:);  // the link a-b
-//! FromDevice(null:64) -> [1]t; t[1] -> ToDevice(null:);            // the link a-c
+//! FromDevice(null:60) -> [1]t; t[1] -> ToDevice(null:);            // the link a-c
 //! t[2] -> out :: VLBOutput(vlb) -> Discard; out[1] -> Discard;
 //! t[3] -> Discard;
 //! ```
