@@ -1,0 +1,118 @@
+"""RB4 on one machine: the cluster of conf/cluster.toml in namespaces, and a host on each external port.
+
+    host ha eth0 --- eth0 server a        Server number N (a is 1): 10.0.N.1/24  fd00:N::1/64, its host ::2 and .2.
+                          to-b --- to-a server b ...      A full mesh of veth pairs between the servers.
+"""
+
+import itertools
+import re
+
+from net import Failed, Lab, Namespace, Process, until
+from topology import ASHLAR, ROOT
+
+FILE = ROOT / "conf/cluster.toml"
+NAMES = ("a", "b", "c", "d")
+OFFLOADS = ("tx", "tso", "gso", "gro")
+
+
+def number(name: str) -> int:
+    return NAMES.index(name) + 1
+
+
+def host(name: str, version: int) -> str:
+    """The address of the host behind a server."""
+    return f"10.0.{number(name)}.2" if version == 4 else f"fd00:{number(name)}::2"
+
+
+def router(name: str, version: int) -> str:
+    """The router's address on a server's external port."""
+    return f"10.0.{number(name)}.1" if version == 4 else f"fd00:{number(name)}::1"
+
+
+class Rb4:
+    """Four servers and four hosts; nothing runs yet. `rate`: R; links have 2R/N."""
+
+    def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None):
+        self.lab, self.processes = lab, dict[str, Process]()
+        self.servers = {name: lab.namespace(name) for name in NAMES}
+        self.hosts = {name: lab.namespace(f"h{name}") for name in NAMES}
+        self.file = lab.folder / "cluster.toml"
+        self.mtus = mtus or {}
+        self.describe(rate)
+        for name in NAMES:
+            lab.link(self.hosts[name], "eth0", self.servers[name], "eth0")
+            for space in (self.hosts[name], self.servers[name]):
+                space.ip(f"link set eth0 mtu {self.mtus.get(name, 1500)}")
+        for a, b in itertools.combinations(NAMES, 2):
+            lab.link(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}")
+        for name in NAMES:
+            self._quiet(name)
+            self._address(name)
+
+    def describe(self, rate: str) -> None:
+        """Writes the cluster's file: conf/cluster.toml, with sockets in the lab's folder, MTUs and R of its own."""
+        text = FILE.read_text()
+        text = re.sub(r'^rate = "5Gbps"\n', "", text, flags=re.MULTILINE)
+        text = text.replace('rate = "10Gbps"', f'rate = "{rate}"')
+        for name in NAMES:
+            text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nsocket = "{self.socket(name)}"\n')
+            if name in self.mtus:
+                prefix = f'addresses = ["{router(name, 4)}'
+                text = text.replace(prefix, f"mtu = {self.mtus[name]}\n{prefix}")
+        self.file.write_text(text)
+
+    def _quiet(self, name: str) -> None:
+        """The kernel of a server leaves its interfaces to the router."""
+        space = self.servers[name]
+        for interface in ("eth0", *(f"to-{other}" for other in NAMES if other != name)):
+            space.sysctl(**{f"net__ipv4__conf__{interface}__arp_ignore": 8,
+                            f"net__ipv6__conf__{interface}__disable_ipv6": 1})
+            for space_, link in ((space, interface), (self.hosts[name], "eth0")):
+                space_.run("ethtool", "-K", link, *itertools.chain.from_iterable((o, "off") for o in OFFLOADS))
+
+    def _address(self, name: str) -> None:
+        space = self.hosts[name]
+        space.sysctl(net__ipv4__icmp_ratelimit=0, net__ipv6__icmp__ratelimit=0)
+        for version, bits in ((4, 24), (6, 64)):
+            nodad = " nodad" if version == 6 else ""
+            space.ip(f"address add {host(name, version)}/{bits} dev eth0{nodad}")
+            space.ip(f"-{version} route add default via {router(name, version)}")
+
+    def socket(self, name: str) -> str:
+        return str(self.lab.folder / f"{name}.sock")
+
+    def start(self, *words: str, names: tuple[str, ...] = NAMES) -> None:
+        """Runs the servers' routers, and waits until all run. `words` are further arguments."""
+        for name in names:
+            self.processes[name] = self.servers[name].spawn(
+                ASHLAR, "cluster", "up", str(self.file), "--server", name, *words)
+        for name in names:
+            self.processes[name].wait_for(" start ", timeout=30)
+
+    def meet(self, versions: tuple[int, ...] = (4, 6)) -> None:
+        """Waits until every host reaches every other, so that all neighbours are known."""
+        for version in versions:
+            for a, b in itertools.permutations(NAMES, 2):
+                until(lambda a=a, b=b, v=version: self.ping(a, host(b, v), v), f"{a} to reach {b} by IPv{version}", 20)
+
+    def ping(self, name: str, address: str, version: int, *words: str) -> bool:
+        """Whether one echo request is answered."""
+        done = self.hosts[name].run("ping", f"-{version}", "-c1", "-W1", *words, address, ok=None)
+        return done.status == 0
+
+    def show(self, name: str, handler: str) -> str:
+        return self.lab.run(ASHLAR, "show", "--socket", self.socket(name), handler).out
+
+    def count(self, name: str, handler: str) -> int:
+        return int(self.show(name, handler))
+
+    def stop(self) -> None:
+        for name, process in self.processes.items():
+            status = process.stop()
+            if status != 0:
+                raise Failed(f"the router of server {name} ended with {status}\n{process.said()}")
+
+
+def spaces(bed: Rb4) -> list[Namespace]:
+    """The hosts, in the servers' order."""
+    return [bed.hosts[name] for name in NAMES]

@@ -1,0 +1,129 @@
+"""Four servers as one router (conf/cluster.toml): what hosts on its external ports see."""
+
+import itertools
+import re
+import socket
+
+import pytest
+from net import Lab, until
+from rb4 import NAMES, Rb4, host, router
+from streams import Streams
+from taps import Tap, mac_of
+from traffic import FAMILY, _exchange, answered, listen, port
+
+pytestmark = pytest.mark.ashlar
+PAIRS = list(itertools.permutations(NAMES, 2))
+
+
+@pytest.fixture(scope="module")
+def bed():
+    """A cluster of which port d takes packets of 1300 bytes only."""
+    with Lab() as lab:
+        made = Rb4(lab, mtus={"d": 1300})
+        made.start("--workers", "2")
+        made.meet()
+        yield made
+        made.stop()
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_tcp_between_all_pairs_arrives_as_it_was(bed, version):
+    for a, b in PAIRS:
+        listener = listen(bed.hosts[b], version)
+        near = bed.hosts[a].socket(FAMILY[version], socket.SOCK_STREAM)
+        near.settimeout(30)
+        near.connect((host(b, version), port(listener)))
+        far, _ = listener.accept()
+        far.settimeout(30)
+        _exchange({near: 200_000, far: 200_000})
+        listener.close()
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_time_to_live_falls_by_one_across_the_cluster(bed, version):
+    for a, b in PAIRS:
+        said = answered(bed.hosts[a], f"-{version}", host(b, version), count=1)
+        # The answer has left with 64, and crossed the cluster once.
+        assert re.search(r"(ttl|hlim)=63 ", said), said
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_time_exceeded_comes_from_the_port_by_which_the_packet_came_in(bed, version):
+    for a, b in PAIRS:
+        done = bed.hosts[a].run("ping", f"-{version}", "-n", "-c1", "-t1", "-W2", host(b, version), ok=None)
+        assert re.search(rf"From {router(a, version)} icmp_seq=1 Time (to live )?exceeded", done.out), str(done)
+
+
+def test_traceroute_sees_one_router(bed):
+    done = bed.hosts["a"].run("traceroute", "-n", "-q1", "-w2", host("c", 4))
+    assert re.findall(r"^ *\d+ +(\S+) ", done.out, re.MULTILINE) == [router("a", 4), host("c", 4)], str(done)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_too_large_for_the_output_port_is_told_from_the_input_port(bed, version):
+    bed.hosts["a"].ip(f"-{version} route flush cache")
+    size = "1372" if version == 4 else "1352"  # 1400 bytes
+    done = bed.hosts["a"].run("ping", f"-{version}", "-n", "-c1", "-W2", "-Mdo", "-s", size, host("d", version), ok=None)
+    told = rf"From {router('a', version)} icmp_seq=1 (Frag needed and DF set \(mtu = 1300\)|Packet too big: mtu=1300)"
+    assert re.search(told, done.out), str(done)
+    bed.hosts["a"].ip(f"-{version} route flush cache")
+
+
+def test_without_df_the_input_node_cuts(bed):
+    tap = Tap(bed.hosts["d"], outgoing=False)
+    tap.take()
+    answered(bed.hosts["b"], "-4", "-Mdont", "-s1400", host("d", 4), count=1)
+    lengths = [int.from_bytes(f.data[16:18]) for f in tap.take() if f.ethertype == 0x800 and f.data[26:30] == bytes([10, 0, 2, 2])]
+    assert len(lengths) == 2 and max(lengths) <= 1300, lengths
+
+
+def test_packets_of_1500_bytes_are_never_cut_inside(bed):
+    tap = Tap(bed.hosts["c"], outgoing=False)
+    tap.take()
+    answered(bed.hosts["a"], "-4", "-Mdo", "-s1472", host("c", 4))
+    frames = [f.data for f in tap.take() if f.ethertype == 0x800 and f.data[26:30] == bytes([10, 0, 1, 2])]
+    assert [len(f) for f in frames] == [1514] * 3
+    assert all(f[20] & 0x3f == 0 and f[21] == 0 for f in frames), "a fragment"
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_every_address_of_the_router_answers_everywhere(bed, version):
+    for a, b in itertools.product(NAMES, repeat=2):
+        said = answered(bed.hosts[a], f"-{version}", "-s1400", router(b, version), count=1)
+        # It is one router: no hop lies between its addresses. (An IPv4 answer of its own counts as forwarded.)
+        assert f"ttl={63 if version == 4 else 64} " in said, said
+
+
+def test_nobody_outside_can_speak_as_a_node_does(bed):
+    """A frame in the form of the internal ones, to the port's own address and to that of a node, is no such frame."""
+    tap = Tap(bed.hosts["a"])
+    victim = Tap(bed.hosts["b"], outgoing=False)
+    victim.take()
+    packet = bytes.fromhex("4500001c00010000401164cd0a0001020a000202" "04d2162e00080000")
+    before = bed.show("a", "transit.drops")
+    for cookie in range(256):
+        inner = bytes([0x3e, 0, 1, 0, 0, 0, 2, 0, 0, 0xff, 0xff, cookie, 8, 0]) + packet
+        tap.socket.send(inner)
+        tap.socket.send(bytes.fromhex(mac_of(bed.servers["a"], "eth0").replace(":", "")) + inner[6:])
+    assert bed.ping("a", host("b", 4), 4)
+    marked = [f for f in victim.take() if f.data[14:34] == packet[:20]]
+    # The TTL is that of the sender: who was not routed would still have 64.
+    assert marked == [], "a frame came through unrouted"
+    assert bed.show("a", "transit.drops") == before
+
+
+def test_the_other_servers_go_on_when_one_is_killed(lab):
+    bed = Rb4(lab)
+    bed.start()
+    bed.meet((4,))
+    streams = Streams(rate=100)
+    alive = [streams.add(f"{a}-{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
+             for a, b in itertools.permutations(("a", "b", "c"), 2)]
+    with streams:
+        streams.warm()
+        bed.processes["d"].signal(9)
+        bed.processes["d"].wait()
+        marks = [len(stream.seen) for stream in alive]
+        until(lambda: all(len(s.seen) > mark + 50 for s, mark in zip(alive, marks, strict=True)), "traffic to go on", 10)
+    bed.processes.pop("d")
+    bed.stop()
