@@ -3,11 +3,15 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run build test check unit loom system bench bench-routes bench-queues bench-multicore soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build test check unit loom system bench bench-routes bench-queues bench-multicore soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
 	$(PYTHON) tests/system/demo.py
+
+# Four servers as one router (RouteBricks' RB4) on this machine, traffic between all pairs, and what the hosts saw; needs root.
+cluster: deps build
+	$(PYTHON) tests/system/cluster.py
 
 build: deps
 	$(CARGO) build --release --locked

@@ -5,6 +5,7 @@
 """
 
 import itertools
+import json
 import re
 
 from net import Failed, Lab, Namespace, Process, until
@@ -105,6 +106,12 @@ class Rb4:
 
     def count(self, name: str, handler: str) -> int:
         return int(self.show(name, handler))
+
+    def dropped(self, name: str, element: str) -> int:
+        """Packets that an element has dropped."""
+        stats = json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)
+        found = next(e for e in stats["elements"] if e["name"] == element)
+        return sum(sum(copy["drops"]) for copy in found["copies"])
 
     def stop(self) -> None:
         for name, process in self.processes.items():

@@ -100,7 +100,7 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
     victim = Tap(bed.hosts["b"], outgoing=False)
     victim.take()
     packet = bytes.fromhex("4500001c00010000401164cd0a0001020a000202" "04d2162e00080000")
-    before = bed.show("a", "transit.drops")
+    before = bed.dropped("a", "transit")
     for cookie in range(256):
         inner = bytes([0x3e, 0, 1, 0, 0, 0, 2, 0, 0, 0xff, 0xff, cookie, 8, 0]) + packet
         tap.socket.send(inner)
@@ -109,7 +109,7 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
     marked = [f for f in victim.take() if f.data[14:34] == packet[:20]]
     # The TTL is that of the sender: who was not routed would still have 64.
     assert marked == [], "a frame came through unrouted"
-    assert bed.show("a", "transit.drops") == before
+    assert bed.dropped("a", "transit") == before
 
 
 def test_the_other_servers_go_on_when_one_is_killed(lab):

@@ -26,6 +26,7 @@
 use super::{ETHER_LEN, Member, gateways};
 use crate::prelude::*;
 use cluster::address::PORT_SELF;
+use engine::anno::PacketType;
 use std::net::Ipv4Addr;
 
 const WRONG_PORT: u8 = 0;
@@ -108,13 +109,17 @@ impl Element for VlbOutput {
         packet.truncate(total);
         packet.set_network_offset(0);
         packet.set_transport_offset(words * 4);
-        packet.anno_mut().set_dst4(next);
+        let anno = packet.anno_mut();
+        anno.set_dst4(next);
+        // To the port that took it from an internal link its frame was another station's.
+        anno.packet_type = PacketType::Host;
         Verdict::out(output)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
     use testkit::{Bench, errors, ip4};
 
@@ -150,7 +155,11 @@ mod tests {
         let mut bench = bench();
         let mut padded = frame(0, 0);
         padded.extend([0; 18]);
-        bench.push("out", &[padded, frame(1, 2), frame(PORT_SELF, 0)]);
+        for bytes in [padded, frame(1, 2), frame(PORT_SELF, 0)] {
+            let mut packet = Packet::from_bytes(&bytes).expect("it fits");
+            packet.anno_mut().packet_type = PacketType::OtherHost;
+            bench.push_packets("out", 0, Batch::from_iter([packet]));
+        }
         for (sink, next) in [
             ("zero", [198, 51, 100, 7]),
             ("one", [192, 0, 2, 2]),
@@ -159,6 +168,7 @@ mod tests {
             let packets = bench.take_packets(sink);
             assert_eq!(packets.len(), 1, "{sink}");
             assert_eq!(packets[0].bytes, frame(0, 0)[14..]);
+            assert_eq!(packets[0].anno.packet_type, PacketType::Host);
             assert_eq!(packets[0].anno.dst4(), next);
         }
     }

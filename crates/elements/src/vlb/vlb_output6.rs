@@ -26,6 +26,7 @@
 use super::{ETHER_LEN, Member, gateways};
 use crate::prelude::*;
 use cluster::address::PORT_SELF;
+use engine::anno::PacketType;
 use std::net::Ipv6Addr;
 use wire::ipv6;
 
@@ -103,13 +104,17 @@ impl Element for VlbOutput6 {
         packet.truncate(total);
         packet.set_network_offset(0);
         packet.set_transport_offset(ipv6::LEN);
-        packet.anno_mut().set_dst6(next);
+        let anno = packet.anno_mut();
+        anno.set_dst6(next);
+        // To the port that took it from an internal link its frame was another station's.
+        anno.packet_type = PacketType::Host;
         Verdict::out(output)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
     use testkit::{Bench, ip6};
 
@@ -142,7 +147,11 @@ mod tests {
         let mut bench = bench();
         let mut padded = frame(0, 0);
         padded.extend([0; 18]);
-        bench.push("out", &[padded, frame(1, 2), frame(PORT_SELF, 0)]);
+        for bytes in [padded, frame(1, 2), frame(PORT_SELF, 0)] {
+            let mut packet = Packet::from_bytes(&bytes).expect("it fits");
+            packet.anno_mut().packet_type = PacketType::OtherHost;
+            bench.push_packets("out", 0, Batch::from_iter([packet]));
+        }
         for (sink, next) in [
             ("zero", "fd00:7::7"),
             ("one", "fd00::9"),
@@ -151,6 +160,7 @@ mod tests {
             let packets = bench.take_packets(sink);
             assert_eq!(packets.len(), 1, "{sink}");
             assert_eq!(packets[0].bytes, frame(0, 0)[14..]);
+            assert_eq!(packets[0].anno.packet_type, PacketType::Host);
             let next: std::net::Ipv6Addr = next.parse().expect("an address");
             assert_eq!(packets[0].anno.dst6(), next.octets());
         }
