@@ -19,6 +19,8 @@ pub mod health;
 pub mod map;
 /// How many servers a router of N ports needs, and what connects them.
 pub mod plan;
+/// Brings packets back into the order in which they entered the cluster.
+pub mod resequencer;
 /// A cluster in virtual time.
 pub mod simulate;
 /// Direct Valiant load balancing: which way an input node gives a packet.

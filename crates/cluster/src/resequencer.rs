@@ -1,0 +1,325 @@
+//! Brings packets that crossed the cluster by different ways back into the order in which they entered it.
+//!
+//! The input node numbers packets by stream: those with the same tag, which follows from their flow's hash. The
+//! output node holds a packet back until those before it have left, for a bounded time and in a bounded buffer: RB10
+//! names this and leaves it open. While ways differ in delay by less than the wait, nothing is reordered.
+
+use crate::address::NodeId;
+use std::collections::VecDeque;
+
+/// Streams of one input node: tags of 16 bits.
+const TAGS: usize = 1 << 16;
+/// Streams that are known together: a worker's of an input node.
+const CHUNK: usize = 1 << TAG_BITS;
+/// Bits of a flow's hash that are in a tag; the others are its worker's.
+const TAG_BITS: u32 = 12;
+/// The first packet of a stream may have overtaken so many.
+const OVERTAKEN: u16 = 8192;
+/// Whoever comes so much later than the newest belongs to another life of its input node.
+const LATE: u16 = 4096;
+const NONE: u32 = u32::MAX;
+
+/// Numbers the packets of one worker of an input node.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    worker: u16,
+    /// By output node, made when the first packet goes there.
+    next: Vec<Option<Box<[u16; CHUNK]>>>,
+    seed: u16,
+}
+
+impl Numbers {
+    /// For a worker, of which up to 16 are told apart. `seed` should differ from start to start: who begins where
+    /// it was before the restart would be taken for late.
+    pub fn new(worker: usize, seed: u16) -> Numbers {
+        Numbers {
+            worker: (worker as u16) << TAG_BITS,
+            next: Vec::new(),
+            seed,
+        }
+    }
+
+    /// The tag of a packet's flow, and its number.
+    #[inline]
+    pub fn number(&mut self, to: NodeId, flow_hash: u32) -> (u16, u16) {
+        let flow = flow_hash as usize % CHUNK;
+        let to = usize::from(to);
+        if self.next.len() <= to {
+            self.next.resize(to + 1, None);
+        }
+        let seed = self.seed;
+        let chunk = self.next[to].get_or_insert_with(|| Box::new([seed; CHUNK]));
+        let number = chunk[flow];
+        chunk[flow] = number.wrapping_add(1);
+        (self.worker | flow as u16, number)
+    }
+}
+
+/// Bounds of a resequencer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Nanoseconds that a packet waits for others.
+    pub wait: u64,
+    /// Packets that wait at a time.
+    pub capacity: usize,
+}
+
+/// What became of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Left as they came, next in their stream.
+    pub in_order: u64,
+    /// Waited for others.
+    pub held: u64,
+    /// Came after others of their stream had given them up.
+    pub late: u64,
+    /// Numbers that were given up.
+    pub missed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    known: bool,
+    next: u16,
+    head: u32,
+    tail: u32,
+}
+
+const FRESH: Stream = Stream {
+    known: false,
+    next: 0,
+    head: NONE,
+    tail: NONE,
+};
+
+#[derive(Debug)]
+struct Slot<T> {
+    /// None in a free slot.
+    item: Option<T>,
+    number: u16,
+    after: u32,
+    /// Changes when the slot is used again.
+    life: u32,
+}
+
+/// Holds packets of type `T` back until those before them have left.
+#[derive(Debug)]
+pub struct Resequencer<T> {
+    bounds: Bounds,
+    /// By input node and worker, made when the first packet comes.
+    streams: Vec<Option<Box<[Stream; CHUNK]>>>,
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+    /// By when packets came: deadline, slot and its life, stream.
+    waits: VecDeque<(u64, u32, u32, usize)>,
+    held: usize,
+    counts: Counts,
+}
+
+impl<T> Resequencer<T> {
+    /// With these bounds.
+    pub fn new(bounds: Bounds) -> Resequencer<T> {
+        Resequencer {
+            bounds,
+            streams: Vec::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            waits: VecDeque::new(),
+            held: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a packet from an input node, with what [`Numbers::number`] said there, and gives out what may leave, in
+    /// order.
+    pub fn take(
+        &mut self,
+        now: u64,
+        input: NodeId,
+        (flow, number): (u16, u16),
+        item: T,
+        out: &mut impl FnMut(T),
+    ) {
+        let at = usize::from(input) * TAGS + usize::from(flow);
+        let stream = self.stream(at);
+        if !stream.known {
+            // Those that it may have overtaken have as long as it waits to appear.
+            stream.known = true;
+            stream.next = number.wrapping_sub(OVERTAKEN);
+        }
+        let ahead = number.wrapping_sub(stream.next);
+        if ahead == 0 {
+            self.counts.in_order += 1;
+            self.stream(at).next = number.wrapping_add(1);
+            out(item);
+            return self.release(at, None, out);
+        }
+        if ahead > u16::MAX / 2 {
+            if ahead.wrapping_neg() > LATE {
+                // Its input node has begun anew.
+                self.flush(at, out);
+                self.stream(at).next = number.wrapping_add(1);
+            }
+            self.counts.late += 1;
+            return out(item);
+        }
+        if self.held >= self.bounds.capacity {
+            // The stream that asks for more room waits no longer.
+            self.flush(at, out);
+            let stream = self.stream(at);
+            let ahead = number.wrapping_sub(stream.next);
+            if ahead <= u16::MAX / 2 {
+                stream.next = number.wrapping_add(1);
+                self.counts.missed += u64::from(ahead);
+            }
+            return out(item);
+        }
+        match self.hold(now, at, number, item) {
+            Ok(()) => self.counts.held += 1,
+            Err(twin) => {
+                self.counts.late += 1;
+                out(twin);
+            }
+        }
+    }
+
+    /// Gives out what has waited long enough.
+    pub fn tick(&mut self, now: u64, out: &mut impl FnMut(T)) {
+        while let Some(&(deadline, slot, life, at)) = self.waits.front() {
+            let entry = &self.slots[slot as usize];
+            let left = entry.item.is_none() || entry.life != life;
+            if !left && deadline > now {
+                return;
+            }
+            self.waits.pop_front();
+            if !left {
+                self.release(at, Some(entry.number), out);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) may have something to do.
+    pub fn due(&self) -> Option<u64> {
+        self.waits.front().map(|wait| wait.0)
+    }
+
+    /// Packets that wait.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// What became of packets.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn stream(&mut self, at: usize) -> &mut Stream {
+        let chunk = at / CHUNK;
+        if self.streams.len() <= chunk {
+            self.streams.resize_with(chunk + 1, || None);
+        }
+        let chunk = self.streams[chunk].get_or_insert_with(|| Box::new([FRESH; CHUNK]));
+        &mut chunk[at % CHUNK]
+    }
+
+    /// Puts a packet in its place among those of its stream that wait. One with the same number is given back.
+    fn hold(&mut self, now: u64, at: usize, number: u16, item: T) -> Result<(), T> {
+        let Stream {
+            next, head, tail, ..
+        } = *self.stream(at);
+        let ahead = |slot: &Slot<T>| slot.number.wrapping_sub(next);
+        let mine = number.wrapping_sub(next);
+        // Mostly it is the last.
+        let mut before = match tail {
+            NONE => NONE,
+            last if ahead(&self.slots[last as usize]) <= mine => last,
+            _ => NONE,
+        };
+        if before == NONE {
+            let mut other = head;
+            while other != NONE && ahead(&self.slots[other as usize]) <= mine {
+                before = other;
+                other = self.slots[other as usize].after;
+            }
+        }
+        if before != NONE && self.slots[before as usize].number == number {
+            return Err(item);
+        }
+        let after = match before {
+            NONE => head,
+            before => self.slots[before as usize].after,
+        };
+        let slot = self.slot(item, number, after);
+        match before {
+            NONE => self.stream(at).head = slot,
+            before => self.slots[before as usize].after = slot,
+        }
+        if after == NONE {
+            self.stream(at).tail = slot;
+        }
+        let life = self.slots[slot as usize].life;
+        let deadline = now.saturating_add(self.bounds.wait);
+        self.waits.push_back((deadline, slot, life, at));
+        self.held += 1;
+        Ok(())
+    }
+
+    fn slot(&mut self, item: T, number: u16, after: u32) -> u32 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                item: None,
+                number: 0,
+                after: NONE,
+                life: 0,
+            });
+            self.slots.len() as u32 - 1
+        });
+        let entry = &mut self.slots[slot as usize];
+        entry.item = Some(item);
+        entry.life = entry.life.wrapping_add(1);
+        (entry.number, entry.after) = (number, after);
+        slot
+    }
+
+    /// Gives out what is next in a stream, and before that all up to a number, whatever is missing.
+    fn release(&mut self, at: usize, up_to: Option<u16>, out: &mut impl FnMut(T)) {
+        let mut forced = up_to.is_some();
+        loop {
+            let Stream { next, head, .. } = *self.stream(at);
+            if head == NONE {
+                return;
+            }
+            let entry = &mut self.slots[head as usize];
+            if entry.number != next && !forced {
+                return;
+            }
+            forced &= up_to != Some(entry.number);
+            let (number, after, item) = (entry.number, entry.after, entry.item.take());
+            self.free.push(head);
+            self.held -= 1;
+            let missed = number.wrapping_sub(next);
+            // Of a stream whose beginning nobody has seen nothing is missed.
+            self.counts.missed += u64::from(if missed < OVERTAKEN / 2 { missed } else { 0 });
+            let stream = self.stream(at);
+            stream.next = number.wrapping_add(1);
+            stream.head = after;
+            if after == NONE {
+                stream.tail = NONE;
+            }
+            item.into_iter().for_each(&mut *out);
+        }
+    }
+
+    /// Gives out all that waits in a stream.
+    fn flush(&mut self, at: usize, out: &mut impl FnMut(T)) {
+        let tail = self.stream(at).tail;
+        if tail != NONE {
+            let last = self.slots[tail as usize].number;
+            self.release(at, Some(last), out);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "resequencer_tests.rs"]
+mod tests;
