@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
+use crate::resequencer::{Bounds, Numbers, Resequencer};
 use crate::spread::{Refusal, Settings, Spread};
 use crate::transit::{self, Fault, Step};
 use chance::Chance;
@@ -25,7 +26,7 @@ mod source;
 mod tally;
 
 pub use matrix::Matrix;
-pub use report::{Drops, LinkLoads, Report};
+pub use report::{Drops, LinkLoads, PAIR_LEAST, Report};
 pub use source::{Record, Sizes, Trace, backbone};
 pub use tally::{Histogram, Reordering, jain};
 
@@ -70,6 +71,8 @@ pub struct Config {
     pub queue: u64,
     /// How nodes spread; the seed is replaced.
     pub spread: Settings,
+    /// Output nodes bring packets into order again, within these bounds.
+    pub resequence: Option<Bounds>,
 }
 
 /// Bytes that each queue holds at least.
@@ -94,6 +97,7 @@ impl Config {
             headroom: 1.05,
             queue: 5_000_000,
             spread: Settings::default(),
+            resequence: None,
         }
     }
 }
@@ -106,6 +110,8 @@ struct Packet {
     sequence: u32,
     /// As in a real frame.
     addresses: [u8; LEN],
+    /// Tag of the flow and number, as in a real frame's tag.
+    tag: (u16, u16),
 }
 
 impl Packet {
@@ -123,6 +129,8 @@ enum Event {
     Source(u32),
     /// A packet has come to a node by a link.
     Arrive(NodeId, Packet),
+    /// A node's resequencer may have something to give out.
+    Tick(NodeId),
 }
 
 /// Something that serves in order of arrival.
@@ -169,6 +177,26 @@ struct Node {
     spread: Spread,
     work: Server,
     output: Server,
+    order: Option<Order>,
+}
+
+/// What brings packets into order again: the input node's part and the output node's.
+#[derive(Debug)]
+struct Order {
+    numbers: Numbers,
+    resequencer: Resequencer<Packet>,
+    /// When an event will look at it.
+    tick: Option<u64>,
+}
+
+impl Order {
+    fn new(bounds: Bounds) -> Order {
+        Order {
+            numbers: Numbers::new(0, 0),
+            resequencer: Resequencer::new(bounds),
+            tick: None,
+        }
+    }
 }
 
 /// A cluster in virtual time.
@@ -210,6 +238,7 @@ impl Simulation {
                 spread: Spread::new(settings.clone(), ways, 0),
                 work: Server::new(config.c * rate, config.queue),
                 output: Server::new(node.rate, config.queue),
+                order: config.resequence.map(Order::new),
             }
         });
         let cable = |rate: f64| Server::new(rate * config.headroom, config.queue);
@@ -290,6 +319,7 @@ impl Simulation {
             match event {
                 Event::Source(number) => self.send(number),
                 Event::Arrive(node, packet) => self.process(node, packet),
+                Event::Tick(node) => self.tick(node),
             }
         }
         Some((self.now as f64 / self.end() as f64).min(1.0))
@@ -352,6 +382,7 @@ impl Simulation {
                 cookie: COOKIE,
             }
             .bytes(),
+            tag: (0, 0),
         };
         flow.sent += 1;
         let measured = self.measured();
@@ -366,9 +397,15 @@ impl Simulation {
         };
         let mut address = packet.address();
         let (ways, hash) = (&self.ways[usize::from(node)], flow_hash(packet.flow));
-        let spread = &mut self.nodes[usize::from(node)].spread;
-        match spread.choose(done, ways, address.node, packet.bytes, hash) {
+        let here = &mut self.nodes[usize::from(node)];
+        let choice = here
+            .spread
+            .choose(done, ways, address.node, packet.bytes, hash);
+        match choice {
             Ok(choice) => {
+                if let Some(order) = &mut here.order {
+                    packet.tag = order.numbers.number(address.node, hash);
+                }
                 address.via = choice.via;
                 packet.addresses = address.bytes();
                 self.cross(node, choice.link, packet, done);
@@ -384,7 +421,7 @@ impl Simulation {
             return;
         };
         match transit::pass(&packet.addresses, &self.ways[usize::from(node)], COOKIE) {
-            Ok(Step::Here) => self.leave(node, &packet, done + self.config.latency),
+            Ok(Step::Here) => self.arrive(node, packet, done + self.config.latency),
             Ok(Step::On { link, addresses }) => {
                 let spread = &mut self.nodes[usize::from(node)].spread;
                 spread.carried(done, link, packet.bytes);
@@ -418,6 +455,47 @@ impl Simulation {
             Some(done) => self
                 .events
                 .add(done + self.config.delay, Event::Arrive(peer, packet)),
+        }
+    }
+
+    /// A packet has come to its output node.
+    fn arrive(&mut self, node: NodeId, packet: Packet, now: u64) {
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return self.leave(node, &packet, now);
+        };
+        let mut out = Vec::new();
+        let input = packet.address().input;
+        order
+            .resequencer
+            .take(now, input, packet.tag, packet, &mut |packet| {
+                out.push(packet)
+            });
+        out.iter().for_each(|packet| self.leave(node, packet, now));
+        self.plan_tick(node);
+    }
+
+    /// A node's resequencer looks whether packets have waited long enough.
+    fn tick(&mut self, node: NodeId) {
+        // On the clock of packets that have been processed.
+        let now = self.now + self.config.latency;
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return;
+        };
+        order.tick = None;
+        let mut out = Vec::new();
+        order.resequencer.tick(now, &mut |packet| out.push(packet));
+        out.iter().for_each(|packet| self.leave(node, packet, now));
+        self.plan_tick(node);
+    }
+
+    fn plan_tick(&mut self, node: NodeId) {
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return;
+        };
+        if let (None, Some(due)) = (order.tick, order.resequencer.due()) {
+            let at = due.saturating_sub(self.config.latency).max(self.now);
+            order.tick = Some(at);
+            self.events.add(at, Event::Tick(node));
         }
     }
 

@@ -5,6 +5,9 @@ use super::{Node, Packet, Server};
 use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
 
+/// Bytes that a pair must have offered to be judged: some dozens of packets.
+pub const PAIR_LEAST: u64 = 48_000;
+
 /// Packets that were dropped, by name; all of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
@@ -86,10 +89,11 @@ pub struct Report {
     pub latency: Histogram,
     /// What left in another order.
     pub reordering: Reordering,
-    /// The least part of what a pair offered that was delivered, among outputs that were not asked for too much.
-    pub pair_least: f64,
+    /// The least part of what a pair offered that was delivered, among outputs that were not asked for too much, and
+    /// pairs that offered at least [`PAIR_LEAST`] bytes; nothing if there is no such pair.
+    pub pair_least: Option<f64>,
     /// Jain's index over these pairs' parts.
-    pub pair_fairness: f64,
+    pub pair_fairness: Option<f64>,
     /// Jain's index over the inputs of an output that was asked for too much; the least of such outputs.
     pub input_fairness: Option<f64>,
     /// Packets that went straight, by their quota or else; and by an intermediate node.
@@ -122,8 +126,8 @@ impl Report {
             hops: Default::default(),
             latency: Histogram::new(),
             reordering: Reordering::default(),
-            pair_least: 1.0,
-            pair_fairness: 1.0,
+            pair_least: None,
+            pair_fairness: None,
             input_fairness: None,
             straight: (0, 0),
             ports: ports.len(),
@@ -219,11 +223,12 @@ impl Report {
                 self.input_fairness =
                     Some(self.input_fairness.map_or(fair, |least| least.min(fair)));
             } else {
-                parts.extend(column.map(|[offered, delivered]| delivered as f64 / offered as f64));
+                let enough = column.filter(|[offered, _]| *offered >= PAIR_LEAST);
+                parts.extend(enough.map(|[offered, delivered]| delivered as f64 / offered as f64));
             }
         }
-        self.pair_least = parts.iter().copied().fold(1.0, f64::min);
-        self.pair_fairness = jain(parts.into_iter());
+        self.pair_least = parts.iter().copied().reduce(f64::min);
+        self.pair_fairness = self.pair_least.map(|_| jain(parts.into_iter()));
     }
 
     /// Whether every packet that came in has left or was dropped under a name.

@@ -21,7 +21,11 @@ fn run(map: Map, config: Config) -> Report {
 fn uniform_traffic_goes_straight_and_leaves_links_half_empty() {
     for nodes in [4, 16] {
         let report = run(Map::mesh(nodes, R), config(Matrix::Uniform, 1));
-        assert!(report.pair_least > 0.99, "{nodes}: {}", report.pair_least);
+        assert!(
+            report.pair_least.unwrap() > 0.99,
+            "{nodes}: {:?}",
+            report.pair_least
+        );
         assert!(
             (2.0..2.35).contains(&report.c_mean),
             "{nodes}: {}",
@@ -42,9 +46,9 @@ fn no_admissible_matrix_overloads_links_or_nodes_or_takes_from_a_pair() {
             // Cables that would carry more show what is asked of them; and bursts count for little in a longer time.
             let mut config = config(matrix, 1);
             config.headroom = 1.5;
-            config.time = 60_000_000;
+            config.time = 40_000_000;
             let report = run(Map::mesh(nodes, R), config);
-            let (pair, links, c) = (report.pair_least, report.links, report.c_most);
+            let (pair, links, c) = (report.pair_least.unwrap(), report.links, report.c_most);
             assert!(pair > 0.95, "{name}, {nodes} nodes: {pair}");
             assert!(links.most < 1.05, "{name}, {nodes} nodes: {links:?}");
             assert!(c < 3.0, "{name}, {nodes} nodes: {c}");
@@ -54,7 +58,7 @@ fn no_admissible_matrix_overloads_links_or_nodes_or_takes_from_a_pair() {
 
 #[test]
 fn inputs_share_an_output_that_all_want() {
-    for nodes in [4, 16, 32] {
+    for nodes in [4, 16] {
         let report = run(Map::mesh(nodes, R), config(Matrix::Incast, 1));
         assert!(
             report.input_fairness.unwrap() > 0.95,
@@ -72,14 +76,14 @@ fn inputs_share_an_output_that_all_want() {
 #[test]
 fn an_output_that_is_asked_for_too_much_takes_nothing_from_others() {
     let report = run(Map::mesh(16, R), config(Matrix::HotSpot, 1));
-    assert!(report.pair_least > 0.95, "{}", report.pair_least);
+    assert!(report.pair_least.unwrap() > 0.95, "{:?}", report.pair_least);
     assert!(report.input_fairness.unwrap() > 0.95);
 }
 
 #[test]
 fn a_fly_carries_what_a_mesh_carries_over_more_links() {
     let report = run(Map::fly(4, 2, R), config(Matrix::Uniform, 1));
-    assert!(report.pair_least > 0.95, "{}", report.pair_least);
+    assert!(report.pair_least.unwrap() > 0.95, "{:?}", report.pair_least);
     assert!(report.links.most < 1.05, "{:?}", report.links);
     assert!(report.hops[2] > report.hops[1] && report.hops[5..].iter().all(|&n| n == 0));
 }
@@ -93,6 +97,48 @@ fn the_same_seed_gives_the_same_result_and_another_does_not() {
     };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
+}
+
+/// A trace that more than one path is needed for, with flows of different rates.
+fn one_to_one(delta: u64, resequence: Option<u64>) -> Report {
+    let mut chance = Chance::new(9);
+    let mut draw = |below| chance.below(below);
+    let records = (0..20_000).map(|_| {
+        let bytes = if draw(2) == 0 { 64 } else { 1518 };
+        let most = draw(3000) + 1;
+        let flow = draw(most) as u32;
+        Record { bytes, flow }
+    });
+    let trace = Trace {
+        records: records.collect(),
+        flows: 3000,
+    };
+    let mut config = Config::new(Matrix::Uniform, 1);
+    config.traffic = Traffic::Trace(trace);
+    config.warmup = 5_000_000;
+    config.time = 50_000_000;
+    config.spread.delta = delta;
+    config.spread.flows = if delta > 0 { 16384 } else { 0 };
+    config.resequence = resequence.map(|wait| Bounds {
+        wait,
+        capacity: 1 << 16,
+    });
+    run(Map::mesh(4, R), config)
+}
+
+#[test]
+fn flowlets_keep_order_and_the_resequencer_brings_back_what_is_left() {
+    let share = |report: &Report| {
+        let order = &report.reordering;
+        order.reordered_flows as f64 / order.flows as f64
+    };
+    let plain = one_to_one(0, None);
+    let flowlets = one_to_one(100_000_000, None);
+    let ordered = one_to_one(0, Some(5_000_000));
+    assert!(share(&plain) > 0.02, "{:?}", plain.reordering);
+    assert!(share(&flowlets) <= 0.0015, "{:?}", flowlets.reordering);
+    assert_eq!(ordered.reordering.late, 0, "{:?}", ordered.reordering);
+    assert_eq!(ordered.offered, ordered.delivered);
 }
 
 #[test]
@@ -111,5 +157,5 @@ fn a_trace_flows_from_one_input_to_one_output_in_its_order() {
     config.traffic = Traffic::Trace(trace);
     let report = run(Map::mesh(4, R), config);
     assert!(report.offered as f64 * 8e9 > 0.99 * R * report.time as f64);
-    assert!(report.pair_least > 0.99 && report.hops[1] > 0 && report.hops[2] > 0);
+    assert!(report.pair_least.unwrap() > 0.99 && report.hops[1] > 0 && report.hops[2] > 0);
 }

@@ -49,6 +49,9 @@ pub(crate) struct Simulate {
     /// Flows whose way a server keeps
     #[arg(long, value_name = "N", default_value_t = 16384)]
     pub(crate) flowlets: usize,
+    /// Output nodes hold packets back for as many milliseconds until those before them have left
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) resequence: Option<f64>,
     /// What a server processes, in units of its port's rate
     #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
     pub(crate) c: f64,

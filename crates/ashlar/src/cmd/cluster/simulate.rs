@@ -10,6 +10,7 @@ use super::Done;
 use crate::cli::Simulate;
 use crate::cmd::{print, say};
 use cluster::map::Map;
+use cluster::resequencer::Bounds;
 use cluster::simulate::{Config, Record, Report, Simulation, Trace, Traffic, backbone};
 use serde_json::{Value, json};
 
@@ -56,6 +57,10 @@ fn config(asked: &Simulate) -> Result<Config, String> {
     config.spread.burst = ns(asked.burst).min(u64::from(u32::MAX)) as u32;
     config.spread.delta = ns(asked.delta);
     config.spread.flows = if asked.delta > 0.0 { asked.flowlets } else { 0 };
+    config.resequence = asked.resequence.map(|wait| Bounds {
+        wait: ns(wait),
+        capacity: 1 << 20,
+    });
     Ok(config)
 }
 
@@ -118,10 +123,10 @@ fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
             100.0 * share(delivered, offered)
         ),
     );
-    let pairs = format!(
-        "least {:.4} of what it offers, Jain {:.4}",
-        report.pair_least, report.pair_fairness
-    );
+    let pairs = match (report.pair_least, report.pair_fairness) {
+        (Some(least), Some(fair)) => format!("least {least:.4} of what it offers, Jain {fair:.4}"),
+        _ => "none that offers enough to outputs that can carry it".to_owned(),
+    };
     row("pairs", pairs);
     if let Some(fair) = report.input_fairness {
         row(
