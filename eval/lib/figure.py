@@ -21,12 +21,13 @@ BUSY = 1.0  # the load from which a page warns its readers
 
 class Figure:
     """`steps(quick)` yields pairs of a label and a function of the lab; the same label once per round gives
-    the list of its results. `values(raw)` gives the figures for the page, `draw(axes, raw)` fills the plot."""
+    the list of its results. `values(raw)` gives the figures for the page, `draw(axes, raw)` fills the plot. What is
+    only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet machine."""
 
-    def __init__(self, file, steps, values, draw, rounds=3, size=(7, 4), panels=1):
+    def __init__(self, file, steps, values, draw, rounds=3, size=(7, 4), panels=1, lab=True):
         self.folder = pathlib.Path(file).resolve().parent
         self.steps, self.values, self.draw = steps, values, draw
-        self.rounds, self.size, self.panels = rounds, size, panels
+        self.rounds, self.size, self.panels, self.lab = rounds, size, panels, lab
 
     @property
     def name(self):
@@ -63,7 +64,7 @@ class Figure:
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
         text = fill((self.folder / "page.md").read_text(), values)
         title, rest = text.split("\n", 1)
-        text = f"{title}\n{busy(raw)}{rest}"
+        text = f"{title}\n{busy(raw) if self.lab else ''}{rest}"
         (self.folder / "README.md").write_text(text)
 
     def other(self, name):
@@ -90,10 +91,25 @@ def run_all(figures, page_only=False):
             figure.write_page()
         return
     need_program()
-    with Lab() as lab, Bar(sum(f.count() for f in figures)) as bar:
+    with Lab() if any(f.lab for f in figures) else Desk() as lab, Bar(sum(f.count() for f in figures)) as bar:
         for figure in figures:
             figure.measure(lab, bar)
             figure.write_page()
+
+
+class Desk:
+    """What measuring needs that starts no router."""
+
+    def __enter__(self):
+        machine.end_in_order()
+        machine.WORK.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def end_all(self):
+        """Nothing runs."""
 
 
 def guarded(work):
