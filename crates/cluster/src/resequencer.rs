@@ -198,6 +198,16 @@ impl<T> Resequencer<T> {
         }
     }
 
+    /// The bounds.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Other bounds, for packets that come from now on.
+    pub fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
     /// When [`tick`](Self::tick) may have something to do.
     pub fn due(&self) -> Option<u64> {
         self.waits.front().map(|wait| wait.0)

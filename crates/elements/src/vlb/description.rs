@@ -11,7 +11,15 @@ use std::time::Duration;
 
 /// The keywords of VLBNode.
 pub(super) const KEYWORDS: &[&str] = &[
-    "NAME", "NODE", "NODES", "LINKS", "DELTA", "FLOWS", "BURST", "KEY",
+    "NAME",
+    "NODE",
+    "NODES",
+    "LINKS",
+    "DELTA",
+    "FLOWS",
+    "BURST",
+    "KEY",
+    "RESEQUENCE",
 ];
 
 /// Links that a node can have: outputs, of which VLBTransit needs two more.
@@ -29,6 +37,8 @@ pub(crate) struct Description {
     pub(crate) settings: Settings,
     /// Frames without its digest are refused.
     pub(crate) key: Option<Key>,
+    /// How long packets may wait for others at their output node; none: they have no numbers.
+    pub(crate) resequence: Option<Duration>,
 }
 
 impl Description {
@@ -54,6 +64,7 @@ impl Description {
             Duration::from_nanos(usual.burst.into()),
             "how long rates may be saved up",
         );
+        let resequence = args.key_maybe("RESEQUENCE", "how long packets may wait for others");
         let settings = Settings {
             delta: nanoseconds(delta),
             flows: flows.min(1 << 24),
@@ -67,6 +78,7 @@ impl Description {
             map: Map::default(),
             settings,
             key: None,
+            resequence,
         };
         described.read_key(args);
         if args.element().is_empty() && nodes.is_none() {

@@ -8,6 +8,7 @@ pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
 pub(crate) mod vlb_output;
 pub(crate) mod vlb_output6;
+pub(crate) mod vlb_resequencer;
 pub(crate) mod vlb_transit;
 
 use crate::prelude::*;
@@ -22,6 +23,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_node::VlbNode>(),
     Class::of::<vlb_output::VlbOutput>(),
     Class::of::<vlb_output6::VlbOutput6>(),
+    Class::of::<vlb_resequencer::VlbResequencer>(),
     Class::of::<vlb_transit::VlbTransit>(),
 ];
 

@@ -19,6 +19,8 @@
 //! goes straight to it. The rest is spread over all nodes by their rates. A flow keeps its way while its packets
 //! follow each other within VLBNode's DELTA and the way is not full.
 //!
+//! With VLBNode's RESEQUENCE a tag of 22 bytes follows, in which packets are numbered (see VLBResequencer).
+//!
 //! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is dropped
 //! where living links do not lead to its node (`no_way`), where the links that lead there are loaded beyond
 //! their rate (`full`), where it is no IP packet (`malformed`), and where there is no room for the header (`no_room`).
@@ -33,7 +35,10 @@
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
 use cluster::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
+use cluster::resequencer::Numbers;
 use cluster::spread::{Refusal, Settings, Spread};
+use cluster::tag::{PACKET, Tag};
+use std::hash::{BuildHasher, RandomState};
 use wire::FlowKey;
 
 const NO_WAY: u8 = 0;
@@ -63,6 +68,8 @@ pub(crate) struct VlbInput {
     headers: Box<[(NodeId, [u8; LEN])]>,
     /// Bytes carried for others by each own link that have been counted here.
     carried: Box<[u64]>,
+    /// None: packets have no tags.
+    numbers: Option<Numbers>,
     share: f64,
     seed: u32,
 }
@@ -156,6 +163,10 @@ impl Element for VlbInput {
                 init.now.0,
             ),
             carried: node.carried().collect(),
+            numbers: node.resequence.map(|_| {
+                let start = RandomState::new().hash_one(0);
+                Numbers::new(init.worker, start as u16)
+            }),
             share,
             seed,
             node,
@@ -175,6 +186,9 @@ impl Element for VlbInput {
     }
 
     fn take(&mut self, old: VlbInput) {
+        if self.numbers.is_some() && old.numbers.is_some() {
+            self.numbers = old.numbers;
+        }
         if (self.share, self.seed) == (old.share, old.seed)
             && self.node.settings == old.node.settings
         {
@@ -241,16 +255,20 @@ impl VlbInput {
         mut header: [u8; LEN],
         cx: &mut Cx,
     ) -> Verdict {
-        let kind: [u8; 2] = match packet.data().first().map(|first| first >> 4) {
-            Some(4) => [0x08, 0x00],
-            Some(6) => [0x86, 0xdd],
+        let ethertype: u16 = match packet.data().first().map(|first| first >> 4) {
+            Some(4) => 0x0800,
+            Some(6) => 0x86dd,
             _ => return Verdict::drop(MALFORMED),
         };
         let hash = match packet.hash() {
             0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
             hash => hash,
         };
-        let bytes = (packet.len() + ETHER_LEN) as u32;
+        let added = match self.numbers {
+            None => ETHER_LEN,
+            Some(_) => PACKET,
+        };
+        let bytes = (packet.len() + added) as u32;
         let ways = self.node.ways().read(cx.reader());
         let choice = match self.spread.choose(cx.now().0, ways, to, bytes, hash) {
             Ok(choice) => choice,
@@ -258,11 +276,23 @@ impl VlbInput {
             Err(Refusal::Full) => return Verdict::drop(FULL),
         };
         [header[9], header[10]] = choice.via.to_be_bytes();
-        let Some(room) = packet.push(ETHER_LEN) else {
+        let Some(room) = packet.push(added) else {
             return Verdict::drop(NO_ROOM);
         };
         room[..LEN].copy_from_slice(&header);
-        room[LEN..].copy_from_slice(&kind);
+        match &mut self.numbers {
+            None => room[LEN..].copy_from_slice(&ethertype.to_be_bytes()),
+            Some(numbers) => {
+                let (flow, sequence) = numbers.number(to, hash);
+                let tag = Tag {
+                    link: 0,
+                    flow,
+                    sequence,
+                    ethertype,
+                };
+                tag.write(packet.data_mut(), None);
+            }
+        }
         packet.set_mac_here();
         Verdict::out(choice.link as u8)
     }

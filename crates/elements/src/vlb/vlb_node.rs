@@ -27,6 +27,8 @@
 //! - `DELTA`: packets of a flow that follow each other within this time take the same way, if that is not full.
 //!   Default 100 ms; 0: each packet chooses for itself.
 //! - `FLOWS`: flows on each worker whose way is known. Default 16384; 0: none.
+//! - `RESEQUENCE`: packets are numbered, and may wait so long for others at their output node (see VLBResequencer).
+//!   All nodes must have it. Default: they are not, and take no more room.
 //! - `BURST`: how long an unused rate may be saved up. Default 2 ms.
 
 use super::description::Description;
@@ -39,6 +41,7 @@ use engine::publish::{Published, domain};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What the elements of a node share.
 pub(crate) struct Node {
@@ -52,6 +55,8 @@ pub(crate) struct Node {
     pub(crate) settings: Settings,
     /// What proves that frames come from this cluster.
     pub(crate) key: Option<Key>,
+    /// Whether packets are numbered: how long they may wait for others at their output node.
+    pub(crate) resequence: Option<Duration>,
     fabric: Arc<Fabric>,
     links: Mutex<Links>,
     ways: Published<Ways>,
@@ -70,6 +75,7 @@ impl Node {
             map,
             settings,
             key,
+            resequence,
         } = described;
         let links = Links::all(&map);
         let fabric = Fabric::new(map);
@@ -80,6 +86,7 @@ impl Node {
             cookie: cookie(&name),
             settings,
             key,
+            resequence,
             carried: ways.rates().iter().map(|_| AtomicU64::new(0)).collect(),
             fabric,
             links: Mutex::new(links),
@@ -97,6 +104,7 @@ impl Node {
             map: Map::default(),
             settings: Settings::default(),
             key: None,
+            resequence: None,
         })
     }
 

@@ -1,0 +1,274 @@
+//! Brings packets that crossed the cluster by different ways back into order.
+//!
+//! ```click
+//! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b, RESEQUENCE 2ms);
+//! FromDevice(null:64) -> t :: VLBTransit(vlb) -> ToDevice(null:);
+//! t[1] -> VLBResequencer(vlb) -> out :: VLBOutput(vlb) -> Discard;
+//! out[1] -> Discard; t[2] -> Discard;
+//! ```
+//!
+//! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (rather: of those flows whose hashes agree in
+//! 12 bits) in a tag of 22 bytes behind the addresses. This element removes it. A packet that has overtaken others waits
+//! until they have come, but no longer than RESEQUENCE says. While the ways of a flow differ in delay by less than that,
+//! nothing is reordered. Of a flow that it has never seen it cannot tell what was overtaken: the first packet waits.
+//!
+//! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU of 22 bytes more than external
+//! ones. Frames without a tag pass; dropped are those that are too short for what they say (`malformed`) or whose
+//! tag has a wrong digest (`forged`).
+//!
+//! Arguments:
+//!
+//! - `VLB`: the VLBNode that it belongs to.
+//!
+//! Keyword arguments:
+//!
+//! - `CAPACITY`: packets that wait at a time; of a flow that asks for more none waits. Default 4096.
+
+use super::{ETHER_LEN, Member};
+use crate::prelude::*;
+use cluster::address::LEN;
+use cluster::resequencer::{Bounds, Counts, Resequencer};
+use cluster::tag::{ADDED, Bad, ETHERTYPE, Tag};
+use engine::clock::Time;
+use std::time::Duration;
+
+const MALFORMED: usize = 0;
+const FORGED: usize = 1;
+
+pub(crate) struct Config {
+    bounds: Bounds,
+}
+
+pub(crate) struct VlbResequencer {
+    waiting: Resequencer<Packet>,
+}
+
+impl Element for VlbResequencer {
+    const CLASS: &'static str = "VLBResequencer";
+    const MANUAL: &'static str = manual!();
+    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const DROPS: &'static [&'static str] = &["malformed", "forged"];
+    // Packets of a flow come by several links, and these may be on several workers.
+    const COPIES: Copies = Copies::Owner;
+
+    type Config = Config;
+
+    fn configure(args: &mut Args) -> Config {
+        let (_, described) = Member::named(args);
+        let capacity = args.key("CAPACITY", 4096, "packets that wait at a time");
+        let wait = match &described {
+            Some(described) => described.resequence,
+            None => Some(Duration::ZERO),
+        };
+        if wait.is_none() {
+            args.error_in_whole(
+                "its VLBNode has no RESEQUENCE, so packets have no numbers",
+                "give VLBNode the time that packets may wait: RESEQUENCE 2ms",
+            );
+        }
+        let wait = wait.unwrap_or_default().as_nanos();
+        Config {
+            bounds: Bounds {
+                wait: u64::try_from(wait).unwrap_or(u64::MAX),
+                capacity,
+            },
+        }
+    }
+
+    fn new(config: &Arc<Config>, _: &Init) -> VlbResequencer {
+        VlbResequencer {
+            waiting: Resequencer::new(config.bounds),
+        }
+    }
+
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let mut came = cx.spare();
+        std::mem::swap(&mut came, batch);
+        let now = cx.now().0;
+        for mut packet in came.drain() {
+            let frame = packet.data();
+            if frame.get(LEN..ETHER_LEN) != Some(&ETHERTYPE.to_be_bytes()) {
+                batch.push(packet);
+                continue;
+            }
+            match Tag::parse(frame, None) {
+                Ok(tag) => {
+                    let input = u16::from_be_bytes([frame[7], frame[8]]);
+                    remove(&mut packet);
+                    let place = (tag.flow, tag.sequence);
+                    let mut out = |packet| batch.push(packet);
+                    self.waiting.take(now, input, place, packet, &mut out);
+                }
+                Err(Bad::Malformed) => cx.drop(packet, MALFORMED),
+                Err(Bad::Forged) => cx.drop(packet, FORGED),
+            }
+        }
+        cx.keep_spare(came);
+        self.wait(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        let mut batch = cx.spare();
+        self.waiting
+            .tick(cx.now().0, &mut |packet| batch.push(packet));
+        cx.emit_batch(0, &mut batch);
+        cx.keep_spare(batch);
+        self.wait(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.waiting.held()
+    }
+
+    fn take(&mut self, old: VlbResequencer) {
+        let bounds = self.waiting.bounds();
+        self.waiting = old.waiting;
+        self.waiting.set_bounds(bounds);
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        // Packets may have come from the graph before this one.
+        self.wait(cx);
+    }
+
+    const HANDLERS: &'static [Handler<VlbResequencer>] = &[
+        Handler::sum("in_order", "packets that came in order", |r| {
+            r.counts().in_order
+        }),
+        Handler::sum("waited", "packets that waited for others", |r| {
+            r.counts().held
+        }),
+        Handler::sum(
+            "late",
+            "packets that came when others had given them up",
+            |r| r.counts().late,
+        ),
+        Handler::sum("missed", "numbers that were given up", |r| {
+            r.counts().missed
+        }),
+        Handler::sum("length", "packets that wait", |r| r.waiting.held() as u64),
+    ];
+}
+
+impl VlbResequencer {
+    fn counts(&self) -> &Counts {
+        self.waiting.counts()
+    }
+
+    fn wait(&self, cx: &mut Cx) {
+        if let Some(due) = self.waiting.due() {
+            cx.set_timer(Time(due));
+        }
+    }
+}
+
+/// Removes a tag: the addresses come to stand before the packet's own ethertype.
+fn remove(packet: &mut Packet) {
+    packet.data_mut().copy_within(..LEN, ADDED);
+    // Who has a tag is longer than it.
+    let _ = packet.pull(ADDED);
+    packet.set_mac_here();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+    use testkit::{Bench, errors, ip4};
+
+    const NODES: &str = "NAME t, NODES a 1Gbps b 1Gbps, LINKS a-b, RESEQUENCE 2ms";
+
+    /// What node a makes of packets.
+    fn tagged(packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let text = format!(
+            "vlb :: VLBNode(NODE a, {NODES}); c :: CheckIPHeader -> VLBInput(vlb, b/0) -> out :: Collect;"
+        );
+        let mut bench = Bench::new(crate::CLASSES, &text);
+        bench.push("c", packets);
+        bench.take("out")
+    }
+
+    fn bench() -> Bench {
+        let text = format!(
+            "vlb :: VLBNode(NODE b, {NODES}); links :: Null -> t :: VLBTransit(vlb) -> Discard; t[2] -> Discard;
+             t[1] -> r :: VLBResequencer(vlb) -> o :: VLBOutput(vlb) -> out :: Collect; o[1] -> Discard;"
+        );
+        Bench::new(crate::CLASSES, &text)
+    }
+
+    fn packets(n: u32) -> Vec<Vec<u8>> {
+        let packet = |n| ip4().udp(1, 2).ident(n).bytes();
+        (0..n).map(packet).collect()
+    }
+
+    #[test]
+    fn packets_leave_in_the_order_in_which_they_entered_and_as_they_were() {
+        let (sent, mut bench) = (packets(8), bench());
+        let mut frames = tagged(&sent);
+        assert_eq!(frames[0].len(), sent[0].len() + 36);
+        bench.push("links", &frames[..1]);
+        bench.advance(Duration::from_millis(3));
+        assert_eq!(bench.take("out").len(), 1);
+        frames[1..].reverse();
+        bench.push("links", &frames[1..]);
+        assert!(bench.take("out") == sent[1..]);
+        assert_eq!(bench.read("r.waited"), "7");
+    }
+
+    #[test]
+    fn what_never_comes_is_waited_for_no_longer_than_that() {
+        let (sent, mut bench) = (packets(4), bench());
+        let frames = tagged(&sent);
+        bench.push("links", &frames[..1]);
+        bench.advance(Duration::from_millis(2));
+        bench.take("out");
+        bench.push("links", &frames[2..]);
+        bench.advance(Duration::from_micros(1990));
+        assert_eq!(
+            (bench.take("out").len(), bench.read("r.length")),
+            (0, "2".into())
+        );
+        bench.advance(Duration::from_micros(10));
+        assert!(bench.take("out") == sent[2..]);
+        bench.push("links", &frames[1..2]);
+        assert!(bench.take("out") == sent[1..2]);
+        let counts = ["late", "missed"].map(|name| bench.read(&format!("r.{name}")));
+        assert_eq!(counts, ["1", "1"]);
+    }
+
+    #[test]
+    fn bad_tags_are_dropped_by_name() {
+        let mut bench = bench();
+        let mut frames = tagged(&packets(2));
+        frames[0][30] ^= 1;
+        frames[1].truncate(35);
+        bench.push("links", &frames);
+        assert_eq!(bench.drops("r", "forged"), 1);
+        assert_eq!(bench.drops("r", "malformed"), 1);
+    }
+
+    #[test]
+    fn a_reload_keeps_what_waits() {
+        let (sent, mut bench) = (packets(3), bench());
+        let frames = tagged(&sent);
+        bench.push("links", &frames[..1]);
+        let text = format!(
+            "vlb :: VLBNode(NODE b, {}); links :: Null -> t :: VLBTransit(vlb) -> Discard; t[2] -> Discard;
+             t[1] -> r :: VLBResequencer(vlb) -> o :: VLBOutput(vlb) -> out :: Collect; o[1] -> Discard;",
+            NODES.replace("2ms", "1ms")
+        );
+        bench.reload(&text).expect("it is right");
+        assert_eq!(bench.read("r.length"), "1");
+        bench.advance(Duration::from_millis(2));
+        assert!(bench.take("out") == sent[..1]);
+    }
+
+    #[test]
+    fn without_numbers_there_is_no_order() {
+        let text = "vlb :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b);
+            Idle -> EtherEncap(1, 1:0:0:0:0:1, 1:0:0:0:0:1) -> VLBResequencer(vlb) -> Discard;";
+        let all = errors(crate::CLASSES, text);
+        assert!(all.contains("has no RESEQUENCE"), "{all}");
+    }
+}
