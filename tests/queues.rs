@@ -17,13 +17,26 @@ static TURNS: Mutex<()> = Mutex::new(());
 
 /// A plan as `ashlar run` makes it, or its mistakes.
 fn plan(text: &str, workers: usize, ports: &Directory) -> Result<Arc<Plan>, String> {
+    plan_after(None, text, workers, ports)
+}
+
+/// As `plan`, for a reload.
+fn plan_after(
+    previous: Option<&Plan>,
+    text: &str,
+    workers: usize,
+    ports: &Directory,
+) -> Result<Arc<Plan>, String> {
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
     let (plan, more) = plan::make(
         &router,
         &elements::registry(),
-        &Options::new(workers, ports),
+        &Options {
+            previous,
+            ..Options::new(workers, ports)
+        },
     );
     errors.extend(more);
     plan.ok_or_else(|| lang::render_all(&errors, &map))
@@ -266,6 +279,89 @@ fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
         "{:.0} changes a second",
         f64::from(changes) / took.as_secs_f64()
     );
+}
+
+/// How many packets of a flow come after later ones, and by how many numbers at most.
+fn overtaken(numbers: &[u32]) -> (usize, u32) {
+    let (mut highest, mut late, mut most) = (0, 0, 0);
+    for &number in numbers {
+        if number < highest {
+            (late, most) = (late + 1, most.max(highest - number));
+        }
+        highest = highest.max(number);
+    }
+    (late, most)
+}
+
+/// Prints what was overtaken (`cargo test -p router-tests --test queues overtaken -- --nocapture`).
+#[test]
+fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
+    /// Packets that are under way at most, a third of them of each flow.
+    const UNDER_WAY: u32 = 384;
+    let text = "FromDevice(mem:a, QUEUES 1, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    let mut numbers: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    // Buckets are dealt out in turn: flow 1 goes from worker to worker, flow 2 stays with one, flow 3 has no rule.
+    let rule =
+        |flow: u16, bucket: u32| format!("udp 10.0.0.{flow} {} 192.0.2.1 53 {bucket}", 1000 + flow);
+    for round in 0..100 {
+        for n in 0..UNDER_WAY / 3 {
+            if n == UNDER_WAY / 6 {
+                let rules = [rule(1, round % 2), rule(2, round % 2 * 2)];
+                let done = router.write("mem_a@bucket.add", &rules.join("\n"));
+                done.expect("there is room");
+            }
+            for flow in 1..4 {
+                assert!(a.inject(0, &frame(flow, round * (UNDER_WAY / 3) + n, false)));
+            }
+        }
+        let sent = b.collect_at_least(UNDER_WAY as usize, LONG);
+        assert_eq!(sent.len(), UNDER_WAY as usize, "none is lost");
+        for packet in sent {
+            let ((flow, _), number) = read(&packet.frame);
+            numbers.entry(flow).or_default().push(number);
+        }
+    }
+    let all = [1, 2, 3].map(|flow| overtaken(&numbers[&flow]));
+    assert_eq!(
+        all[1..],
+        [(0, 0); 2],
+        "who stays with a worker keeps the order"
+    );
+    let (late, most) = all[0];
+    assert!(most < UNDER_WAY / 3, "{most}");
+    println!("100 changes of worker by rule: {late} packets overtaken, by {most} others at most");
+}
+
+#[test]
+fn a_reload_that_would_sort_flows_otherwise_is_refused_while_somebody_keeps_them() {
+    let text = |mode: &str, between: &str| {
+        format!(
+            "in :: FromDevice(mem:a, QUEUES 1, CLASSIFY hash {mode}) -> Strip(14) -> CheckIPHeader -> [0]nat;
+            FromDevice(mem:b, QUEUES 1, CLASSIFY hash {mode}) -> Strip(14) -> CheckIPHeader -> [1]nat;
+            nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
+            nat[0] -> {between} EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:b);
+            nat[1] -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:a);"
+        )
+    };
+    let (router, ports) = start(&text("", ""), 2);
+    let plan = router.plan();
+    let nat = &plan.elements[plan.find("nat").expect("it is there")];
+    assert_eq!(
+        nat.workers,
+        [0, 1],
+        "each worker has the flows of its buckets"
+    );
+    let reload = |text: &str| {
+        let next = plan_after(Some(&router.plan()), text, 2, &ports);
+        router.reload(&next.unwrap_or_else(|e| panic!("{e}")))
+    };
+    for mode in ["BUCKETS 64", &format!("KEY {}", "a55c".repeat(20))] {
+        let refused = reload(&text(mode, "")).expect_err(mode);
+        assert!(refused.contains("`nat` keeps flows"), "{refused}");
+    }
+    assert_eq!(reload(&text("", "Counter ->")), Ok(()));
 }
 
 /// Packets by queue, if buckets are dealt out in turn, of real traffic.

@@ -370,6 +370,7 @@ impl Router {
                 current.workers
             ));
         }
+        buckets::keeps_flows(&current, plan)?;
         for device in &plan.devices {
             let fits = self.ports.get(&device.name).is_none_or(|open| {
                 device.request.rx_queues <= open.rx.len()

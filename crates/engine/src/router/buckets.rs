@@ -7,6 +7,25 @@ use crate::plan::Plan;
 use crate::steer::{self, Ask, Moved};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+/// Refuses a reload after which flows would come to workers that do not have their state: what keeps it by buckets has
+/// them sorted otherwise. The error is a sentence.
+pub(super) fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
+    for element in &new.elements {
+        let before = old.find(&element.name).map(|i| &old.elements[i]);
+        let before = before.filter(|before| before.class.name == element.class.name);
+        if let (Some(now), Some(was)) = (&element.sorter, before.and_then(|b| b.sorter.as_ref()))
+            && now.kind() != was.kind()
+        {
+            return Err(format!(
+                "`{}` keeps flows by the buckets that they are sorted into now, and would lose them: KEY and BUCKETS \
+                cannot change by reload, the router must be started anew",
+                element.name
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl Ask for Router {
     fn each<R: Send + 'static>(
         &self,
