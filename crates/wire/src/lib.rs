@@ -39,6 +39,7 @@ pub mod ipv6;
 pub mod mpls;
 pub mod nd;
 pub mod netlink;
+pub mod plain;
 pub mod prefix;
 pub mod proto;
 pub mod rss;

@@ -1,6 +1,7 @@
 //! The Toeplitz hash by which network cards spread packets over queues (Microsoft's RSS).
 
 use crate::FlowKey;
+use crate::plain::Plain;
 
 /// Length of a key: enough for two IPv6 addresses and two ports.
 pub const KEY_LEN: usize = 40;
@@ -119,24 +120,13 @@ impl Toeplitz {
         self.table(at, a) ^ self.table(at + 1, b) ^ self.table(at + 2, c) ^ self.table(at + 3, d)
     }
 
-    /// The hash of an untagged Ethernet frame with TCP or UDP over IPv4 that is neither a fragment nor in a tunnel
-    /// and has no options; `None` of others, which may have one all the same. Most frames need no more looks.
+    /// The hash of a plain frame's flow, as [`hash`](Self::hash).
     #[inline]
-    pub fn hash_of_plain(&self, frame: &[u8]) -> Option<u32> {
-        let head = frame.first_chunk::<38>()?;
-        let word = |at: usize| crate::bytes::be32(head, at);
-        // Ethertype, version and header length; more fragments, and the fragment's offset.
-        let fits = word(12) >> 8 == 0x0008_0045 && word(20) >> 16 & 0x3fff == 0;
-        let (protocol, ports) = (head[23], word(34));
-        let is_tunnel = ports as u16 == crate::tunnel::VXLAN_PORT;
-        let is_plain = protocol == crate::proto::TCP || protocol == crate::proto::UDP && !is_tunnel;
-        if !(fits && is_plain) {
-            return None;
+    pub fn hash_of_plain(&self, plain: &Plain) -> u32 {
+        match self.is_folding {
+            true => self.folded(plain.src ^ plain.dst ^ plain.ports),
+            false => self.word(0, plain.src) ^ self.word(4, plain.dst) ^ self.word(8, plain.ports),
         }
-        Some(match self.is_folding {
-            true => self.folded(word(26) ^ word(30) ^ ports),
-            false => self.word(0, word(26)) ^ self.word(4, word(30)) ^ self.word(8, ports),
-        })
     }
 
     /// As [`rss`].
@@ -367,7 +357,7 @@ mod tests {
                 _ => {}
             }
             for table in &tables {
-                let Some(hash) = table.hash_of_plain(&frame) else {
+                let Some(hash) = Plain::of_ether(&frame).map(|p| table.hash_of_plain(&p)) else {
                     others += 1;
                     continue;
                 };

@@ -28,7 +28,7 @@
 //! - `RULES`: rules that there may be, up to a million. Default 16384.
 //! - `KEY`, `BUCKETS`, `INNER`: as of BucketByHash; rules may name buckets below `BUCKETS`.
 
-use super::flow_fields::Fields;
+use super::flow_fields::{self, Fields};
 use super::hashing::Hashing;
 use super::place;
 use crate::prelude::*;
@@ -39,6 +39,7 @@ use std::hash::BuildHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tables::exact::{Exact, ExactWriter, Full, Key};
+use wire::plain::Plain;
 
 /// Most rules that can be asked for: 64 bytes each.
 const RULES_MAX: usize = 1 << 20;
@@ -231,12 +232,17 @@ impl Element for BucketByFlow {
         let table = config.hashing.key.table.read(cx.reader());
         for packet in batch.iter_mut() {
             let frame = packet.data();
-            let key = config.fields.key(frame, config.hashing.inner);
+            let plain = Plain::of_ether(frame);
+            let key = match (&config.fields, &plain) {
+                (Fields::Tuple, Some(plain)) => Some(flow_fields::of_plain(plain)),
+                (fields, _) => fields.key(frame, config.hashing.inner),
+            };
             let rule = key.and_then(|key| config.rules.find(&key));
             self.matched += u64::from(rule.is_some());
-            let bucket = match rule {
-                Some(bucket) => bucket as u16,
-                None => {
+            let bucket = match (rule, &plain) {
+                (Some(bucket), _) => bucket as u16,
+                (None, Some(plain)) => config.hashing.bucket(table.hash_of_plain(plain)),
+                (None, None) => {
                     let hash = config.hashing.hash(table, frame);
                     config.hashing.bucket(hash.unwrap_or(0))
                 }

@@ -28,7 +28,8 @@ use super::hashing::Hashing;
 use crate::prelude::*;
 use engine::steer::Sorter;
 use wire::FlowKey;
-use wire::rss::KEY_LEN;
+use wire::plain::Plain;
+use wire::rss::{KEY_LEN, Toeplitz};
 
 pub(super) struct Config {
     hashing: Hashing,
@@ -80,6 +81,20 @@ pub(super) struct BucketByHash {
     not_ip: u64,
 }
 
+impl BucketByHash {
+    /// The hash of a packet that is not plain, or may have one by the port.
+    #[inline(never)]
+    fn hash(&mut self, table: &Toeplitz, packet: &Packet, trusts_port: bool) -> u32 {
+        let noted = packet.rss_hash().filter(|_| trusts_port);
+        self.by_port += u64::from(noted.is_some());
+        let plain = || Some(table.hash_of_plain(&Plain::of_ether(packet.data())?));
+        let hash = noted.or_else(plain);
+        let hash = hash.or_else(|| self.config.hashing.hash(table, packet.data()));
+        self.not_ip += u64::from(hash.is_none());
+        hash.unwrap_or(0)
+    }
+}
+
 impl Element for BucketByHash {
     const CLASS: &'static str = "BucketByHash";
     const MANUAL: &'static str = manual!();
@@ -111,15 +126,16 @@ impl Element for BucketByHash {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let hashing = &self.config.hashing;
+        let config = Arc::clone(&self.config);
+        let hashing = &config.hashing;
         let table = hashing.key.table.read(cx.reader());
         let trusts_port = self.of_port.as_ref() == Some(table.key());
         for packet in batch.iter_mut() {
-            let noted = packet.rss_hash().filter(|_| trusts_port);
-            self.by_port += u64::from(noted.is_some());
-            let hash = noted.or_else(|| hashing.hash(table, packet.data()));
-            self.not_ip += u64::from(hash.is_none());
-            packet.set_bucket(hashing.bucket(hash.unwrap_or(0)));
+            let hash = match Plain::of_ether(packet.data()) {
+                Some(plain) if !trusts_port => table.hash_of_plain(&plain),
+                _ => self.hash(table, packet, trusts_port),
+            };
+            packet.set_bucket(hashing.bucket(hash));
         }
     }
 

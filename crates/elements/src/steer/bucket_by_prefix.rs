@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tables::fib::{Fib4, Fib6, Full, Limbo, Prefix, Rib, Rib4, Rib6, Structure};
-use wire::{Prefix4, Prefix6, tunnel};
+use wire::{Prefix4, Prefix6, ether, tunnel};
 
 /// A prefix of either kind.
 #[derive(Clone, Copy)]
@@ -175,6 +175,24 @@ enum Key {
 impl BucketByPrefix {
     #[inline]
     fn key(frame: &[u8], is_source: bool) -> Key {
+        // Most are untagged IPv4, and need no more looks.
+        if let Some(head) = frame.first_chunk::<34>()
+            && head[12..14] == ether::IPV4.to_be_bytes()
+            && head[14] >> 4 == 4
+        {
+            let at = if is_source { 26 } else { 30 };
+            return Key::V4(u32::from_be_bytes([
+                head[at],
+                head[at + 1],
+                head[at + 2],
+                head[at + 3],
+            ]));
+        }
+        BucketByPrefix::key_of_any(frame, is_source)
+    }
+
+    #[inline(never)]
+    fn key_of_any(frame: &[u8], is_source: bool) -> Key {
         let Some(packet) = tunnel::ip_of_ether(frame) else {
             return Key::None;
         };

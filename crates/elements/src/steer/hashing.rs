@@ -43,16 +43,9 @@ impl Hashing {
         (hash & (self.buckets as u32 - 1)) as u16
     }
 
-    /// The hash of a frame's flow; `None` if it is no IP.
-    #[inline]
+    /// The hash of a frame's flow; `None` if it is no IP. Ask [`Plain`](wire::plain::Plain) before.
+    #[inline(never)]
     pub(super) fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
-        if let Some(hash) = table.hash_of_plain(frame) {
-            return Some(hash);
-        }
-        self.hash_of_any(table, frame)
-    }
-
-    fn hash_of_any(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
         let packet = tunnel::ip_of_ether(frame)?;
         let flow = match self.inner {
             true => tunnel::innermost(packet),

@@ -1,0 +1,37 @@
+//! Frames that need no look at all that a frame could be: most of them, on most links.
+
+use crate::{bytes, proto, tunnel};
+
+/// The flow of an untagged Ethernet frame with TCP or UDP over IPv4 that is neither a fragment nor in a tunnel and has
+/// no options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// Source address.
+    pub src: u32,
+    /// Destination address.
+    pub dst: u32,
+    /// The source port, and below it the destination port.
+    pub ports: u32,
+    /// TCP or UDP.
+    pub protocol: u8,
+}
+
+impl Plain {
+    /// What tells the flow of a frame; `None` if it is not as plain, though it may have one all the same.
+    #[inline]
+    pub fn of_ether(frame: &[u8]) -> Option<Plain> {
+        let head = frame.first_chunk::<38>()?;
+        let word = |at: usize| bytes::be32(head, at);
+        // Ethertype, version and header length; more fragments, and the fragment's offset.
+        let fits = word(12) >> 8 == 0x0008_0045 && word(20) >> 16 & 0x3fff == 0;
+        let (protocol, ports) = (head[23], word(34));
+        let is_tunnel = ports as u16 == tunnel::VXLAN_PORT;
+        let is_plain = protocol == proto::TCP || protocol == proto::UDP && !is_tunnel;
+        (fits && is_plain).then(|| Plain {
+            src: word(26),
+            dst: word(30),
+            ports,
+            protocol,
+        })
+    }
+}
