@@ -88,3 +88,39 @@ fn a_cable_that_is_cut_one_way_is_used_neither_way() {
     mesh.cut(0, 1, false);
     mesh.until("mended", Mesh::is_whole);
 }
+
+#[test]
+fn who_has_no_key_gets_nothing_in_and_nothing_again() {
+    let key = ", DELTA 0, KEY 000102030405060708090a0b0c0d0e0f";
+    let mut mesh = Mesh::new(4, key, "");
+    mesh.until("whole", Mesh::is_whole);
+    mesh.wire.clear();
+    let sent = load(&mut mesh, 50);
+    // All that is on its way arrives.
+    (0..10).for_each(|_| mesh.step());
+    assert_eq!(lost(&mesh, &sent), []);
+    let came = mesh.came[1].len();
+    let mut frames = std::mem::take(&mut mesh.wire);
+    assert!(frames.len() > 20, "packets and heartbeats");
+    // Devices are numbered by name; that of the cable to the first router follows the external port.
+    mesh.router(1).receive(1, frames.iter().map(Vec::as_slice));
+    for frame in &mut frames {
+        frame[3] ^= 1;
+    }
+    mesh.router(1).receive(1, frames.iter().map(Vec::as_slice));
+    mesh.router(1).settle();
+    assert_eq!(mesh.router(1).sent(0).len(), 0);
+    assert_eq!(mesh.came[1].len(), came);
+    let books = mesh.router(1).books();
+    let drops = books.drops();
+    let of = |name: &str| {
+        drops
+            .iter()
+            .filter(|(path, _)| path.ends_with(name))
+            .map(|d| d.1)
+            .sum::<u64>()
+    };
+    assert_eq!(of(" replayed"), frames.len() as u64);
+    assert_eq!(of(" forged") + of(" malformed"), frames.len() as u64);
+    assert!(mesh.is_whole());
+}

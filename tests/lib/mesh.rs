@@ -25,6 +25,8 @@ pub struct Mesh {
     pub sent: u32,
     /// Numbers of the packets that came out, by external port, in their order.
     pub came: Vec<Vec<u32>>,
+    /// What crossed the first cable.
+    pub wire: Vec<Vec<u8>>,
     /// Milliseconds since the start.
     pub time: f64,
 }
@@ -39,6 +41,7 @@ impl Mesh {
             heartbeat: heartbeat.to_owned(),
             sent: 0,
             came: vec![Vec::new(); nodes],
+            wire: Vec::new(),
             time: 0.0,
         };
         for node in 0..nodes {
@@ -82,7 +85,8 @@ impl Mesh {
         for (own, peer) in peers.iter().enumerate() {
             let _ = writeln!(
                 text,
-                "rt[{peer}] -> [{own}]in; l{own} :: ToDevice(to{peer}); FromDevice(to{peer}) -> [{own}]t;
+                "rt[{peer}] -> [{own}]in; l{own} :: VLBSeal(vlb) -> ToDevice(to{peer});
+                FromDevice(to{peer}) -> o{own} :: VLBOpen(vlb) -> [{own}]t;
                 in[{own}] -> l{own}; t[{own}] -> l{own}; hb[{own}] -> l{own};"
             );
         }
@@ -146,6 +150,9 @@ impl Mesh {
                 let frames = self.routers[from]
                     .as_mut()
                     .map(|router| router.sent(port(from, to)));
+                if let (0, 1, Some(frames)) = (from, to, &frames) {
+                    self.wire.extend_from_slice(frames);
+                }
                 let cut = self.cut.get(&(from, to)).copied().unwrap_or(false);
                 if let (Some(peer), Some(frames), false) = (&mut self.routers[to], frames, cut) {
                     peer.receive(port(to, from), frames.iter().map(Vec::as_slice));
