@@ -13,94 +13,28 @@ use crate::resequencer::{Bounds, Numbers, Resequencer};
 use crate::spread::{Refusal, Settings, Spread};
 use crate::transit::{self, Fault, Step};
 use chance::Chance;
+use config::QUEUE_LEAST;
+use failures::{Beat, Watch};
 use queue::Queue;
 use source::Source;
 use tally::Flow;
 
 /// Numbers that look random and follow from a seed.
 pub mod chance;
+mod config;
+mod failures;
 mod matrix;
 mod queue;
 mod report;
 mod source;
 mod tally;
 
+pub use config::{Config, Traffic};
+pub use failures::{Broken, Failure, Noticed};
 pub use matrix::Matrix;
 pub use report::{Drops, LinkLoads, PAIR_LEAST, Report};
 pub use source::{Record, Sizes, Trace, backbone};
 pub use tally::{Histogram, Reordering, jain};
-
-/// What the inputs send.
-#[derive(Clone, Debug)]
-pub enum Traffic {
-    /// By a matrix.
-    Matrix {
-        /// The matrix.
-        matrix: Matrix,
-        /// Flows of an input, divided over its outputs.
-        flows: u32,
-        /// Lengths of frames.
-        sizes: Sizes,
-    },
-    /// From the first node with external ports to the last.
-    Trace(Trace),
-}
-
-/// What is simulated.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// What the inputs send.
-    pub traffic: Traffic,
-    /// Part of each input's rate that is offered, 1 for all.
-    pub load: f64,
-    /// Nanoseconds that are measured.
-    pub time: u64,
-    /// Nanoseconds before these, in which queues and buckets find their level.
-    pub warmup: u64,
-    /// All chance follows from it.
-    pub seed: u64,
-    /// What a node processes, in units of its external rate; of the greatest rate for nodes without external ports.
-    pub c: f64,
-    /// Nanoseconds that a node takes for a packet, besides waiting.
-    pub latency: u64,
-    /// Nanoseconds that a link takes, besides sending.
-    pub delay: u64,
-    /// Rate of cables over the rate that the map gives to links: room for bursts.
-    pub headroom: f64,
-    /// Nanoseconds that a packet waits in a queue at most, where that is more than `QUEUE_LEAST` bytes.
-    pub queue: u64,
-    /// How nodes spread; the seed is replaced.
-    pub spread: Settings,
-    /// Output nodes bring packets into order again, within these bounds.
-    pub resequence: Option<Bounds>,
-}
-
-/// Bytes that each queue holds at least.
-const QUEUE_LEAST: u64 = 64 * 1518;
-
-impl Config {
-    /// Whatever is asked of a matrix, with servers as in RouteBricks: 24 us each (RB11).
-    pub fn new(matrix: Matrix, seed: u64) -> Config {
-        Config {
-            traffic: Traffic::Matrix {
-                matrix,
-                flows: 4096,
-                sizes: backbone(),
-            },
-            load: 1.0,
-            time: 20_000_000,
-            warmup: 10_000_000,
-            seed,
-            c: 3.15,
-            latency: 24_000,
-            delay: 1_000,
-            headroom: 1.05,
-            queue: 5_000_000,
-            spread: Settings::default(),
-            resequence: None,
-        }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -123,7 +57,7 @@ impl Packet {
 
 const COOKIE: u8 = 0;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Event {
     /// An input's next packet is due; by the number of the source.
     Source(u32),
@@ -131,6 +65,10 @@ enum Event {
     Arrive(NodeId, Packet),
     /// A node's resequencer may have something to give out.
     Tick(NodeId),
+    /// A node may have to send heartbeats.
+    Look(NodeId),
+    /// A heartbeat has come to a node.
+    Heard(Box<Beat>),
 }
 
 /// Something that serves in order of arrival.
@@ -214,6 +152,7 @@ pub struct Simulation {
     /// Lengths of frames, and the sum of their weights.
     sizes: (Sizes, u32),
     now: u64,
+    watch: Option<Watch>,
     report: Report,
 }
 
@@ -252,12 +191,20 @@ impl Simulation {
             flows: Vec::new(),
             sizes: (Vec::new(), 0),
             now: 0,
+            watch: Watch::new(map, &config.failures),
             report: Report::new(map.nodes.len(), &ports),
             ways,
             fabric,
             config,
         };
         simulation.add_sources(&ports, &mut chance);
+        if simulation.watch.is_some() {
+            for node in 0..simulation.nodes.len() {
+                // Servers do not look in step.
+                let first = chance.below(5_000_000);
+                simulation.events.add(first, Event::Look(node as NodeId));
+            }
+        }
         simulation
     }
 
@@ -320,6 +267,8 @@ impl Simulation {
                 Event::Source(number) => self.send(number),
                 Event::Arrive(node, packet) => self.process(node, packet),
                 Event::Tick(node) => self.tick(node),
+                Event::Look(node) => self.look(node),
+                Event::Heard(beat) => self.hear(&beat),
             }
         }
         Some((self.now as f64 / self.end() as f64).min(1.0))
@@ -339,8 +288,10 @@ impl Simulation {
             fabric,
             nodes,
             links,
+            watch,
             ..
         } = self;
+        report.noticed = watch.map_or_else(Vec::new, |watch| watch.noticed);
         report.close(config.time, fabric.map(), &nodes, &links);
         report
     }
@@ -438,6 +389,14 @@ impl Simulation {
     /// When a node is done with a packet, if it has room for it.
     fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
         let measured = self.measured();
+        if self
+            .watch
+            .as_ref()
+            .is_some_and(|watch| watch.dead(self.now, node))
+        {
+            self.report.drops.dead += 1;
+            return None;
+        }
         let work = &mut self.nodes[usize::from(node)].work;
         let done = work.serve(self.now, packet.bytes, measured);
         self.report.drops.node_full += u64::from(done.is_none());
@@ -449,12 +408,61 @@ impl Simulation {
         let (now, measured) = (done + self.config.latency, self.measured());
         let (peer, link) = self.fabric.neighbours(node)[usize::from(own)];
         let direction = usize::from(node > peer);
+        if self
+            .watch
+            .as_ref()
+            .is_some_and(|watch| watch.loses(now, node, peer))
+        {
+            return self.report.drops.dead += 1;
+        }
         let cable = &mut self.links[2 * link as usize + direction];
         match cable.serve(now, packet.bytes, measured) {
             None => self.report.drops.link_full += 1,
             Some(done) => self
                 .events
                 .add(done + self.config.delay, Event::Arrive(peer, packet)),
+        }
+    }
+
+    /// A node looks at the time, and sends heartbeats that are due.
+    fn look(&mut self, node: NodeId) {
+        let (now, end) = (self.now, self.end());
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        // After the last packet heartbeats would go on for ever.
+        if watch.due[usize::from(node)] > now && watch.due[usize::from(node)] != u64::MAX
+            || now >= end
+        {
+            return;
+        }
+        watch.due[usize::from(node)] = u64::MAX;
+        let mut out = Vec::new();
+        watch.tick(now, node, &mut self.links, &mut out);
+        for (at, beat) in out {
+            self.events
+                .add(at + self.config.delay, Event::Heard(Box::new(beat)));
+        }
+        self.follow(node);
+    }
+
+    fn hear(&mut self, beat: &Beat) {
+        if let Some(watch) = &mut self.watch {
+            watch.heard(self.now, beat);
+            self.follow(beat.to);
+        }
+    }
+
+    /// A node's ways follow what it knows of links.
+    fn follow(&mut self, node: NodeId) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        if let Some(ways) = watch.changed(self.now, node, &self.fabric) {
+            self.ways[usize::from(node)] = ways;
+        }
+        if let Some(due) = watch.plan(self.now, node) {
+            self.events.add(due, Event::Look(node));
         }
     }
 

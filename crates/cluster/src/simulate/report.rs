@@ -1,7 +1,7 @@
 //! What happened in a simulated cluster.
 
 use super::tally::{Flow, Histogram, Reordering, jain};
-use super::{Node, Packet, Server};
+use super::{Node, Noticed, Packet, Server};
 use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
 
@@ -23,13 +23,15 @@ pub struct Drops {
     pub no_way: u64,
     /// A packet passed too many links.
     pub too_many_hops: u64,
+    /// A link or a node was broken.
+    pub dead: u64,
     /// Addresses were wrong, or a packet came back.
     pub faulty: u64,
 }
 
 impl Drops {
     /// Names and packets.
-    pub fn list(&self) -> [(&'static str, u64); 7] {
+    pub fn list(&self) -> [(&'static str, u64); 8] {
         [
             ("node_full", self.node_full),
             ("ways_full", self.ways_full),
@@ -37,6 +39,7 @@ impl Drops {
             ("output_full", self.output_full),
             ("no_way", self.no_way),
             ("too_many_hops", self.too_many_hops),
+            ("dead", self.dead),
             ("faulty", self.faulty),
         ]
     }
@@ -98,6 +101,8 @@ pub struct Report {
     pub input_fairness: Option<f64>,
     /// Packets that went straight, by their quota or else; and by an intermediate node.
     pub straight: (u64, u64),
+    /// When nodes knew of each failure.
+    pub noticed: Vec<Noticed>,
     ports: usize,
     /// Numbers of nodes' external ports.
     port: Vec<u16>,
@@ -130,6 +135,7 @@ impl Report {
             pair_fairness: None,
             input_fairness: None,
             straight: (0, 0),
+            noticed: Vec::new(),
             ports: ports.len(),
             port,
             asked: vec![0.0; ports.len()],

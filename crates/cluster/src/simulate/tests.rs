@@ -159,3 +159,45 @@ fn a_trace_flows_from_one_input_to_one_output_in_its_order() {
     assert!(report.offered as f64 * 8e9 > 0.99 * R * report.time as f64);
     assert!(report.pair_least.unwrap() > 0.99 && report.hops[1] > 0 && report.hops[2] > 0);
 }
+
+#[test]
+fn traffic_goes_round_what_breaks_and_comes_back() {
+    const MS: u64 = 1_000_000;
+    for what in [Broken::Link(0, 1), Broken::OneWay(2, 3), Broken::Node(1)] {
+        let mut config = Config::new(Matrix::Uniform, 1);
+        config.load = 0.5;
+        config.warmup = 0;
+        config.time = 400 * MS;
+        config.failures = vec![Failure {
+            what,
+            from: 100 * MS,
+            until: 200 * MS,
+        }];
+        let report = run(Map::mesh(4, R / 10.0), config);
+        let [noticed] = report.noticed[..] else {
+            panic!("one failure");
+        };
+        assert!(
+            noticed.gone.is_some_and(|gone| gone < 50 * MS),
+            "{what:?}: {noticed:?}"
+        );
+        assert!(
+            noticed.back.is_some_and(|back| back < 100 * MS),
+            "{what:?}: {noticed:?}"
+        );
+        assert!(report.drops.dead > 0, "{what:?}");
+        if let Broken::Link(..) | Broken::OneWay(..) = what {
+            // At most a pair each way, and what others send over it, for the time in which nobody knew.
+            let most = report.packets_in as f64 * 0.5 * 50.0 / 400.0;
+            assert!(
+                (report.drops.sum() as f64) < most,
+                "{what:?}: {:?}",
+                report.drops
+            );
+        }
+        assert_eq!(report.drops.too_many_hops, 0, "{what:?}");
+        // Frames for a dead node may come back from a node that has learned of its links in another order.
+        let faulty = report.drops.faulty;
+        assert!(faulty == 0 || what == Broken::Node(1), "{what:?}: {faulty}");
+    }
+}

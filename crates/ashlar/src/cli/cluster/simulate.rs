@@ -1,7 +1,7 @@
 //! The command line of `ashlar cluster simulate`.
 
 use clap::Args;
-use cluster::simulate::Matrix;
+use cluster::simulate::{Broken, Failure, Matrix};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -64,6 +64,10 @@ pub(crate) struct Simulate {
     /// Milliseconds that a packet waits in a queue at most
     #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = milliseconds)]
     pub(crate) queue: f64,
+    /// Break something from one millisecond of the run to another: a link (0-1@100-200), one direction of it
+    /// (0>1@100-200) or a server (1@100-200). Servers send heartbeats then, and have at most 64 links
+    #[arg(long = "break", value_name = "WHAT@FROM-UNTIL", value_parser = failure)]
+    pub(crate) failures: Vec<Failure>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -90,6 +94,23 @@ fn fly(text: &str) -> Result<(u16, u32), String> {
     }
 }
 
+fn failure(text: &str) -> Result<Failure, String> {
+    let parse = || {
+        let (what, when) = text.split_once('@')?;
+        let number = |text: &str| text.parse::<u16>().ok();
+        let what = match (what.split_once('-'), what.split_once('>')) {
+            (Some((a, b)), _) => Broken::Link(number(a)?, number(b)?),
+            (_, Some((a, b))) => Broken::OneWay(number(a)?, number(b)?),
+            _ => Broken::Node(number(what)?),
+        };
+        let (from, until) = when.split_once('-')?;
+        let ns = |text: &str| milliseconds(text).ok().map(|ms| (ms * 1e6) as u64);
+        let (from, until) = (ns(from)?, ns(until)?);
+        (from < until).then_some(Failure { what, from, until })
+    };
+    parse().ok_or_else(|| "write A-B@MS-MS, A>B@MS-MS or A@MS-MS, such as 0-1@100-200".to_owned())
+}
+
 fn part(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(part) if (0.001..=1000.0).contains(&part) => Ok(part),
@@ -113,6 +134,9 @@ mod tests {
         assert_eq!(matrix("incast"), Ok(Matrix::Incast));
         assert!(matrix("all").is_err_and(|text| text.contains("uniform")));
         assert_eq!(fly("4,2"), Ok((4, 2)));
+        let cut = failure("0>1@100-200").expect("it is one");
+        assert_eq!((cut.what, cut.from), (Broken::OneWay(0, 1), 100_000_000));
+        assert!(failure("0-1").is_err() && failure("1@200-100").is_err());
         assert!(fly("4").is_err() && fly("1,9").is_err() && fly("64,3").is_err());
     }
 }

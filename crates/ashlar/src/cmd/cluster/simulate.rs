@@ -61,6 +61,17 @@ fn config(asked: &Simulate) -> Result<Config, String> {
         wait: ns(wait),
         capacity: 1 << 20,
     });
+    let most = |links: usize| links <= cluster::health::LINKS_MAX;
+    let links = match asked.fly {
+        Some((k, n)) => n as usize * usize::from(k - 1),
+        None => usize::from(asked.ports) - 1,
+    };
+    if !asked.failures.is_empty() && !most(links) {
+        return Err(format!(
+            "each server has {links} links: nothing can break where there are more than 64"
+        ));
+    }
+    config.failures = asked.failures.clone();
     Ok(config)
 }
 
@@ -176,6 +187,22 @@ fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
             100.0 * share(order.late, order.packets)
         ),
     );
+    for (failure, noticed) in asked.failures.iter().zip(&report.noticed) {
+        let ms = |ns: Option<u64>| {
+            ns.map_or("never".to_owned(), |ns| {
+                format!("after {:.1} ms", ns as f64 / 1e6)
+            })
+        };
+        row(
+            "broken",
+            format!(
+                "{:?}: all know {}, and that it is back {}",
+                failure.what,
+                ms(noticed.gone),
+                ms(noticed.back)
+            ),
+        );
+    }
     let drops: Vec<_> = report
         .drops
         .list()
@@ -236,6 +263,7 @@ fn to_json(asked: &Simulate, nodes: usize, report: &Report) -> Value {
             "late": order.late,
             "runs": order.runs,
         },
+        "noticed": report.noticed.iter().map(|n| json!({"gone_ns": n.gone, "back_ns": n.back})).collect::<Vec<_>>(),
         "drops": serde_json::Map::from_iter(drops),
     })
 }

@@ -1,0 +1,83 @@
+//! What is simulated.
+
+use super::failures::Failure;
+use super::matrix::Matrix;
+use super::source::{Sizes, Trace, backbone};
+use crate::resequencer::Bounds;
+use crate::spread::Settings;
+
+/// What the inputs send.
+#[derive(Clone, Debug)]
+pub enum Traffic {
+    /// By a matrix.
+    Matrix {
+        /// The matrix.
+        matrix: Matrix,
+        /// Flows of an input, divided over its outputs.
+        flows: u32,
+        /// Lengths of frames.
+        sizes: Sizes,
+    },
+    /// From the first node with external ports to the last.
+    Trace(Trace),
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What the inputs send.
+    pub traffic: Traffic,
+    /// Part of each input's rate that is offered, 1 for all.
+    pub load: f64,
+    /// Nanoseconds that are measured.
+    pub time: u64,
+    /// Nanoseconds before these, in which queues and buckets find their level.
+    pub warmup: u64,
+    /// All chance follows from it.
+    pub seed: u64,
+    /// What a node processes, in units of its external rate; of the greatest rate for nodes without external ports.
+    pub c: f64,
+    /// Nanoseconds that a node takes for a packet, besides waiting.
+    pub latency: u64,
+    /// Nanoseconds that a link takes, besides sending.
+    pub delay: u64,
+    /// Rate of cables over the rate that the map gives to links: room for bursts.
+    pub headroom: f64,
+    /// Nanoseconds that a packet waits in a queue at most, where that is more than `QUEUE_LEAST` bytes.
+    pub queue: u64,
+    /// How nodes spread; the seed is replaced.
+    pub spread: Settings,
+    /// Output nodes bring packets into order again, within these bounds.
+    pub resequence: Option<Bounds>,
+    /// What breaks. Nodes send heartbeats if anything does, and have at most 64 links then; they have heard each other
+    /// after some 50 ms.
+    pub failures: Vec<Failure>,
+}
+
+/// Bytes that each queue holds at least.
+pub(super) const QUEUE_LEAST: u64 = 64 * 1518;
+
+impl Config {
+    /// Whatever is asked of a matrix, with servers as in RouteBricks: 24 us each (RB11).
+    pub fn new(matrix: Matrix, seed: u64) -> Config {
+        Config {
+            traffic: Traffic::Matrix {
+                matrix,
+                flows: 4096,
+                sizes: backbone(),
+            },
+            load: 1.0,
+            time: 20_000_000,
+            warmup: 10_000_000,
+            seed,
+            c: 3.15,
+            latency: 24_000,
+            delay: 1_000,
+            headroom: 1.05,
+            queue: 5_000_000,
+            spread: Settings::default(),
+            resequence: None,
+            failures: Vec::new(),
+        }
+    }
+}
