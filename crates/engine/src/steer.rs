@@ -140,6 +140,13 @@ pub struct Table {
     /// Packets of an earlier move may still wait.
     unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
+    ways: Mutex<Vec<Weak<dyn Ways>>>,
+}
+
+/// The ways of packets from worker to worker, where elements steer by a table.
+pub trait Ways: Send + Sync {
+    /// How full the fullest of them is, from 0 to 1.
+    fn fill(&self) -> f64;
 }
 
 #[derive(Default)]
@@ -159,7 +166,21 @@ impl Table {
             limit: AtomicU64::new(LIMIT.as_micros() as u64),
             unsettled: AtomicBool::new(false),
             counts: OnceLock::new(),
+            ways: Mutex::default(),
         }
+    }
+
+    /// Has the table know the ways of an element, for as long as they are in use.
+    pub fn watch(&self, ways: Weak<dyn Ways>) {
+        lock(&self.ways).push(ways);
+    }
+
+    /// How full the fullest way from worker to worker is, from 0 to 1.
+    pub fn fill(&self) -> f64 {
+        let mut ways = lock(&self.ways);
+        ways.retain(|ways| ways.strong_count() > 0);
+        let each = ways.iter().filter_map(Weak::upgrade);
+        each.map(|ways| ways.fill()).fold(0.0, f64::max)
     }
 
     /// Its name.

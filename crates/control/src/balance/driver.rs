@@ -14,6 +14,8 @@ use tracing::warn;
 
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
+/// Share of a ring to a worker from which on it is nearly full.
+const NEARLY_FULL: f64 = 0.75;
 /// Loads that chance may explain are added up for so long at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -186,7 +188,7 @@ impl State {
         }
     }
 
-    /// Reads how busy workers are; returns whether packets found rings full.
+    /// Reads how busy workers are; returns whether rings to workers are nearly full, or packets found them full.
     fn look(&mut self, router: &Router, tables: &[Arc<Table>]) -> bool {
         let now = Instant::now();
         let each = (0..router.workers()).map(|w| router.pulse(w).busy.load(Relaxed));
@@ -204,7 +206,7 @@ impl State {
         let lost = |t: &Arc<Table>| t.lost().iter().sum::<u64>();
         tables.iter().any(|t| {
             let before = self.seen.get(t.name()).map(|seen| seen.lost);
-            before.is_some_and(|before| lost(t) > before)
+            before.is_some_and(|before| lost(t) > before) || t.fill() >= NEARLY_FULL
         })
     }
 

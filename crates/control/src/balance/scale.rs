@@ -8,7 +8,7 @@ pub struct Thresholds {
     /// Workers go when those that stay are busy by less than this share. It is smaller than `high`: who has
     /// just gone does not come back at once.
     pub low: f64,
-    /// All workers come when one is busy by this share, or packets for one were lost: what is asked of it is not
+    /// All workers come when one is busy by this share, or a way to one is nearly full: what is asked of it is not
     /// known any more.
     pub full: f64,
     /// Looks in a row at which fewer workers would do, before some go.
@@ -37,7 +37,7 @@ pub struct Scaler {
 
 impl Scaler {
     /// How many of all workers should work, of which `now` do. `busy` is the share of the last interval in
-    /// which each worker had something to do, and `lost` whether packets found the way to a worker full.
+    /// which each worker had something to do, and `lost` whether packets found the way to a worker full, or nearly.
     pub fn workers(&mut self, busy: &[f64], lost: bool, now: usize, limits: &Thresholds) -> usize {
         let all = busy.len().max(1);
         if lost || busy.iter().any(|&b| b >= limits.full) {

@@ -3,7 +3,8 @@
 use crate::prelude::*;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
-use std::sync::OnceLock;
+use engine::steer::{Table, Ways};
+use std::sync::{OnceLock, Weak};
 
 /// One ring, and its ends while no worker has them.
 struct Way {
@@ -14,6 +15,14 @@ struct Way {
 
 /// The rings, by the worker that fills them and the one that empties them.
 struct Rings(Vec<Vec<Option<Way>>>);
+
+impl Ways for Rings {
+    fn fill(&self) -> f64 {
+        let ways = self.0.iter().flatten().flatten();
+        let fill = |way: &Way| way.level.len() as f64 / way.level.limit().max(1) as f64;
+        ways.map(fill).fold(0.0, f64::max)
+    }
+}
 
 /// The rings of an element, made when the first copy of several is built.
 #[derive(Default)]
@@ -27,8 +36,14 @@ impl Mesh {
         }
     }
 
-    /// The ends of one worker of several.
-    pub(super) fn ends(&self, worker: usize, workers: usize, capacity: usize) -> Ends {
+    /// The ends of one worker of several, in rings that `table` knows of.
+    pub(super) fn ends(
+        &self,
+        worker: usize,
+        workers: usize,
+        capacity: usize,
+        table: &Table,
+    ) -> Ends {
         let way = |from, to| {
             let (tail, head) = (from != to).then(|| ring(capacity))?;
             Some(Way {
@@ -38,9 +53,12 @@ impl Mesh {
             })
         };
         let row = |from| (0..workers).map(|to| way(from, to)).collect();
-        let rings = self
-            .0
-            .get_or_init(|| Arc::new(Rings((0..workers).map(row).collect())));
+        let rings = self.0.get_or_init(|| {
+            let rings = Arc::new(Rings((0..workers).map(row).collect()));
+            let ways: Weak<Rings> = Arc::downgrade(&rings);
+            table.watch(ways);
+            rings
+        });
         let out = |_| Out {
             tail: None,
             packets: Vec::new(),

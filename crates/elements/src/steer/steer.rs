@@ -99,9 +99,12 @@ impl Element for Steer {
         config.table.counts(init.workers);
         let many = init.workers > 1;
         let ends = || {
-            config
-                .mesh
-                .ends(init.worker, init.workers, config.capacity.max(1))
+            config.mesh.ends(
+                init.worker,
+                init.workers,
+                config.capacity.max(1),
+                &config.table,
+            )
         };
         Steer {
             table: Arc::clone(&config.table),

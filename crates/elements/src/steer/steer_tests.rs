@@ -97,7 +97,10 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
     );
     let lost = shared(&plan, "lost");
     assert_eq!(lost, "0 1 0 1");
+    let table = plan.common::<Tables>().get("s", 4);
+    assert_eq!(table.fill(), 1.0);
     graphs[1].turn();
+    assert_eq!(table.fill(), 0.0);
     assert_eq!(numbers(&plan, "out"), [1, 3, 1]);
 }
 
