@@ -83,9 +83,10 @@ class Unix(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
-def vdevs(frames, n=0):
-    """Two ports: an endless capture, and nowhere."""
-    return [f"net_pcap{n},rx_pcap={frames},infinite_rx=1", f"net_null{n + 1},no-rx=1"]
+def vdevs(frames, n=0, queues=1):
+    """Two ports: one whose receive queues all bring the same endless capture, and nowhere."""
+    capture = ",".join([f"net_pcap{n}", *[f"rx_pcap={frames}"] * queues, "infinite_rx=1"])
+    return [capture, f"net_null{n + 1},no-rx=1"]
 
 
 class Router(Process):

@@ -42,9 +42,8 @@ def run(conf, cores, values=()):
 def run_flows(conf, cores, queues):
     """With frames of many flows, which a hash can tell apart: each receive queue brings the same endless capture."""
     def step(here):
-        capture = ",".join(["net_pcap0", *[f"rx_pcap={frames.fixed(64)}"] * queues, "infinite_rx=1"])
         values = ["A=net_pcap0", "B=net_null1", f"CORES={queues}"]
-        router = here.router(HERE / conf, values, [capture, "net_null1,no-rx=1"], cores, buffers=262_143)
+        router = here.router(HERE / conf, values, lab.vdevs(frames.fixed(64), queues=queues), cores, buffers=262_143)
         router.wait_sending()
         return router.measure_stages(runs.SECONDS) | {"hz": machine.tsc_hz()}
 

@@ -45,14 +45,9 @@ def testpmd(here, cores, seconds):
     return peers.rate_of(lambda: sum(one.sent() for one in all_of_them), seconds)
 
 
-def several(capture, queues):
-    """Two ports: one whose receive queues all bring the same endless capture, and nowhere."""
-    return [",".join(["net_pcap0", *[f"rx_pcap={capture}"] * queues, "infinite_rx=1"]), "net_null1,no-rx=1"]
-
-
 def route(here, cores, seconds):
     """Packets a second that a worker on each of `cores` routes from a queue of its own to a queue of its own."""
-    ports = several(frames.fixed(64), len(cores))
+    ports = lab.vdevs(frames.fixed(64), queues=len(cores))
     values = ["IN=net_pcap0", "OUT=net_null1", *runs.values_of("route")]
     router = here.router(runs.CONF / "route.click", values, ports, cores, buffers=262_143)
     router.wait_sending()
