@@ -408,6 +408,51 @@ fn forged_and_foreign_frames_end_under_their_names_and_the_books_balance() {
     assert!(arrived < bad / 2, "{arrived}");
 }
 
+const KEY: &str = ", KEY 000102030405060708090a0b0c0d0e0f";
+
+#[test]
+fn with_a_key_packets_cross_the_cluster_as_they_do_without() {
+    for more in [KEY.to_owned(), format!("{KEY}, RESEQUENCE 1ms, FLOWS 0")] {
+        let mut cluster = Cluster::new(Map::mesh(4, R), &more);
+        let mut came: usize = cluster.all_pairs(60).iter().map(Vec::len).sum();
+        cluster.advance(Duration::from_millis(2));
+        let late = cluster.settle();
+        assert!(late.iter().flatten().all(|packet| packet[8] == 16));
+        came += late.iter().map(Vec::len).sum::<usize>();
+        assert_eq!(came, 720);
+        assert_eq!(cluster.check(720), []);
+    }
+}
+
+#[test]
+fn forged_and_replayed_frames_are_dropped_by_name() {
+    let mut cluster = Cluster::new(Map::mesh(4, R), KEY);
+    cluster.send(0, &packet(0, 1, 1));
+    cluster.nodes[0].settle();
+    let frame = cluster.nodes[0].sent(1).remove(0);
+    for bit in 0..frame.len().min(56) * 8 {
+        let mut forged = frame.clone();
+        forged[bit / 8] ^= 1 << (bit % 8);
+        cluster.nodes[1].receive(1, [&forged[..]]);
+    }
+    for _ in 0..3 {
+        cluster.nodes[1].receive(1, [&frame[..]]);
+    }
+    cluster.sent += 56 * 8 + 2;
+    let arrived = cluster.settle();
+    assert_eq!(arrived[1], [routed(&packet(0, 1, 1))]);
+    let drops = cluster.check(1);
+    let of = |name: &str| {
+        drops
+            .iter()
+            .filter(|d| d.0 == name)
+            .map(|d| d.1)
+            .sum::<u64>()
+    };
+    assert_eq!(of("transit replayed"), 2, "{drops:?}");
+    assert!(of("transit forged") > 400, "{drops:?}");
+}
+
 #[test]
 fn a_host_cannot_send_frames_into_the_cluster() {
     let mut cluster = Cluster::new(Map::mesh(4, R), "");

@@ -19,7 +19,8 @@
 //! goes straight to it. The rest is spread over all nodes by their rates. A flow keeps its way while its packets
 //! follow each other within VLBNode's DELTA and the way is not full.
 //!
-//! With VLBNode's RESEQUENCE a tag of 22 bytes follows, in which packets are numbered (see VLBResequencer).
+//! With VLBNode's RESEQUENCE or KEY a tag of 22 bytes follows, in which packets are numbered (see VLBResequencer), and
+//! which proves that they are the cluster's.
 //!
 //! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is dropped
 //! where living links do not lead to its node (`no_way`), where the links that lead there are loaded beyond
@@ -32,7 +33,7 @@
 //!   the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see VLBOutput); without it
 //!   the next hop is the packet's own destination.
 
-use super::{ETHER_LEN, Member, Node};
+use super::{ETHER_LEN, Lanes, Member, Node, lanes};
 use crate::prelude::*;
 use cluster::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
 use cluster::resequencer::Numbers;
@@ -68,8 +69,9 @@ pub(crate) struct VlbInput {
     headers: Box<[(NodeId, [u8; LEN])]>,
     /// Bytes carried for others by each own link that have been counted here.
     carried: Box<[u64]>,
-    /// None: packets have no tags.
+    /// None: packets have no numbers.
     numbers: Option<Numbers>,
+    lanes: Lanes,
     share: f64,
     seed: u32,
 }
@@ -167,6 +169,7 @@ impl Element for VlbInput {
                 let start = RandomState::new().hash_one(0);
                 Numbers::new(init.worker, start as u16)
             }),
+            lanes: lanes(&node, init),
             share,
             seed,
             node,
@@ -264,10 +267,8 @@ impl VlbInput {
             0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
             hash => hash,
         };
-        let added = match self.numbers {
-            None => ETHER_LEN,
-            Some(_) => PACKET,
-        };
+        let tagged = self.numbers.is_some() || self.node.key.is_some();
+        let added = if tagged { PACKET } else { ETHER_LEN };
         let bytes = (packet.len() + added) as u32;
         let ways = self.node.ways().read(cx.reader());
         let choice = match self.spread.choose(cx.now().0, ways, to, bytes, hash) {
@@ -280,21 +281,31 @@ impl VlbInput {
             return Verdict::drop(NO_ROOM);
         };
         room[..LEN].copy_from_slice(&header);
-        match &mut self.numbers {
-            None => room[LEN..].copy_from_slice(&ethertype.to_be_bytes()),
-            Some(numbers) => {
-                let (flow, sequence) = numbers.number(to, hash);
-                let tag = Tag {
-                    link: 0,
-                    flow,
-                    sequence,
-                    ethertype,
-                };
-                tag.write(packet.data_mut(), None);
-            }
+        if tagged {
+            self.tag(packet, choice.link, (to, hash), ethertype);
+        } else {
+            room[LEN..].copy_from_slice(&ethertype.to_be_bytes());
         }
         packet.set_mac_here();
         Verdict::out(choice.link as u8)
+    }
+
+    /// Writes the tag of a packet that leaves by an own link.
+    fn tag(&mut self, packet: &mut Packet, link: u16, (to, hash): (NodeId, u32), ethertype: u16) {
+        let numbers = self.numbers.as_mut();
+        let (flow, sequence) = numbers.map_or((0, 0), |numbers| numbers.number(to, hash));
+        let key = self.node.key.as_ref();
+        let link = match key {
+            None => 0,
+            Some(_) => self.lanes.borrow_mut()[usize::from(link)].number(),
+        };
+        let tag = Tag {
+            link,
+            flow,
+            sequence,
+            ethertype,
+        };
+        tag.write(packet.data_mut(), key);
     }
 }
 

@@ -24,11 +24,11 @@
 //!
 //! - `CAPACITY`: packets that wait at a time; of a flow that asks for more none waits. Default 4096.
 
-use super::{ETHER_LEN, Member};
+use super::{ETHER_LEN, Member, Node, remove_tag};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::resequencer::{Bounds, Counts, Resequencer};
-use cluster::tag::{ADDED, Bad, ETHERTYPE, Tag};
+use cluster::tag::{Bad, ETHERTYPE, Tag};
 use engine::clock::Time;
 use std::time::Duration;
 
@@ -36,10 +36,12 @@ const MALFORMED: usize = 0;
 const FORGED: usize = 1;
 
 pub(crate) struct Config {
+    member: Member,
     bounds: Bounds,
 }
 
 pub(crate) struct VlbResequencer {
+    node: Arc<Node>,
     waiting: Resequencer<Packet>,
 }
 
@@ -56,7 +58,7 @@ impl Element for VlbResequencer {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let (_, described) = Member::named(args);
+        let (member, described) = Member::named(args);
         let capacity = args.key("CAPACITY", 4096, "packets that wait at a time");
         let wait = match &described {
             Some(described) => described.resequence,
@@ -70,6 +72,7 @@ impl Element for VlbResequencer {
         }
         let wait = wait.unwrap_or_default().as_nanos();
         Config {
+            member,
             bounds: Bounds {
                 wait: u64::try_from(wait).unwrap_or(u64::MAX),
                 capacity,
@@ -77,8 +80,9 @@ impl Element for VlbResequencer {
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> VlbResequencer {
+    fn new(config: &Arc<Config>, init: &Init) -> VlbResequencer {
         VlbResequencer {
+            node: config.member.node(init),
             waiting: Resequencer::new(config.bounds),
         }
     }
@@ -93,10 +97,10 @@ impl Element for VlbResequencer {
                 batch.push(packet);
                 continue;
             }
-            match Tag::parse(frame, None) {
+            match Tag::parse(frame, self.node.key.as_ref()) {
                 Ok(tag) => {
                     let input = u16::from_be_bytes([frame[7], frame[8]]);
-                    remove(&mut packet);
+                    remove_tag(&mut packet);
                     let place = (tag.flow, tag.sequence);
                     let mut out = |packet| batch.push(packet);
                     self.waiting.take(now, input, place, packet, &mut out);
@@ -162,14 +166,6 @@ impl VlbResequencer {
             cx.set_timer(Time(due));
         }
     }
-}
-
-/// Removes a tag: the addresses come to stand before the packet's own ethertype.
-fn remove(packet: &mut Packet) {
-    packet.data_mut().copy_within(..LEN, ADDED);
-    // Who has a tag is longer than it.
-    let _ = packet.pull(ADDED);
-    packet.set_mac_here();
 }
 
 #[cfg(test)]

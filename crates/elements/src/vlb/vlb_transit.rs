@@ -18,15 +18,24 @@
 //! passed 15 links (`too_many_hops`), come back to their input node (`loop`), or to whose node no living link leads
 //! (`no_way`).
 //!
+//! With VLBNode's KEY every frame must carry a tag that only who has the key can write, and come once: others
+//! are dropped (`forged`, `replayed`). A worker watches for what it has seen itself, so a link should be
+//! received by one worker. A frame that goes on gets a new tag for its link, one that has arrived loses it (with
+//! RESEQUENCE in VLBResequencer only).
+//!
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
 
-use super::{ETHER_LEN, Member, Node};
+use super::{ETHER_LEN, Lanes, Member, Node, lanes, remove_tag};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::map::Ways;
+use cluster::tag::{Bad, Tag, Windows};
 use cluster::transit::{self, Fault, Step};
+
+const FORGED: u8 = Fault::ALL.len() as u8;
+const REPLAYED: u8 = FORGED + 1;
 
 /// Different addresses whose ways are remembered.
 const KNOWN: usize = 64;
@@ -58,6 +67,9 @@ pub(crate) struct VlbTransit {
     /// Bytes sent on since the last batch, by own link.
     bytes: Box<[u64]>,
     links: usize,
+    lanes: Lanes,
+    /// Numbers that have come, by own link.
+    windows: Box<[Windows]>,
 }
 
 impl Element for VlbTransit {
@@ -73,6 +85,8 @@ impl Element for VlbTransit {
         Fault::TooManyHops.name(),
         Fault::Loop.name(),
         Fault::NoWay.name(),
+        "forged",
+        "replayed",
     ];
 
     type Config = Config;
@@ -92,6 +106,8 @@ impl Element for VlbTransit {
             version: node.version(),
             bytes: vec![0; config.links].into(),
             links: config.links,
+            lanes: lanes(&node, init),
+            windows: vec![Windows::default(); config.links].into(),
             node,
         }
     }
@@ -103,10 +119,20 @@ impl Element for VlbTransit {
             self.version = version;
             self.known.fill(UNKNOWN);
         }
-        cx.sort(batch, |packet, cx| self.pass(input, packet, cx));
+        match self.node.key {
+            None => cx.sort(batch, |packet, cx| self.pass(input, packet, cx)),
+            Some(_) => cx.sort(batch, |packet, cx| self.pass_tagged(input, packet, cx)),
+        }
         for (link, bytes) in self.bytes.iter_mut().enumerate().filter(|(_, b)| **b > 0) {
             self.node.carry(link, *bytes);
             *bytes = 0;
+        }
+    }
+
+    fn take(&mut self, old: VlbTransit) {
+        // Also where links have come or gone: a number is newer than any that was sent before.
+        for (new, old) in self.windows.iter_mut().zip(old.windows) {
+            *new = old;
         }
     }
 
@@ -131,6 +157,35 @@ impl VlbTransit {
         match self.bytes.get_mut(verdict.port()) {
             Some(bytes) => *bytes += len as u64,
             None => return self.arrived(input, packet, verdict),
+        }
+        verdict
+    }
+
+    /// As [`pass`](Self::pass), where frames must have a tag.
+    fn pass_tagged(&mut self, input: usize, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let (node, windows) = (Arc::clone(&self.node), self.windows.get_mut(input));
+        let heartbeat = Verdict::out(self.links as u8 + 1);
+        let ways = node.ways().read(cx.reader());
+        let addresses = packet.data().first_chunk::<LEN>();
+        if addresses.is_some_and(|addresses| decide(*addresses, ways, &node).verdict == heartbeat) {
+            return self.pass(input, packet, cx); // VLBHeartbeat knows by itself what is forged
+        }
+        let mut tag = match Tag::parse(packet.data(), node.key.as_ref()) {
+            Ok(tag) => tag,
+            Err(Bad::Malformed) => return Verdict::drop(Fault::Malformed as u8),
+            Err(Bad::Forged) => return Verdict::drop(FORGED),
+        };
+        if !windows.is_some_and(|windows| windows.take(tag.link)) {
+            return Verdict::drop(REPLAYED);
+        }
+        let verdict = self.pass(input, packet, cx);
+        match verdict.port() {
+            link if link < self.links => {
+                tag.link = self.lanes.borrow_mut()[link].number();
+                tag.write(packet.data_mut(), node.key.as_ref());
+            }
+            here if here == self.links && node.resequence.is_none() => remove_tag(packet),
+            _ => {}
         }
         verdict
     }
