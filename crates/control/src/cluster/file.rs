@@ -6,6 +6,7 @@
 use super::description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
 use super::generate::identifier;
 use super::reader::{Fields, Reader, Word};
+use cluster::auth::Key;
 use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server};
 use lang::{Diagnostic, SourceMap, Span};
 use ports::network;
@@ -153,6 +154,11 @@ impl Reading {
             let wrong = "a link would count as dead before three heartbeats".to_owned();
             let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";
             r.wrong("cluster-heartbeat", place, wrong, help);
+        }
+        if let Some(word) = key.as_ref().filter(|word| Key::parse(&word.text).is_none()) {
+            let wrong = "the key is none of 32 hexadecimal digits".to_owned();
+            let help = "make one: openssl rand -hex 16";
+            r.wrong("cluster-value", word.span, wrong, help);
         }
         let description = Description {
             name: name.unwrap_or_default(),

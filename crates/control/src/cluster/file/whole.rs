@@ -2,6 +2,7 @@
 
 use super::{Places, Reader};
 use crate::cluster::description::{Description, Link};
+use cluster::health::LINKS_MAX;
 use lang::{Diagnostic, Span};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -81,6 +82,15 @@ pub(crate) fn first(address: IpAddr, length: u8) -> IpAddr {
 
 fn devices(of: &Description, places: &Places, r: &mut Reader) {
     for (number, server) in of.servers.iter().enumerate() {
+        let links = of.links_of(number).count();
+        if links > LINKS_MAX {
+            let wrong = format!(
+                "`{}` has {links} internal links, and {LINKS_MAX} are the most",
+                server.name
+            );
+            let help = "use a topology of several stages: `ashlar cluster plan` proposes one";
+            r.wrong("cluster-size", places.servers[number], wrong, help);
+        }
         let mut seen: Vec<&str> = server.ports.iter().map(|port| &*port.device).collect();
         for (link, &place) in of.links.iter().zip(&places.links) {
             let Some(end) = link.end(number) else {

@@ -6,6 +6,7 @@ use crate::cluster::description::{Description, Server};
 use cluster::address::PORT_SELF;
 use std::fmt::Write;
 use std::net::IpAddr;
+use std::time::Duration;
 
 pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Ways) {
     let own = &of.servers[server];
@@ -23,8 +24,13 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
     let _ = writeln!(
         out,
         "// What comes by internal links: on to the next, or {links} to leave here, or {} a heartbeat.\n\
-         transit :: VLBTransit(vlb);\n",
-        links + 1
+         transit :: VLBTransit(vlb);\n\
+         // Signs of life: which links are up, all servers learn from them.\n\
+         transit[{}] -> beat :: VLBHeartbeat(vlb, INTERVAL {}, DEAD {});\n",
+        links + 1,
+        links + 1,
+        time(of.heartbeat.interval),
+        time(of.heartbeat.dead),
     );
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
@@ -33,7 +39,8 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
             out,
             "// Internal link {number}, to {peer}\n\
              FromDevice({device}, PROMISC true) -> [{number}] transit;\n\
-             link{number} :: ToDevice({device});\ntransit[{number}] -> link{number};"
+             link{number} :: ToDevice({device});\ntransit[{number}] -> link{number};\n\
+             beat[{number}] -> link{number};"
         );
         if enters {
             let _ = writeln!(out, "enter[{number}] -> link{number};");
@@ -56,15 +63,17 @@ fn node(out: &mut String, of: &Description, own: &Server) {
             format!("{a}-{b} {}", rate(link.rate))
         })
         .collect();
+    let key = of.key.as_ref();
+    let key = key.map_or_else(String::new, |key| format!(", KEY {key}"));
     let _ = writeln!(
         out,
         "// ---- The cluster\n\n\
-         vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}us);",
+         vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}{key});",
         of.name,
         identifier(&own.name),
         nodes.join(" "),
         links.join(" "),
-        of.delta.as_micros(),
+        time(of.delta),
     );
 }
 
@@ -73,17 +82,14 @@ fn leave(out: &mut String, own: &Server, links: usize) {
     if own.ports.is_empty() {
         let _ = writeln!(
             out,
-            "transit[{links}] -> Discard;    // no external port here\ntransit[{}] -> Discard;\n",
-            links + 1
+            "transit[{links}] -> Discard;    // no external port here\n"
         );
         return;
     }
     let _ = writeln!(
         out,
         "// What leaves the cluster here: output p is external port p, the last one this server itself.\n\
-         transit[{links}] -> family :: Classifier(12/0800, 12/86dd);\n\
-         transit[{}] -> Discard;",
-        links + 1
+         transit[{links}] -> family :: Classifier(12/0800, 12/86dd);"
     );
     for (family, output, class) in [(Family::V4, 0, "VLBOutput"), (Family::V6, 1, "VLBOutput6")] {
         let (v, v4) = (family.number(), family == Family::V4);
@@ -156,5 +162,13 @@ fn rate(bits: u64) -> String {
     match unit.filter(|_| bits > 0) {
         Some((unit, name)) => format!("{}{name}", bits / unit),
         None => format!("{bits}bps"),
+    }
+}
+
+/// A time as elements take it.
+fn time(time: Duration) -> String {
+    match time.as_micros() {
+        us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
+        us => format!("{us}us"),
     }
 }

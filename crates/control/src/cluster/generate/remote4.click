@@ -10,7 +10,6 @@ elementclass Remote4 { $mtu, $ip, $net |
         -> FixIPSrc($ip)                // our own messages carry the address of the port where they leave
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
-        -> StripToNetworkHeader         // VLBInput writes its header before the packet
         -> [0] output;
     options[1] -> ICMPError($ip, parameterproblem, INTERFACES $ALL4) -> [1] output;
     options[2] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $ALL4) -> [1] output;

@@ -5,7 +5,6 @@ elementclass Remote6 { $mtu, $ip6 |
     input
         -> FixIP6Src($ip6)              // our own messages carry the address of the port where they leave
         -> size6 :: CheckLength($mtu)
-        -> StripToNetworkHeader         // VLBInput writes its header before the packet
         -> [0] output;
     size6[1] -> ICMP6Error($ip6, packettoobig, MTU $mtu) -> Paint(0) -> [1] output;
 }

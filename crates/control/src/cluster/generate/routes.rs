@@ -272,7 +272,7 @@ fn far(
     let Some(port) = way.port else {
         let _ = writeln!(
             out,
-            "rt{v}[{output}] -> StripToNetworkHeader -> [{input}] enter;  // {} itself",
+            "rt{v}[{output}] -> [{input}] enter;  // {} itself",
             server.name
         );
         return;
