@@ -1,7 +1,9 @@
 """Four servers as one router (conf/cluster.toml): what hosts on its external ports see."""
 
 import itertools
+import json
 import re
+import signal
 import socket
 
 import pytest
@@ -9,6 +11,7 @@ from net import Lab, until
 from rb4 import NAMES, Rb4, host, router
 from streams import Streams
 from taps import Tap, mac_of
+from topology import ASHLAR
 from traffic import FAMILY, _exchange, answered, listen, port
 
 pytestmark = pytest.mark.ashlar
@@ -112,18 +115,54 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
     assert bed.dropped("a", "transit") == before
 
 
-def test_the_other_servers_go_on_when_one_is_killed(lab):
-    bed = Rb4(lab)
+def test_show_tells_of_links_their_loads_and_drops(bed):
+    servers = json.loads(bed.lab.run(ASHLAR, "cluster", "show", "--json", "-i", "0.2", str(bed.file)).out)
+    assert [server["server"] for server in servers] == list(NAMES)
+    for server in servers:
+        assert [link["to"] for link in server["links"]] == [name for name in NAMES if name != server["server"]]
+        assert server["spread"]["direct"] > 0 and all(0 <= link["load"] for link in server["links"])
+    said = bed.lab.run(ASHLAR, "cluster", "show", "-i", "0.2", str(bed.file)).out
+    assert re.search(r"^server b: running for 0:\d\d:\d\d, \d of 3 links up$", said, re.MULTILINE), said
+
+
+def test_a_changed_file_is_taken_up_by_all_servers_or_by_none(bed):
+    text = bed.file.read_text()
+    a, d = bed.hosts["a"], bed.hosts["d"]
+    try:
+        bed.file.write_text(text.replace('addresses = ["10.0.4.1/24"', 'addresses = ["10.0.4.0/24"'))
+        refused = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file), ok=(1,))
+        assert "is no address of a host" in refused.err, str(refused)
+        # A network behind the host of d.
+        gateway = text.replace("mtu = 1300", 'mtu = 1300\ngateways = ["10.0.4.2"]')
+        bed.file.write_text(f'{gateway}\n[[route]]\nprefix = "198.51.100.0/24"\nvia = "10.0.4.2"\n')
+        d.ip("address add 198.51.100.1/32 dev lo")
+        assert not bed.ping("a", "198.51.100.1", 4)
+        done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
+        assert done.out.count("has taken it") == 4, str(done)
+        assert "ttl=63 " in answered(a, "-4", "198.51.100.1", count=1)
+    finally:
+        bed.file.write_text(text)
+        bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
+        d.ip("address del 198.51.100.1/32 dev lo")
+
+
+def test_the_other_servers_go_round_one_that_is_killed(lab):
+    """R is such that much of the traffic goes by third nodes, the killed one among them."""
+    bed = Rb4(lab, "2Mbps")
     bed.start()
     bed.meet((4,))
-    streams = Streams(rate=100)
-    alive = [streams.add(f"{a}-{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
-             for a, b in itertools.permutations(("a", "b", "c"), 2)]
+    rest = [name for name in NAMES if name != "d"]
+    streams = Streams(rate=400, size=200)
+    for a, b in itertools.permutations(rest, 2):
+        streams.add(f"{a}-{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
     with streams:
         streams.warm()
-        bed.processes["d"].signal(9)
-        bed.processes["d"].wait()
-        marks = [len(stream.seen) for stream in alive]
-        until(lambda: all(len(s.seen) > mark + 50 for s, mark in zip(alive, marks, strict=True)), "traffic to go on", 10)
-    bed.processes.pop("d")
+        until(lambda: all(bed.count(name, "enter.phase1") > 50 for name in rest), "traffic by third nodes", 10)
+        bed.processes["d"].signal(signal.SIGKILL)
+        bed.processes.pop("d").wait()
+        until(lambda: all(re.search(r" d down", bed.show(name, "beat.links")) for name in rest), "all to know", 5)
+        marks = [len(stream.sent) for stream in streams.streams]
+        until(lambda: all(len(s.sent) > mark + 400 for s, mark in zip(streams.streams, marks, strict=True)), "traffic", 10)
+    after = [{n for n in range(mark + 50, len(s.sent)) if n not in s.seen} for s, mark in zip(streams.streams, marks, strict=True)]
+    assert not any(after), f"lost once all knew: {[len(lost) for lost in after]}\n{streams.report()}"
     bed.stop()
