@@ -13,6 +13,8 @@ from topology import ASHLAR, ROOT
 
 FILE = ROOT / "conf/cluster.toml"
 NAMES = ("a", "b", "c", "d")
+# Of internal links: 22 bytes more than a packet for a tag.
+INSIDE = 1522
 OFFLOADS = ("tx", "tso", "gso", "gro")
 
 
@@ -31,14 +33,14 @@ def router(name: str, version: int) -> str:
 
 
 class Rb4:
-    """Four servers and four hosts; nothing runs yet. `rate`: R; links have 2R/N."""
+    """Four servers and four hosts; nothing runs yet. `rate`: R; links have 2R/N. `options`: lines for [cluster]."""
 
-    def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None):
+    def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None, options: str = ""):
         self.lab, self.processes = lab, dict[str, Process]()
         self.servers = {name: lab.namespace(name) for name in NAMES}
         self.hosts = {name: lab.namespace(f"h{name}") for name in NAMES}
         self.file = lab.folder / "cluster.toml"
-        self.mtus = mtus or {}
+        self.mtus, self.options = mtus or {}, options
         self.describe(rate)
         for name in NAMES:
             lab.link(self.hosts[name], "eth0", self.servers[name], "eth0")
@@ -46,6 +48,8 @@ class Rb4:
                 space.ip(f"link set eth0 mtu {self.mtus.get(name, 1500)}")
         for a, b in itertools.combinations(NAMES, 2):
             lab.link(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}")
+            self.servers[a].ip(f"link set to-{b} mtu {INSIDE}")
+            self.servers[b].ip(f"link set to-{a} mtu {INSIDE}")
         for name in NAMES:
             self._quiet(name)
             self._address(name)
@@ -55,6 +59,8 @@ class Rb4:
         text = FILE.read_text()
         text = re.sub(r'^rate = "5Gbps"\n', "", text, flags=re.MULTILINE)
         text = text.replace('rate = "10Gbps"', f'rate = "{rate}"')
+        text = text.replace("[[link]]\n", f"[[link]]\nmtu = {INSIDE}\n")
+        text = text.replace('delta = "100ms"', f'{self.options}\ndelta = "100ms"')
         for name in NAMES:
             text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nsocket = "{self.socket(name)}"\n')
             if name in self.mtus:

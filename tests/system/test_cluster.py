@@ -32,14 +32,18 @@ def bed():
 @pytest.mark.parametrize("version", [4, 6])
 def test_tcp_between_all_pairs_arrives_as_it_was(bed, version):
     for a, b in PAIRS:
-        listener = listen(bed.hosts[b], version)
-        near = bed.hosts[a].socket(FAMILY[version], socket.SOCK_STREAM)
-        near.settimeout(30)
-        near.connect((host(b, version), port(listener)))
-        far, _ = listener.accept()
-        far.settimeout(30)
-        _exchange({near: 200_000, far: 200_000})
-        listener.close()
+        tcp(bed, a, b, version)
+
+
+def tcp(bed, a, b, version):
+    listener = listen(bed.hosts[b], version)
+    near = bed.hosts[a].socket(FAMILY[version], socket.SOCK_STREAM)
+    near.settimeout(30)
+    near.connect((host(b, version), port(listener)))
+    far, _ = listener.accept()
+    far.settimeout(30)
+    _exchange({near: 200_000, far: 200_000})
+    listener.close()
 
 
 @pytest.mark.parametrize("version", [4, 6])
@@ -165,4 +169,14 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
         until(lambda: all(len(s.sent) > mark + 400 for s, mark in zip(streams.streams, marks, strict=True)), "traffic", 10)
     after = [{n for n in range(mark + 50, len(s.sent)) if n not in s.seen} for s, mark in zip(streams.streams, marks, strict=True)]
     assert not any(after), f"lost once all knew: {[len(lost) for lost in after]}\n{streams.report()}"
+    bed.stop()
+
+
+def test_tags_of_a_resequencer_take_no_room_of_packets(lab):
+    bed = Rb4(lab, options='resequence = "2ms"\nkey = "000102030405060708090a0b0c0d0e0f"')
+    bed.start()
+    bed.meet()
+    for version, size in ((4, 1472), (6, 1452)):
+        answered(bed.hosts["a"], f"-{version}", "-Mdo", f"-s{size}", host("c", version))
+    tcp(bed, "b", "d", 4)
     bed.stop()

@@ -21,12 +21,18 @@ fn check_says_what_each_server_would_run() {
 #[test]
 fn what_a_server_runs_is_a_configuration_as_any_other() {
     let text = said(&run(&["cluster", "text", RB4, "--server", "c"]));
-    assert!(text.starts_with("// Server c of the cluster rb4.\n"), "{text}");
+    assert!(
+        text.starts_with("// Server c of the cluster rb4.\n"),
+        "{text}"
+    );
     let folder = Folder::new();
     let file = folder.write("c.click", &text);
     assert_eq!(said(&run(&["check", &file])).matches("error").count(), 0);
     let wrong = complained(&run(&["cluster", "text", RB4, "--server", "e"]), 1);
-    assert!(wrong.contains("no server `e`") && wrong.contains("a, b, c, d"), "{wrong}");
+    assert!(
+        wrong.contains("no server `e`") && wrong.contains("a, b, c, d"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -37,10 +43,19 @@ fn mistakes_have_their_line_and_what_to_do() {
     let text = text.replacen("\"b\", \"c\"", "\"b\", \"x\"", 1);
     let file = folder.write("cluster.toml", &text);
     let wrong = complained(&run(&["cluster", "check", &file]), 1);
-    for part in ["two ports are attached to the same network", "there is no server `x`", "2 errors", "    = "] {
+    for part in [
+        "two ports are attached to the same network",
+        "there is no server `x`",
+        "2 errors",
+        "    = ",
+    ] {
         assert!(wrong.contains(part), "{part}: {wrong}");
     }
-    assert_eq!(wrong.matches("cluster.toml:").count(), 3, "each with its place: {wrong}");
+    assert_eq!(
+        wrong.matches("cluster.toml:").count(),
+        3,
+        "each with its place: {wrong}"
+    );
 }
 
 #[test]

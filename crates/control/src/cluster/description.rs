@@ -2,6 +2,7 @@
 
 use cluster::address::{NODES_MAX, NodeId};
 use cluster::map::{self, Map};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -126,20 +127,29 @@ impl Description {
     pub const SERVERS_MAX: usize = NODES_MAX;
     /// External ports of a server, at most: the greatest number stands for the server itself.
     pub const PORTS_MAX: usize = ::cluster::address::PORT_SELF as usize;
-    /// Bytes that are added to internal frames that carry a tag (a key, or a resequencer).
-    pub const TAG: u16 = 22;
+    /// Bytes that are added to internal frames that carry a tag.
+    pub const TAG: u16 = ::cluster::tag::ADDED as u16;
+    /// Destinations that a routing table can tell apart: ports, gateways and servers.
+    pub const DESTINATIONS_MAX: usize = 250;
 
     /// The number of a server.
     pub fn server(&self, name: &str) -> Option<usize> {
         self.servers.iter().position(|server| server.name == name)
     }
 
+    /// External ports, the gateways that routes name, and servers: what a table tells apart.
+    pub fn destinations(&self) -> usize {
+        let ports: usize = self.servers.iter().map(|server| server.ports.len()).sum();
+        let routes = self.routes.iter();
+        let gateways: HashSet<_> = routes
+            .map(|route| (route.server, route.port, route.gateway))
+            .collect();
+        self.servers.len() + ports + gateways.len()
+    }
+
     /// Bytes that each internal frame is longer than the packet's own frame.
     pub fn tag(&self) -> u16 {
-        match self.key.is_some() || self.resequence.is_some() {
-            true => Description::TAG,
-            false => 0,
-        }
+        self.resequence.map_or(0, |_| Description::TAG)
     }
 
     /// Nodes and links as the switching sees them.

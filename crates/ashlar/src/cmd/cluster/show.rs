@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// Elements that every server's configuration has by these names.
-const NODE: [&str; 5] = ["enter", "transit", "leave4", "leave6", "beat"];
+const NODE: [&str; 6] = ["enter", "transit", "order", "leave4", "leave6", "beat"];
 const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 
 /// What a server says of itself.

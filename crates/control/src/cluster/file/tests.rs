@@ -150,6 +150,30 @@ fn packets_must_fit_inside_with_their_tags() {
 }
 
 #[test]
+fn more_destinations_than_a_table_has_outputs_are_refused() {
+    let routes = |count: usize| -> String {
+        let gateways: Vec<String> = (1..=count)
+            .map(|n| format!("\"10.0.1.{}\"", n + 1))
+            .collect();
+        let text = TWO.replace("\"10.0.1.254\", \"fe80::9\"", &gateways.join(", "));
+        let (text, _) = text.split_once("[[route]]").expect("there is one");
+        let route = |n| {
+            format!(
+                "[[route]]\nprefix = \"203.0.{n}.0/24\"\nvia = \"10.0.1.{}\"\n",
+                n + 1
+            )
+        };
+        text.to_owned() + &(1..=count).map(route).collect::<String>()
+    };
+    assert_eq!(mistakes(&routes(246)), [""; 0]);
+    let said = mistakes(&routes(247));
+    assert_eq!(
+        said,
+        ["1: servers, ports and gateways are 251 destinations, and 250 are the most"]
+    );
+}
+
+#[test]
 fn links_that_cannot_carry_every_load_are_warned_of() {
     let slow = TWO.replace("[[route]]", "rate = \"500Mbps\"\n[[route]]");
     let said = mistakes(&slow);

@@ -10,6 +10,7 @@ use wire::{Prefix4, Prefix6};
 
 pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     servers(of, places, reader);
+    destinations(of, reader);
     addresses(places, reader);
     devices(of, places, reader);
     mtus(of, places, reader);
@@ -45,6 +46,19 @@ fn servers(of: &Description, places: &Places, r: &mut Reader) {
         let place = places.servers[Description::SERVERS_MAX];
         let wrong = format!("a cluster has {} servers at most", Description::SERVERS_MAX);
         r.wrong("cluster-size", place, wrong, "take away those from here on");
+    }
+}
+
+/// Routing tables have outputs for so many.
+fn destinations(of: &Description, r: &mut Reader) {
+    let (count, most) = (of.destinations(), Description::DESTINATIONS_MAX);
+    if count > most {
+        let place = r.span(0..0);
+        let wrong = format!(
+            "servers, ports and gateways are {count} destinations, and {most} are the most"
+        );
+        let help = "let routes share gateways, or make two clusters";
+        r.wrong("cluster-size", place, wrong, help);
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         }
         out.push('\n');
     }
-    leave(out, own, links);
+    leave(out, of, own, links);
 }
 
 fn node(out: &mut String, of: &Description, own: &Server) {
@@ -63,12 +63,17 @@ fn node(out: &mut String, of: &Description, own: &Server) {
             format!("{a}-{b} {}", rate(link.rate))
         })
         .collect();
-    let key = of.key.as_ref();
-    let key = key.map_or_else(String::new, |key| format!(", KEY {key}"));
+    let mut more = String::new();
+    if let Some(key) = &of.key {
+        let _ = write!(more, ", KEY {key}");
+    }
+    if let Some(wait) = of.resequence {
+        let _ = write!(more, ", RESEQUENCE {}", time(wait));
+    }
     let _ = writeln!(
         out,
         "// ---- The cluster\n\n\
-         vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}{key});",
+         vlb :: VLBNode(NAME {}, NODE {},\n    NODES {},\n    LINKS {},\n    DELTA {}{more});",
         of.name,
         identifier(&own.name),
         nodes.join(" "),
@@ -78,7 +83,7 @@ fn node(out: &mut String, of: &Description, own: &Server) {
 }
 
 /// What has crossed the cluster, and leaves it here.
-fn leave(out: &mut String, own: &Server, links: usize) {
+fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
     if own.ports.is_empty() {
         let _ = writeln!(
             out,
@@ -86,10 +91,14 @@ fn leave(out: &mut String, own: &Server, links: usize) {
         );
         return;
     }
+    let order = match of.resequence {
+        Some(_) => "order :: VLBResequencer(vlb) -> ",
+        None => "",
+    };
     let _ = writeln!(
         out,
         "// What leaves the cluster here: output p is external port p, the last one this server itself.\n\
-         transit[{links}] -> family :: Classifier(12/0800, 12/86dd);"
+         transit[{links}] -> {order}family :: Classifier(12/0800, 12/86dd);"
     );
     for (family, output, class) in [(Family::V4, 0, "VLBOutput"), (Family::V6, 1, "VLBOutput6")] {
         let (v, v4) = (family.number(), family == Family::V4);

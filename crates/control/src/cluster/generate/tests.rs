@@ -71,6 +71,25 @@ fn the_ready_example_is_right_for_each_of_its_servers() {
 }
 
 #[test]
+fn keys_and_resequencers_are_part_of_each_server() {
+    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
+    let more = "key = \"000102030405060708090a0b0c0d0e0f\"\nresequence = \"2ms\"\ndelta";
+    let of = description(&text.replace("delta", more));
+    for server in 0..of.servers.len() {
+        assert_eq!(mistakes(&of, server), "");
+        let said = self::text(&of, server);
+        assert!(
+            said.contains("KEY 000102030405060708090a0b0c0d0e0f, RESEQUENCE 2ms);"),
+            "{said}"
+        );
+        assert!(
+            said.contains("transit[3] -> order :: VLBResequencer(vlb) -> family"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_packets_input_node_knows_where_it_leaves() {
     let two = crate::cluster::file::tests::TWO;
     let of = description(two);
