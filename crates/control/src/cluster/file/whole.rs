@@ -14,9 +14,12 @@ pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     addresses(places, reader);
     devices(of, places, reader);
     mtus(of, places, reader);
-    reachable(of, places, reader);
-    capacity(of, places, reader);
     routes(of, places, reader);
+    // What links lack may follow from mistakes that have been told.
+    if !reader.mistakes.iter().any(Diagnostic::is_error) {
+        reachable(of, places, reader);
+        capacity(of, places, reader);
+    }
 }
 
 fn servers(of: &Description, places: &Places, r: &mut Reader) {
