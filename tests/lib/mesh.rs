@@ -85,8 +85,8 @@ impl Mesh {
         for (own, peer) in peers.iter().enumerate() {
             let _ = writeln!(
                 text,
-                "rt[{peer}] -> [{own}]in; l{own} :: VLBSeal(vlb) -> ToDevice(to{peer});
-                FromDevice(to{peer}) -> o{own} :: VLBOpen(vlb) -> [{own}]t;
+                "rt[{peer}] -> [{own}]in; l{own} :: ToDevice(to{peer});
+                FromDevice(to{peer}) -> [{own}]t;
                 in[{own}] -> l{own}; t[{own}] -> l{own}; hb[{own}] -> l{own};"
             );
         }

@@ -6,11 +6,9 @@ mod description;
 pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
-pub(crate) mod vlb_open;
 pub(crate) mod vlb_output;
 pub(crate) mod vlb_output6;
 pub(crate) mod vlb_resequencer;
-pub(crate) mod vlb_seal;
 pub(crate) mod vlb_transit;
 
 use crate::prelude::*;
@@ -28,11 +26,9 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_heartbeat::VlbHeartbeat>(),
     Class::of::<vlb_input::VlbInput>(),
     Class::of::<vlb_node::VlbNode>(),
-    Class::of::<vlb_open::VlbOpen>(),
     Class::of::<vlb_output::VlbOutput>(),
     Class::of::<vlb_output6::VlbOutput6>(),
     Class::of::<vlb_resequencer::VlbResequencer>(),
-    Class::of::<vlb_seal::VlbSeal>(),
     Class::of::<vlb_transit::VlbTransit>(),
 ];
 
@@ -64,11 +60,6 @@ fn remove_tag(packet: &mut Packet) {
 
 /// Bytes of an Ethernet header.
 const ETHER_LEN: usize = 14;
-
-/// Whether a frame's addresses say that it is a heartbeat.
-fn is_heartbeat(frame: &[u8; ETHER_LEN]) -> bool {
-    frame[0] >> 6 == 1
-}
 
 /// The VLBNode that an element belongs to.
 pub(crate) struct Member {

@@ -29,6 +29,8 @@
 //! - `FLOWS`: flows on each worker whose way is known. Default 16384; 0: none.
 //! - `RESEQUENCE`: packets are numbered, and may wait so long for others at their output node (see VLBResequencer).
 //!   All nodes must have it. Default: they are not, and take no more room.
+//! - `KEY`: 32 hexadecimal digits, a secret of all nodes: heartbeats and frames without its digest are dropped, and those
+//!   that come twice (see VLBTransit). Default: none.
 //! - `BURST`: how long an unused rate may be saved up. Default 2 ms.
 
 use super::description::Description;
