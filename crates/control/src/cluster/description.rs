@@ -149,7 +149,10 @@ impl Description {
 
     /// Bytes that each internal frame is longer than the packet's own frame.
     pub fn tag(&self) -> u16 {
-        self.resequence.map_or(0, |_| Description::TAG)
+        match self.key.is_some() || self.resequence.is_some() {
+            true => Description::TAG,
+            false => 0,
+        }
     }
 
     /// Nodes and links as the switching sees them.

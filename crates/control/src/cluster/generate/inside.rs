@@ -32,13 +32,15 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         time(of.heartbeat.interval),
         time(of.heartbeat.dead),
     );
+    // Each worker knows only what it has seen itself of frames that must come once.
+    let queues = if of.key.is_some() { ", QUEUES 1" } else { "" };
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
         let device = &link.devices[end];
         let _ = writeln!(
             out,
             "// Internal link {number}, to {peer}\n\
-             FromDevice({device}, PROMISC true) -> [{number}] transit;\n\
+             FromDevice({device}, PROMISC true{queues}) -> [{number}] transit;\n\
              link{number} :: ToDevice({device});\ntransit[{number}] -> link{number};\n\
              beat[{number}] -> link{number};"
         );

@@ -82,6 +82,7 @@ fn keys_and_resequencers_are_part_of_each_server() {
             said.contains("KEY 000102030405060708090a0b0c0d0e0f, RESEQUENCE 2ms);"),
             "{said}"
         );
+        assert_eq!(said.matches("PROMISC true, QUEUES 1)").count(), 3, "{said}");
         assert!(
             said.contains("transit[3] -> order :: VLBResequencer(vlb) -> family"),
             "{said}"
