@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""RouteBricks, 3.2 and 6.2: Direct VLB in virtual time, for every traffic matrix, and RB10's reordering."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, machine  # noqa: E402
+from lib.figure import Figure, table  # noqa: E402
+from lib.lab import ASHLAR  # noqa: E402
+from lib.plot import OTHER, OURS, PAPER  # noqa: E402
+
+CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
+MATRICES = ["uniform", "permutation", "random", "adverse", "hotspot", "incast"]
+# Virtual milliseconds: about as many packets for each size.
+SIZES = {4: 100, 16: 30, 64: 10, 256: 2.5, 2048: 0.3}
+WARMUP = {4: 10, 16: 10, 64: 5, 256: 1.5, 2048: 0.2}
+# The largest size takes a gigabyte, and half a minute of a quiet processor for each matrix.
+LARGEST = ["permutation", "incast"]
+MODEL = ["--burst", "0.5", "--queue", "1.5"]  # both shorter than by default, so that they count for less in a short time
+ORDER = {
+    "Direct VLB": ["--delta", "0"],
+    "with flowlets": [],
+    "Direct VLB, resequencer": ["--delta", "0", "--resequence", "2"],
+    "flowlets, resequencer": ["--resequence", "2"],
+}
+PAPER_ORDER = {"Direct VLB": "5.5 %", "with flowlets": "0.15 %"}
+
+
+def simulate(*words):
+    command = [str(ASHLAR), "cluster", "simulate", "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise machine.Failed(done.stderr)
+    return json.loads(done.stdout)
+
+
+def capture():
+    """Real traffic as a file, and what it is."""
+    if not CAPTURE.exists():
+        return frames.mix(), "made up by seed, as there is no ../shared/data/pcap"
+    path = machine.WORK / "order.pcap"
+    if not path.exists():
+        subprocess.run(["zstd", "-qdf", CAPTURE, "-o", path], check=True)
+    return path, f"real, `{CAPTURE.name}`"
+
+
+def matrix(n, name):
+    return lambda _: simulate("--ports", str(n), "--matrix", name, "--time", str(SIZES[n]), "--warmup", str(WARMUP[n]), *MODEL,
+                              *(["--flowlets", "4096"] if n > 256 else []))
+
+
+def fly(name):
+    return lambda _: simulate("--fly", "4,2", "--matrix", name, "--time", "30", "--warmup", "10", "--c", "5.25", *MODEL)
+
+
+def order(options):
+    def step(_):
+        path, what = capture()
+        return simulate("--ports", "4", "--trace", str(path), "--time", "200", "--warmup", "20", *options) | {"traffic": what}
+
+    return step
+
+
+def steps():
+    for n in SIZES:
+        for name in matrices(n):
+            yield f"{n} {name}", matrix(n, name)
+    for name in ("uniform", "permutation", "random"):
+        yield f"fly {name}", fly(name)
+    for name, options in ORDER.items():
+        yield name, order(options)
+
+
+def matrices(n):
+    return MATRICES if n < max(SIZES) else LARGEST
+
+
+def drops(one):
+    all_packets = one["packets_in"]
+    return ", ".join(f"{name} {100 * n / all_packets:.2f} %" for name, n in one["drops"].items() if n) or "none"
+
+
+def row(label, one):
+    links, latency = one["links"], one["latency_ns"]
+    fair = one["input_fairness"]
+    pair = one["pair_least"]
+    return [label, f"{100 * one['delivered_bytes'] / one['offered_bytes']:.1f} %", "" if pair is None else f"{pair:.3f}",
+            "" if fair is None else f"{fair:.4f}", f"{links['mean']:.2f}", f"{links['p99']:.2f}",
+            f"{links['max']:.2f}", f"{links['excess_bytes'] / 1500:+.0f}", f"{one['c']['mean']:.2f}", f"{one['c']['max']:.2f}",
+            f"{sum(k * n for k, n in enumerate(one['hops'])) / max(sum(one['hops']), 1):.2f}",
+            f"{latency['p50'] / 1e3:.0f} / {latency['p99'] / 1e3:.0f}", drops(one)]
+
+
+HEAD = ["matrix", "delivered", "least pair", "Jain", "links: mean", "p99", "max", "excess", "c: mean", "max", "links passed", "us: p50 / p99",
+        "dropped"]
+
+
+def values(raw):
+    results = {label: rounds[0] for label, rounds in raw["results"].items()}
+    out = {f"n{n}": table(HEAD, [row(name, results[f"{n} {name}"]) for name in matrices(n)]) for n in SIZES}
+    out |= {f"time{n}": f"{time:g} ms" for n, time in SIZES.items()}
+    out["fly"] = table(HEAD, [row(name, results[f"fly {name}"]) for name in ("uniform", "permutation", "random")])
+    rows = []
+    for name in ORDER:
+        one = results[name]
+        order = one["reordering"]
+        rows.append([name, PAPER_ORDER.get(name, ""), f"{100 * order['reordered_flows'] / order['flows']:.3f} %",
+                     f"{100 * order['runs'] / order['packets']:.3f} %", f"{100 * order['late'] / order['packets']:.3f} %",
+                     f"{one['latency_ns']['p50'] / 1e3:.0f} / {one['latency_ns']['p99'] / 1e3:.0f}"])
+    out["order"] = table(["", "paper", "flows", "runs of late packets", "late packets", "us: p50 / p99"], rows)
+    first = results["Direct VLB"]
+    out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets in {first['reordering']['flows']:,} flows"
+    out["straight"] = f"{100 * first['straight'] / (first['straight'] + first['balanced']):.0f} %"
+    mesh = {label: one for label, one in results.items() if label.split()[0] in ("4", "16", "64")}
+    good = [one for label, one in mesh.items() if label.split()[-1] in MATRICES[:4]]
+    out["least"] = f"{min(one['pair_least'] for one in good):.3f}"
+    fair = [one["input_fairness"] for one in mesh.values() if one["input_fairness"] is not None]
+    out["jain"] = f"{min(fair):.3f}"
+    return out
+
+
+def draw(axes, raw):
+    results = {label: rounds[0] for label, rounds in raw["results"].items()}
+    left, right = axes
+    sizes = list(SIZES)
+    for name in MATRICES:
+        shown = [n for n in sizes if n < max(SIZES)]  # the time of the largest is too short for it
+        left.plot(shown, [results[f"{n} {name}"]["c"]["mean"] for n in shown], "o-", label=name, markersize=3)
+    left.axhspan(2, 3, color=PAPER, alpha=0.15, label="paper: 2 to 3")
+    left.set_xscale("log", base=2)
+    left.set(xlabel="servers", ylabel="processed by a server, in units of R", ylim=(0, 3.4))
+    left.legend(fontsize=7)
+    places = range(len(ORDER))
+    for shift, (field, whole, color, label) in enumerate((("reordered_flows", "flows", OURS, "flows"), ("late", "packets", OTHER, "packets"))):
+        shares = [100 * results[name]["reordering"][field] / results[name]["reordering"][whole] for name in ORDER]
+        bars = right.bar([p + 0.4 * shift for p in places], shares, 0.38, color=color, label=label)
+        right.bar_label(bars, fmt="%.2f", fontsize=7)
+    right.set_xticks([p + 0.2 for p in places], [name.replace(", ", ",\n").replace("with ", "with\n") for name in ORDER], fontsize=7)
+    right.set_ylabel("% that left in another order")
+    right.legend(fontsize=7)
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False)
+
+if __name__ == "__main__":
+    figure.main()
