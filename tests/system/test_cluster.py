@@ -5,9 +5,12 @@ import json
 import re
 import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from net import Lab, until
+from net import Lab, leftovers, until
 from rb4 import NAMES, Rb4, host, router
 from streams import Streams
 from taps import Tap, mac_of
@@ -180,3 +183,14 @@ def test_tags_of_a_resequencer_take_no_room_of_packets(lab):
         answered(bed.hosts["a"], f"-{version}", "-Mdo", f"-s{size}", host("c", version))
     tcp(bed, "b", "d", 4)
     bed.stop()
+
+
+def test_make_cluster_ends_with_its_results_and_leaves_nothing_behind():
+    program = Path(__file__).with_name("cluster.py")
+    run = subprocess.Popen([sys.executable, str(program), "--seconds", "1", "--rate", "4"], stdout=subprocess.PIPE, text=True)
+    said = run.communicate(timeout=120)[0]
+    assert run.returncode == 0, said
+    results = dict(re.findall(r"^cluster (\S+) (\S+)$", said, re.MULTILINE))
+    assert list(results) == ["throughput", "fairness", "reordered", "lost", "latency-p50", "latency-p99"], said
+    assert 0 < float(results["throughput"]) <= 16 and 0 < float(results["fairness"]) <= 1, said
+    assert leftovers(f"ashlar-{run.pid}-") == []
