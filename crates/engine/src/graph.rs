@@ -52,6 +52,13 @@ pub enum Walker {
 /// Elements of one worker; `None` while one is running, or if it has no copy here.
 pub(crate) type Nodes = Vec<Option<Box<dyn Node>>>;
 
+/// Puts an element back that was taken out to run.
+#[inline(always)]
+pub(crate) fn put_back(nodes: &mut Nodes, node: usize, element: Box<dyn Node>) {
+    // Its place is empty; that need not be looked at again for something to drop.
+    std::mem::forget(nodes[node].replace(element));
+}
+
 /// What elements work with while they run: everything of the graph but the elements.
 pub(crate) struct Core {
     pub(crate) plan: Arc<Plan>,
@@ -71,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) rows: Vec<Option<Box<Row>>>,
     /// Cycles that packets took which moved on within the task under way: see [`Cx::lead`].
     pub(crate) led: u64,
+    /// Times that a task which is alone may go on in this turn.
+    pub(crate) more: u32,
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
@@ -248,6 +257,7 @@ impl Graph {
             wakers: Arc::clone(&site.wakers),
             shared,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
+            more: 0,
             stops: 0,
             interrupt: false,
             over: false,
@@ -468,7 +478,7 @@ impl Graph {
             },
         );
         self.core.running -= 1;
-        self.nodes[node] = Some(element);
+        put_back(&mut self.nodes, node, element);
         Some(result)
     }
 

@@ -152,6 +152,29 @@ pub(crate) struct FromDevice<S = Click> {
     bytes: u64,
 }
 
+impl<S> FromDevice<S> {
+    /// Polls every queue once and sends on what came. Returns how many packets did, and whether none ever will.
+    #[inline]
+    fn receive(&mut self, cx: &mut Cx) -> (usize, bool) {
+        let bare = self.bare && !self.timestamp && !cx.watched();
+        let (batch, burst) = (&mut self.batch, self.burst);
+        let (received, ended) = self.pump.poll(|queue| match bare {
+            true => queue.receive_bare(batch, burst),
+            false => queue.receive(batch, burst),
+        });
+        self.count += received as u64;
+        self.bytes += self.batch.bytes();
+        if self.timestamp {
+            let now = cx.timestamp();
+            self.batch
+                .iter_mut()
+                .for_each(|packet| packet.cold_mut().timestamp = now);
+        }
+        cx.lead(0, &mut self.batch);
+        (received, ended)
+    }
+}
+
 impl<S: Style> Element for FromDevice<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
@@ -202,26 +225,18 @@ impl<S: Style> Element for FromDevice<S> {
             cx.set_timer(until);
             return Did::Sleep;
         }
-        let bare = self.bare && !self.timestamp && !cx.watched();
-        let (batch, burst) = (&mut self.batch, self.burst);
-        let (received, ended) = self.pump.poll(|queue| match bare {
-            true => queue.receive_bare(batch, burst),
-            false => queue.receive(batch, burst),
-        });
-        self.came = received as u64;
-        self.count += received as u64;
-        self.bytes += self.batch.bytes();
-        if self.timestamp {
-            let now = cx.timestamp();
-            self.batch
-                .iter_mut()
-                .for_each(|packet| packet.cold_mut().timestamp = now);
-        }
-        cx.lead(0, &mut self.batch);
-        match received {
-            0 if ended => Did::End,
-            0 => Did::Nothing,
-            _ => Did::Work,
+        self.came = 0;
+        loop {
+            let (received, ended) = self.receive(cx);
+            self.came += received as u64;
+            if received >= self.burst && cx.goes_on() {
+                continue;
+            }
+            return match self.came {
+                0 if ended => Did::End,
+                0 => Did::Nothing,
+                _ => Did::Work,
+            };
         }
     }
 

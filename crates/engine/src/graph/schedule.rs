@@ -78,12 +78,13 @@ impl Graph {
     /// moved.
     #[inline(always)]
     pub fn turn(&mut self) -> bool {
-        self.turn_at(self.core.clock.now())
+        self.turn_at(self.core.clock.now(), 1)
     }
 
-    /// As [`Graph::turn`], for who has just read the clock.
+    /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times while one has work. A
+    /// task that is alone may go on by itself instead ([`Cx::goes_on`](crate::cx::Cx::goes_on)).
     #[inline(never)] // profilers know the packet loop by it
-    pub(crate) fn turn_at(&mut self, now: Time) -> bool {
+    pub(crate) fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;
         let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
         let served = called && self.outside(|outside| outside.serve());
@@ -91,10 +92,20 @@ impl Graph {
         let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
         let mut worked = self.core.timers.peek().is_some_and(is_due) && self.run_timers();
         worked |= served;
-        for _ in 0..self.core.tasks.len() {
-            match self.run_next_task() {
-                Some(did) => worked |= did == Did::Work,
-                None => break,
+        let alone = self.core.tasks.len() == 1;
+        let (rounds, more) = if alone { (1, rounds - 1) } else { (rounds, 0) };
+        self.core.more = more;
+        for _ in 0..rounds {
+            let mut any = false;
+            for _ in 0..self.core.tasks.len() {
+                match self.run_next_task() {
+                    Some(did) => any |= did == Did::Work,
+                    None => break,
+                }
+            }
+            worked |= any;
+            if !any || self.core.stops > 0 {
+                break;
             }
         }
         worked
@@ -191,6 +202,7 @@ impl Graph {
     }
 
     /// Runs the ready task with the least pass; `None` if no task is ready.
+    #[inline(always)] // once for turns, once for rounds
     pub fn run_next_task(&mut self) -> Option<Did> {
         self.start();
         let index = self.core.next_task()?;

@@ -1,7 +1,7 @@
 //! The two walkers: how packets move on until none is on its way.
 
 use super::edges::Target;
-use super::{Core, Graph, Nodes, Walker};
+use super::{Core, Graph, Nodes, Walker, put_back};
 use crate::call::Outside;
 use crate::cx::Cx;
 use crate::packet::{Batch, Packet};
@@ -163,7 +163,7 @@ fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &
     element.process(input, batch, &mut cx);
     core.running -= 1;
     core.stats[node].cycles += core.spent(before);
-    nodes[node] = Some(element);
+    put_back(nodes, node, element);
 }
 
 /// Runs the jobs that wait for elements to return, if they have.
