@@ -238,7 +238,7 @@ fn a_signal_that_comes_while_it_starts_ends_it_in_order() {
     let made = Command::new("mkfifo").arg(&pipe).status();
     assert!(made.expect("mkfifo is there").success());
     // A worker waits for somebody who reads the pipe, and so does the start.
-    let text = format!("InfiniteSource(LIMIT 0) -> out :: ToDump({pipe});");
+    let text = format!("RatedSource(RATE 10) -> out :: ToDump({pipe});");
     let file = folder.write("router.click", text);
     let socket = folder.path("router.sock");
     let mut router = ashlar();
