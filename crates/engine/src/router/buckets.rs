@@ -75,7 +75,13 @@ impl Router {
                     |&bucket: &usize| !may.contains(&owners[bucket]) && bucket % stay.len() == at;
                 let buckets = (0..owners.len()).filter(lost).map(|bucket| bucket as u16);
                 let buckets: Vec<u16> = buckets.collect();
-                steer::move_buckets(self, old, table.name(), &buckets, to)?;
+                let moved = steer::move_buckets(self, old, table.name(), &buckets, to)?;
+                if moved.stay > 0 {
+                    let table = table.name();
+                    return Err(AskError::Refused(format!(
+                        "flows of `{table}` cannot leave their workers now ({moved}): try again"
+                    )));
+                }
             }
         }
         Ok(())
