@@ -24,7 +24,8 @@ impl Price {
     /// Tokens that a bucket of this rate holds where `ns` is wanted.
     #[inline]
     pub(crate) fn depth(self, ns: u32) -> i64 {
-        (u64::from(ns) << SHIFT).max(u64::from(self.0) * u64::from(LEAST)) as i64
+        let least = u64::from(self.0) * u64::from(LEAST);
+        (u64::from(ns) << SHIFT).max(least).max(1) as i64
     }
 
     #[inline]

@@ -32,6 +32,8 @@ use std::sync::Arc;
 
 /// How often a heartbeat is sent at the first doubt, and news are: so many times per interval.
 const HASTE: u64 = 5;
+/// Two heartbeats of a link are at least so many nanoseconds apart: the shortest interval, in haste.
+const SOONEST: u64 = 100_000 / HASTE;
 
 /// How heartbeats are sent and judged. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -215,6 +217,10 @@ impl Health {
                 self.hearings[own] = old.hearings[was].clone();
                 let Sent { sequence, at, .. } = old.sent[was];
                 (self.sent[own].sequence, self.sent[own].at) = (sequence, at);
+            } else {
+                // The peer may know this link from before: go on after all that can have been sent in this life.
+                let sent = &mut self.sent[own];
+                (sent.sequence, sent.at) = (old.looked / SOONEST, old.looked);
             }
         }
         for node in (0..self.cabling.nodes()).map(|node| node as NodeId) {

@@ -170,7 +170,7 @@ impl<T> Resequencer<T> {
             let ahead = number.wrapping_sub(stream.next);
             if ahead <= u16::MAX / 2 {
                 stream.next = number.wrapping_add(1);
-                self.counts.missed += u64::from(ahead);
+                self.counts.missed += missed(ahead);
             }
             return out(item);
         }
@@ -307,9 +307,7 @@ impl<T> Resequencer<T> {
             let (number, after, item) = (entry.number, entry.after, entry.item.take());
             self.free.push(head);
             self.held -= 1;
-            let missed = number.wrapping_sub(next);
-            // Of a stream whose beginning nobody has seen nothing is missed.
-            self.counts.missed += u64::from(if missed < OVERTAKEN / 2 { missed } else { 0 });
+            self.counts.missed += missed(number.wrapping_sub(next));
             let stream = self.stream(at);
             stream.next = number.wrapping_add(1);
             stream.head = after;
@@ -328,6 +326,11 @@ impl<T> Resequencer<T> {
             self.release(at, Some(last), out);
         }
     }
+}
+
+/// Packets that are missed before one that is so far ahead. Of a stream whose beginning nobody has seen none is.
+fn missed(ahead: u16) -> u64 {
+    u64::from(if ahead < OVERTAKEN / 2 { ahead } else { 0 })
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! can send a packet anywhere else, or say that it comes next.
 //!
 //! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number. The rest begins at
-//! the time of its start, in sixteenths of a microsecond: no life of a node sends a number of an earlier one.
+//! the time of its start, in sixteenths of a microsecond: no life of a node sends a number of an earlier one, unless
+//! its clock was set back meanwhile. Then it is refused as replayed until the old time is passed.
 
 use crate::address;
 use crate::auth::Key;
@@ -97,12 +98,15 @@ impl Tag {
 
 /// The digest that a frame should have; the frame holds a whole head.
 fn digest(frame: &[u8], key: Option<&Key>) -> u64 {
-    let end = frame.len().min(PACKET + COVERED);
-    key.map_or(0, |key| key.digest(&[&frame[..DIGEST], &frame[INNER..end]]))
+    let Some(key) = key else { return 0 };
+    // A link may pad a short frame, with zeros.
+    let (mut covered, end) = ([0; COVERED], frame.len().min(PACKET + COVERED));
+    covered[..end - PACKET].copy_from_slice(&frame[PACKET..end]);
+    key.digest(&[&frame[..DIGEST], &frame[INNER..PACKET], &covered])
 }
 
-/// Numbers the frames that a worker sends on one link.
-#[derive(Clone, Debug)]
+/// Numbers the frames that a worker sends on one link. The greater of two of a worker is the newer one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane {
     next: u64,
 }
@@ -261,5 +265,16 @@ mod tests {
         let mut again = Lane::new(1, day + 1_000_000_000);
         assert!(windows.take(again.number()));
         assert!(old.iter().all(|&number| !windows.take(number)));
+    }
+
+    #[test]
+    fn a_short_frame_may_be_padded_on_its_way() {
+        let key = Key::new([3; 16]);
+        let mut frame = [[7; PACKET].as_slice(), &[0x45; 21]].concat();
+        TAG.write(&mut frame, Some(&key));
+        frame.resize(60, 0);
+        assert_eq!(Tag::parse(&frame, Some(&key)), Ok(TAG));
+        frame[59] = 1;
+        assert_eq!(Tag::parse(&frame, Some(&key)), Err(Bad::Forged));
     }
 }

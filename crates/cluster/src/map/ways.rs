@@ -5,7 +5,7 @@
 //! node's: by which of its links it comes nearer to each other node.
 
 use super::{Links, Map};
-use crate::address::NodeId;
+use crate::address::{HOPS_MAX, NodeId};
 use std::sync::Arc;
 
 /// Hops to a node that cannot be reached.
@@ -308,7 +308,9 @@ impl Ways {
         }
         let [first, second] = [reach.hops(node, via), reach.hops(via, to)].map(u16::from);
         let straight = u16::from(reach.hops(node, to));
-        second < first + straight && first < second + straight
+        second < first + straight
+            && first < second + straight
+            && first + second <= u16::from(HOPS_MAX)
     }
 }
 

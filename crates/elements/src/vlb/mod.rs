@@ -44,8 +44,15 @@ fn lanes(node: &Node, init: &Init) -> Lanes {
         RefCell::new(vec![Lane::new(init.worker, day)])
     });
     let links = node.ways().snapshot().rates().len();
-    let first = lanes.borrow()[0].clone();
-    lanes.borrow_mut().resize(links.max(1), first);
+    {
+        // Over a reload links may change places: each goes on with numbers newer than all that were sent.
+        let mut all = lanes.borrow_mut();
+        if let Some(newest) = all.iter().max().cloned() {
+            let len = links.max(all.len());
+            all.clear();
+            all.resize(len, newest);
+        }
+    }
     lanes
 }
 

@@ -43,6 +43,8 @@ const HEARD: usize = 0;
 
 /// An interval of nothing would leave no time for anything else.
 const SHORTEST: Duration = Duration::from_micros(100);
+/// Longest of the times that may be asked for.
+const LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Config {
     member: Member,
@@ -85,13 +87,27 @@ impl Element for VlbHeartbeat {
         let (member, described) = Member::named(args);
         let interval = Duration::from_millis(5);
         let interval = args.key("INTERVAL", interval, "time between heartbeats");
-        let dead = args.key("DEAD", 8 * interval, "silence after which a peer is dead");
+        let dead = args.key(
+            "DEAD",
+            interval.saturating_mul(8),
+            "silence after which a peer is dead",
+        );
         let loss = args.key("LOSS", 0.25, "share of heartbeats that may be missing");
-        let slow = args.key("SLOW", 2 * interval, "longest time there and back");
-        if interval < SHORTEST || dead < 3 * interval {
+        let slow = args.key(
+            "SLOW",
+            interval.saturating_mul(2),
+            "longest time there and back",
+        );
+        if interval < SHORTEST || dead < interval.saturating_mul(3) {
             args.error_in_whole(
                 "INTERVAL and DEAD are too short",
                 "INTERVAL is at least 100us, and DEAD three times INTERVAL",
+            );
+        }
+        if interval.max(dead).max(slow) > LONGEST {
+            args.error_in_whole(
+                "INTERVAL, DEAD and SLOW are too long",
+                "none may be longer than an hour; a cluster should see a dead link in milliseconds",
             );
         }
         if !(0.0..1.0).contains(&loss) {
@@ -141,6 +157,7 @@ impl Element for VlbHeartbeat {
                 Some(at as NodeId)
             });
         }
+        self.node.watch();
         self.node.publish(health.links().clone());
         health.take_change();
         self.health = Some(health);
@@ -310,6 +327,10 @@ mod tests {
         let more = PAIR.replace("b 1Gbps, LINKS a-b", "b 1Gbps c 1Gbps, LINKS a-b a-c b-c");
         let more = more.replace("way[1]", "ha[1] -> Discard; hb[1] -> Discard; way[1]");
         bench.reload(&more).expect("it is right");
+        assert!(
+            bench.read("a.links").contains("a-c down"),
+            "nobody was heard there"
+        );
         bench.run();
         for _ in 0..30 {
             let links = bench.read("a.links");

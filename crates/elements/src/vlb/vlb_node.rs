@@ -15,7 +15,8 @@
 //! number they are outputs of VLBInput, inputs and outputs of VLBTransit.
 //!
 //! At the start all links are up. The handler `link` changes that by hand; what is up when the configuration is
-//! replaced stays so.
+//! replaced stays so. A VLBHeartbeat says itself which are; links that a new configuration adds are then down until
+//! somebody is heard there.
 //!
 //! Keyword arguments:
 //!
@@ -41,7 +42,7 @@ use cluster::map::{Fabric, Links, Map, Reach, Ways};
 use cluster::spread::Settings;
 use engine::publish::{Published, domain};
 use std::fmt::Write;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub(crate) struct Node {
     ways: Published<Ways>,
     /// Counts changes of `ways`.
     version: AtomicU64,
+    /// A VLBHeartbeat says which links are up.
+    watched: AtomicBool,
     /// Bytes that were carried for others, by own link.
     carried: Box<[AtomicU64]>,
 }
@@ -94,6 +97,7 @@ impl Node {
             links: Mutex::new(links),
             ways: Published::new(domain(), ways),
             version: AtomicU64::new(0),
+            watched: AtomicBool::new(false),
         }
     }
 
@@ -134,7 +138,14 @@ impl Node {
 
     /// Says which links are up. Workers follow with their next batch.
     pub(crate) fn publish(&self, links: Links) {
+        self.change(|now| *now = links);
+    }
+
+    /// Changes which links are up, in one step: somebody else may change them, too.
+    fn change(&self, change: impl FnOnce(&mut Links)) {
         let mut now = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = now.clone();
+        change(&mut links);
         if *now == links {
             return;
         }
@@ -142,6 +153,11 @@ impl Node {
         self.ways.replace(ways);
         self.version.fetch_add(1, Ordering::AcqRel);
         *now = links;
+    }
+
+    /// From now on a VLBHeartbeat says which links are up.
+    pub(super) fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
     }
 
     /// Notes what was carried for others by an own link.
@@ -156,6 +172,17 @@ impl Node {
     #[inline]
     pub(crate) fn carried(&self) -> impl Iterator<Item = u64> {
         self.carried.iter().map(|c| c.load(Ordering::Relaxed))
+    }
+
+    /// Own links: the name of the peer, and which of the links to it.
+    pub(crate) fn cables(&self) -> Vec<(String, usize)> {
+        let mut all: Vec<(String, usize)> = Vec::new();
+        for &(peer, _) in self.fabric.neighbours(self.number) {
+            let label = &self.labels[usize::from(peer)];
+            let twin = all.iter().filter(|(other, _)| other == label).count();
+            all.push((label.clone(), twin));
+        }
+        all
     }
 
     /// A link's number by the names of its ends.
@@ -198,19 +225,18 @@ impl Node {
         let link = self
             .link(pair)
             .ok_or_else(|| format!("there is no link `{pair}`; the handler `links` shows them"))?;
-        let mut links = self.links();
-        links.set(link, up);
-        self.publish(links);
+        self.change(|links| _ = links.set(link, up));
         Ok(())
     }
 
-    /// Takes over which links were up.
+    /// Takes over which links were up. Where links are watched, new ones are down until somebody is heard there.
     fn follow(&self, old: &Node) {
+        let watched = old.watched.load(Ordering::Relaxed);
+        self.watched.store(watched, Ordering::Relaxed);
         let (mut links, was) = (self.links(), old.links());
         for number in 0..self.fabric().map().links.len() {
-            if let Some(known) = old.link(&self.pair(number)) {
-                links.set(number, was.up(known));
-            }
+            let known = old.link(&self.pair(number));
+            links.set(number, known.map_or(!watched, |known| was.up(known)));
         }
         self.publish(links);
     }
@@ -243,9 +269,11 @@ impl Element for VlbNode {
             "a line per link: ends, state, rate",
             |node: &Node, _| Ok(node.show_links()),
         ),
-        Handler::action("link", "`A-B down` or `A-B up`", |node: &Node, value| {
-            node.set_link(value).map(|()| String::new())
-        }),
+        Handler::action(
+            "link",
+            "`A-B down` or `A-B up`; beside a VLBHeartbeat until it sees a link change",
+            |node: &Node, value| node.set_link(value).map(|()| String::new()),
+        ),
         Handler::shared(
             "ways",
             "a line per other node: its name, links to it, and own links that lead there",

@@ -91,6 +91,7 @@ impl Element for VlbOutput {
         };
         let words = usize::from(header[0] & 15);
         let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
+        let is_ip4 = header[0] >> 4 == 4 && words * 4 >= IP_LEN && total >= words * 4;
         let next = match u16::from_be_bytes([g0, g1]) {
             0 => header[16..].first_chunk().copied(),
             number => {
@@ -99,7 +100,7 @@ impl Element for VlbOutput {
                 gateway.map(Ipv4Addr::octets)
             }
         };
-        if total < IP_LEN {
+        if !is_ip4 || total > packet.len() {
             return Verdict::drop(MALFORMED);
         }
         let Some(next) = next else {
@@ -184,6 +185,14 @@ mod tests {
         no_ip[13] = 6;
         bench.push("out", &[&no_ip[..], &frame(0, 0)[..33], b""]);
         assert_eq!(bench.drops("out", "malformed"), 3);
+        // Another version, headers that are too short or longer than the packet, and a packet that was cut.
+        let wrong = [(14, 0x65), (14, 0x40), (14, 0x4f), (16, 0xff), (17, 19)];
+        for (at, byte) in wrong {
+            let mut bytes = frame(0, 0);
+            bytes[at] = byte;
+            bench.push("out", &[bytes]);
+        }
+        assert_eq!(bench.drops("out", "malformed"), 3 + wrong.len() as u64);
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl Element for VlbOutput6 {
             return Verdict::drop(MALFORMED);
         };
         let total = ipv6::LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let is_ip6 = header[0] >> 4 == 6;
         let next = match u16::from_be_bytes([g0, g1]) {
             0 => header[24..].first_chunk().copied(),
             number => {
@@ -97,6 +98,9 @@ impl Element for VlbOutput6 {
                 gateway.map(Ipv6Addr::octets)
             }
         };
+        if !is_ip6 || total > packet.len() {
+            return Verdict::drop(MALFORMED);
+        }
         let Some(next) = next else {
             return Verdict::drop(UNKNOWN_GATEWAY);
         };
@@ -177,5 +181,12 @@ mod tests {
         no_ip[12..14].copy_from_slice(&[8, 0]);
         bench.push("out", &[&no_ip[..], &frame(0, 0)[..53], b""]);
         assert_eq!(bench.drops("out", "malformed"), 3);
+        // Another version, and a packet that was cut.
+        for (at, byte) in [(14, 0x45), (18, 0xff)] {
+            let mut bytes = frame(0, 0);
+            bytes[at] = byte;
+            bench.push("out", &[bytes]);
+        }
+        assert_eq!(bench.drops("out", "malformed"), 5);
     }
 }

@@ -130,9 +130,12 @@ impl Element for VlbTransit {
     }
 
     fn take(&mut self, old: VlbTransit) {
-        // Also where links have come or gone: a number is newer than any that was sent before.
-        for (new, old) in self.windows.iter_mut().zip(old.windows) {
-            *new = old;
+        // Links may have changed places.
+        let mut known: Vec<_> = old.node.cables().into_iter().zip(old.windows).collect();
+        for (new, cable) in self.windows.iter_mut().zip(self.node.cables()) {
+            if let Some(at) = known.iter().position(|(was, _)| *was == cable) {
+                *new = known.swap_remove(at).1;
+            }
         }
     }
 
@@ -373,5 +376,56 @@ mod tests {
         }
         bench.push("t", &[frame(address())]);
         assert_eq!(bench.drops("t", "no_way"), 1);
+    }
+
+    /// A cluster with a key, of these nodes in a mesh, as one of them knows it.
+    fn keyed(node: &str, nodes: &str, links: &str) -> String {
+        format!(
+            "vlb :: VLBNode(NAME t, NODE {node}, NODES {nodes}, LINKS {links},
+             KEY 000102030405060708090a0b0c0d0e0f);"
+        )
+    }
+
+    #[test]
+    fn with_a_key_links_go_on_where_they_were_when_a_reload_numbers_them_anew() {
+        let all = ("a 1Gbps b 1Gbps c 1Gbps", "a-b a-c b-c");
+        let two = ("a 1Gbps c 1Gbps", "a-c");
+        let input = "check :: CheckIPHeader -> in :: VLBInput(vlb, c/0);";
+        let both = "in[0] -> Discard; in[1] -> out :: Collect;";
+        let mut a = Bench::new(
+            crate::CLASSES,
+            &format!("{}{input}{both}", keyed("a", all.0, all.1)),
+        );
+        let transit = |links: usize| {
+            let outs = (0..links).map(|link| format!("t[{link}] -> Discard; Idle -> [{link}]t;"));
+            let outs: String = outs.collect();
+            let beats = links + 1;
+            format!(
+                "t :: VLBTransit(vlb); {outs}
+                 t[{links}] -> here :: Collect; t[{beats}] -> Discard;"
+            )
+        };
+        let mut c = Bench::new(
+            crate::CLASSES,
+            &format!("{}{}", keyed("c", all.0, all.1), transit(2)),
+        );
+        let packet = ip4().udp(1, 2).bytes();
+        let old = (0..5).map(|_| {
+            a.push("check", &[&packet]);
+            a.take("out").remove(0)
+        });
+        let old: Vec<_> = old.collect();
+        c.push("t", &old);
+        assert_eq!(c.take("here").len(), 5);
+        let one = "in[0] -> out :: Collect;";
+        a.reload(&format!("{}{input}{one}", keyed("a", two.0, two.1)))
+            .expect("it is right");
+        c.reload(&format!("{}{}", keyed("c", two.0, two.1), transit(1)))
+            .expect("it is right");
+        a.push("check", &[&packet]);
+        c.push("t", &a.take("out"));
+        assert_eq!(c.take("here").len(), 1, "it is newer than all before");
+        c.push("t", &old);
+        assert_eq!((c.take("here").len(), c.drops("t", "replayed")), (0, 5));
     }
 }
