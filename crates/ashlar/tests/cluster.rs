@@ -2,6 +2,9 @@
 
 mod common;
 use common::{Folder, complained, run, said};
+use control::view::{Changes, Info, ReloadReply};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 
 const RB4: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conf/cluster.toml");
 
@@ -68,4 +71,67 @@ fn servers_that_do_not_answer_are_told() {
     assert!(shown.contains("server a: no router answers at "), "{shown}");
     let wrong = complained(&run(&["cluster", "reload", &file]), 1);
     assert!(wrong.contains("no server's router answers"), "{wrong}");
+}
+
+/// What stands for a router: it takes every configuration up, or only says that it would.
+fn router(socket: &str, takes: bool) {
+    let listener = UnixListener::bind(socket).expect("the folder takes sockets");
+    std::thread::spawn(move || {
+        for mut caller in listener.incoming().flatten() {
+            let asked = request(&caller);
+            let good = takes || asked.contains("\"dry_run\":true");
+            let answer = match asked.starts_with("GET /v1/info ") {
+                true => serde_json::to_string(&Info::default()),
+                false => serde_json::to_string(&ReloadReply {
+                    good,
+                    changes: Changes::default(),
+                    text: String::new(),
+                    diagnostics: serde_json::Value::Null,
+                }),
+            };
+            let body = answer.expect("it is JSON");
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+            let _ = caller.write_all((head + &body).as_bytes());
+        }
+    });
+}
+
+/// A request as it came.
+fn request(caller: &UnixStream) -> String {
+    let (mut reader, mut said, mut length) = (BufReader::new(caller), String::new(), 0);
+    while reader.read_line(&mut said).is_ok_and(|n| n > 2) {
+        let last = said.lines().next_back().unwrap_or_default();
+        if let Some(value) = last.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().expect("it is a number");
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).expect("it comes whole");
+    said + &String::from_utf8_lossy(&body)
+}
+
+#[test]
+fn who_has_taken_a_file_that_another_refuses_late_is_told() {
+    let folder = Folder::new();
+    let mut text = std::fs::read_to_string(RB4).expect("conf/ is there");
+    for name in ["a", "b", "c", "d"] {
+        let socket = folder.path(name);
+        if name != "d" {
+            router(&socket, name != "c");
+        }
+        let (old, new) = (
+            format!("name = \"{name}\""),
+            format!("name = \"{name}\"\nsocket = \"{socket}\""),
+        );
+        text = text.replacen(&old, &new, 1);
+    }
+    let file = folder.write("cluster.toml", text);
+    let done = run(&["cluster", "reload", &file]);
+    let wrong = complained(&done, 1);
+    assert!(
+        wrong.contains("server c refuses it") && wrong.contains("; already changed: a, b"),
+        "{wrong}"
+    );
+    let dry = said(&run(&["cluster", "reload", "--dry-run", &file]));
+    assert_eq!(dry.matches("would take it").count(), 3, "{dry}");
 }

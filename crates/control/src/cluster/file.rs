@@ -7,7 +7,7 @@ use super::description::{Connected, Description, Heartbeat, Link, Port, Route, S
 use super::generate::identifier;
 use super::reader::{Fields, Reader, Word};
 use cluster::auth::Key;
-use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server};
+use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server, time};
 use lang::{Diagnostic, SourceMap, Span};
 use ports::network;
 use std::net::IpAddr;
@@ -90,6 +90,9 @@ const HEARTBEAT: Heartbeat = Heartbeat {
     dead: Duration::from_millis(40),
 };
 
+/// What VLBHeartbeat takes at least.
+const HEARTBEAT_MIN: Duration = Duration::from_micros(100);
+
 impl Reading {
     fn description(&mut self, mut top: Fields) -> Description {
         let r = &mut self.reader;
@@ -138,18 +141,22 @@ impl Reading {
             false => named(fields.needed(r, "name", help), r),
         };
         let rate = rate(&mut fields, r);
-        let duration = |fields: &mut Fields, r: &mut Reader, key| fields.value::<Duration>(r, key);
-        let delta = duration(&mut fields, r, "delta");
-        let resequence = duration(&mut fields, r, "resequence");
+        let delta = time(&mut fields, r, "delta");
+        let resequence = time(&mut fields, r, "resequence");
         let key = fields.word(r, "key");
-        let heartbeat = fields.value::<Duration>(r, "heartbeat");
-        let dead = fields.value::<Duration>(r, "dead");
+        let heartbeat = time(&mut fields, r, "heartbeat");
+        let dead = time(&mut fields, r, "dead");
         fields.end(r);
         let times = Heartbeat {
             interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
             dead: dead.map_or(HEARTBEAT.dead, |(time, _)| time),
         };
-        if times.interval.is_zero() || times.dead < 3 * times.interval {
+        if let Some((_, place)) = heartbeat.filter(|(time, _)| *time < HEARTBEAT_MIN) {
+            let wrong = "heartbeats would leave no time for packets".to_owned();
+            let help = "let `heartbeat` be at least 100us";
+            r.wrong("cluster-heartbeat", place, wrong, help);
+        }
+        if times.dead < times.interval.saturating_mul(3) {
             let place = dead.or(heartbeat).map_or(place, |(_, place)| place);
             let wrong = "a link would count as dead before three heartbeats".to_owned();
             let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";

@@ -26,6 +26,12 @@ pub(crate) fn identifier(name: &str) -> String {
     name.chars().map(fit).collect()
 }
 
+/// Whether a device can stand before `:eth`, which gives its address, and needs no quotation marks.
+pub(crate) fn is_plain(device: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
+    device.chars().all(fits) && !device.contains("//")
+}
+
 /// The element that is an external port for a family.
 fn port_name(port: &Port, family: Family) -> String {
     format!("port_{}_{}", identifier(&port.name), family.number())

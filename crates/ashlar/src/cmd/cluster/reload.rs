@@ -24,9 +24,10 @@ pub(crate) fn reload(asked: &Reload) -> Done {
         &[true, false]
     };
     for &dry_run in steps {
-        for (name, client) in &there {
+        for (at, (name, client)) in there.iter().enumerate() {
+            let changed = &there[..if dry_run { 0 } else { at }];
             one(&file, name, client, dry_run)
-                .map_err(|why| format!("server {name} refuses it: {why}"))?;
+                .map_err(|why| format!("server {name} refuses it: {why}{}", already(changed)))?;
             if dry_run == asked.dry_run {
                 let done = if dry_run {
                     "would take it"
@@ -38,6 +39,15 @@ pub(crate) fn reload(asked: &Reload) -> Done {
         }
     }
     Ok(())
+}
+
+/// Who has taken it already, for the message about one that does not.
+fn already(changed: &[(&str, Client)]) -> String {
+    let names: Vec<&str> = changed.iter().map(|(name, _)| *name).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("; already changed: {}", names.join(", ")),
+    }
 }
 
 fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {

@@ -1,14 +1,19 @@
 //! Fields that several tables have.
 
 use crate::cluster::description::Description;
+use crate::cluster::generate::is_plain;
 use crate::cluster::reader::{Fields, Reader, Word};
 use engine::units::Bandwidth;
 use lang::Span;
+use std::time::Duration;
 
 /// What to do where a rate is missing.
 pub(super) const RATE: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
 /// Of links and ports that do not say.
 pub(super) const MTU: u16 = 1500;
+/// Bits per second, of a port or a link: sums of all remain far below the greatest numbers.
+const RATE_MAX: u64 = 1_000_000_000_000_000;
+const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// A name of letters, digits, `-`, `_` and `.`, which are fit for file names and for Click's names.
 pub(super) fn named(word: Option<Word>, r: &mut Reader) -> Option<String> {
@@ -40,6 +45,19 @@ pub(super) fn port_spelling(r: &mut Reader, word: Word) -> Option<String> {
     None
 }
 
+/// A device with an external link: its own address must have a name, too.
+pub(super) fn external(r: &mut Reader, word: Word) -> Option<String> {
+    let place = word.span;
+    let device = port_spelling(r, word)?;
+    if is_plain(&device) {
+        return Some(device);
+    }
+    let wrong = format!("`{device}` cannot be an external port");
+    let help = "external ports are named by letters, digits and `_-./:@` only; internal links may have others";
+    r.wrong("cluster-value", place, wrong, help);
+    None
+}
+
 pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<usize> {
     let found = of.server(&word.text);
     if found.is_none() {
@@ -66,7 +84,28 @@ pub(super) fn rate(fields: &mut Fields, r: &mut Reader) -> Option<u64> {
         );
         return None;
     }
+    if bytes > RATE_MAX / 8 {
+        let wrong = "a rate of more than 1000 Tbit/s".to_owned();
+        r.wrong("cluster-value", place, wrong, "write rate = \"10Gbps\"");
+        return None;
+    }
     Some(8 * bytes)
+}
+
+/// A time as elements take it, of which sums cannot overflow.
+pub(super) fn time(
+    fields: &mut Fields,
+    r: &mut Reader,
+    key: &'static str,
+) -> Option<(Duration, Span)> {
+    let (time, place) = fields.value::<Duration>(r, key)?;
+    if time > TIME_MAX {
+        let wrong = format!("`{key}` is more than a minute");
+        let help = "write a shorter time, such as 40ms";
+        r.wrong("cluster-value", place, wrong, help);
+        return None;
+    }
+    Some((time, place))
 }
 
 pub(super) fn mtu(fields: &mut Fields, r: &mut Reader) -> Option<(u16, Span)> {

@@ -1,6 +1,6 @@
 //! External ports and their addresses.
 
-use super::fields::{MTU, RATE, mtu, named, port_spelling, rate};
+use super::fields::{MTU, RATE, external, mtu, named, rate};
 use super::{Reading, Word};
 use crate::cluster::description::{Connected, Port};
 use crate::cluster::reader::Fields;
@@ -24,7 +24,7 @@ impl Reading {
             "device",
             "write device = \"eth0\", as FromDevice takes it",
         );
-        let device = device.and_then(|word| port_spelling(r, word));
+        let device = device.and_then(|word| external(r, word));
         let rate = rate(&mut fields, r).or(usual);
         if rate.is_none() {
             r.wrong(
@@ -98,6 +98,11 @@ impl Reading {
             let help = "write the router's own address in that network";
             self.reader.wrong("cluster-address", word.span, wrong, help);
         }
+        if length == if address.is_ipv4() { 32 } else { 128 } {
+            let wrong = format!("nobody but the router is in {address}/{length}");
+            let help = "write the prefix length of the network on this port's link, such as 10.0.1.1/24 or fd00:1::1/64";
+            self.reader.wrong("cluster-address", word.span, wrong, help);
+        }
         let connected = Connected {
             server,
             port: at,
@@ -122,6 +127,11 @@ impl Reading {
             let help = "a gateway's address lies in one of the port's networks";
             return self.reader.wrong("cluster-gateway", word.span, wrong, help);
         };
+        if address == IpAddr::V6(port.link_local) {
+            let wrong = format!("`{address}` is this port's own link-local address");
+            let help = "write the gateway's own, or give the port another by `link-local`";
+            return self.reader.wrong("cluster-gateway", word.span, wrong, help);
+        }
         port.gateways.push(address);
     }
 }

@@ -184,3 +184,87 @@ fn links_that_cannot_carry_every_load_are_warned_of() {
     );
     assert!(parse("x", &slow).description.is_some());
 }
+
+#[test]
+fn external_ports_have_devices_whose_address_has_a_name() {
+    let port = |device: &str| mistakes(&TWO.replacen("\"eth0\"", &format!("\"{device}\""), 1));
+    for device in ["0000:01:00.0", "eth0.5", "dpdk:0000:01:00.0", "net/tap_1@x"] {
+        assert_eq!(port(device), [""; 0]);
+    }
+    for device in ["memif:role=server,id=0", "a//b", "eth#0"] {
+        let wanted = format!("9: `{device}` cannot be an external port");
+        assert_eq!(port(device), [wanted]);
+    }
+    assert_eq!(
+        mistakes(&TWO.replace("\"to-b\"", "\"memif:role=server,id=0\"")),
+        [""; 0]
+    );
+}
+
+#[test]
+fn rates_and_times_that_nothing_can_have_are_mistakes() {
+    let fast = |rate: &str| mistakes(&TWO.replace("1Gbps", rate));
+    assert_eq!(fast("1000000Gbps"), [""; 0]);
+    assert_eq!(fast("1000001Gbps")[0], "4: a rate of more than 1000 Tbit/s");
+    let timed =
+        |line: &str| mistakes(&TWO.replace("name = \"two\"", &format!("name = \"two\"\n{line}")));
+    assert_eq!(timed("heartbeat = \"100us\""), [""; 0]);
+    let wanted = "4: heartbeats would leave no time for packets";
+    assert_eq!(timed("heartbeat = \"99us\""), [wanted]);
+    assert_eq!(timed("heartbeat = \"0s\""), [wanted]);
+    for key in ["heartbeat", "dead", "delta", "resequence"] {
+        for time in ["61s", "10000000000000000000"] {
+            let said = timed(&format!("{key} = \"{time}\""));
+            assert_eq!(said[0], format!("4: `{key}` is more than a minute"));
+        }
+    }
+}
+
+#[test]
+fn addresses_that_nobody_can_answer_for_or_that_are_the_routers_own_are_mistakes() {
+    let own = TWO.replace("fe80::9", "fe80::1");
+    assert_eq!(
+        mistakes(&own),
+        ["11: `fe80::1` is this port's own link-local address"]
+    );
+    let other = own.replace(
+        "addresses = [\"10.0.1.1",
+        "link-local = \"fe80::2\"\naddresses = [\"10.0.1.1",
+    );
+    assert_eq!(mistakes(&other), [""; 0]);
+    for (usual, alone) in [
+        ("10.0.2.1/24", "10.0.2.1/32"),
+        ("fd00:1::1/64", "fd00:1::1/128"),
+    ] {
+        let said = mistakes(&TWO.replace(usual, alone));
+        assert!(
+            said.len() == 1 && said[0].ends_with(&format!("nobody but the router is in {alone}")),
+            "{said:#?}"
+        );
+    }
+    let said = mistakes(&TWO.replace("203.0.113.0/24", "10.0.2.1/32"));
+    assert_eq!(said, ["25: 10.0.2.1 is the router's own address"]);
+    let six = TWO.replace("10.0.1.254\"\n\"#", "")
+        + "[[route]]\nprefix = \"fd00:1::1/128\"\nvia = \"fe80::9\"\n";
+    assert_eq!(
+        mistakes(&six),
+        ["28: fd00:1::1 is the router's own address"]
+    );
+}
+
+#[test]
+fn servers_are_no_further_apart_than_frames_come_in_two_phases() {
+    let row = |count: usize| {
+        let server = |n: usize| format!("[[server]]\nname = \"s{n}\"\n");
+        let link = |n: usize| {
+            let (a, b) = (n - 1, n);
+            format!("[[link]]\nbetween = [\"s{a}\", \"s{b}\"]\ndevices = [\"up\", \"down\"]\n")
+        };
+        let head = "[cluster]\nname = \"row\"\nrate = \"1Gbps\"\n".to_owned();
+        head + &(0..count).map(server).collect::<String>()
+            + &(1..count).map(link).collect::<String>()
+    };
+    assert_eq!(mistakes(&row(8)), [""; 0]);
+    let wanted = "20: `s0` and `s8` are 8 links apart, and 7 are the most";
+    assert_eq!(mistakes(&row(9)), [wanted]);
+}

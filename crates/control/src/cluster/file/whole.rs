@@ -2,7 +2,9 @@
 
 use super::{Places, Reader};
 use crate::cluster::description::{Description, Link};
+use cluster::address::{HOPS_MAX, NodeId};
 use cluster::health::LINKS_MAX;
+use cluster::map::{Fabric, Links, Reach};
 use lang::{Diagnostic, Span};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -159,6 +161,26 @@ fn reachable(of: &Description, places: &Places, r: &mut Reader) {
             r.wrong("cluster-link", place, wrong, help);
         }
     }
+    if reached.iter().all(|&reached| reached) {
+        near(of, places, r);
+    }
+}
+
+/// Frames carry their hops, and go to their output node by any other one.
+fn near(of: &Description, places: &Places, r: &mut Reader) {
+    let (map, most) = (of.map(), HOPS_MAX / 2);
+    let links = Links::all(&map);
+    let reach = Reach::new(&Fabric::new(map), &links);
+    let servers = 0..of.servers.len();
+    let pairs = servers.flat_map(|a| (0..a).map(move |b| (b, a)));
+    let hops = |&(a, b): &(usize, usize)| reach.hops(a as NodeId, b as NodeId);
+    let Some((a, b)) = pairs.max_by_key(hops).filter(|pair| hops(pair) > most) else {
+        return;
+    };
+    let (first, second, hops) = (&of.servers[a].name, &of.servers[b].name, hops(&(a, b)));
+    let wrong = format!("`{first}` and `{second}` are {hops} links apart, and {most} are the most");
+    let help = "add links that shorten the way: `ashlar cluster plan` proposes topologies";
+    r.wrong("cluster-link", places.servers[b], wrong, help);
 }
 
 /// Every admissible load passes if each node can send all it gets to the others, and again as much for them
@@ -208,7 +230,16 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
             let help = format!("write {}/{length}", key.0);
             r.wrong("cluster-route", place, wrong, &help);
         }
-        if let Some(other) = seen.insert(key, place) {
+        let mut own = places.addresses.iter();
+        let host = length == if address.is_ipv4() { 32 } else { 128 };
+        if let Some((_, other)) = own.find(|(at, _)| host && at.address == address) {
+            let wrong = format!("{address} is the router's own address");
+            let mistake = Diagnostic::error("cluster-route", wrong)
+                .at(place)
+                .note_at(*other, "of this port")
+                .help("take the route away: packets to it end at the router");
+            r.mistakes.push(mistake);
+        } else if let Some(other) = seen.insert(key, place) {
             let wrong = format!("there are two ways to {}/{length}", key.0);
             let mistake = Diagnostic::error("cluster-route", wrong)
                 .at(place)

@@ -1,7 +1,7 @@
 //! The node of the cluster, and its internal links.
 
 use super::routes::{Family, Way, Ways};
-use super::{identifier, port_name};
+use super::{identifier, is_plain, port_name};
 use crate::cluster::description::{Description, Server};
 use cluster::address::PORT_SELF;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
     let queues = if of.key.is_some() { ", QUEUES 1" } else { "" };
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
-        let device = &link.devices[end];
+        let device = spelled(&link.devices[end]);
         let _ = writeln!(
             out,
             "// Internal link {number}, to {peer}\n\
@@ -178,8 +178,17 @@ fn rate(bits: u64) -> String {
 
 /// A time as elements take it.
 fn time(time: Duration) -> String {
-    match time.as_micros() {
-        us if us.is_multiple_of(1000) => format!("{}ms", us / 1000),
-        us => format!("{us}us"),
+    match time.as_nanos() {
+        ns if ns.is_multiple_of(1_000_000) => format!("{}ms", ns / 1_000_000),
+        ns if ns.is_multiple_of(1000) => format!("{}us", ns / 1000),
+        ns => format!("{ns}ns"),
+    }
+}
+
+/// A device as one argument, whatever commas and comment signs are in it.
+fn spelled(device: &str) -> String {
+    match is_plain(device) {
+        true => device.to_owned(),
+        false => format!("\"{device}\""),
     }
 }

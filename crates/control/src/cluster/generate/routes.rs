@@ -1,6 +1,6 @@
 //! Where packets go: the tables, and what stands between them and VLBInput.
 
-use super::{identifier, port_name, prefix};
+use super::{port_name, prefix};
 use crate::cluster::description::{Connected, Description, Port};
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -45,7 +45,12 @@ impl Family {
 impl Ways {
     pub(super) fn new(of: &Description, server: usize) -> Ways {
         let mut ways = Ways { all: Vec::new() };
-        let (connected, routes) = (of.connected(), of.routes.iter());
+        // Packets of a family that no port here has cannot come in here.
+        let ports = &of.servers[server].ports;
+        let here = [Family::V4, Family::V6].map(|family| ports.iter().any(|p| has(p, family)));
+        let here = |address| here[Family::of(address) as usize];
+        let connected = of.connected().filter(|at| here(at.address));
+        let routes = of.routes.iter().filter(|route| here(route.prefix.0));
         for at in connected.filter(|at| at.server != server) {
             let family = Family::of(at.address);
             ways.add(itself(at.server), family);
@@ -277,16 +282,13 @@ fn far(
         );
         return;
     };
-    let port = &server.ports[port];
     let via = match way.gateway {
         0 => String::new(),
         gateway => format!("_via{gateway}"),
     };
-    let name = format!(
-        "far_{}_{}{via}_{v}",
-        identifier(&server.name),
-        identifier(&port.name)
-    );
+    // By numbers: names that are put together could be alike.
+    let name = format!("far_{}_{port}{via}_{v}", way.server);
+    let port = &server.ports[port];
     let mtu = port.mtu;
     let made = match (family, port.v4, port.v6) {
         (Family::V4, Some((ip, length)), _) => format!("Remote4({mtu}, {ip}, {ip}/{length})"),
@@ -295,6 +297,7 @@ fn far(
     };
     let _ = writeln!(
         out,
-        "rt{v}[{output}] -> {name} :: {made} -> [{input}] enter;\n{name}[1] -> rt{v};"
+        "rt{v}[{output}] -> {name} :: {made} -> [{input}] enter;  // {} of {}\n{name}[1] -> rt{v};",
+        port.name, server.name
     );
 }

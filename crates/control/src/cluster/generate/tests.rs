@@ -97,7 +97,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
     let a = text(&of, 0);
     for line in [
         // The MTU and the address of the port at the other server.
-        "rt4[3] -> far_b_wan_4 :: Remote4(1400, 10.0.2.1, 10.0.2.1/24) -> [1] enter;",
+        "rt4[3] -> far_1_0_4 :: Remote4(1400, 10.0.2.1, 10.0.2.1/24) -> [1] enter;  // wan of b",
         "enter :: VLBInput(vlb, b/255, b/0);",
         "leave4 :: VLBOutput(vlb, 0 10.0.1.254 0.0.0.0);",
         "leave6 :: VLBOutput6(vlb, 0 :: fe80::9);",
@@ -111,7 +111,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
     for line in [
         "enter :: VLBInput(vlb, a/255, a/0, a/0/1);",
         "    203.0.113.0/24 4,",
-        "rt4[4] -> far_a_p0_via1_4 :: Remote4(1500, 10.0.1.1, 10.0.1.1/24) -> [2] enter;",
+        "rt4[4] -> far_0_0_via1_4 :: Remote4(1500, 10.0.1.1, 10.0.1.1/24) -> [2] enter;",
         "family[1] -> Discard;",
     ] {
         assert!(b.contains(line), "{line}\n{b}");
@@ -131,4 +131,60 @@ fn servers_that_only_carry_others_packets_need_no_tables() {
         "{c}"
     );
     assert_eq!(mistakes(&of, 2), "");
+}
+
+#[test]
+fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
+    let two = crate::cluster::file::tests::TWO;
+    let mixed = two.replacen(
+        "[[server]]\nname = \"b\"",
+        "[[server.port]]\ndevice = \"eth1\"\naddresses = [\"fd00:3::1/64\"]\n[[server]]\nname = \"b\"",
+        1,
+    ) + "[[route]]\nprefix = \"2001:db8::/32\"\nvia = \"fe80::9\"\n";
+    let of = description(&mixed);
+    for server in 0..2 {
+        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+    }
+    let (a, b) = (text(&of, 0), text(&of, 1));
+    assert!(a.contains("    2001:db8::/32 fe80::9 0,"), "{a}");
+    assert!(
+        b.contains("enter :: VLBInput(vlb, a/255, a/0, a/0/1);") && !b.contains("rt6"),
+        "{b}"
+    );
+}
+
+#[test]
+fn names_that_are_alike_when_put_together_stay_apart() {
+    let two = crate::cluster::file::tests::TWO.replace("name = \"wan\"\n", "");
+    let more = "[[server]]\nname = \"a_b\"\n[[server.port]]\nname = \"c\"\ndevice = \"eth0\"\naddresses = [\"10.0.3.1/24\"]\n\
+        [[link]]\nbetween = [\"a_b\", \"b\"]\ndevices = [\"x\", \"to-a_b\"]\n\
+        [[link]]\nbetween = [\"a_b\", \"a\"]\ndevices = [\"y\", \"to-a_b\"]\n";
+    let alike = two
+        .replace("[[route]]", &format!("{more}[[route]]"))
+        .replacen("[[server.port]]\n", "[[server.port]]\nname = \"b_c\"\n", 1);
+    let of = description(&alike);
+    for server in 0..3 {
+        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+    }
+}
+
+#[test]
+fn devices_of_links_may_have_commas_and_times_may_be_short() {
+    let two = crate::cluster::file::tests::TWO
+        .replace("\"to-b\"", "\"memif:role=server,id=0\"")
+        .replace(
+            "name = \"two\"",
+            "name = \"two\"\ndelta = \"500ns\"\nheartbeat = \"100us\"",
+        );
+    let of = description(&two);
+    assert_eq!(mistakes(&of, 0), "");
+    let a = text(&of, 0);
+    for part in [
+        "FromDevice(\"memif:role=server,id=0\", PROMISC true) -> [0] transit;",
+        "link0 :: ToDevice(\"memif:role=server,id=0\");",
+        "DELTA 500ns",
+        "INTERVAL 100us, DEAD 40ms",
+    ] {
+        assert!(a.contains(part), "{part}\n{a}");
+    }
 }
