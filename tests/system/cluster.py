@@ -24,7 +24,7 @@ PICTURE = """
               │   ╳     │                  Direct VLB: R/N straight to each output node, the rest by a third node
   host hd ─── d ─────── c ─── host hc
 """
-LEAD = 2.0
+LEAD = 5.0
 
 
 @dataclass
@@ -162,9 +162,10 @@ def main() -> int:
         except Failed as error:
             print(f"  ✗ {error}")
             status = 1
-    left = until(lambda: leftovers(lab.name + "-") or ["nothing"], "a look at what is left")
-    if left != ["nothing"]:
-        print(f"left behind: {', '.join(left)}", file=sys.stderr)
+    try:
+        until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
+    except Failed:
+        print(f"left behind: {', '.join(leftovers(lab.name + '-'))}", file=sys.stderr)
         return 1
     return status
 

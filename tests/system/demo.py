@@ -6,6 +6,7 @@ Ctrl-C; without one, or with `--seconds N`, for some seconds.
 """
 
 import argparse
+import contextlib
 import json
 import re
 import signal
@@ -171,9 +172,11 @@ def main() -> int:
         except Failed as error:
             print(f"  ✗ {error}")
             status = 1
-    left = until(lambda: leftovers(lab.name + "-") or ["nothing"], "a look at what is left")
-    print(f"\n  taken away again; left behind: {', '.join(left)}")
-    return status if left == ["nothing"] else 1
+    with contextlib.suppress(Failed):
+        until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
+    left = leftovers(lab.name + "-")
+    print(f"\n  taken away again; left behind: {', '.join(left) or 'nothing'}")
+    return 1 if left else status
 
 
 if __name__ == "__main__":
