@@ -197,7 +197,9 @@ def results(folder, raw):
     found = {}
     for name in ("rebalance", "scale"):
         path = folder / f"{name}.records"
-        if name in raw and path.exists():
+        if name in raw:
+            if not path.exists():
+                raise machine.Failed(f"{path} is missing")
             records = Records(path)
             found[name] = summary(records, raw[name])
             if name == "rebalance":

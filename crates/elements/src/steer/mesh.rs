@@ -4,7 +4,7 @@ use crate::prelude::*;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use engine::steer::{Table, Ways};
-use std::sync::{OnceLock, Weak};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
 /// One ring, and its ends while no worker has them.
 struct Way {
@@ -13,12 +13,31 @@ struct Way {
     level: Level,
 }
 
-/// The rings, by the worker that fills them and the one that empties them.
-struct Rings(Vec<Vec<Option<Way>>>);
+/// The rings.
+struct Rings {
+    /// By the worker that fills them and the one that empties them.
+    ways: Vec<Vec<Option<Way>>>,
+    /// Tables that know of them: a hot swap may bring another one.
+    known: Mutex<Vec<Weak<Table>>>,
+}
+
+impl Rings {
+    /// Has a table know of these rings, once.
+    fn show(self: &Arc<Rings>, table: &Arc<Table>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|table| table.strong_count() > 0);
+        let weak = Arc::downgrade(table);
+        if !known.iter().any(|known| known.ptr_eq(&weak)) {
+            known.push(weak);
+            let ways: Weak<Rings> = Arc::downgrade(self);
+            table.watch(ways);
+        }
+    }
+}
 
 impl Ways for Rings {
     fn fill(&self) -> f64 {
-        let ways = self.0.iter().flatten().flatten();
+        let ways = self.ways.iter().flatten().flatten();
         let fill = |way: &Way| way.level.len() as f64 / way.level.limit().max(1) as f64;
         ways.map(fill).fold(0.0, f64::max)
     }
@@ -42,7 +61,7 @@ impl Mesh {
         worker: usize,
         workers: usize,
         capacity: usize,
-        table: &Table,
+        table: &Arc<Table>,
     ) -> Ends {
         let way = |from, to| {
             let (tail, head) = (from != to).then(|| ring(capacity))?;
@@ -54,11 +73,12 @@ impl Mesh {
         };
         let row = |from| (0..workers).map(|to| way(from, to)).collect();
         let rings = self.0.get_or_init(|| {
-            let rings = Arc::new(Rings((0..workers).map(row).collect()));
-            let ways: Weak<Rings> = Arc::downgrade(&rings);
-            table.watch(ways);
-            rings
+            Arc::new(Rings {
+                ways: (0..workers).map(row).collect(),
+                known: Mutex::default(),
+            })
         });
+        rings.show(table);
         let out = |_| Out {
             tail: None,
             packets: Vec::new(),
@@ -89,15 +109,16 @@ pub(super) struct Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         for other in 0..self.out.len() {
-            let Some(there) = &self.rings.0[self.worker][other] else {
+            let Some(there) = &self.rings.ways[self.worker][other] else {
                 continue;
             };
             if let Some(tail) = self.out[other].tail.take() {
                 there.tail.give(tail);
             }
-            if let (Some(back), Some(head)) =
-                (&self.rings.0[other][self.worker], self.heads[other].take())
-            {
+            if let (Some(back), Some(head)) = (
+                &self.rings.ways[other][self.worker],
+                self.heads[other].take(),
+            ) {
                 back.head.give(head);
             }
         }
@@ -107,19 +128,23 @@ impl Drop for Ends {
 impl Ends {
     /// Packets of other workers for this one.
     pub(super) fn waiting(&self) -> usize {
-        let ways = self.rings.0.iter().map(|row| &row[self.worker]);
+        let ways = self.rings.ways.iter().map(|row| &row[self.worker]);
         ways.flatten().map(|way| way.level.len()).sum()
     }
 
     /// How much was sent to a worker, for [`has_arrived`](Self::has_arrived).
     pub(super) fn sent(&self, to: usize) -> usize {
-        let way = self.rings.0[self.worker].get(to).and_then(Option::as_ref);
+        let way = self.rings.ways[self.worker]
+            .get(to)
+            .and_then(Option::as_ref);
         way.map_or(0, |way| way.level.pushed())
     }
 
     /// Whether a worker has taken what had been sent to it.
     pub(super) fn has_arrived(&self, to: usize, sent: usize) -> bool {
-        let way = self.rings.0[self.worker].get(to).and_then(Option::as_ref);
+        let way = self.rings.ways[self.worker]
+            .get(to)
+            .and_then(Option::as_ref);
         way.is_none_or(|way| way.level.is_past(sent))
     }
 
@@ -135,7 +160,7 @@ impl Ends {
     fn tail(&mut self, to: usize) -> Option<&mut Tail<Packet>> {
         let out = self.out.get_mut(to)?;
         if out.tail.is_none() {
-            let way = self.rings.0[self.worker][to].as_ref();
+            let way = self.rings.ways[self.worker][to].as_ref();
             out.tail = way.and_then(|way| way.tail.take());
         }
         out.tail.as_mut()
@@ -164,7 +189,7 @@ impl Ends {
     pub(super) fn receive(&mut self, max: usize, into: &mut Batch) {
         for (from, head) in self.heads.iter_mut().enumerate() {
             if head.is_none() {
-                let way = self.rings.0[from][self.worker].as_ref();
+                let way = self.rings.ways[from][self.worker].as_ref();
                 *head = way.and_then(|way| way.head.take());
             }
             if let Some(head) = head {

@@ -105,6 +105,22 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
 }
 
 #[test]
+fn another_table_after_a_hot_swap_knows_the_rings_that_stay() {
+    let before = plan(TWO, 2);
+    drop(workers(&before));
+    let text = TWO.replace("CAPACITY", "TABLE other, CAPACITY");
+    let now = testkit::plan(crate::CLASSES, &text, 2, &NoPorts, Some(&before));
+    let now = now.unwrap_or_else(|e| panic!("{e}"));
+    let mut graphs = workers(&now);
+    push(&mut graphs[0], "s", packets([1, 3]));
+    let table = now.common::<Tables>().get("other", 4);
+    assert_eq!(table.fill(), 2.0 / 3.0);
+    graphs[1].turn();
+    assert_eq!(table.fill(), 0.0);
+    assert_eq!(numbers(&now, "out"), [1, 3]);
+}
+
+#[test]
 fn behind_it_elements_have_copies_on_the_workers_that_own_buckets_only() {
     let text =
         "InfiniteSource(LIMIT 0) -> before :: Null -> s :: Steer(CORES 1 2) -> behind :: Null
