@@ -58,11 +58,12 @@ class Paced(lab.Router):
 
 
 def capacity(here, folder):
-    """Packets a second that one worker carries, which are offered more than it can: the mean of a second and a half, so that
-    what the machine takes away for itself is taken off."""
+    """Packets a second that one of two workers carries, which are offered more than it can and of which half come by the other
+    one: the mean of a second and a half, so that what the machine takes away for itself is taken off."""
     path = folder / "capacity.records"
-    router = here.keep(Paced(here, path, [(2, 1e6)], workers=1))
+    router = here.keep(Paced(here, path, [(2, 1e6)]))
     router.wait_running()
+    all_on_one(router)
     router.play()
     here.end_all()
     seconds = Records(path).seconds()
@@ -96,25 +97,33 @@ def counted(router):
     return found
 
 
+def all_on_one(router):
+    """Gives all buckets to worker 0, and leaves them there; whether there is a balancer that would not."""
+    balancer = tell(router, "balance", "off")
+    buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
+    if not tell(router, "move", f"0-{buckets - 1} 0"):
+        raise machine.Failed(f"buckets did not move\n{router.output()[-2000:]}")
+    return balancer
+
+
 def rebalance(here, folder, rate, say, seconds):
     """All buckets belong to worker 0, which has as much to do as it can; then somebody is to notice."""
     offered = BUSY * rate
     router = here.keep(Paced(here, folder / "rebalance.records", [(seconds, offered)]))
     router.wait_running()
-    balancer = tell(router, "balance", "off")
-    buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
-    if not tell(router, "move", f"0-{buckets - 1} 0"):
-        raise machine.Failed(f"buckets did not move\n{router.output()[-2000:]}")
-    if balancer:
+    if all_on_one(router):
         tell(router, "balance", "even")
+        by = "the balancer"
     else:
+        by = "hand, after a third of the time"
+        buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
         threading.Timer(seconds / 3, tell, (router, "move", f"0-{buckets // 2 - 1} 1")).start()
     router.play()
     table = router.ask("GET", f"/v1/handlers/{STEER}.table")
     flows = counted(router)
     here.end_all()
     say(f"rebalance: {seconds} s at {offered / 1e3:.0f} kpps")
-    return {"offered": offered, "table": table, "flows": flows, "by": "the balancer" if balancer else "hand, after a third of the time"}
+    return {"offered": offered, "table": table, "flows": flows, "by": by}
 
 
 def tell(router, handler, value):

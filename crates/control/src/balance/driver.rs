@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracing::warn;
 
+/// Of a table's buckets, one in so many moves at a time.
+const PARTS: usize = 16;
+
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
 /// Share of a ring to a worker from which on it is nearly full.
@@ -277,9 +280,15 @@ impl State {
             let bucket = u16::try_from(m.bucket).unwrap_or(u16::MAX);
             by_target.entry(m.to).or_default().push(bucket);
         }
-        for (to, buckets) in by_target {
+        // What comes for buckets that move must wait. A few at a time, and that fits where it waits; of half the traffic
+        // it would not, and then all traffic waits.
+        let few = (table.buckets() / PARTS).max(1);
+        let parts = by_target
+            .iter()
+            .flat_map(|(&to, all)| all.chunks(few).map(move |part| (to, part)));
+        for (to, buckets) in parts {
             let name = table.name();
-            match router.move_buckets(name, &buckets, to) {
+            match router.move_buckets(name, buckets, to) {
                 Ok(moved) => {
                     self.moved += moved.buckets as u64;
                     self.moves += 1;
