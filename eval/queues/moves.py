@@ -23,7 +23,7 @@ FLOWS, SIZE = 1024, 1024
 RING = 8192  # packets, of each receive queue and from worker to worker: as many descriptors as common cards have
 FIRST_PORT = 1024  # of flow 0
 BUSY = 0.95  # of what one worker carries: what it is offered before buckets move
-HIGH = 1.25  # of the same: the load for two workers
+HIGH = 0.95  # of the same: the load that falls and rises, more than the balancer leaves to one worker
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared
 WITHIN = 0.10  # of the mean
@@ -132,7 +132,7 @@ def tell(router, handler, value):
 
 
 def scale(here, folder, rate, say, seconds):
-    """A load for two workers falls to a tenth, and rises again, in steps of a fifth or so: one step to ten times the load would
+    """A load that the balancer spreads over two workers falls to a tenth, and rises again, in steps of a fifth or so: one step to ten times the load would
     fill any ring before anybody can look."""
     high = HIGH * rate
     down = [(RAMP / 10, high * 10 ** (-n / 10)) for n in range(1, 10)]
