@@ -77,7 +77,10 @@ def test_programs_die_with_the_process_that_started_them():
 import sys; sys.path.insert(0, {str(HERE)!r})
 from net import Lab
 lab = Lab()
-print(lab.spawn("sleep", "1000").pid, flush=True)
+# It says a line once it runs: killed before that, nobody could have told the kernel to end it with us.
+program = lab.spawn("sh", "-c", "echo runs; exec sleep 1000")
+program.wait_for("runs")
+print(program.pid, flush=True)
 sys.stdin.read()
 """
     run = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
