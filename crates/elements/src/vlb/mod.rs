@@ -3,6 +3,7 @@
 //! The rules are in the crate `cluster`; these classes move packets by them. VLBNode holds what the others share.
 
 mod description;
+mod output;
 pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
@@ -26,8 +27,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_heartbeat::VlbHeartbeat>(),
     Class::of::<vlb_input::VlbInput>(),
     Class::of::<vlb_node::VlbNode>(),
-    Class::of::<vlb_output::VlbOutput>(),
-    Class::of::<vlb_output6::VlbOutput6>(),
+    Class::of::<output::Output<vlb_output::VlbOutput>>(),
+    Class::of::<output::Output<vlb_output6::VlbOutput6>>(),
     Class::of::<vlb_resequencer::VlbResequencer>(),
     Class::of::<vlb_transit::VlbTransit>(),
 ];

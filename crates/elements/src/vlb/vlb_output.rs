@@ -23,98 +23,34 @@
 //! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name them by their
 //!   place in this list, from 1.
 
-use super::{ETHER_LEN, Member, gateways};
+use super::output::Family;
 use crate::prelude::*;
-use cluster::address::PORT_SELF;
-use engine::anno::PacketType;
+use engine::anno::Anno;
 use std::net::Ipv4Addr;
+use wire::ipv4::MIN_LEN;
 
-const WRONG_PORT: u8 = 0;
-const UNKNOWN_GATEWAY: u8 = 1;
-const MALFORMED: u8 = 2;
-/// Bytes of an IPv4 header without options.
-const IP_LEN: usize = 20;
+pub(crate) struct VlbOutput;
 
-pub(crate) struct Config {
-    /// By port.
-    gateways: Vec<Vec<Ipv4Addr>>,
-}
-
-pub(crate) struct VlbOutput {
-    config: Arc<Config>,
-    /// External ports.
-    ports: u8,
-}
-
-impl Element for VlbOutput {
+impl Family for VlbOutput {
     const CLASS: &'static str = "VLBOutput";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["port*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::AT_NETWORK.and(Facts::IP4).and(Facts::DST4)];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
+    const ETHERTYPE: [u8; 2] = [0x08, 0x00];
 
-    type Config = Config;
+    type Address = Ipv4Addr;
 
-    fn configure(args: &mut Args) -> Config {
-        Member::named(args);
-        Config {
-            gateways: gateways(args),
-        }
-    }
-
-    fn new(config: &Arc<Config>, init: &Init) -> VlbOutput {
-        VlbOutput {
-            config: Arc::clone(config),
-            ports: init.outputs.saturating_sub(1) as u8,
-        }
+    #[inline]
+    fn read(packet: &[u8]) -> Option<(usize, usize, Ipv4Addr)> {
+        let &[first, _, l0, l1, .., d0, d1, d2, d3] = packet.first_chunk::<MIN_LEN>()?;
+        let header = usize::from(first & 15) * 4;
+        let total = usize::from(u16::from_be_bytes([l0, l1]));
+        let is_ip4 = first >> 4 == 4 && header >= MIN_LEN && total >= header;
+        is_ip4.then_some((header, total, Ipv4Addr::new(d0, d1, d2, d3)))
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some(&[_, _, _, port, g0, g1, _, _, _, _, _, _, 0x08, 0x00]) =
-            packet.data().first_chunk::<ETHER_LEN>()
-        else {
-            return Verdict::drop(MALFORMED);
-        };
-        let output = match port {
-            PORT_SELF => self.ports,
-            port if port < self.ports => port,
-            _ => return Verdict::drop(WRONG_PORT),
-        };
-        if !packet.pull(ETHER_LEN) {
-            return Verdict::drop(MALFORMED);
-        }
-        let Some(header) = packet.data().first_chunk::<IP_LEN>() else {
-            return Verdict::drop(MALFORMED);
-        };
-        let words = usize::from(header[0] & 15);
-        let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        let is_ip4 = header[0] >> 4 == 4 && words * 4 >= IP_LEN && total >= words * 4;
-        let next = match u16::from_be_bytes([g0, g1]) {
-            0 => header[16..].first_chunk().copied(),
-            number => {
-                let gateways = self.config.gateways.get(usize::from(port));
-                let gateway = gateways.and_then(|list| list.get(usize::from(number) - 1));
-                gateway.map(Ipv4Addr::octets)
-            }
-        };
-        if !is_ip4 || total > packet.len() {
-            return Verdict::drop(MALFORMED);
-        }
-        let Some(next) = next else {
-            return Verdict::drop(UNKNOWN_GATEWAY);
-        };
-        // An internal link may have padded it.
-        packet.truncate(total);
-        packet.set_network_offset(0);
-        packet.set_transport_offset(words * 4);
-        let anno = packet.anno_mut();
-        anno.set_dst4(next);
-        // To the port that took it from an internal link its frame was another station's.
-        anno.packet_type = PacketType::Host;
-        Verdict::out(output)
+    fn set_dst(anno: &mut Anno, to: Ipv4Addr) {
+        anno.set_dst4(to.octets());
     }
 }
 
@@ -122,6 +58,7 @@ impl Element for VlbOutput {
 mod tests {
     use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
+    use engine::anno::PacketType;
     use testkit::{Bench, errors, ip4};
 
     const NODE: &str = "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps, LINKS a-b);";

@@ -23,96 +23,33 @@
 //! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name them by their
 //!   place in this list, from 1.
 
-use super::{ETHER_LEN, Member, gateways};
+use super::output::Family;
 use crate::prelude::*;
-use cluster::address::PORT_SELF;
-use engine::anno::PacketType;
+use engine::anno::Anno;
 use std::net::Ipv6Addr;
 use wire::ipv6;
 
-const WRONG_PORT: u8 = 0;
-const UNKNOWN_GATEWAY: u8 = 1;
-const MALFORMED: u8 = 2;
+pub(crate) struct VlbOutput6;
 
-pub(crate) struct Config {
-    /// By port.
-    gateways: Vec<Vec<Ipv6Addr>>,
-}
-
-pub(crate) struct VlbOutput6 {
-    config: Arc<Config>,
-    /// External ports.
-    ports: u8,
-}
-
-impl Element for VlbOutput6 {
+impl Family for VlbOutput6 {
     const CLASS: &'static str = "VLBOutput6";
     const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["port*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::AT_NETWORK.and(Facts::IP6).and(Facts::DST6)];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
+    const ETHERTYPE: [u8; 2] = [0x86, 0xdd];
 
-    type Config = Config;
+    type Address = Ipv6Addr;
 
-    fn configure(args: &mut Args) -> Config {
-        Member::named(args);
-        Config {
-            gateways: gateways(args),
-        }
-    }
-
-    fn new(config: &Arc<Config>, init: &Init) -> VlbOutput6 {
-        VlbOutput6 {
-            config: Arc::clone(config),
-            ports: init.outputs.saturating_sub(1) as u8,
-        }
+    #[inline]
+    fn read(packet: &[u8]) -> Option<(usize, usize, Ipv6Addr)> {
+        let header = packet.first_chunk::<{ ipv6::LEN }>()?;
+        let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
+        let dst = header.last_chunk::<16>().copied()?;
+        (header[0] >> 4 == 6).then_some((ipv6::LEN, ipv6::LEN + payload, dst.into()))
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some(&[_, _, _, port, g0, g1, _, _, _, _, _, _, 0x86, 0xdd]) =
-            packet.data().first_chunk::<ETHER_LEN>()
-        else {
-            return Verdict::drop(MALFORMED);
-        };
-        let output = match port {
-            PORT_SELF => self.ports,
-            port if port < self.ports => port,
-            _ => return Verdict::drop(WRONG_PORT),
-        };
-        if !packet.pull(ETHER_LEN) {
-            return Verdict::drop(MALFORMED);
-        }
-        let Some(header) = packet.data().first_chunk::<{ ipv6::LEN }>() else {
-            return Verdict::drop(MALFORMED);
-        };
-        let total = ipv6::LEN + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        let is_ip6 = header[0] >> 4 == 6;
-        let next = match u16::from_be_bytes([g0, g1]) {
-            0 => header[24..].first_chunk().copied(),
-            number => {
-                let gateways = self.config.gateways.get(usize::from(port));
-                let gateway = gateways.and_then(|list| list.get(usize::from(number) - 1));
-                gateway.map(Ipv6Addr::octets)
-            }
-        };
-        if !is_ip6 || total > packet.len() {
-            return Verdict::drop(MALFORMED);
-        }
-        let Some(next) = next else {
-            return Verdict::drop(UNKNOWN_GATEWAY);
-        };
-        // An internal link may have padded it.
-        packet.truncate(total);
-        packet.set_network_offset(0);
-        packet.set_transport_offset(ipv6::LEN);
-        let anno = packet.anno_mut();
-        anno.set_dst6(next);
-        // To the port that took it from an internal link its frame was another station's.
-        anno.packet_type = PacketType::Host;
-        Verdict::out(output)
+    fn set_dst(anno: &mut Anno, to: Ipv6Addr) {
+        anno.set_dst6(to.octets());
     }
 }
 
@@ -120,6 +57,7 @@ impl Element for VlbOutput6 {
 mod tests {
     use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
+    use engine::anno::PacketType;
     use testkit::{Bench, ip6};
 
     fn bench() -> Bench {

@@ -1,0 +1,117 @@
+//! What VLBOutput and VLBOutput6 share: packets that have crossed the cluster go to this node's external ports.
+
+use super::{ETHER_LEN, Member, gateways};
+use crate::prelude::*;
+use cluster::address::PORT_SELF;
+use engine::anno::{Anno, PacketType};
+use engine::units::FromArg;
+use std::marker::PhantomData;
+
+const WRONG_PORT: u8 = 0;
+const UNKNOWN_GATEWAY: u8 = 1;
+const MALFORMED: u8 = 2;
+
+/// An IP version's class.
+pub(crate) trait Family: Sized + 'static {
+    const CLASS: &'static str;
+    const MANUAL: &'static str;
+    const GIVES: &'static [Facts];
+    const ETHERTYPE: [u8; 2];
+
+    /// An address, as configurations write it.
+    type Address: FromArg + Copy + Send + Sync;
+
+    /// The length of a packet's header, the packet's own length, and its destination; nothing if it is no packet of
+    /// this version.
+    fn read(packet: &[u8]) -> Option<(usize, usize, Self::Address)>;
+
+    /// Sets the destination annotation.
+    fn set_dst(anno: &mut Anno, to: Self::Address);
+}
+
+pub(crate) struct Config<F: Family> {
+    /// By port.
+    gateways: Vec<Vec<F::Address>>,
+}
+
+pub(crate) struct Output<F: Family> {
+    config: Arc<Config<F>>,
+    /// External ports.
+    ports: u8,
+    family: PhantomData<F>,
+}
+
+impl<F: Family> Element for Output<F> {
+    const CLASS: &'static str = F::CLASS;
+    const MANUAL: &'static str = F::MANUAL;
+    const PORTS: Ports = Ports::coded(&["in"], &["port*"], "h/h");
+    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const GIVES: &'static [Facts] = F::GIVES;
+    const SPOILS: Facts = Facts::ETHER;
+    const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
+
+    type Config = Config<F>;
+
+    fn configure(args: &mut Args) -> Config<F> {
+        Member::named(args);
+        Config {
+            gateways: gateways(args),
+        }
+    }
+
+    fn new(config: &Arc<Config<F>>, init: &Init) -> Output<F> {
+        Output {
+            config: Arc::clone(config),
+            ports: init.outputs.saturating_sub(1) as u8,
+            family: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let Some((&[_, _, _, port, g0, g1, _, _, _, _, _, _, t0, t1], inner)) =
+            packet.data().split_first_chunk::<ETHER_LEN>()
+        else {
+            return Verdict::drop(MALFORMED);
+        };
+        if [t0, t1] != F::ETHERTYPE {
+            return Verdict::drop(MALFORMED);
+        }
+        let output = match port {
+            PORT_SELF => self.ports,
+            port if port < self.ports => port,
+            _ => return Verdict::drop(WRONG_PORT),
+        };
+        let Some((header, total, own)) = F::read(inner).filter(|read| read.1 <= inner.len()) else {
+            return Verdict::drop(MALFORMED);
+        };
+        let next = match u16::from_be_bytes([g0, g1]) {
+            0 => Some(own),
+            number => self.gateway(port, number),
+        };
+        let Some(next) = next else {
+            return Verdict::drop(UNKNOWN_GATEWAY);
+        };
+        if !packet.pull(ETHER_LEN) {
+            return Verdict::drop(MALFORMED);
+        }
+        // An internal link may have padded it.
+        packet.truncate(total);
+        packet.set_network_offset(0);
+        packet.set_transport_offset(header);
+        let anno = packet.anno_mut();
+        F::set_dst(anno, next);
+        // To the port that took it from an internal link its frame was another station's.
+        anno.packet_type = PacketType::Host;
+        Verdict::out(output)
+    }
+}
+
+impl<F: Family> Output<F> {
+    /// A port's gateway, counted from 1.
+    #[inline]
+    fn gateway(&self, port: u8, number: u16) -> Option<F::Address> {
+        let gateways = self.config.gateways.get(usize::from(port))?;
+        gateways.get(usize::from(number) - 1).copied()
+    }
+}
