@@ -4,6 +4,7 @@
 
 mod description;
 mod output;
+mod tagged;
 pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;
 pub(crate) mod vlb_node;
@@ -13,13 +14,8 @@ pub(crate) mod vlb_resequencer;
 pub(crate) mod vlb_transit;
 
 use crate::prelude::*;
-use cluster::address::LEN;
-use cluster::tag::{ADDED, Lane, PACKET};
 use engine::element::Class;
 use engine::units::FromArg;
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 pub(crate) use vlb_node::Node;
 
 /// The folder's classes.
@@ -32,39 +28,6 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlb_resequencer::VlbResequencer>(),
     Class::of::<vlb_transit::VlbTransit>(),
 ];
-
-/// Numbers of the frames that a worker sends on each own link: VLBInput and VLBTransit must not give the same twice.
-type Lanes = Rc<RefCell<Vec<Lane>>>;
-
-/// The numbers of a worker for a node.
-fn lanes(node: &Node, init: &Init) -> Lanes {
-    let name = format!("{} {}", node.cookie, node.number);
-    let lanes = init.shared.get(&name, || {
-        let day = SystemTime::now().duration_since(UNIX_EPOCH);
-        let day = u64::try_from(day.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
-        RefCell::new(vec![Lane::new(init.worker, day)])
-    });
-    let links = node.ways().snapshot().rates().len();
-    {
-        // Over a reload links may change places: each goes on with numbers newer than all that were sent.
-        let mut all = lanes.borrow_mut();
-        if let Some(newest) = all.iter().max().cloned() {
-            let len = links.max(all.len());
-            all.clear();
-            all.resize(len, newest);
-        }
-    }
-    lanes
-}
-
-/// Removes a tag: the addresses come to stand before the packet's own ethertype.
-fn remove_tag(packet: &mut Packet) {
-    if packet.len() >= PACKET {
-        packet.data_mut().copy_within(..LEN, ADDED);
-        let _ = packet.pull(ADDED);
-        packet.set_mac_here();
-    }
-}
 
 /// Bytes of an Ethernet header.
 const ETHER_LEN: usize = 14;

@@ -33,13 +33,12 @@
 //!   the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see VLBOutput); without it
 //!   the next hop is the packet's own destination.
 
-use super::{ETHER_LEN, Lanes, Member, Node, lanes};
+use super::tagged::{Order, Sealer};
+use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
 use cluster::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
-use cluster::resequencer::Numbers;
 use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
-use std::hash::{BuildHasher, RandomState};
 use wire::FlowKey;
 
 const NO_WAY: u8 = 0;
@@ -70,8 +69,8 @@ pub(crate) struct VlbInput {
     /// Bytes carried for others by each own link that have been counted here.
     carried: Box<[u64]>,
     /// None: packets have no numbers.
-    numbers: Option<Numbers>,
-    lanes: Lanes,
+    order: Option<Order>,
+    sealer: Sealer,
     share: f64,
     seed: u32,
 }
@@ -165,11 +164,8 @@ impl Element for VlbInput {
                 init.now.0,
             ),
             carried: node.carried().collect(),
-            numbers: node.resequence.map(|_| {
-                let start = RandomState::new().hash_one(0);
-                Numbers::new(init.worker, start as u16)
-            }),
-            lanes: lanes(&node, init),
+            order: Order::new(&node, init),
+            sealer: Sealer::new(&node, init),
             share,
             seed,
             node,
@@ -189,9 +185,6 @@ impl Element for VlbInput {
     }
 
     fn take(&mut self, old: VlbInput) {
-        if self.numbers.is_some() && old.numbers.is_some() {
-            self.numbers = old.numbers;
-        }
         if (self.share, self.seed) == (old.share, old.seed)
             && self.node.settings == old.node.settings
         {
@@ -267,7 +260,7 @@ impl VlbInput {
             0 => FlowKey::of_ip(packet.data()).map_or(0, |flow| flow.hash(0)),
             hash => hash,
         };
-        let tagged = self.numbers.is_some() || self.node.key.is_some();
+        let tagged = self.order.is_some() || self.node.key.is_some();
         let added = if tagged { PACKET } else { ETHER_LEN };
         let bytes = (packet.len() + added) as u32;
         let ways = self.node.ways().read(cx.reader());
@@ -291,162 +284,19 @@ impl VlbInput {
     }
 
     /// Writes the tag of a packet that leaves by an own link.
-    fn tag(&mut self, packet: &mut Packet, link: u16, (to, hash): (NodeId, u32), ethertype: u16) {
-        let numbers = self.numbers.as_mut();
-        let (flow, sequence) = numbers.map_or((0, 0), |numbers| numbers.number(to, hash));
-        let key = self.node.key.as_ref();
-        let link = match key {
-            None => 0,
-            Some(_) => self.lanes.borrow_mut()[usize::from(link)].number(),
-        };
+    fn tag(&self, packet: &mut Packet, link: u16, (to, hash): (NodeId, u32), ethertype: u16) {
+        let order = self.order.as_ref();
+        let (flow, sequence) = order.map_or((0, 0), |order| order.number(to, hash));
         let tag = Tag {
-            link,
+            link: 0,
             flow,
             sequence,
             ethertype,
         };
-        tag.write(packet.data_mut(), key);
+        self.sealer.seal(packet, link, tag, self.node.key.as_ref());
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use cluster::address::PORT_SELF;
-    use testkit::{Bench, errors, ip4, ip6};
-
-    const NODE: &str = "vlb :: VLBNode(NAME t, NODE a, NODES a 1Gbps b 1Gbps c 1Gbps d 1Gbps,
-        LINKS a-b a-c a-d b-c b-d c-d);";
-
-    fn bench() -> Bench {
-        let text = format!(
-            "{NODE} c0 :: CheckIPHeader -> in :: VLBInput(vlb, b/0, c/3/2, d/255);
-             c1 :: CheckIPHeader -> [1]in; c2 :: CheckIP6Header -> [2]in;
-             in[0] -> b :: Collect; in[1] -> c :: Collect; in[2] -> d :: Collect;"
-        );
-        Bench::new(crate::CLASSES, &text)
-    }
-
-    fn address(frame: &[u8]) -> Address {
-        let cookie = cluster::address::cookie("t");
-        Address::parse(frame.first_chunk().expect("a header"), cookie).expect("ours")
-    }
-
-    #[test]
-    fn the_output_node_travels_in_the_header_and_the_packet_is_as_it_was() {
-        let mut bench = bench();
-        let packet = ip4().udp(1, 2).bytes();
-        bench.push("c1", &[&packet]);
-        let frames = bench.take("c");
-        let to = address(&frames[0]);
-        assert_eq!((to.node, to.port, to.gateway), (2, 3, 2));
-        assert_eq!((to.input, to.via, to.hops), (0, NO_NODE, HOPS_MAX));
-        assert_eq!(frames[0][12..14], [8, 0]);
-        assert_eq!(frames[0][14..], packet[..]);
-        let packet = ip6().udp(1, 2).bytes();
-        bench.push("c2", &[&packet]);
-        let frames = bench.take("d");
-        assert_eq!(address(&frames[0]).port, PORT_SELF);
-        assert_eq!(frames[0][12..14], [0x86, 0xdd]);
-    }
-
-    #[test]
-    fn what_exceeds_the_quota_goes_by_others_and_flows_stay_together() {
-        let mut bench = bench();
-        let flow = |port: u16| ip4().udp(port, 2).payload_len(1000).bytes();
-        let packets: Vec<_> = (0..300).map(|n| flow(n % 30)).collect();
-        bench.advance(std::time::Duration::from_millis(10));
-        bench.push("c0", &packets);
-        let (b, c, d) = (bench.take("b"), bench.take("c"), bench.take("d"));
-        assert_eq!(b.len() + c.len() + d.len(), 300);
-        assert!(!b.is_empty() && !c.is_empty() && !d.is_empty());
-        for (frames, via) in [(&b, NO_NODE), (&c, 2), (&d, 3)] {
-            let all = frames.iter().map(|frame| address(frame));
-            assert!(all.clone().all(|to| (to.node, to.via) == (1, via)));
-        }
-        let counts: Vec<u64> = ["direct", "straight", "phase1", "kept"]
-            .map(|name| bench.read(&format!("in.{name}")).parse().expect("a number"))
-            .into();
-        assert_eq!(counts[0] + counts[1], b.len() as u64);
-        assert_eq!(counts[2], (c.len() + d.len()) as u64);
-        assert!(counts[3] >= 200, "{counts:?}");
-    }
-
-    #[test]
-    fn where_no_link_leads_packets_are_dropped_by_name() {
-        let mut bench = bench();
-        for link in ["a-b", "b-c", "b-d"] {
-            bench.write("vlb.link", &format!("{link} down"));
-        }
-        let packet = ip4().udp(1, 2).bytes();
-        bench.push("c0", &[&packet, &packet]);
-        assert_eq!(bench.drops("in", "no_way"), 2);
-        bench.write("vlb.link", "b-c up");
-        bench.push("c0", &[&packet]);
-        assert_eq!(address(&bench.take("c")[0]).via, 2);
-    }
-
-    #[test]
-    fn more_than_the_links_bear_is_dropped_by_name() {
-        let mut bench = bench();
-        let packets: Vec<_> = (0..2000)
-            .map(|n| ip4().udp(n, 2).payload_len(1400).bytes())
-            .collect();
-        bench.push("c0", &packets);
-        let sent = ["b", "c", "d"].map(|link| bench.take(link).len());
-        let full = bench.drops("in", "full") as usize;
-        assert_eq!(sent.iter().sum::<usize>() + full, 2000);
-        assert!(full > 0 && sent.iter().all(|&sent| sent > 20), "{sent:?}");
-    }
-
-    #[test]
-    fn what_is_carried_for_others_leaves_less_room() {
-        let text = format!(
-            "{NODE} c0 :: CheckIPHeader -> in :: VLBInput(vlb, b/0, c/0);
-             t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t; Idle -> [1]in;
-             in[0] -> b :: Collect; in[1] -> c :: Collect; in[2] -> d :: Collect;
-             t[0] -> on :: Collect; t[1] -> on; t[2] -> on; t[3] -> on; t[4] -> on;"
-        );
-        let mut bench = Bench::new(crate::CLASSES, &text);
-        let on = Address {
-            kind: Kind::Data,
-            hops: 3,
-            node: 2,
-            port: 0,
-            gateway: 0,
-            input: 3,
-            via: NO_NODE,
-            cookie: cluster::address::cookie("t"),
-        };
-        let mut frame = on.bytes().to_vec();
-        frame.resize(1500, 8);
-        bench.push("t", &vec![frame; 500]);
-        assert_eq!(bench.take("on").len(), 500);
-        let packets: Vec<_> = (0..100)
-            .map(|n| ip4().udp(n, 2).payload_len(1400).bytes())
-            .collect();
-        bench.push("c0", &packets);
-        assert_eq!(
-            bench.take("c").len(),
-            0,
-            "the link is full of what came from d"
-        );
-        assert!(bench.take("d").len() > 20);
-    }
-
-    #[test]
-    fn mistakes_are_told_with_what_to_do() {
-        for (arguments, told) in [
-            ("nobody", "VLB must be a VLBNode"),
-            ("vlb, x/0", "`x` is no node"),
-            ("vlb, b", "`b` is no destination"),
-            ("vlb, b/256", "`b/256` is no destination"),
-            ("vlb, b/0/1/2", "`b/0/1/2` is no destination"),
-            ("vlb, a/0", "is this node itself"),
-        ] {
-            let text = format!("{NODE} Idle -> Strip(0) -> in :: VLBInput({arguments}) -> Discard");
-            let all = errors(crate::CLASSES, &text);
-            assert!(all.contains(told), "{arguments}: {all}");
-        }
-    }
-}
+#[path = "vlb_input_tests.rs"]
+mod tests;

@@ -25,7 +25,7 @@
 //!
 //! - `CAPACITY`: packets that wait at a time; of a flow that asks for more none waits. Default 4096.
 
-use super::{ETHER_LEN, Member, Node, remove_tag};
+use super::{ETHER_LEN, Member, Node, tagged};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::resequencer::{Bounds, Counts, Resequencer};
@@ -101,7 +101,7 @@ impl Element for VlbResequencer {
             match Tag::parse(frame, self.node.key.as_ref()) {
                 Ok(tag) => {
                     let input = u16::from_be_bytes([frame[7], frame[8]]);
-                    remove_tag(&mut packet);
+                    tagged::remove(&mut packet);
                     let place = (tag.flow, tag.sequence);
                     let mut out = |packet| batch.push(packet);
                     self.waiting.take(now, input, place, packet, &mut out);
