@@ -6,14 +6,13 @@ Ctrl-C; without one, or with `--seconds N`, for some seconds.
 """
 
 import argparse
-import contextlib
 import json
 import re
 import signal
 import sys
 from collections.abc import Callable
 
-from net import Failed, Lab, leftovers, stop_on_signals, until
+from net import Failed, Lab, left_behind, stop_on_signals
 from topology import ASHLAR, CLIENT, KIND, SERVER, AshlarRouter, Network
 
 CLIENT_MTU, SERVER_MTU = 1800, 1500
@@ -172,9 +171,7 @@ def main() -> int:
         except Failed as error:
             print(f"  ✗ {error}")
             status = 1
-    with contextlib.suppress(Failed):
-        until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
-    left = leftovers(lab.name + "-")
+    left = left_behind(lab)
     print(f"\n  taken away again; left behind: {', '.join(left) or 'nothing'}")
     return 1 if left else status
 

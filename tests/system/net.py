@@ -339,3 +339,10 @@ def leftovers(prefix: str) -> list[str]:
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 left.append(f"process {process.name} {words}")
     return left
+
+
+def left_behind(lab: Lab) -> list[str]:
+    """What is left of a closed lab, once the kernel has had time to take it away."""
+    with contextlib.suppress(Failed):
+        until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
+    return leftovers(lab.name + "-")

@@ -1,79 +1,144 @@
 """A host that sends numbered UDP packets at an even pace to others, and notes what comes.
 
-    paced_host.py RECORDS START SECONDS RATE SIZE FLOWS ADDRESS TARGET=ADDRESS ...
+    paced_host.py PLAN
 
-START is the kernel's real time in nanoseconds at which all hosts begin. RATE packets a second go to each TARGET, in
-FLOWS flows in turn, each of SIZE bytes with its IP header. RECORDS gets a line per packet that came: the sender's
-address, flow, number, when it was sent, when it came (both of the kernel's real time, in nanoseconds); and before
-them, a line `sent ADDRESS COUNT` for each target.
+PLAN is a JSON file: `own` address; `records`, the file to write; `start`, a file that appears with the kernel's real
+time in nanoseconds at which all hosts begin; `seconds` for which they send. Either `targets`, packets a second by
+address, `size`, bytes of a packet with its IP header, and `flows`, between which a target's packets change in turn; or
+`trace`, a file of pairs of such a size and a flow's number (HEAD's first two fields), which goes to `target` as fast
+as its bytes are due at `rate` bit/s of Ethernet frames, again and again, each time with new flows.
+
+Records are a line per packet that came: the sender's address, flow, number in the flow, size, when it was sent, when it
+came (both of the kernel's real time, in nanoseconds); before them, a line `sent ADDRESS PACKETS BYTES` for each target.
 """
 
+import heapq
+import json
 import select
 import socket
 import struct
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
-PORT = 4000
+PORT, FIRST_SOURCE = 4000, 4001
+ETHER = 14
 HEAD = struct.Struct("!HIQ")
-SO_TIMESTAMPNS, SO_RCVBUFFORCE = 35, 33
+RECORD = struct.Struct("!HI")
+IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
+LEAST = IP_UDP.size + HEAD.size
+SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_SNDBUFFORCE = 35, 33, 32
 STAMP = struct.Struct("qq")
 # Packets that have not come this long after the last was sent are lost.
 PATIENCE = 1.0
 
+# When it is due, in nanoseconds from the start; to whom; its flow, its number there, its size.
+Due = tuple[float, str, int, int, int]
 
-def receive(sink: socket.socket, records: list[tuple]) -> None:
+
+def even(plan: dict) -> Iterator[Due]:
+    """Each target's packets at equal distances, first ones spread over such a distance."""
+    queue = [(1e9 / rate * at / len(plan["targets"]), 0, address, 1e9 / rate)
+             for at, (address, rate) in enumerate(plan["targets"].items())]
+    heapq.heapify(queue)
+    while queue:
+        due, number, address, gap = queue[0]
+        if due >= plan["seconds"] * 1e9:
+            heapq.heappop(queue)
+            continue
+        yield due, address, number % plan["flows"], number // plan["flows"], plan["size"]
+        heapq.heapreplace(queue, (due + gap, number + 1, address, gap))
+
+
+def replayed(plan: dict) -> Iterator[Due]:
+    """The trace, one packet when the bytes of the one before it are over."""
+    records = list(RECORD.iter_unpack(Path(plan["trace"]).read_bytes()))
+    flows, due, first = 1 + max(flow for _, flow in records), 0.0, 0
+    numbers = defaultdict[int, int](int)
     while True:
-        try:
-            data, ancillary, _, sender = sink.recvmsg(2048, 64)
-        except BlockingIOError:
-            return
-        seconds, nanoseconds = STAMP.unpack(ancillary[0][2][:STAMP.size])
-        records.append((sender[0], data[:HEAD.size], seconds * 1_000_000_000 + nanoseconds))
+        for size, flow in records:
+            if due >= plan["seconds"] * 1e9:
+                return
+            flow = (first + flow) % (65536 - FIRST_SOURCE)
+            yield due, plan["target"], flow, numbers[flow], size
+            numbers[flow] += 1
+            due += 8e9 * (size + ETHER) / plan["rate"]
+        first += flows
+
+
+class Host:
+    def __init__(self, own: str):
+        self.own = socket.inet_aton(own)
+        self.sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
+        self.sink.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        self.sink.bind((own, PORT))
+        self.sink.setblocking(False)
+        # Whole IP packets, so that one socket is the source of all flows; it receives nothing.
+        self.source = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+        self.source.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 16 << 20)
+        self.sent = defaultdict[str, list[int]](lambda: [0, 0])
+        self.came: list[tuple[str, bytes, int, int]] = []
+        self._pad = bytes(1500)
+
+    def send(self, due: Due) -> None:
+        _, address, flow, number, size = due
+        size = max(size, LEAST)
+        # Length, identification and checksum of the IP header are the kernel's to write; 0: UDP without a checksum.
+        header = IP_UDP.pack(0x45, 0, size, 0, 0x4000, 64, socket.IPPROTO_UDP, 0, self.own, socket.inet_aton(address),
+                             FIRST_SOURCE + flow, PORT, size - 20, 0)
+        head = HEAD.pack(flow, number, time.time_ns())
+        self.source.sendto(header + head + self._pad[:size - LEAST], (address, 0))
+        count = self.sent[address]
+        count[0] += 1
+        count[1] += size
+
+    def receive(self) -> None:
+        while True:
+            try:
+                data, ancillary, _, sender = self.sink.recvmsg(2048, 64)
+            except BlockingIOError:
+                return
+            seconds, nanoseconds = STAMP.unpack(ancillary[0][2][:STAMP.size])
+            self.came.append((sender[0], data[:HEAD.size], len(data) + 28, seconds * 1_000_000_000 + nanoseconds))
+
+    def run(self, schedule: Iterator[Due], start: int, seconds: float) -> None:
+        poll = select.poll()
+        poll.register(self.sink, select.POLLIN)
+        following, burst = next(schedule, None), 0
+        while True:
+            now = time.time_ns()
+            while following and start + following[0] <= now:
+                self.send(following)
+                following, burst = next(schedule, None), burst + 1
+                if burst % 8 == 0:
+                    self.receive()
+            self.receive()
+            if not following and now > start + (seconds + PATIENCE) * 1e9:
+                return
+            poll.poll(1)
+
+    def write(self, path: str) -> None:
+        with open(path, "w") as out:
+            for target, (packets, octets) in self.sent.items():
+                out.write(f"sent {target} {packets} {octets}\n")
+            for sender, head, size, came in self.came:
+                flow, number, at = HEAD.unpack(head)
+                out.write(f"{sender} {flow} {number} {size} {at} {came}\n")
 
 
 def main() -> None:
-    path, start, seconds, rate, size, flows, own, *targets = sys.argv[1:]
-    start, seconds, rate, size, flows = int(start), float(seconds), float(rate), int(size), int(flows)
-    sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sink.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
-    sink.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    sink.bind((own, PORT))
-    sink.setblocking(False)
-    sources = []
-    for flow in range(flows):
-        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        made.bind((own, PORT + 1 + flow))
-        sources.append(made)
-    pad = bytes(size - 28 - HEAD.size)
-    records: list[tuple] = []
-    poll = select.poll()
-    poll.register(sink, select.POLLIN)
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    host = Host(plan["own"])
+    schedule = replayed(plan) if "trace" in plan else even(plan)
     print("ready", flush=True)
-    sent, total = 0, int(seconds * rate)
-    # The targets' packets are due in turn, at equal distances.
-    gap, step = 1e9 / rate, 1e9 / rate / len(targets)
-    while True:
-        now = time.time_ns()
-        while sent < total * len(targets):
-            number, which = divmod(sent, len(targets))
-            if start + number * gap + which * step > now:
-                break
-            flow = number % flows
-            sources[flow].sendto(HEAD.pack(flow, number // flows, time.time_ns()) + pad, (targets[which], PORT))
-            sent += 1
-            if sent % 8 == 0:
-                receive(sink, records)
-        receive(sink, records)
-        if sent == total * len(targets) and now > start + (seconds + PATIENCE) * 1e9:
-            break
-        poll.poll(1)
-    with open(path, "w") as out:
-        for target in targets:
-            out.write(f"sent {target} {total}\n")
-        for sender, head, came in records:
-            flow, number, at = HEAD.unpack(head)
-            out.write(f"{sender} {flow} {number} {at} {came}\n")
+    start = Path(plan["start"])
+    while not start.exists():
+        time.sleep(0.005)
+    host.run(schedule, int(start.read_text()), plan["seconds"])
+    host.write(plan["records"])
 
 
 if __name__ == "__main__":

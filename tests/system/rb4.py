@@ -2,24 +2,29 @@
 
     host ha eth0 --- eth0 server a        Server number N (a is 1): 10.0.N.1/24  fd00:N::1/64, its host ::2 and .2.
                           to-b --- to-a server b ...      A full mesh of veth pairs between the servers.
+
+A bed can have more servers than these four, which `describe` appends to the file, and cables that carry no more than a
+given rate (see cables.py) instead of plain veth pairs.
 """
 
 import itertools
 import json
 import re
 
+from cables import Cables
 from net import Failed, Lab, Namespace, Process, until
 from topology import ASHLAR, ROOT
 
 FILE = ROOT / "conf/cluster.toml"
 NAMES = ("a", "b", "c", "d")
+MORE = ("a", "b", "c", "d", "e", "f")
 # Of internal links: 22 bytes more than a packet for a tag.
 INSIDE = 1522
 OFFLOADS = ("tx", "tso", "gso", "gro")
 
 
 def number(name: str) -> int:
-    return NAMES.index(name) + 1
+    return MORE.index(name) + 1
 
 
 def host(name: str, version: int) -> str:
@@ -32,36 +37,55 @@ def router(name: str, version: int) -> str:
     return f"10.0.{number(name)}.1" if version == 4 else f"fd00:{number(name)}::1"
 
 
-class Rb4:
-    """Four servers and four hosts; nothing runs yet. `rate`: R; links have 2R/N. `options`: lines for [cluster]."""
+def internal(rate: float, servers: int = len(NAMES)) -> float:
+    """What a paced internal cable carries: 1.05 times 2R/N, as in `ashlar cluster simulate`."""
+    return 1.05 * 2 * rate / servers
 
-    def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None, options: str = ""):
-        self.lab, self.processes = lab, dict[str, Process]()
-        self.servers = {name: lab.namespace(name) for name in NAMES}
-        self.hosts = {name: lab.namespace(f"h{name}") for name in NAMES}
+
+class Rb4:
+    """Servers and hosts; nothing runs yet. `rate`: R; links have 2R/N. `options`: lines for [cluster]. `names`: the
+    servers, all of which are cabled; the file names the first four until it is written anew. `paced`: R in bit/s,
+    which cables of external ports carry, and internal ones what `internal` says."""
+
+    def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None, options: str = "",
+                 names: tuple[str, ...] = NAMES, paced: float | None = None, delta: str = "100ms"):
+        self.lab, self.names, self.processes = lab, names, dict[str, Process]()
+        self.servers = {name: lab.namespace(name) for name in names}
+        self.hosts = {name: lab.namespace(f"h{name}") for name in names}
         self.file = lab.folder / "cluster.toml"
-        self.mtus, self.options = mtus or {}, options
-        self.describe(rate)
-        for name in NAMES:
-            lab.link(self.hosts[name], "eth0", self.servers[name], "eth0")
-            for space in (self.hosts[name], self.servers[name]):
-                space.ip(f"link set eth0 mtu {self.mtus.get(name, 1500)}")
-        for a, b in itertools.combinations(NAMES, 2):
-            lab.link(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}")
-            self.servers[a].ip(f"link set to-{b} mtu {INSIDE}")
-            self.servers[b].ip(f"link set to-{a} mtu {INSIDE}")
-        for name in NAMES:
+        self.rate, self.mtus, self.options, self.delta = rate, mtus or {}, options, delta
+        self.describe()
+        self._cables = Cables(lab) if paced else None
+        for name in names:
+            self._cable(self.hosts[name], "eth0", self.servers[name], "eth0", self.mtus.get(name, 1500), paced)
+        for a, b in itertools.combinations(names, 2):
+            self._cable(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}", INSIDE, paced and internal(paced, len(names)))
+        for name in names:
             self._quiet(name)
             self._address(name)
 
-    def describe(self, rate: str) -> None:
-        """Writes the cluster's file: conf/cluster.toml, with sockets in the lab's folder, MTUs and R of its own."""
+    def _cable(self, a: Namespace, a_name: str, b: Namespace, b_name: str, mtu: int, rate: float | None) -> None:
+        if self._cables and rate:
+            self._cables.connect(a, a_name, b, b_name, rate, mtu)
+            return
+        self.lab.link(a, a_name, b, b_name)
+        for space, name in ((a, a_name), (b, b_name)):
+            space.ip(f"link set {name} mtu {mtu}")
+
+    def describe(self, names: tuple[str, ...] = NAMES) -> None:
+        """Writes the cluster's file: conf/cluster.toml, with sockets in the lab's folder, MTUs and R of its own, and the
+        servers behind the fourth appended. Links have what their file leaves to the default, 2R/N."""
         text = FILE.read_text()
         text = re.sub(r'^rate = "5Gbps"\n', "", text, flags=re.MULTILINE)
-        text = text.replace('rate = "10Gbps"', f'rate = "{rate}"')
+        text = text.replace('rate = "10Gbps"', f'rate = "{self.rate}"')
+        for name in names[len(NAMES):]:
+            text += (f'\n[[server]]\nname = "{name}"\n[[server.port]]\nname = "lan"\ndevice = "eth0"\n'
+                     f'addresses = ["{router(name, 4)}/24", "{router(name, 6)}/64"]\n')
+            for other in names[:names.index(name)]:
+                text += f'\n[[link]]\nbetween = ["{other}", "{name}"]\ndevices = ["to-{name}", "to-{other}"]\n'
         text = text.replace("[[link]]\n", f"[[link]]\nmtu = {INSIDE}\n")
-        text = text.replace('delta = "100ms"', f'{self.options}\ndelta = "100ms"')
-        for name in NAMES:
+        text = text.replace('delta = "100ms"', f'{self.options}\ndelta = "{self.delta}"')
+        for name in names:
             text = text.replace(f'name = "{name}"\n', f'name = "{name}"\nsocket = "{self.socket(name)}"\n')
             if name in self.mtus:
                 prefix = f'addresses = ["{router(name, 4)}'
@@ -71,7 +95,7 @@ class Rb4:
     def _quiet(self, name: str) -> None:
         """The kernel of a server leaves its interfaces to the router."""
         space = self.servers[name]
-        for interface in ("eth0", *(f"to-{other}" for other in NAMES if other != name)):
+        for interface in ("eth0", *(f"to-{other}" for other in self.names if other != name)):
             space.sysctl(**{f"net__ipv4__conf__{interface}__arp_ignore": 8,
                             f"net__ipv6__conf__{interface}__disable_ipv6": 1})
             for space_, link in ((space, interface), (self.hosts[name], "eth0")):
@@ -96,10 +120,10 @@ class Rb4:
         for name in names:
             self.processes[name].wait_for(" start ", timeout=30)
 
-    def meet(self, versions: tuple[int, ...] = (4, 6)) -> None:
+    def meet(self, versions: tuple[int, ...] = (4, 6), names: tuple[str, ...] = NAMES) -> None:
         """Waits until every host reaches every other, so that all neighbours are known."""
         for version in versions:
-            for a, b in itertools.permutations(NAMES, 2):
+            for a, b in itertools.permutations(names, 2):
                 until(lambda a=a, b=b, v=version: self.ping(a, host(b, v), v), f"{a} to reach {b} by IPv{version}", 20)
 
     def ping(self, name: str, address: str, version: int, *words: str) -> bool:

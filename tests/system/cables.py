@@ -1,0 +1,46 @@
+"""Cables of a given rate between namespaces: what a fast machine's links lack, a bottleneck.
+
+A cable is a bridge of two ports in a namespace of its own, each with a token bucket and a queue of fixed length in
+front of its end, so that neither end can send faster, whatever way its frames take to the interface.
+"""
+
+from net import Lab, Namespace
+
+# As in `ashlar cluster simulate`: 64 of the longest frames wait, the next one is lost.
+QUEUE = 64 * 1518
+# A stalled timer is made up for at once.
+BURST = 0.002
+LEAST_BURST = 4096
+
+
+class Cables:
+    """The namespace through which all cables of a lab lead."""
+
+    def __init__(self, lab: Lab):
+        self.lab, self.space, self._count = lab, lab.namespace("cables"), 0
+        self.space.sysctl(net__ipv6__conf__default__disable_ipv6=1)
+
+    def connect(self, a: Namespace, a_name: str, b: Namespace, b_name: str, rate: float, mtu: int = 1500) -> None:
+        """Connects two interfaces, which it makes, by a cable that carries `rate` bit/s of frames each way."""
+        number, ip = self._count, self.space.ip
+        self._count += 1
+        bridge = f"c{number}"
+        ip(f"link add {bridge} mtu {mtu} type bridge stp_state 0 mcast_snooping 0")
+        burst = max(LEAST_BURST, int(rate / 8 * BURST))
+        for end, (space, name) in zip("ab", ((a, a_name), (b, b_name)), strict=True):
+            port = f"{bridge}{end}"
+            self.lab.link(space, name, self.space, port)
+            space.ip(f"link set {name} mtu {mtu}")
+            # Addresses of internal frames are no stations to be learnt: what comes in leaves at the other end.
+            ip(f"link set {port} mtu {mtu} master {bridge}")
+            ip(f"link set {port} type bridge_slave learning off")
+            self._one_processor(port, number)
+            words = f"qdisc replace dev {port} root tbf rate {rate:.0f}bit burst {burst} limit {QUEUE}"
+            self.lab.run("tc", "-n", self.space.name, *words.split())
+            self._one_processor(name, number, space)
+        ip(f"link set {bridge} up")
+
+    def _one_processor(self, interface: str, number: int, space: Namespace | None = None) -> None:
+        """Timers of a token bucket run on any processor; frames that two of them hand over could overtake each other."""
+        files = f"/sys/class/net/{interface}/queues/rx-*/rps_cpus"
+        (space or self.space).run("sh", "-c", f"for file in {files}; do echo {1 << number % 2:x} > $file; done")
