@@ -296,33 +296,45 @@ fn overtaken(numbers: &[u32]) -> (usize, u32) {
 /// Prints what was overtaken (`cargo test -p router-tests --test queues overtaken -- --nocapture`).
 #[test]
 fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
-    /// Packets that are under way at most, a third of them of each flow.
-    const UNDER_WAY: u32 = 384;
+    /// Packets of a round, a third of them of each flow. A round is let in before the one before it is over.
+    const ROUND: usize = 384;
+    const OF_FLOW: u32 = ROUND as u32 / 3;
+    const ROUNDS: u32 = 100;
     let text = "FromDevice(mem:a, QUEUES 1, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
     let (a, b) = (ports.memory("a"), ports.memory("b"));
     let mut numbers: BTreeMap<u16, Vec<u32>> = BTreeMap::new();
+    let mut collect = |wanted: usize| {
+        let sent = b.collect_at_least(wanted, LONG);
+        for packet in &sent {
+            let ((flow, _), number) = read(&packet.frame);
+            numbers.entry(flow).or_default().push(number);
+        }
+        sent.len()
+    };
     // Buckets are dealt out in turn: flow 1 goes from worker to worker, flow 2 stays with one, flow 3 has no rule.
     let rule =
         |flow: u16, bucket: u32| format!("udp 10.0.0.{flow} {} 192.0.2.1 53 {bucket}", 1000 + flow);
-    for round in 0..100 {
-        for n in 0..UNDER_WAY / 3 {
-            if n == UNDER_WAY / 6 {
+    let mut under_way = 0;
+    for round in 0..ROUNDS {
+        for n in 0..OF_FLOW {
+            if n == OF_FLOW / 2 {
                 let rules = [rule(1, round % 2), rule(2, round % 2 * 2)];
                 let done = router.write("mem_a@bucket.add", &rules.join("\n"));
                 done.expect("there is room");
             }
             for flow in 1..4 {
-                assert!(a.inject(0, &frame(flow, round * (UNDER_WAY / 3) + n, false)));
+                assert!(a.inject(0, &frame(flow, round * OF_FLOW + n, false)));
             }
         }
-        let sent = b.collect_at_least(UNDER_WAY as usize, LONG);
-        assert_eq!(sent.len(), UNDER_WAY as usize, "none is lost");
-        for packet in sent {
-            let ((flow, _), number) = read(&packet.frame);
-            numbers.entry(flow).or_default().push(number);
+        under_way += ROUND;
+        if under_way > ROUND {
+            under_way -= collect(under_way - ROUND);
         }
     }
+    collect(under_way);
+    let lengths = numbers.values().map(Vec::len);
+    assert!(lengths.eq([(ROUNDS * OF_FLOW) as usize; 3]), "none is lost");
     let all = [1, 2, 3].map(|flow| overtaken(&numbers[&flow]));
     assert_eq!(
         all[1..],
@@ -330,7 +342,8 @@ fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
         "who stays with a worker keeps the order"
     );
     let (late, most) = all[0];
-    assert!(most < UNDER_WAY / 3, "{most}");
+    // Flow 2 has as many packets behind each of those on one of the two workers.
+    assert!(most as usize <= 2 * ROUND, "{most}");
     println!("100 changes of worker by rule: {late} packets overtaken, by {most} others at most");
 }
 
@@ -338,30 +351,34 @@ fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
 fn a_reload_that_would_sort_flows_otherwise_is_refused_while_somebody_keeps_them() {
     let text = |mode: &str, between: &str| {
         format!(
-            "in :: FromDevice(mem:a, QUEUES 1, CLASSIFY hash {mode}) -> Strip(14) -> CheckIPHeader -> [0]nat;
-            FromDevice(mem:b, QUEUES 1, CLASSIFY hash {mode}) -> Strip(14) -> CheckIPHeader -> [1]nat;
+            "in :: FromDevice(mem:a, QUEUES 1{mode}) -> Strip(14) -> CheckIPHeader -> [0]nat;
+            FromDevice(mem:b, QUEUES 1{mode}) -> Strip(14) -> CheckIPHeader -> [1]nat;
             nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
             nat[0] -> {between} EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:b);
             nat[1] -> EtherEncap(0x800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(mem:a);"
         )
     };
-    let (router, ports) = start(&text("", ""), 2);
-    let plan = router.plan();
-    let nat = &plan.elements[plan.find("nat").expect("it is there")];
-    assert_eq!(
-        nat.workers,
-        [0, 1],
-        "each worker has the flows of its buckets"
-    );
-    let reload = |text: &str| {
-        let next = plan_after(Some(&router.plan()), text, 2, &ports);
-        router.reload(&next.unwrap_or_else(|e| panic!("{e}")))
-    };
-    for mode in ["BUCKETS 64", &format!("KEY {}", "a55c".repeat(20))] {
-        let refused = reload(&text(mode, "")).expect_err(mode);
-        assert!(refused.contains("`nat` keeps flows"), "{refused}");
+    let key = format!(", CLASSIFY hash KEY {}", "a55c".repeat(20));
+    let (hash, few) = (", CLASSIFY hash", ", CLASSIFY hash BUCKETS 64");
+    let owned = [", CLASSIFY flow", ", CORES 0", ", CORES 1"];
+    for (from, workers, others) in [
+        (hash, vec![0, 1], [few, &key, owned[0], owned[1]]),
+        (owned[1], vec![0], [hash, few, &key, owned[2]]),
+    ] {
+        let (router, ports) = start(&text(from, ""), 2);
+        let plan = router.plan();
+        let nat = &plan.elements[plan.find("nat").expect("it is there")];
+        assert_eq!(nat.workers, workers, "who has flows");
+        let reload = |text: &str| {
+            let next = plan_after(Some(&router.plan()), text, 2, &ports);
+            router.reload(&next.unwrap_or_else(|e| panic!("{e}")))
+        };
+        for other in others {
+            let refused = reload(&text(other, "")).expect_err(other);
+            assert!(refused.contains("`nat` keeps flows"), "{refused}");
+        }
+        assert_eq!(reload(&text(from, "Counter ->")), Ok(()));
     }
-    assert_eq!(reload(&text("", "Counter ->")), Ok(()));
 }
 
 /// Packets by queue, if buckets are dealt out in turn, of real traffic.

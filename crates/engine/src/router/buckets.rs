@@ -1,25 +1,35 @@
 //! Buckets move between the workers of a running router.
 
 use super::{AskError, Router};
+use crate::element::Copies;
 use crate::graph::Graph;
 use crate::handler::Use;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanElement};
 use crate::steer::{self, Ask, Moved};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Refuses a reload after which flows would come to workers that do not have their state: what keeps it by buckets has
-/// them sorted otherwise. The error is a sentence.
+/// Refuses a reload after which flows would come to workers that do not have their state. The error is a sentence.
 pub(super) fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
-    for element in &new.elements {
-        let before = old.find(&element.name).map(|i| &old.elements[i]);
-        let before = before.filter(|before| before.class.name == element.class.name);
-        if let (Some(now), Some(was)) = (&element.sorter, before.and_then(|b| b.sorter.as_ref()))
-            && now.kind() != was.kind()
-        {
+    for now in &new.elements {
+        let keeps = now.class.copies == Copies::Owner && (now.class.splits)(&now.config);
+        let was = old.find(&now.name).map(|i| &old.elements[i]);
+        let Some(was) = was.filter(|was| keeps && was.class.name == now.class.name) else {
+            continue;
+        };
+        let sorted = |e: &PlanElement| e.sorter.as_ref().map(|sorter| sorter.kind());
+        let same = match (sorted(was), sorted(now)) {
+            (None, None) => was.workers == now.workers || now.workers.is_empty(),
+            (was, now) => was == now,
+        };
+        if !same && let Some(owner) = was.workers.first() {
+            let how = match was.sorter {
+                Some(_) => "by the buckets that they are sorted into".to_owned(),
+                None => format!("on worker {owner}"),
+            };
             return Err(format!(
-                "`{}` keeps flows by the buckets that they are sorted into now, and would lose them: KEY and BUCKETS \
-                cannot change by reload, the router must be started anew",
-                element.name
+                "`{}` keeps flows {how} now, and would lose them: CLASSIFY, its KEY and BUCKETS, and CORES cannot change \
+                before it by reload, the router must be started anew",
+                now.name
             ));
         }
     }
