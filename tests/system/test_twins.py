@@ -381,8 +381,10 @@ def test_keep_ends_in_order_when_the_program_has_failed_and_is_to_be_started_aga
     program.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
     keep = twins.devices.spawn(ASHLAR, "keep", "--", "/usr/bin/python3", str(program))
     children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
-    # Pauses have grown to most of a second by then.
-    until(lambda: keep.err.count("starting it again") >= 4 and not children.read_text(), "a pause")
+    # Pauses have grown to most of a second by then. The line stands before it: what follows is one more start.
+    keep.wait_for(r"(?s)(starting it again.*){4}", timeout=60)
+    until(children.read_text, "the next start", timeout=60)
+    until(lambda: not children.read_text(), "a pause", timeout=60)
     assert keep.stop() == 0
     assert keep.err.endswith("it has ended with status 1\n"), keep.err
 

@@ -65,8 +65,13 @@ fn mistakes_have_their_line_and_what_to_do() {
 fn servers_that_do_not_answer_are_told() {
     let folder = Folder::new();
     let text = std::fs::read_to_string(RB4).expect("conf/ is there");
-    let socket = format!("name = \"a\"\nsocket = \"{}\"", folder.path("a.sock"));
-    let file = folder.write("cluster.toml", text.replacen("name = \"a\"", &socket, 1));
+    // All of them: a cluster may be running here.
+    let text = ["a", "b", "c", "d"].iter().fold(text, |text, name| {
+        let socket = folder.path(&format!("{name}.sock"));
+        let named = format!("name = \"{name}\"");
+        text.replacen(&named, &format!("{named}\nsocket = \"{socket}\""), 1)
+    });
+    let file = folder.write("cluster.toml", text);
     let shown = said(&run(&["cluster", "show", "--interval", "0.05", &file]));
     assert!(shown.contains("server a: no router answers at "), "{shown}");
     let wrong = complained(&run(&["cluster", "reload", &file]), 1);
