@@ -235,15 +235,55 @@ impl Router {
         ask: impl FnOnce(&mut Inside) -> R + Send + 'static,
     ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
-        let message = Box::new(move |inside: &mut Inside| {
+        self.leave(worker, move |inside| {
             // Whoever asked may have given up.
             let _ = to.send(ask(inside));
-        });
-        if !self.workers[worker].mailbox.post(message) {
+        })?;
+        Ok(answer)
+    }
+
+    fn leave(
+        &self,
+        worker: usize,
+        message: impl FnOnce(&mut Inside) + Send + 'static,
+    ) -> Result<(), AskError> {
+        if !self.workers[worker].mailbox.post(Box::new(message)) {
             return Err(AskError::NoAnswer(worker));
         }
         self.wakers.wake(worker);
-        Ok(answer)
+        Ok(())
+    }
+
+    /// Runs `what` on every worker, all at the same time and there between batches until it has an answer, and returns
+    /// the answers by worker. It is given an `S` for what it is to remember on a worker.
+    pub(crate) fn ask_until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let what = Arc::new(what);
+        let mut answers = Vec::new();
+        for worker in 0..self.workers.len() {
+            let (to, answer) = sync_channel(1);
+            let what = Arc::clone(&what);
+            self.leave(worker, move |inside| {
+                let mut state = S::default();
+                inside.until(move |graph| {
+                    let answer = what(graph, &mut state);
+                    answer.map(|answer| _ = to.send(answer)).is_some()
+                });
+            })?;
+            answers.push(answer);
+        }
+        let begin = Instant::now();
+        let at_most = patience.saturating_add(ANSWER_TIME);
+        let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
+            let left = at_most.saturating_sub(begin.elapsed());
+            answer
+                .recv_timeout(left)
+                .map_err(|_| AskError::NoAnswer(worker))
+        };
+        answers.into_iter().enumerate().map(wait).collect()
     }
 
     /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.

@@ -5,8 +5,11 @@
 //! every bucket a worker. The elements that steer by one table have copies of it of their own, so that the
 //! packet path shares nothing; here is what control sees.
 
+mod around;
+mod hand_over;
 mod moving;
 mod pumps;
+mod steps;
 
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};

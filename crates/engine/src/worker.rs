@@ -11,7 +11,7 @@ use crate::publish::Reader;
 use crate::stopwatch::Stopwatch;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,8 +20,14 @@ const ROUNDS: u32 = 4;
 /// A light round takes less than so many nanoseconds, so that a turn of them takes a few microseconds.
 const LIGHT: u64 = 2_000;
 
+/// How often a worker that moves no more packets does what it has to do until it is done.
+const CHORES_EVERY: Duration = Duration::from_millis(1);
+
 /// Something that control asks of a worker; it runs between batches.
 pub type Message = Box<dyn FnOnce(&mut Inside) + Send>;
+
+/// Something that a worker does between batches until it says that it is done.
+type Chore = Box<dyn FnMut(&mut Graph) -> bool>;
 
 /// What a sleeping worker waits on. `ports` implements it with epoll.
 pub trait Waiter: Send {
@@ -153,6 +159,7 @@ pub struct Inside {
     /// The graph; `None` only while it is being swapped.
     graph: Option<Graph>,
     site: Site,
+    chores: Vec<Chore>,
     idle: Idle,
     pulse: Arc<Pulse>,
     halted: bool,
@@ -167,8 +174,27 @@ impl Inside {
             .unwrap_or_else(|| unreachable!("a graph is taken out only within swap"))
     }
 
+    /// Runs `chore` now and between batches, awake, until it says that it is done, or the plan is replaced.
+    pub(crate) fn until(&mut self, mut chore: impl FnMut(&mut Graph) -> bool + 'static) {
+        if !chore(self.graph()) {
+            self.chores.push(Box::new(chore));
+        }
+    }
+
+    /// Does what there is to do between batches; whether something stays to be done.
+    #[cold]
+    #[inline(never)]
+    fn do_chores(&mut self) -> bool {
+        if let Some(graph) = &mut self.graph {
+            self.chores.retain_mut(|chore| !chore(graph));
+        }
+        !self.chores.is_empty()
+    }
+
     /// Hot swap to another plan.
     pub fn swap(&mut self, plan: &Arc<Plan>) {
+        // Elements have other numbers now. Whoever wanted these has given up: plans are not replaced meanwhile.
+        self.chores.clear();
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
             // What was over need not be so any more.
@@ -269,6 +295,7 @@ impl Worker {
         let mut inside = Inside {
             graph: Some(graph),
             site,
+            chores: Vec::new(),
             idle: Idle::default(),
             pulse: Arc::clone(&pulse),
             halted: false,
@@ -297,7 +324,12 @@ impl Worker {
                 true => ROUNDS,
                 false => 1,
             };
-            let worked = inside.graph().turn_at(now, rounds);
+            let mut worked = inside.graph().turn_at(now, rounds);
+            if !inside.chores.is_empty() && inside.do_chores() && !worked {
+                // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
+                std::thread::yield_now();
+                worked = true;
+            }
             inside.graph().quiescent();
             add(&pulse.turns, 1);
             if inside.graph().stopped() {
@@ -335,9 +367,15 @@ fn answer_only(inside: &mut Inside, mail: &Receiver<Message>, pulse: &Pulse) {
     pulse.ended.store(true, Ordering::Release);
     pulse.changed.tell();
     while !inside.quit {
-        match inside.graph().reader_mut().offline(|| mail.recv()) {
+        let at_most = match inside.chores.is_empty() || !inside.do_chores() {
+            true => Duration::MAX,
+            false => CHORES_EVERY,
+        };
+        let mail = || mail.recv_timeout(at_most);
+        match inside.graph().reader_mut().offline(mail) {
             Ok(message) => message(inside),
-            Err(_) => return,
+            Err(RecvTimeoutError::Timeout) => (),
+            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }

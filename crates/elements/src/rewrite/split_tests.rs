@@ -13,6 +13,7 @@ use engine::steer::{Ask, move_buckets};
 use engine::wake::Wakers;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 use testkit::{Rng, ip4};
 use wire::{Ipv4, Udp};
 
@@ -75,12 +76,21 @@ impl Workers {
 }
 
 impl Ask for Workers {
-    fn each<R: Send + 'static>(
+    fn until<S: Default + 'static, R: Send + 'static>(
         &self,
-        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+        _: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.turn();
-        Ok(self.0.borrow_mut().iter_mut().map(what).collect())
+        let mut all: Vec<(S, Option<R>)> = (0..2).map(|_| (S::default(), None)).collect();
+        while all.iter().any(|(_, answer)| answer.is_none()) {
+            self.turn();
+            let graphs = &mut *self.0.borrow_mut();
+            let each = graphs.iter_mut().zip(&mut all);
+            for (graph, (state, answer)) in each.filter(|(_, (_, answer))| answer.is_none()) {
+                *answer = what(graph, state);
+            }
+        }
+        Ok(all.into_iter().filter_map(|(_, answer)| answer).collect())
     }
 
     fn one<R: Send + 'static>(

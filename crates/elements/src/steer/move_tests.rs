@@ -173,7 +173,15 @@ pub(super) struct Everything {
     pub(super) comes: bool,
     /// A worker, and how many of its next turns it does not take.
     pub(super) stalls: (usize, usize),
+    /// What each worker does between turns until it is done.
+    chores: Vec<Vec<Chore>>,
+    /// Times that a worker did such a thing, and that control asked.
+    pub(super) steps: usize,
+    pub(super) asked: usize,
 }
+
+/// What a worker is to do, and whether it has begun.
+type Chore = (bool, Box<dyn FnMut(&mut Graph) -> bool>);
 
 impl Everything {
     /// Packets of a flow come, always by the same worker.
@@ -200,26 +208,72 @@ impl Everything {
             } else {
                 self.graphs[worker].turn();
             }
+            if self.rng.one_in(2) {
+                let worker = self.rng.below(self.graphs.len());
+                self.do_chores(worker, |_| true);
+            }
         }
+    }
+
+    fn do_chores(&mut self, worker: usize, which: impl Fn(bool) -> bool) {
+        let graph = &mut self.graphs[worker];
+        let mut all = std::mem::take(&mut self.chores[worker]);
+        all.retain_mut(|(begun, chore)| {
+            if !which(std::mem::replace(begun, true)) {
+                return true;
+            }
+            self.steps += 1;
+            !chore(graph)
+        });
+        self.chores[worker] = all;
+    }
+}
+
+impl AtRandom {
+    /// Has those workers that `told` names do something, until all have answered or it has gone on for so long.
+    pub(super) fn ask<S: Default + 'static, R: Send + 'static>(
+        &self,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        told: impl Fn(usize) -> bool,
+        mut goes_on: impl FnMut(&mut Everything) -> bool,
+    ) -> Result<Vec<R>, AskError> {
+        let mut all = self.0.borrow_mut();
+        all.asked += 1;
+        let what = Arc::new(what);
+        let answers = (0..all.graphs.len()).map(|_| Arc::<Mutex<Option<R>>>::default());
+        let answers: Vec<_> = answers.collect();
+        let lock = |answer: &Arc<Mutex<Option<R>>>| answer.lock().expect("one thread").take();
+        for worker in (0..answers.len()).filter(|&worker| told(worker)) {
+            let (what, mut state) = (Arc::clone(&what), S::default());
+            let to = Arc::clone(&answers[worker]);
+            let chore = move |graph: &mut Graph| {
+                let answer = what(graph, &mut state);
+                let done = answer.is_some();
+                *to.lock().expect("one thread") = answer;
+                done
+            };
+            all.chores[worker].push((false, Box::new(chore)));
+        }
+        let mut found: Vec<Option<R>> = answers.iter().map(|_| None).collect();
+        while let Some(missing) = found.iter().position(Option::is_none) {
+            if !goes_on(&mut all) {
+                return Err(AskError::NoAnswer(missing));
+            }
+            all.go_on();
+            let each = found.iter_mut().zip(&answers);
+            each.for_each(|(found, answer)| *found = found.take().or_else(|| lock(answer)));
+        }
+        Ok(found.into_iter().flatten().collect())
     }
 }
 
 impl Ask for AtRandom {
-    fn each<R: Send + 'static>(
+    fn until<S: Default + 'static, R: Send + 'static>(
         &self,
-        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+        _: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        let n = self.0.borrow().graphs.len();
-        let mut answers: Vec<Option<R>> = (0..n).map(|_| None).collect();
-        while answers.iter().any(Option::is_none) {
-            let mut all = self.0.borrow_mut();
-            all.go_on();
-            let worker = all.rng.below(n);
-            if answers[worker].is_none() {
-                answers[worker] = Some(what(&mut all.graphs[worker]));
-            }
-        }
-        Ok(answers.into_iter().flatten().collect())
+        self.ask(what, |_| true, |_| true)
     }
 
     fn one<R: Send + 'static>(
@@ -228,7 +282,10 @@ impl Ask for AtRandom {
         what: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
         let mut all = self.0.borrow_mut();
+        all.asked += 1;
         all.go_on();
+        // What was asked before comes first.
+        all.do_chores(worker, |begun| !begun);
         Ok(what(&mut all.graphs[worker]))
     }
 }
@@ -254,6 +311,9 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
         source: plan.find("by").expect("it is there"),
         comes: true,
         stalls: (0, 0),
+        chores: (0..plan.workers).map(|_| Vec::new()).collect(),
+        steps: 0,
+        asked: 0,
     }))
 }
 
@@ -331,6 +391,28 @@ pub(super) fn nothing_is_wrong(plan: &Plan, router: &AtRandom, seed: u64) {
 fn nothing_is_lost_or_out_of_order_and_state_goes_along() {
     for seed in 0..12 {
         moves_at_random("out :: Collect", 2 + seed as usize % 3, false, seed);
+    }
+}
+
+#[test]
+fn control_asks_workers_once_for_each_old_owner_however_long_they_take() {
+    for seed in 0..12 {
+        let text = "i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by :: ByFlow -> s :: Steer(8)
+            -> order :: InOrder -> Queue -> Unqueue(BURST 3) -> Queue -> out :: Collect";
+        let plan = plan(text, 3, &NoPorts);
+        let router = at_random(&plan, seed);
+        patient(&plan);
+        for _ in 0..20 {
+            let (buckets, to) = any_move(&router, 3);
+            let owners = table(&plan).owners();
+            let old: BTreeSet<usize> = buckets.iter().map(|&b| owners[usize::from(b)]).collect();
+            let old = old.iter().filter(|&&owner| owner != to).count();
+            let before = (router.0.borrow().asked, router.0.borrow().steps);
+            move_buckets(&router, &plan, "s", &buckets, to).expect("workers answer");
+            let all = router.0.borrow();
+            assert_eq!(all.asked - before.0, old, "seed {seed}");
+            assert!(all.steps - before.1 >= 3 * old);
+        }
     }
 }
 
@@ -542,6 +624,26 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
     assert_eq!(u64::from(sent), ports.given.load(Relaxed));
     assert_eq!((out.wrong, wrong(&plan, "order").as_str()), (0, "0"));
     println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
+}
+
+#[test]
+fn workers_that_have_halted_hand_buckets_over_all_the_same() {
+    let ports = Arc::new(Paced::new());
+    let text = format!("FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> ToDevice(p)");
+    let plan = plan(&text, 2, &*ports);
+    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
+    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
+    let router = Router::start(&plan, directory, &naps, 1).expect("it starts");
+    ports.ends.store(true, Relaxed);
+    while router.held().expect("workers answer") > 0 {}
+    router.halt().expect("workers answer");
+    let all: Vec<u16> = (0..u16::from(BUCKETS)).collect();
+    for to in [0, 1, 0] {
+        let moved = router.move_buckets("s", &all, to);
+        let moved = moved.expect("workers answer");
+        assert_eq!((moved.stay, moved.waiting), (0, 0), "{moved}");
+        assert!(table(&plan).owners().iter().all(|&owner| owner == to));
+    }
 }
 
 #[test]

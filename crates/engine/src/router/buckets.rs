@@ -7,6 +7,7 @@ use crate::handler::Use;
 use crate::plan::{Plan, PlanElement};
 use crate::steer::{self, Ask, Moved};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// Refuses a reload after which flows would come to workers that do not have their state. The error is a sentence.
 pub(super) fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
@@ -37,11 +38,12 @@ pub(super) fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
 }
 
 impl Ask for Router {
-    fn each<R: Send + 'static>(
+    fn until<S: Default + 'static, R: Send + 'static>(
         &self,
-        what: impl Fn(&mut Graph) -> R + Send + Sync + 'static,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask_all(move |inside| what(inside.graph()))
+        self.ask_until(patience, what)
     }
 
     fn one<R: Send + 'static>(

@@ -4,13 +4,17 @@
 //! The old worker rests from the queue, and what it has received goes on to the owners of its buckets. When they
 //! have taken it, the new worker begins. What comes meanwhile waits in the port.
 
-use super::LIMIT;
+use super::hand_over::Deadline;
 use super::moving::Ask;
+use super::{LIMIT, Steering};
+use crate::graph::Graph;
 use crate::handler::Use;
 use crate::plan::Plan;
 use crate::router::AskError;
 use std::sync::Arc;
-use std::time::Instant;
+
+/// What a worker has sent, by element that steers and by worker.
+type Sent = Vec<Vec<usize>>;
 
 /// Which worker has which queue, by the element that receives; what a plan's receivers say.
 pub fn pumps(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
@@ -88,7 +92,7 @@ pub fn move_queue(
         told.into_iter().collect::<Result<(), _>>()
     };
     let handed = write(from, hold, queue.to_string())
-        .and_then(|()| wait_sent(ask, from, &steers, plan.workers))
+        .and_then(|()| wait_sent(ask, from, steers, plan.workers))
         .and_then(|in_time| give(to).map(|()| in_time));
     if handed.is_err() {
         // It stays whose it was. Who does not answer does so when it can.
@@ -101,31 +105,26 @@ pub fn move_queue(
 fn wait_sent(
     ask: &impl Ask,
     from: usize,
-    steers: &Arc<[usize]>,
+    steers: Arc<[usize]>,
     workers: usize,
 ) -> Result<bool, AskError> {
-    let nodes = Arc::clone(steers);
-    let sent: Arc<[Vec<usize>]> = ask.one(from, move |graph| {
-        let each = nodes.iter().map(|&n| {
-            let sent = graph.steering(n, |s| (0..workers).map(|w| s.sent(w)).collect::<Vec<_>>());
-            sent.unwrap_or_default()
-        });
-        each.collect()
-    })?;
-    let until = Instant::now() + LIMIT;
-    loop {
-        let (nodes, sent) = (Arc::clone(steers), Arc::clone(&sent));
-        let arrived = ask.one(from, move |graph| {
-            nodes.iter().zip(&*sent).all(|(&n, sent)| {
-                let there = graph.steering(n, |s| {
-                    let mut each = sent.iter().enumerate();
-                    each.all(|(worker, &sent)| s.has_arrived(worker, sent))
-                });
-                there.unwrap_or(true)
-            })
-        })?;
-        if arrived || Instant::now() >= until {
-            return Ok(arrived);
+    let look = move |graph: &mut Graph, (sent, deadline): &mut (Option<Sent>, Deadline)| {
+        if graph.worker() != from {
+            return Some(true);
         }
-    }
+        let sent = sent.get_or_insert_with(|| {
+            let all = |s: &mut dyn Steering| (0..workers).map(|to| s.sent(to)).collect();
+            let each = steers.iter().map(|&n| graph.steering(n, all));
+            each.map(Option::unwrap_or_default).collect()
+        });
+        let arrived = steers.iter().zip(sent).all(|(&n, sent)| {
+            let there = graph.steering(n, |s| {
+                let mut each = sent.iter().enumerate();
+                each.all(|(worker, &sent)| s.has_arrived(worker, sent))
+            });
+            there.unwrap_or(true)
+        });
+        (arrived || deadline.is_past(LIMIT)).then_some(arrived)
+    };
+    Ok(ask.until(LIMIT, look)?.into_iter().all(|arrived| arrived))
 }

@@ -1,0 +1,116 @@
+//! What of a plan has to do with a table.
+
+use super::Table;
+use crate::element::{Flow, Runs};
+use crate::plan::Plan;
+use crate::router::AskError;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Stages behind each other that are told apart at most.
+const STAGES: usize = 8;
+
+/// What of a plan has to do with a table.
+#[derive(Clone)]
+pub(super) struct Around {
+    pub(super) table: Arc<Table>,
+    /// Elements that steer by it.
+    pub(super) steers: Arc<[usize]>,
+    /// Elements behind those.
+    pub(super) behind: Arc<[usize]>,
+    /// Stages behind each other that may hold packets.
+    pub(super) stages: usize,
+}
+
+impl Around {
+    pub(super) fn find(plan: &Plan, name: &str) -> Option<Around> {
+        let tables = plan.elements.iter().map(|e| (e.class.steers)(&e.config));
+        let tables: Vec<Option<Arc<Table>>> = tables.collect();
+        let named = |table: &&Arc<Table>| table.name() == name;
+        let of_element = || tables[plan.find(name)?].as_ref();
+        let table = tables.iter().flatten().find(named).or_else(of_element)?;
+        let is_ours = |node: &usize| {
+            tables[*node]
+                .as_ref()
+                .is_some_and(|t| Arc::ptr_eq(t, table))
+        };
+        let steers: Vec<usize> = (0..tables.len()).filter(is_ours).collect();
+        let behind = behind(plan, &steers, &tables);
+        Some(Around {
+            table: Arc::clone(table),
+            stages: stages(plan, &behind),
+            steers: steers.into(),
+            behind: behind.into_iter().collect(),
+        })
+    }
+
+    /// The buckets that are to move, by their owners; refuses what there is not.
+    pub(super) fn check(
+        &self,
+        buckets: &[u16],
+        to: usize,
+    ) -> Result<BTreeMap<usize, Vec<u16>>, AskError> {
+        let (owners, workers) = (self.table.owners(), self.table.workers());
+        if !workers.contains(&to) {
+            let may = super::ranges(&workers);
+            let why = format!(
+                "worker {to} cannot own buckets of `{}`: workers {may} can",
+                self.table.name()
+            );
+            return Err(AskError::Refused(why));
+        }
+        let mut from: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
+        for bucket in buckets.iter().copied().collect::<BTreeSet<u16>>() {
+            match owners.get(usize::from(bucket)) {
+                None => {
+                    let last = owners.len().saturating_sub(1);
+                    let why = format!("there is no bucket {bucket}: they are numbered 0 to {last}");
+                    return Err(AskError::Refused(why));
+                }
+                Some(&owner) if owner == to => (),
+                Some(&owner) => from.entry(owner).or_default().push(bucket),
+            }
+        }
+        Ok(from)
+    }
+}
+
+/// Elements that packets reach from `steers`, up to those that steer by another table.
+fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTreeSet<usize> {
+    let mut found = BTreeSet::new();
+    let mut to_do = steers.to_vec();
+    while let Some(node) = to_do.pop() {
+        for edge in plan.edges.iter().filter(|e| e.from.0 == node) {
+            let to = edge.to.0;
+            if !steers.contains(&to) && found.insert(to) && tables[to].is_none() {
+                to_do.push(to);
+            }
+        }
+    }
+    found
+}
+
+/// How many elements at most lie behind each other among these that take packets in and give them away later.
+fn stages(plan: &Plan, behind: &BTreeSet<usize>) -> usize {
+    let holds = |node: usize| {
+        let element = &plan.elements[node];
+        let queue = element.class.ports.output_flow(0) == Flow::Pull && !element.input_pull();
+        let sends = element.device().is_some_and(|device| !device.receives);
+        usize::from(queue || sends || element.runs == Runs::AsTask)
+    };
+    let mut depth: BTreeMap<usize, usize> =
+        behind.iter().map(|&node| (node, holds(node))).collect();
+    // In a circle depths would grow for ever.
+    for _ in 0..behind.len() {
+        let before = depth.clone();
+        for edge in &plan.edges {
+            if let (Some(&from), Some(to)) = (before.get(&edge.from.0), depth.get_mut(&edge.to.0)) {
+                *to = (*to).max(from + holds(edge.to.0)).min(STAGES);
+            }
+        }
+        if depth == before {
+            break;
+        }
+    }
+    depth.into_values().max().unwrap_or(0)
+}

@@ -1,0 +1,100 @@
+//! Steps that workers take together, without anybody who leads them.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Steps, each of which some workers take, once, when all those before it have been taken.
+///
+/// Each adds one when it has taken a step, so one count says how far all are: none can add for a step before the
+/// count says that the ones before are over. All adding is of one release sequence: who finds a step open sees what
+/// everybody has done in the steps before.
+pub(super) struct Steps {
+    taken: AtomicUsize,
+    /// What the count must be for a step to be begun.
+    before: Vec<usize>,
+}
+
+impl Steps {
+    /// Steps that so many workers take each.
+    pub(super) fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
+        let mut before = vec![0];
+        for hands in hands {
+            before.push(before[before.len() - 1] + hands);
+        }
+        Steps {
+            taken: AtomicUsize::new(0),
+            before,
+        }
+    }
+
+    /// Whether all steps before this one have been taken.
+    pub(super) fn is_open(&self, step: usize) -> bool {
+        let before = self.before.get(step);
+        before.is_some_and(|&before| self.taken.load(Ordering::Acquire) >= before)
+    }
+
+    /// Notes that the caller has taken a step, which was open.
+    pub(super) fn taken(&self) {
+        self.taken.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_open_when_all_have_taken_those_before() {
+        let steps = Steps::new([2, 1]);
+        let open = || [0, 1, 2, 3].map(|step| steps.is_open(step));
+        assert_eq!(open(), [true, false, false, false]);
+        steps.taken();
+        assert_eq!(open(), [true, false, false, false]);
+        steps.taken();
+        assert_eq!(open(), [true, true, false, false]);
+        steps.taken();
+        assert_eq!(open(), [true, true, true, false]);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Relaxed cells may be read stale by whoever is not known to come after their writer.
+    #[derive(Default)]
+    struct Cells(AtomicUsize, AtomicUsize, AtomicUsize);
+
+    /// Two workers write, each its own; then one of them adds both up, and the other reads that.
+    #[test]
+    fn who_finds_a_step_open_sees_what_all_have_done_before() {
+        loom::model(|| {
+            let all = Arc::new((Steps::new([2, 1]), Cells::default()));
+            let wait = |steps: &Steps, step| {
+                while !steps.is_open(step) {
+                    thread::yield_now();
+                }
+            };
+            let other = Arc::clone(&all);
+            let second = thread::spawn(move || {
+                let (steps, Cells(_, part, sum)) = &*other;
+                part.store(2, Ordering::Relaxed);
+                steps.taken();
+                wait(steps, 2);
+                assert_eq!(sum.load(Ordering::Relaxed), 3);
+            });
+            let (steps, Cells(part, others, sum)) = &*all;
+            part.store(1, Ordering::Relaxed);
+            steps.taken();
+            wait(steps, 1);
+            let found = part.load(Ordering::Relaxed) + others.load(Ordering::Relaxed);
+            sum.store(found, Ordering::Relaxed);
+            steps.taken();
+            second.join().unwrap();
+        });
+    }
+}
