@@ -58,11 +58,19 @@ class Rb4:
         self._cables = Cables(lab) if paced else None
         for name in names:
             self._cable(self.hosts[name], "eth0", self.servers[name], "eth0", self.mtus.get(name, 1500), paced)
-        for a, b in itertools.combinations(names, 2):
-            self._cable(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}", INSIDE, paced and internal(paced, len(names)))
+        self.join(paced and internal(paced, len(names)))
         for name in names:
             self._quiet(name)
             self._address(name)
+
+    def join(self, rate: float | None) -> None:
+        """Makes the internal links, as cables of this rate."""
+        for a, b in itertools.combinations(self.names, 2):
+            self._cable(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}", INSIDE, rate)
+
+    def inside(self, name: str) -> list[str]:
+        """A server's interfaces that lead to other servers."""
+        return [f"to-{other}" for other in self.names if other != name]
 
     def _cable(self, a: Namespace, a_name: str, b: Namespace, b_name: str, mtu: int, rate: float | None) -> None:
         if self._cables and rate:
@@ -95,7 +103,7 @@ class Rb4:
     def _quiet(self, name: str) -> None:
         """The kernel of a server leaves its interfaces to the router."""
         space = self.servers[name]
-        for interface in ("eth0", *(f"to-{other}" for other in self.names if other != name)):
+        for interface in ("eth0", *self.inside(name)):
             space.sysctl(**{f"net__ipv4__conf__{interface}__arp_ignore": 8,
                             f"net__ipv6__conf__{interface}__disable_ipv6": 1})
             for space_, link in ((space, interface), (self.hosts[name], "eth0")):

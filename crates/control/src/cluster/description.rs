@@ -46,6 +46,23 @@ pub struct Server {
     pub socket: Option<PathBuf>,
     /// External ports; their place is their number.
     pub ports: Vec<Port>,
+    /// The port by which it reaches other servers over an IP network.
+    pub underlay: Option<Underlay>,
+}
+
+/// A port on an IP network that internal links pass through, and others use, too.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Underlay {
+    /// The port as FromDevice spells it.
+    pub device: String,
+    /// The server's address there.
+    pub address: Ipv4Addr,
+    /// Length of the network's prefix.
+    pub length: u8,
+    /// The router that leads to other networks.
+    pub gateway: Option<Ipv4Addr>,
+    /// Longest packet that passes between servers, in bytes.
+    pub mtu: u16,
 }
 
 /// An external port.
@@ -74,12 +91,31 @@ pub struct Port {
 pub struct Link {
     /// The servers at its ends, by number.
     pub ends: [usize; 2],
-    /// The port at each end as FromDevice spells it.
-    pub devices: [String; 2],
+    /// What carries its frames.
+    pub over: Over,
     /// Bits per second, each way.
     pub rate: u64,
     /// Longest packet that it takes, in bytes without the Ethernet header.
     pub mtu: u16,
+}
+
+/// What carries the frames of an internal link.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Over {
+    /// A cable: the port at each end as FromDevice spells it.
+    Devices([String; 2]),
+    /// UDP between the underlay ports.
+    Udp {
+        /// The port that datagrams go to.
+        port: u16,
+    },
+    /// VXLAN between the underlay ports (RFC 7348).
+    Vxlan {
+        /// The UDP port that datagrams go to.
+        port: u16,
+        /// Number of the network.
+        vni: u32,
+    },
 }
 
 /// A route through a gateway.
@@ -115,7 +151,27 @@ impl Server {
     }
 }
 
+impl Over {
+    /// Bytes of an IPv4 packet on the underlay that are before the packet in an internal frame: headers of IPv4 and
+    /// UDP, of VXLAN, and the frame's own.
+    pub fn overhead(&self) -> u16 {
+        match self {
+            Over::Devices(_) => 0,
+            Over::Udp { .. } => 20 + 8 + 14,
+            Over::Vxlan { .. } => 20 + 8 + 8 + 14,
+        }
+    }
+}
+
 impl Link {
+    /// The port of a server, if the link is a cable; by which of its ends the server is.
+    pub fn device(&self, end: usize) -> Option<&str> {
+        match &self.over {
+            Over::Devices(devices) => Some(&devices[end]),
+            _ => None,
+        }
+    }
+
     /// Which of its ends a server is.
     pub fn end(&self, server: usize) -> Option<usize> {
         self.ends.iter().position(|&end| end == server)

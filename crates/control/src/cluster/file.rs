@@ -3,11 +3,11 @@
 //! All mistakes are found at once; each has its place, says what is wrong and what to do. Fields are described in
 //! docs/cluster.md.
 
-use super::description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
+use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
 use super::generate::identifier;
 use super::reader::{Fields, Reader, Word};
 use cluster::auth::Key;
-use fields::{MTU, RATE, mtu, named, pair, port_spelling, rate, server, time};
+use fields::{named, rate, server, time};
 use lang::{Diagnostic, SourceMap, Span};
 use ports::network;
 use std::net::IpAddr;
@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod fields;
+mod links;
 mod ports;
 mod whole;
 
@@ -77,6 +78,8 @@ struct Places {
     routes: Vec<Span>,
     /// Of each address of a port.
     addresses: Vec<(Connected, Span)>,
+    /// Of each underlay's address, by server.
+    underlays: Vec<(usize, Span)>,
 }
 
 struct Reading {
@@ -188,6 +191,8 @@ impl Reading {
             &mut self.reader,
         );
         let socket = fields.word(&mut self.reader, "socket");
+        let underlay = fields.table(&mut self.reader, "underlay", "[server.underlay]");
+        let underlay = underlay.and_then(|fields| self.underlay(fields, number));
         let mut ports = Vec::new();
         for port in fields.tables(&mut self.reader, "port", "[[server.port]]") {
             let place = port.span;
@@ -215,52 +220,8 @@ impl Reading {
             name: name.unwrap_or_else(|| format!("server {}", number + 1)),
             socket: socket.map(|word| PathBuf::from(word.text)),
             ports,
+            underlay,
         }
-    }
-
-    /// A link, and where its MTU stands.
-    fn link(
-        &mut self,
-        mut fields: Fields,
-        of: &Description,
-        usual: Option<u64>,
-    ) -> Option<(Link, Span)> {
-        let place = fields.span;
-        let r = &mut self.reader;
-        let between = pair(&mut fields, r, "between", "between = [\"a\", \"b\"]");
-        let devices = pair(&mut fields, r, "devices", "devices = [\"eth1\", \"eth1\"]");
-        let rate = rate(&mut fields, r).or(usual);
-        if rate.is_none() {
-            r.wrong(
-                "cluster-missing",
-                place,
-                "the rate of this link is not known".to_owned(),
-                RATE,
-            );
-        }
-        let mtu = mtu(&mut fields, r);
-        fields.end(r);
-        let ends = between?.map(|word| server(r, of, &word));
-        let devices = devices?.map(|word| port_spelling(r, word));
-        let ([Some(a), Some(b)], [Some(c), Some(d)]) = (ends, devices) else {
-            return None;
-        };
-        if a == b {
-            let wrong = "a link from a server to itself".to_owned();
-            r.wrong("cluster-link", place, wrong, "name two servers");
-            return None;
-        }
-        let (ends, devices) = match a < b {
-            true => ([a, b], [c, d]),
-            false => ([b, a], [d, c]),
-        };
-        let link = Link {
-            ends,
-            devices,
-            rate: rate?,
-            mtu: mtu.map_or(MTU, |(mtu, _)| mtu),
-        };
-        Some((link, mtu.map_or(place, |(_, place)| place)))
     }
 
     fn route(&mut self, mut fields: Fields, of: &Description) -> Option<Route> {
@@ -338,4 +299,4 @@ fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -10,6 +10,7 @@ use std::net::IpAddr;
 
 mod inside;
 mod routes;
+mod underlay;
 
 use routes::{Family, Ways};
 

@@ -7,5 +7,9 @@ mod description;
 pub mod file;
 pub mod generate;
 mod reader;
+#[cfg(test)]
+mod testing;
 
-pub use description::{Connected, Description, Heartbeat, Link, Port, Route, Server};
+pub use description::{
+    Connected, Description, Heartbeat, Link, Over, Port, Route, Server, Underlay,
+};

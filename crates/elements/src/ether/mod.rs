@@ -18,6 +18,9 @@ mod tci;
 mod unstrip;
 mod vlan_decap;
 mod vlan_encap;
+mod vxlan;
+mod vxlan_decap;
+mod vxlan_encap;
 
 use engine::element::Class;
 
@@ -41,6 +44,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<unstrip::Unstrip>(),
     Class::of::<vlan_decap::VlanDecap>(),
     Class::of::<vlan_encap::VlanEncap>(),
+    Class::of::<vxlan_decap::VxlanDecap>(),
+    Class::of::<vxlan_encap::VxlanEncap>(),
 ];
 
 #[cfg(test)]

@@ -9,21 +9,75 @@
 //!
 //! Arguments:
 //!
-//! - `SRC`, `SPORT`: source address and port.
+//! - `SRC`, `SPORT`: source address and port. `FLOW` takes one of the ports 49152 to 65535 by each packet's flow
+//!   hash, which its device or an element before has noted: what goes by a datagram's ports, as routers with several
+//!   ways and network cards with several queues, then tells the flows of a tunnel apart.
 //! - `DST`, `DPORT`: destination address and port; `DST_ANNO` takes the address from each packet's
 //!   annotation.
 //! - `CHECKSUM`: whether to compute the UDP checksum. Default true.
+//!
+//! Keyword arguments:
+//!
+//! - `DF`: whether routers must not fragment. Default false.
 
 use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
+use engine::args::Names;
+use engine::units::FromArg;
 use wire::{Udp, proto, udp};
 
 const NO_ROOM: u8 = 0;
+/// First of the ports that nobody is given (RFC 6335, 6), and bits that tell them apart.
+const DYNAMIC: u16 = 0xc000;
+const DYNAMIC_MASK: u16 = 0x3fff;
+
+/// Where packets seem to come from.
+#[derive(Clone, Copy)]
+enum SourcePort {
+    /// All from one port.
+    Fixed(u16),
+    /// Those of a flow from one.
+    Flow,
+}
+
+impl SourcePort {
+    fn of(self, packet: &Packet) -> u16 {
+        match self {
+            SourcePort::Fixed(port) => port,
+            SourcePort::Flow => {
+                let hash = packet.hash();
+                DYNAMIC | (hash ^ hash >> 16) as u16 & DYNAMIC_MASK
+            }
+        }
+    }
+}
+
+impl FromArg for SourcePort {
+    const KIND: &'static str = "a number from 0 to 65535, or FLOW";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<SourcePort, String> {
+        match raw {
+            "FLOW" => Ok(SourcePort::Flow),
+            _ => u16::from_arg(raw, names).map(SourcePort::Fixed),
+        }
+    }
+
+    fn stand_in() -> SourcePort {
+        SourcePort::Fixed(0)
+    }
+
+    fn show(&self) -> String {
+        match self {
+            SourcePort::Fixed(port) => port.to_string(),
+            SourcePort::Flow => "FLOW".to_owned(),
+        }
+    }
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
     header: Header,
-    src_port: u16,
+    src_port: SourcePort,
     dst_port: u16,
     checksum: bool,
 }
@@ -36,10 +90,11 @@ pub(super) struct UDPIPEncap {
 impl Config {
     fn put(&self, packet: &mut Packet, ident: u16) -> Option<()> {
         let len = u16::try_from(packet.len() + udp::LEN).ok()?;
+        let src_port = self.src_port.of(packet);
         let mut ip = self.header.put(packet, udp::LEN, ident)?;
         let pseudo = ip.pseudo(usize::from(len));
         let mut udp = Udp::new_unchecked(ip.payload_mut());
-        udp.set_src_port(self.src_port);
+        udp.set_src_port(src_port);
         udp.set_dst_port(self.dst_port);
         udp.set_len(len);
         udp.set_checksum(0);
@@ -64,12 +119,14 @@ impl Element for UDPIPEncap {
         let src = args.required("SRC", "source address");
         let src_port = args.required("SPORT", "source port");
         let dst = args.required("DST", "destination address");
-        Config {
+        let mut config = Config {
             header: Header::new(src, dst, proto::UDP),
             src_port,
             dst_port: args.required("DPORT", "destination port"),
             checksum: args.optional("CHECKSUM", true, "whether to compute the UDP checksum"),
-        }
+        };
+        config.header.dont_fragment = args.key("DF", false, "whether routers must not fragment");
+        config
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> UDPIPEncap {
@@ -88,9 +145,7 @@ impl Element for UDPIPEncap {
     const HANDLERS: &'static [Handler<UDPIPEncap>] = &[
         read_src(),
         write_src(),
-        Handler::text("sport", "see SPORT", |e, _| {
-            Ok(e.config.src_port.to_string())
-        }),
+        Handler::text("sport", "see SPORT", |e, _| Ok(e.config.src_port.show())),
         Handler::set("sport", "changes SPORT", |e, value, _| {
             assign(&mut e.config.src_port, value)
         }),
@@ -117,6 +172,7 @@ impl Headed for UDPIPEncap {
 
 #[cfg(test)]
 mod tests {
+    use engine::packet::Packet;
     use testkit::Bench;
     use wire::{Ipv4, Udp};
 
@@ -144,6 +200,26 @@ mod tests {
         assert_eq!(seen(&out[0]), (2, 1234, 53, b"data!".to_vec()));
         assert_eq!(seen(&out[1]), (2, 1234, 53, vec![]));
         assert_eq!(seen(&out[2]), (3, 9, 10, b"more".to_vec()));
+    }
+
+    #[test]
+    fn source_ports_can_be_those_of_flows() {
+        let text = "e :: UDPIPEncap(1.0.0.1, FLOW, 2.0.0.2, 53, false, DF true) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let packet = |hash| {
+            let mut packet = Packet::from_bytes(b"x").expect("it fits");
+            packet.set_hash(hash);
+            packet
+        };
+        let packets = [0x1234_5678, 0, 0x0001_0000, 0x1234_5678].map(packet);
+        bench.push_packets("e", 0, packets.into_iter().collect());
+        let out = bench.take("out");
+        let ports: Vec<_> = out.iter().map(|p| [p[20], p[21]]).collect();
+        let port = 0xc000 | (0x1234 ^ 0x5678) & 0x3fff_u16;
+        assert_eq!(ports[0], port.to_be_bytes());
+        assert_eq!(ports[1..], [[0xc0, 0], [0xc0, 1], ports[0]]);
+        assert!(out.iter().all(|packet| packet[6] == 0x40), "don't fragment");
+        assert_eq!(bench.read("e.sport"), "FLOW");
     }
 
     #[test]

@@ -286,7 +286,10 @@ impl VlbInput {
     /// Writes the tag of a packet that leaves by an own link.
     fn tag(&self, packet: &mut Packet, link: u16, (to, hash): (NodeId, u32), ethertype: u16) {
         let order = self.order.as_ref();
-        let (flow, sequence) = order.map_or((0, 0), |order| order.number(to, hash));
+        let (flow, sequence) = order.map_or((hash as u16, 0), |order| order.number(to, hash));
+        if packet.hash() == 0 {
+            packet.set_hash(hash); // links over an IP network tell flows apart by it
+        }
         let tag = Tag {
             link: 0,
             flow,

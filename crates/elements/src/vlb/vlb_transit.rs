@@ -187,6 +187,9 @@ impl VlbTransit {
             link if link < self.links => {
                 self.sealer
                     .seal(packet, link as u16, tag, node.key.as_ref());
+                if packet.hash() == 0 {
+                    packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
+                }
             }
             here if here == self.links && node.resequence.is_none() => tagged::remove(packet),
             _ => {}

@@ -11,7 +11,13 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 /// Elements that every server's configuration has by these names.
-const NODE: [&str; 6] = ["enter", "transit", "order", "leave4", "leave6", "beat"];
+const NODE: [&str; 7] = [
+    "enter", "transit", "order", "leave4", "leave6", "beat", "from",
+];
+/// Where what comes by an IP network is looked at.
+const UNDERLAY: &str = "under/";
+/// Names of drops that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
+const TAKEN: [&str; 2] = ["heard", "learned"];
 const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 
 /// What a server says of itself.
@@ -39,7 +45,8 @@ pub(crate) fn show(asked: &Show) -> Done {
     let first: Vec<_> = routers(&file)
         .map(|(of, client)| {
             let stats = client.get_json::<Stats>("/v1/stats");
-            (of, client, Instant::now(), stats)
+            let sent = stats.map(|stats| sent(&file, of, &client, &stats));
+            (of, client, Instant::now(), sent)
         })
         .collect();
     std::thread::sleep(Duration::from_secs_f64(asked.interval));
@@ -67,17 +74,18 @@ fn look(
     file: &File,
     of: &Server,
     client: &Client,
-    (before, since): (&Stats, Instant),
+    (before, since): (&[u64], Instant),
 ) -> Result<Seen, String> {
     let info: Info = client.get_json("/v1/info")?;
     let after: Stats = client.get_json("/v1/stats")?;
     let seconds = since.elapsed().as_secs_f64();
     let states = handler(client, "beat.links").unwrap_or_default();
     let number = file.description.server(&of.name).unwrap_or_default();
+    let sent = sent(file, of, client, &after);
     let links = file.description.links_of(number).enumerate();
     let links = links.map(|(own, (link, end))| {
-        let name = format!("link{own}");
-        let bytes = sent(&after, &name).saturating_sub(sent(before, &name));
+        let at = |all: &[u64]| all.get(own).copied().unwrap_or_default();
+        let bytes = at(&sent).saturating_sub(at(before));
         let mut words = states.lines().filter_map(|line| line.split_once(' '));
         let state = words.find(|(place, _)| *place == own.to_string());
         // Behind the number stands the peer's name.
@@ -113,18 +121,31 @@ fn handler(client: &Client, path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Bytes that an element has sent by its device.
-fn sent(stats: &Stats, element: &str) -> u64 {
-    let found = stats.elements.iter().filter(|e| e.name == element);
-    let devices = found
-        .flat_map(|e| &e.copies)
-        .filter_map(|copy| copy.device.as_ref());
-    devices.map(|device| device.bytes).sum()
+/// Bytes that a server has sent by each of its links: by a device, or as the link's Counter has it.
+fn sent(file: &File, of: &Server, client: &Client, stats: &Stats) -> Vec<u64> {
+    let number = file.description.server(&of.name).unwrap_or_default();
+    let links = file.description.links_of(number).enumerate();
+    let all = links.map(|(own, (link, end))| {
+        let name = format!("link{own}");
+        if link.device(end).is_none() {
+            let counted = handler(client, &format!("{name}.byte_count"));
+            return counted
+                .and_then(|text| text.trim().parse().ok())
+                .unwrap_or_default();
+        }
+        let found = stats.elements.iter().filter(|e| e.name == name);
+        let copies = found.flat_map(|e| &e.copies);
+        copies
+            .filter_map(|copy| copy.device.as_ref())
+            .map(|device| device.bytes)
+            .sum()
+    });
+    all.collect()
 }
 
-/// What an element of the node has dropped; heartbeats end in theirs.
+/// What an element of the node has dropped.
 fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
-    if !NODE.contains(&&*element.name) {
+    if !NODE.contains(&&*element.name) && !element.name.starts_with(UNDERLAY) {
         return Vec::new();
     }
     let names = element.drop_names.iter().enumerate();
@@ -134,7 +155,7 @@ fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
         (element.name.clone(), name.clone(), packets)
     });
     counted
-        .filter(|(_, name, packets)| *packets > 0 && name != "heard")
+        .filter(|(_, name, packets)| *packets > 0 && !TAKEN.contains(&&**name))
         .collect()
 }
 

@@ -147,7 +147,7 @@ pub(super) fn network(text: &str) -> Option<(IpAddr, u8)> {
     }
 }
 
-fn is_host(address: IpAddr, length: u8) -> bool {
+pub(super) fn is_host(address: IpAddr, length: u8) -> bool {
     match address {
         IpAddr::V4(v4) => {
             let network = Prefix4::new(v4, length);
@@ -166,7 +166,7 @@ fn is_host(address: IpAddr, length: u8) -> bool {
     }
 }
 
-fn same_network((of, length): (Ipv4Addr, u8), address: Ipv4Addr) -> bool {
+pub(super) fn same_network((of, length): (Ipv4Addr, u8), address: Ipv4Addr) -> bool {
     of != address && Prefix4::new(of, length) == Prefix4::new(address, length)
 }
 

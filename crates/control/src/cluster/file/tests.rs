@@ -1,33 +1,6 @@
 use super::*;
-
-pub(crate) const TWO: &str = r#"
-[cluster]
-name = "two"
-rate = "1Gbps"
-
-[[server]]
-name = "a"
-[[server.port]]
-device = "eth0"
-addresses = ["10.0.1.1/24", "fd00:1::1/64"]
-gateways = ["10.0.1.254", "fe80::9"]
-
-[[server]]
-name = "b"
-[[server.port]]
-name = "wan"
-device = "eth0"
-addresses = ["10.0.2.1/24"]
-mtu = 1400
-
-[[link]]
-between = ["b", "a"]
-devices = ["to-a", "to-b"]
-
-[[route]]
-prefix = "203.0.113.0/24"
-via = "10.0.1.254"
-"#;
+use crate::cluster::Over;
+use crate::cluster::testing::{KEY, TWO, description, over};
 
 fn mistakes(text: &str) -> Vec<String> {
     let parsed = parse("cluster.toml", text);
@@ -61,8 +34,8 @@ fn a_file_becomes_a_description() {
     // The smaller number first, whatever the file's order; 2R/N without a rate.
     let link = &two.links[0];
     assert_eq!(
-        (link.ends, &*link.devices[0], link.rate),
-        ([0, 1], "to-b", 1_000_000_000)
+        (link.ends, link.device(0), link.rate),
+        ([0, 1], Some("to-b"), 1_000_000_000)
     );
     let route = &two.routes[0];
     assert_eq!((route.server, route.port, route.gateway), (0, 0, 1));
@@ -267,4 +240,161 @@ fn servers_are_no_further_apart_than_frames_come_in_two_phases() {
     assert_eq!(mistakes(&row(8)), [""; 0]);
     let wanted = "20: `s0` and `s8` are 8 links apart, and 7 are the most";
     assert_eq!(mistakes(&row(9)), [wanted]);
+}
+
+#[test]
+fn links_over_an_ip_network_share_a_port_and_have_room_for_whole_packets() {
+    let (udp, vxlan) = (description(&over("udp")), description(&over("vxlan")));
+    let under = udp.servers[1].underlay.as_ref().expect("it has one");
+    assert_eq!((&*under.device, under.mtu), ("under", 1572));
+    assert_eq!(udp.links[0].over, Over::Udp { port: 49789 });
+    let usual = Over::Vxlan { port: 4789, vni: 1 };
+    assert_eq!(vxlan.links[0].over, usual);
+    // Headers of IP, UDP, VXLAN and the frame's own are no part of packets.
+    assert_eq!((udp.links[0].mtu, vxlan.links[0].mtu), (1530, 1522));
+    let other = over("vxlan").replace("over = \"vxlan\"", "over = \"vxlan\"\nport = 8472\nvni = 9");
+    let other = description(&other).links[0].over.clone();
+    assert_eq!(other, Over::Vxlan { port: 8472, vni: 9 });
+}
+
+#[test]
+fn links_over_an_ip_network_need_a_key() {
+    let open = over("udp").replace(&format!("key = \"{KEY}\"\n"), "");
+    let wanted = "29: anyone on this link's IP network could send packets as a server does";
+    assert_eq!(mistakes(&open), [wanted]);
+}
+
+#[test]
+fn an_ip_network_that_would_cut_frames_is_refused() {
+    let wanted = "30: this link takes 1521 bytes, but packets of 1500 come with a tag of 22";
+    let narrow = over("vxlan").replacen("mtu = 1572", "mtu = 1571", 1);
+    assert_eq!(mistakes(&narrow), [wanted]);
+    let help = parse("x", &narrow).text();
+    assert!(
+        help.contains("to 1572 if") && help.contains("to 1499 at most"),
+        "{help}"
+    );
+    let narrow = over("udp").replace("mtu = 1572", "");
+    assert_eq!(
+        mistakes(&narrow),
+        ["30: this link takes 1458 bytes, but packets of 1500 come with a tag of 22"]
+    );
+    let tiny = over("udp").replacen("mtu = 1572", "mtu = 500", 1);
+    let wanted = "12: heartbeats do not pass where packets are of 500 bytes at most";
+    assert_eq!(mistakes(&tiny)[0], wanted);
+}
+
+#[test]
+fn underlays_that_lead_nowhere_are_mistakes() {
+    let with = |from: &str, to: &str| {
+        let text = over("udp");
+        assert!(text.contains(from), "{from}");
+        mistakes(&text.replacen(from, to, 1))
+    };
+    for (from, to, wanted) in [
+        (
+            "192.0.2.1/24",
+            "fd00::1/64",
+            "11: links do not pass through IPv6 networks, such as that of `fd00::1/64`",
+        ),
+        (
+            "192.0.2.1/24",
+            "192.0.2.0/24",
+            "11: `192.0.2.0/24` is no address of a host in a network",
+        ),
+        (
+            "192.0.2.1/24",
+            "192.0.2.1",
+            "11: `192.0.2.1` is no address with a prefix length",
+        ),
+        (
+            "192.0.2.1/24",
+            "192.0.2.2/24",
+            "22: 192.0.2.2 is there twice",
+        ),
+        ("192.0.2.1/24", "10.0.2.1/24", "11: 10.0.2.1 is there twice"),
+        (
+            "192.0.2.1/24",
+            "198.51.100.1/24",
+            "30: `a` does not know the way to 192.0.2.2 of `b`",
+        ),
+        (
+            "mtu = 1572",
+            "mtu = 1572\ngateway = \"10.9.9.9\"",
+            "13: `10.9.9.9` is no neighbour on this network",
+        ),
+        (
+            "device = \"under\"",
+            "device = \"eth0\"",
+            "11: `eth0` of `a` is used twice",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"gre\"",
+            "31: links do not pass over `gre`",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"udp\"\ndevices = [\"x\", \"y\"]",
+            "32: this link has both `devices` and `over`",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"udp\"\nmtu = 1522",
+            "32: this link has no `mtu`",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"udp\"\nvni = 2",
+            "32: this link has no `vni`",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"udp\"\nport = 0",
+            "32: there is no UDP port 0",
+        ),
+        (
+            "over = \"udp\"",
+            "over = \"vxlan\"\nvni = 16777216",
+            "32: there is no VXLAN network 16777216",
+        ),
+        (
+            "over = \"udp\"",
+            "devices = [\"x\", \"y\"]\nport = 7",
+            "32: this link has no `port`",
+        ),
+    ] {
+        let said = with(from, to);
+        assert!(
+            said.iter().any(|line| line == wanted),
+            "{wanted}: {said:#?}"
+        );
+    }
+    let none = TWO.replace("devices = [\"to-a\", \"to-b\"]", "over = \"udp\"");
+    let said = mistakes(&none);
+    assert_eq!(said.len(), 2, "{said:#?}");
+    assert!(
+        said[0].ends_with("`a` has no underlay for this link"),
+        "{said:#?}"
+    );
+    let twice = over("udp") + "[[link]]\nbetween = [\"a\", \"b\"]\nover = \"vxlan\"\n";
+    let said = mistakes(&twice);
+    assert!(
+        said[0].ends_with("a second link between two servers over the same IP network"),
+        "{said:#?}"
+    );
+}
+
+#[test]
+fn servers_in_different_networks_reach_each_other_by_gateways() {
+    let far = over("udp")
+        .replace(
+            "192.0.2.1/24\"",
+            "198.51.100.1/24\"\ngateway = \"198.51.100.254\"",
+        )
+        .replace(
+            "192.0.2.2/24\"",
+            "192.0.2.2/24\"\ngateway = \"192.0.2.254\"",
+        );
+    assert_eq!(mistakes(&far), [""; 0]);
 }

@@ -1,7 +1,7 @@
 //! What only all of a file together shows.
 
 use super::{Places, Reader};
-use crate::cluster::description::{Description, Link};
+use crate::cluster::description::{Description, Link, Over};
 use cluster::address::{HOPS_MAX, NodeId};
 use cluster::health::LINKS_MAX;
 use cluster::map::{Fabric, Links, Reach};
@@ -14,6 +14,7 @@ pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     servers(of, places, reader);
     destinations(of, reader);
     addresses(places, reader);
+    underlays(of, places, reader);
     devices(of, places, reader);
     mtus(of, places, reader);
     routes(of, places, reader);
@@ -91,6 +92,46 @@ fn addresses(places: &Places, r: &mut Reader) {
     }
 }
 
+/// Links over an IP network: whom their packets come from, and who else may send.
+fn underlays(of: &Description, places: &Places, r: &mut Reader) {
+    let externals = places.addresses.iter();
+    let mut hosts: HashMap<IpAddr, Span> =
+        externals.map(|(at, place)| (at.address, *place)).collect();
+    for &(server, place) in &places.underlays {
+        let Some(underlay) = &of.servers[server].underlay else {
+            continue;
+        };
+        if let Some(other) = hosts.insert(underlay.address.into(), place) {
+            let wrong = format!("{} is there twice", underlay.address);
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("give each underlay port an address of its own");
+            r.mistakes.push(mistake);
+        }
+    }
+    let links = of.links.iter().zip(&places.links);
+    let mut pairs: HashMap<[usize; 2], Span> = HashMap::new();
+    let over = links.filter(|(link, _)| !matches!(link.over, Over::Devices(_)));
+    for (link, &place) in over {
+        if of.key.is_none() && pairs.is_empty() {
+            let wrong =
+                "anyone on this link's IP network could send packets as a server does".to_owned();
+            let help =
+                "write key = \"...\" in [cluster], 32 hexadecimal digits: openssl rand -hex 16";
+            r.wrong("cluster-key", place, wrong, help);
+        }
+        if let Some(other) = pairs.insert(link.ends, place) {
+            let wrong = "a second link between two servers over the same IP network".to_owned();
+            let mistake = Diagnostic::error("cluster-twice", wrong)
+                .at(place)
+                .note_at(other, "the other one")
+                .help("take it away: the same network carries both");
+            r.mistakes.push(mistake);
+        }
+    }
+}
+
 /// The first address of a network.
 pub(crate) fn first(address: IpAddr, length: u8) -> IpAddr {
     match address {
@@ -111,11 +152,15 @@ fn devices(of: &Description, places: &Places, r: &mut Reader) {
             r.wrong("cluster-size", places.servers[number], wrong, help);
         }
         let mut seen: Vec<&str> = server.ports.iter().map(|port| &*port.device).collect();
-        for (link, &place) in of.links.iter().zip(&places.links) {
-            let Some(end) = link.end(number) else {
-                continue;
-            };
-            let device = &*link.devices[end];
+        let underlay = places.underlays.iter().find(|(of, _)| *of == number);
+        let underlay = underlay.zip(server.underlay.as_ref());
+        let underlay = underlay.map(|((_, place), underlay)| (&*underlay.device, place));
+        let links = of.links.iter().zip(&places.links);
+        let cables = links.filter_map(|(link, place)| {
+            let end = link.end(number)?;
+            Some((link.device(end)?, place))
+        });
+        for (device, &place) in underlay.into_iter().chain(cables) {
             if seen.contains(&device) {
                 let wrong = format!("`{device}` of `{}` is used twice", server.name);
                 let help = "each port and each link has a device of its own";
@@ -139,7 +184,15 @@ fn mtus(of: &Description, places: &Places, r: &mut Reader) {
             tag => format!("packets of {longest} come with a tag of {tag}"),
         };
         let wrong = format!("this link takes {} bytes, but {why}", link.mtu);
-        let help = format!("set its MTU to {needed}: packets are never cut inside");
+        let help = match &link.over {
+            Over::Devices(_) => format!("set its MTU to {needed}: packets are never cut inside"),
+            over => format!(
+                "set `mtu` of both underlays to {} if all of their network carries that, or `mtu` of all external \
+                 ports to {} at most: packets are never cut inside",
+                needed + u32::from(over.overhead()),
+                link.mtu.saturating_sub(of.tag()),
+            ),
+        };
         r.wrong("cluster-mtu", place, wrong, &help);
     }
 }

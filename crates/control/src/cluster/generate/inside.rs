@@ -1,7 +1,7 @@
 //! The node of the cluster, and its internal links.
 
 use super::routes::{Family, Way, Ways};
-use super::{identifier, is_plain, port_name};
+use super::{identifier, is_plain, port_name, underlay};
 use crate::cluster::description::{Description, Server};
 use cluster::address::PORT_SELF;
 use std::fmt::Write;
@@ -34,15 +34,23 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
     );
     // Each worker knows only what it has seen itself of frames that must come once.
     let queues = if of.key.is_some() { ", QUEUES 1" } else { "" };
+    underlay::write(out, of, server);
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
-        let device = spelled(&link.devices[end]);
+        let _ = writeln!(out, "// Internal link {number}, to {peer}");
+        match link.device(end).map(spelled) {
+            Some(device) => {
+                let _ = writeln!(
+                    out,
+                    "FromDevice({device}, PROMISC true{queues}) -> [{number}] transit;\n\
+                     link{number} :: ToDevice({device});"
+                );
+            }
+            None => underlay::link(out, of, server, number),
+        }
         let _ = writeln!(
             out,
-            "// Internal link {number}, to {peer}\n\
-             FromDevice({device}, PROMISC true{queues}) -> [{number}] transit;\n\
-             link{number} :: ToDevice({device});\ntransit[{number}] -> link{number};\n\
-             beat[{number}] -> link{number};"
+            "transit[{number}] -> link{number};\nbeat[{number}] -> link{number};"
         );
         if enters {
             let _ = writeln!(out, "enter[{number}] -> link{number};");

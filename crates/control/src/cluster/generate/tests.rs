@@ -1,15 +1,9 @@
 use super::*;
-use crate::cluster::file::parse;
+use crate::cluster::testing::{KEY, TWO, description, over};
 use crate::source::{Source, compile};
 use engine::plan::Options;
 
 const RB4: &str = include_str!("../../../../../conf/cluster.toml");
-
-fn description(text: &str) -> Description {
-    let parsed = parse("cluster.toml", text);
-    let said = parsed.text();
-    parsed.description.unwrap_or_else(|| panic!("{said}"))
-}
 
 /// The mistakes of what a server runs.
 fn mistakes(of: &Description, server: usize) -> String {
@@ -73,13 +67,13 @@ fn the_ready_example_is_right_for_each_of_its_servers() {
 #[test]
 fn keys_and_resequencers_are_part_of_each_server() {
     let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
-    let more = "key = \"000102030405060708090a0b0c0d0e0f\"\nresequence = \"2ms\"\ndelta";
-    let of = description(&text.replace("delta", more));
+    let more = format!("key = \"{KEY}\"\nresequence = \"2ms\"\ndelta");
+    let of = description(&text.replace("delta", &more));
     for server in 0..of.servers.len() {
         assert_eq!(mistakes(&of, server), "");
         let said = self::text(&of, server);
         assert!(
-            said.contains("KEY 000102030405060708090a0b0c0d0e0f, RESEQUENCE 2ms);"),
+            said.contains(&format!("KEY {KEY}, RESEQUENCE 2ms);")),
             "{said}"
         );
         assert_eq!(said.matches("PROMISC true, QUEUES 1)").count(), 3, "{said}");
@@ -92,8 +86,7 @@ fn keys_and_resequencers_are_part_of_each_server() {
 
 #[test]
 fn a_packets_input_node_knows_where_it_leaves() {
-    let two = crate::cluster::file::tests::TWO;
-    let of = description(two);
+    let of = description(TWO);
     let a = text(&of, 0);
     for line in [
         // The MTU and the address of the port at the other server.
@@ -120,7 +113,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
 
 #[test]
 fn servers_that_only_carry_others_packets_need_no_tables() {
-    let three = crate::cluster::file::tests::TWO.replace(
+    let three = TWO.replace(
         "[[link]]\nbetween = [\"b\", \"a\"]",
         "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\ndevices = [\"x\", \"y\"]\n[[link]]\nbetween = [\"c\", \"a\"]",
     );
@@ -135,8 +128,7 @@ fn servers_that_only_carry_others_packets_need_no_tables() {
 
 #[test]
 fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
-    let two = crate::cluster::file::tests::TWO;
-    let mixed = two.replacen(
+    let mixed = TWO.replacen(
         "[[server]]\nname = \"b\"",
         "[[server.port]]\ndevice = \"eth1\"\naddresses = [\"fd00:3::1/64\"]\n[[server]]\nname = \"b\"",
         1,
@@ -155,7 +147,7 @@ fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
 
 #[test]
 fn names_that_are_alike_when_put_together_stay_apart() {
-    let two = crate::cluster::file::tests::TWO.replace("name = \"wan\"\n", "");
+    let two = TWO.replace("name = \"wan\"\n", "");
     let more = "[[server]]\nname = \"a_b\"\n[[server.port]]\nname = \"c\"\ndevice = \"eth0\"\naddresses = [\"10.0.3.1/24\"]\n\
         [[link]]\nbetween = [\"a_b\", \"b\"]\ndevices = [\"x\", \"to-a_b\"]\n\
         [[link]]\nbetween = [\"a_b\", \"a\"]\ndevices = [\"y\", \"to-a_b\"]\n";
@@ -170,7 +162,7 @@ fn names_that_are_alike_when_put_together_stay_apart() {
 
 #[test]
 fn devices_of_links_may_have_commas_and_times_may_be_short() {
-    let two = crate::cluster::file::tests::TWO
+    let two = TWO
         .replace("\"to-b\"", "\"memif:role=server,id=0\"")
         .replace(
             "name = \"two\"",
@@ -187,4 +179,47 @@ fn devices_of_links_may_have_commas_and_times_may_be_short() {
     ] {
         assert!(a.contains(part), "{part}\n{a}");
     }
+}
+
+#[test]
+fn links_over_an_ip_network_have_headers_and_take_frames_of_their_peers_only() {
+    for (what, parts) in [
+        (
+            "udp",
+            [
+                "link0 :: Counter -> UDPIPEncap(192.0.2.1, FLOW, 192.0.2.2, 49789, false, DF true) -> under;",
+                "src host 192.0.2.2 and dst udp port 49789);",
+                "from[0] -> Strip(42) -> Unstrip(14) -> [0] transit;",
+            ],
+        ),
+        (
+            "vxlan",
+            [
+                "link0 :: Counter -> VXLANEncap(1) -> UDPIPEncap(192.0.2.1, FLOW, 192.0.2.2, 4789, false, DF true) -> under;",
+                "src host 192.0.2.2 and dst udp port 4789);",
+                "from[0] -> Strip(28) -> VXLANDecap(1) -> [0] transit;",
+            ],
+        ),
+    ] {
+        let of = description(&over(what));
+        for server in 0..2 {
+            assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+        }
+        let a = text(&of, 0);
+        let more = [
+            "under :: Underlay(under, 192.0.2.1, 192.0.2.1/24);",
+            "StaticIPLookup(192.0.2.0/24 0) -> arp;",
+            "transit[0] -> link0;\nbeat[0] -> link0;\nenter[0] -> link0;",
+        ];
+        for part in parts.iter().chain(&more) {
+            assert!(a.contains(part), "{part}\n{a}");
+        }
+    }
+    let far = over("udp").replace("mtu = 1572", "mtu = 1572\ngateway = \"192.0.2.254\"");
+    let a = text(&description(&far), 0);
+    let hops = "StaticIPLookup(192.0.2.0/24 0, 0.0.0.0/0 192.0.2.254 0)";
+    assert!(a.contains(hops), "{a}");
+    let unused = far.replace("over = \"udp\"", "mtu = 1522\ndevices = [\"x\", \"y\"]");
+    let a = text(&description(&unused), 0);
+    assert!(!a.contains("under"), "no link passes there: {a}");
 }

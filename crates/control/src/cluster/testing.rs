@@ -1,0 +1,65 @@
+//! Files that tests read.
+
+use super::Description;
+use super::file::parse;
+
+/// Two servers, one external port each.
+pub(super) const TWO: &str = r#"
+[cluster]
+name = "two"
+rate = "1Gbps"
+
+[[server]]
+name = "a"
+[[server.port]]
+device = "eth0"
+addresses = ["10.0.1.1/24", "fd00:1::1/64"]
+gateways = ["10.0.1.254", "fe80::9"]
+
+[[server]]
+name = "b"
+[[server.port]]
+name = "wan"
+device = "eth0"
+addresses = ["10.0.2.1/24"]
+mtu = 1400
+
+[[link]]
+between = ["b", "a"]
+devices = ["to-a", "to-b"]
+
+[[route]]
+prefix = "203.0.113.0/24"
+via = "10.0.1.254"
+"#;
+
+/// A key.
+pub(super) const KEY: &str = "000102030405060708090a0b0c0d0e0f";
+
+/// The same two, whose link passes over an IP network by `udp` or `vxlan`.
+pub(super) fn over(what: &str) -> String {
+    let under = |name: &str, address: &str| {
+        let head = format!("[[server]]\nname = \"{name}\"\n");
+        let underlay = format!("device = \"under\"\naddress = \"{address}/24\"\nmtu = 1572\n");
+        (head.clone(), format!("{head}[server.underlay]\n{underlay}"))
+    };
+    let (a, under_a) = under("a", "192.0.2.1");
+    let (b, under_b) = under("b", "192.0.2.2");
+    TWO.replace(&a, &under_a)
+        .replace(&b, &under_b)
+        .replace(
+            "devices = [\"to-a\", \"to-b\"]",
+            &format!("over = \"{what}\""),
+        )
+        .replace(
+            "rate = \"1Gbps\"\n",
+            &format!("rate = \"1Gbps\"\nkey = \"{KEY}\"\n"),
+        )
+}
+
+/// A file that has no errors.
+pub(super) fn description(text: &str) -> Description {
+    let parsed = parse("cluster.toml", text);
+    let said = parsed.text();
+    parsed.description.unwrap_or_else(|| panic!("{said}"))
+}

@@ -1,0 +1,22 @@
+//! The VXLAN header (RFC 7348, 5).
+
+use crate::prelude::*;
+
+/// Bytes of the header.
+pub(super) const LEN: usize = 8;
+/// The flag that says that the network's number counts.
+pub(super) const VALID: u8 = 0x08;
+/// The greatest number of a network.
+const VNI_MAX: u32 = 0xff_ffff;
+
+/// Reads the argument that names a network; a mistake is recorded.
+pub(super) fn vni(args: &mut Args) -> u32 {
+    let vni = args.required("VNI", "number of the network");
+    if vni > VNI_MAX {
+        args.error_in_whole(
+            format!("VNI {vni} is none"),
+            format!("write a number from 0 to {VNI_MAX}"),
+        );
+    }
+    vni
+}
