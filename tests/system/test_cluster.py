@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from net import Lab, leftovers, until
-from rb4 import NAMES, Rb4, host, router
+from rb4 import MORE, NAMES, Rb4, host, router
 from streams import Streams
 from taps import Tap, mac_of
 from topology import ASHLAR
@@ -174,6 +174,47 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
     after = [{n for n in range(mark + 50, len(s.sent)) if n not in s.seen} for s, mark in zip(streams.streams, marks, strict=True)]
     assert not any(after), f"lost once all knew: {[len(lost) for lost in after]}\n{streams.report()}"
     bed.stop()
+
+
+def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab):
+    """Each of the first four sends R/2 to one other, so that third nodes carry packets, too; the new ones as much."""
+    rate = 1.5
+    # Other work of the machine is no failure of a server.
+    bed = Rb4(lab, f"{rate:g}Mbps", names=MORE, delta="0ms", options='heartbeat = "50ms"\ndead = "400ms"')
+    bed.start()
+    bed.meet((4,))
+    with streams(bed, zip(NAMES, NAMES[1:] + NAMES[:1])) as old:
+        old.warm()
+        until(lambda: all(bed.count(name, "enter.phase1") > 50 for name in NAMES), "traffic by third nodes", 20)
+        for new in MORE[len(NAMES):]:
+            names = MORE[:MORE.index(new) + 1]
+            bed.describe(names)
+            bed.start(names=(new,))
+            done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
+            assert done.out.count("has taken it") == len(names), str(done)
+            links = [f"{a}-{b} up {2 * rate / len(names):g}Mbps" for a, b in itertools.combinations(names, 2)]
+            for name in names:
+                until(lambda n=name, all_=sorted(links): sorted(bed.show(n, "vlb.links").split("\n"))[-len(all_):] == all_,
+                      f"{name} to use all links, with 2R/N each", 20)
+                # Old servers have links to the new one, and spread over them.
+                until(lambda n=name: n not in NAMES or int(bed.show(n, "enter.bytes").split()[len(names) - 2]) > 0,
+                      f"{name} to send by {new}", 20)
+            for a, b in itertools.chain.from_iterable(((new, other), (other, new)) for other in names[:-1]):
+                until(lambda a=a, b=b: bed.ping(a, host(b, 4), 4), f"{a} to reach {b}", 20)
+            with streams(bed, ((new, names[0]), (names[-2], new))) as more:
+                more.warm()
+                until(lambda: all(len(stream.seen) > 500 for stream in more.streams), "the new server's traffic", 20)
+            assert more.lost == 0, more.report()
+    assert old.lost == 0, old.report()
+    bed.stop()
+
+
+def streams(bed, pairs):
+    """A stream of R/2 for each pair where R is 1.5 Mbit/s."""
+    made = Streams(rate=250, size=333)
+    for a, b in pairs:
+        made.add(f"{a}-{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
+    return made
 
 
 def test_tags_of_a_resequencer_take_no_room_of_packets(lab):

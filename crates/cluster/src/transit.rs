@@ -95,7 +95,11 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
     let (link, via) = match first.flatten() {
         Some(link) => (link, via),
         // Visited, or not to be reached any more: then straight on.
-        None => (ways.link(node, pair).ok_or(Fault::NoWay)?, NO_NODE),
+        // The input node may know sooner than this one that a link has come up.
+        None => (
+            ways.link_on(node, pair, input).ok_or(Fault::NoWay)?,
+            NO_NODE,
+        ),
     };
     let addresses = Address {
         hops,
@@ -183,6 +187,25 @@ mod tests {
             ..FRAME
         };
         assert_eq!(pass(&to_dead.bytes(), &ways, 9), Err(Fault::NoWay));
+    }
+
+    #[test]
+    fn a_frame_is_not_sent_back_to_its_input_node_while_others_lead_on() {
+        let map = Map::mesh(4, 1e9);
+        let mut links = Links::all(&map);
+        let dead = |ends| map.links.iter().position(|link| link.ends == ends);
+        links.set(dead([1, 3]).expect("a link"), false);
+        for (input, past) in [(0, 1), (2, 0)] {
+            let frame = Address { input, ..FRAME };
+            let step = pass(&frame.bytes(), &Ways::of(&map, &links, 1), 9);
+            let Ok(Step::On { link, .. }) = step else {
+                panic!("it goes on: {step:?}");
+            };
+            assert_eq!(link, past, "from {input}");
+        }
+        links.set(dead([1, 2]).expect("a link"), false);
+        let step = pass(&FRAME.bytes(), &Ways::of(&map, &links, 1), 9);
+        assert!(matches!(step, Ok(Step::On { link: 0, .. })), "{step:?}");
     }
 
     #[test]

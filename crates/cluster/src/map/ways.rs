@@ -288,6 +288,19 @@ impl Ways {
         }
     }
 
+    /// As [`Ways::link`], and not back to the node `from` while others lead there, too.
+    #[inline]
+    pub fn link_on(&self, to: NodeId, flow_hash: u32, from: NodeId) -> Option<u16> {
+        let link = self.link(to, flow_hash)?;
+        let neighbours = self.reach.fabric.neighbours(self.node);
+        let leads_back = |link: u16| neighbours[usize::from(link)].0 == from;
+        if !leads_back(link) {
+            return Some(link);
+        }
+        let mut others = self.next(to).iter().copied();
+        others.find(|&link| !leads_back(link)).or(Some(link))
+    }
+
     /// Whether a node can be reached at all.
     pub fn reaches(&self, to: NodeId) -> bool {
         !self.next(to).is_empty()
