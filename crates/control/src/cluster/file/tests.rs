@@ -331,37 +331,37 @@ fn underlays_that_lead_nowhere_are_mistakes() {
         (
             "over = \"udp\"",
             "over = \"gre\"",
-            "31: links do not pass over `gre`",
+            "32: links do not pass over `gre`",
         ),
         (
             "over = \"udp\"",
             "over = \"udp\"\ndevices = [\"x\", \"y\"]",
-            "32: this link has both `devices` and `over`",
+            "33: this link has both `devices` and `over`",
         ),
         (
             "over = \"udp\"",
             "over = \"udp\"\nmtu = 1522",
-            "32: this link has no `mtu`",
+            "33: this link has no `mtu`",
         ),
         (
             "over = \"udp\"",
             "over = \"udp\"\nvni = 2",
-            "32: this link has no `vni`",
+            "33: this link has no `vni`",
         ),
         (
             "over = \"udp\"",
             "over = \"udp\"\nport = 0",
-            "32: there is no UDP port 0",
+            "33: there is no UDP port 0",
         ),
         (
             "over = \"udp\"",
             "over = \"vxlan\"\nvni = 16777216",
-            "32: there is no VXLAN network 16777216",
+            "33: there is no VXLAN network 16777216",
         ),
         (
             "over = \"udp\"",
             "devices = [\"x\", \"y\"]\nport = 7",
-            "32: this link has no `port`",
+            "33: this link has no `port`",
         ),
     ] {
         let said = with(from, to);
