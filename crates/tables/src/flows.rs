@@ -7,6 +7,8 @@
 //! A flow is *held* for a while after it was touched (its guarantee): a full table lets no held flow go for
 //! a new one. After that it is *loose* until its lifetime is over. When the table is full, a new flow takes
 //! the place of the loose flow that would end first, or is refused if there is none.
+//!
+//! Flows also are of [`Group`]s, each of which can be gone through without a look at other flows.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
@@ -16,6 +18,9 @@ pub type Flow = u32;
 
 /// A class of flows, by number; see [`Flows::add_class`].
 pub type Class = u16;
+
+/// A group of flows, by number: all flows that share something that never changes. Memory goes with the highest one.
+pub type Group = u16;
 
 /// A flow, and which of its ends a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +43,10 @@ struct Slot<K, V> {
     next: u32,
     /// See [`list`].
     list: u32,
+    /// Neighbours in its group: those that were added before and after it.
+    earlier: u32,
+    later: u32,
+    group: Group,
 }
 
 #[derive(Clone, Copy)]
@@ -69,6 +78,8 @@ pub struct Flows<K, V> {
     classes: Vec<Times>,
     /// Two per class: the held flows, the loose ones.
     lists: Vec<List>,
+    /// The flow of each group that was added last.
+    groups: Vec<u32>,
 }
 
 fn list(class: Class, loose: bool) -> u32 {
@@ -87,6 +98,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             capacity,
             classes: Vec::new(),
             lists: Vec::new(),
+            groups: Vec::new(),
         }
     }
 
@@ -125,7 +137,9 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Bytes of memory that the table takes now.
     pub fn memory(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<K, V>>() + self.index.allocation_size()
+        self.slots.capacity() * size_of::<Slot<K, V>>()
+            + self.index.allocation_size()
+            + self.groups.capacity() * size_of::<u32>()
     }
 
     /// The flow of a key.
@@ -150,6 +164,19 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     pub fn use_of(&self, flow: Flow) -> (Class, u64) {
         let slot = &self.slots[flow as usize];
         ((slot.list / 2) as Class, slot.touched)
+    }
+
+    /// The group that a flow is of.
+    pub fn group_of(&self, flow: Flow) -> Group {
+        self.slots[flow as usize].group
+    }
+
+    /// The flows of a group, the one first that was added last.
+    pub fn of_group(&self, group: Group) -> impl Iterator<Item = Flow> {
+        let last = self.groups.get(usize::from(group)).copied();
+        let earlier = |&flow: &Flow| Some(self.slots[flow as usize].earlier);
+        let some = |flow: Option<u32>| flow.filter(|&flow| flow != NONE);
+        std::iter::successors(some(last), move |flow| some(earlier(flow)))
     }
 
     /// The value of a flow.
@@ -183,7 +210,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         &mut self,
         keys: [K; 2],
         value: V,
-        class: Class,
+        (class, group): (Class, Group),
         now: u64,
         mut gone: impl FnMut(V),
     ) -> Option<Flow> {
@@ -203,6 +230,9 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             prev: NONE,
             next: NONE,
             list: 0,
+            earlier: NONE,
+            later: NONE,
+            group,
         };
         let flow = self.free;
         let flow = if flow == NONE {
@@ -215,6 +245,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         };
         self.len += 1;
         self.append(flow, list(class, self.times(class).guarantee == 0));
+        self.join(flow, group);
         // A flow whose ends are the same is found by its second.
         let first = usize::from(keys[0] == keys[1]);
         for (side, key) in keys.iter().enumerate().skip(first) {
@@ -295,6 +326,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             }
         }
         self.unlink(flow);
+        self.leave(flow);
         let slot = &mut self.slots[flow as usize];
         slot.next = self.free;
         self.free = flow;
@@ -329,6 +361,36 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
                 Some(flow) => gone(self.remove(flow)),
                 None => return,
             }
+        }
+    }
+
+    /// Puts a flow into a group, as the last one.
+    fn join(&mut self, flow: Flow, group: Group) {
+        let at = usize::from(group);
+        if at >= self.groups.len() {
+            self.groups.resize(at + 1, NONE);
+        }
+        let before = std::mem::replace(&mut self.groups[at], flow);
+        self.slots[flow as usize].earlier = before;
+        if before != NONE {
+            self.slots[before as usize].later = flow;
+        }
+    }
+
+    /// Takes a flow out of its group.
+    fn leave(&mut self, flow: Flow) {
+        let Slot {
+            earlier,
+            later,
+            group,
+            ..
+        } = self.slots[flow as usize];
+        match later {
+            NONE => self.groups[usize::from(group)] = earlier,
+            _ => self.slots[later as usize].earlier = earlier,
+        }
+        if earlier != NONE {
+            self.slots[earlier as usize].later = later;
         }
     }
 

@@ -79,7 +79,8 @@ impl Joined {
         };
         let home = Home {
             bucket_of: self.bucket_of.as_deref(),
-            bucket,
+            // Where nobody has sorted it is not known what stands there.
+            bucket: self.bucket_of.as_ref().map_or(0, |_| bucket),
         };
         let flow = (key, self.kind);
         let made = spec.make(set, flow, input, (class, now), &home, random);

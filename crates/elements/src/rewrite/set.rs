@@ -17,8 +17,6 @@ pub(super) struct Mapping {
     /// The input whose specification made it.
     pub(super) input: u16,
     space: u16,
-    /// The bucket of its packets.
-    bucket: u16,
     /// Its place in the order in which mappings were made.
     born: u64,
     pub(super) shifts: BothShifts,
@@ -39,7 +37,7 @@ pub(super) struct Space {
     classes: [Class; 5],
 }
 
-/// Flows of the rewriters that share it.
+/// Flows of the rewriters that share it. Their groups are the buckets of their packets.
 pub(super) struct FlowSet {
     flows: Flows<Key, Mapping>,
     pub(super) spaces: Vec<Space>,
@@ -55,6 +53,7 @@ pub(super) struct Moving {
     space: String,
     /// Which of the rewriter's classes it is of.
     class: usize,
+    bucket: u16,
     keys: [Key; 2],
     mapping: Mapping,
     touched: u64,
@@ -154,7 +153,6 @@ impl FlowSet {
             reply_anno: 0,
             input: input as u16,
             space: key.space,
-            bucket,
             born: self.born,
             shifts: None,
         };
@@ -162,7 +160,7 @@ impl FlowSet {
         let keys = [key, to.reversed()];
         let flow = self
             .flows
-            .insert(keys, mapping, class, now.0, gone!(self))?;
+            .insert(keys, mapping, (class, bucket), now.0, gone!(self))?;
         if let Some(counts) = self.spaces[usize::from(key.space)].inputs.get_mut(input) {
             counts.mappings += 1;
         }
@@ -192,10 +190,11 @@ impl FlowSet {
         self.gone
     }
 
-    /// Takes the mappings of a bucket out, to put them into another worker's set.
+    /// Takes the mappings of a bucket out, to put them into another worker's set; others are not looked at.
     pub(super) fn give(&mut self, bucket: u16) -> Vec<Moving> {
-        let all = self.flows.iter().filter(|(_, _, m)| m.bucket == bucket);
-        let all: Vec<Flow> = all.map(|(flow, ..)| flow).collect();
+        let mut all: Vec<Flow> = self.flows.of_group(bucket).collect();
+        // The first that was made is the first that is made there.
+        all.reverse();
         let give = |flow| {
             let keys = *self.flows.keys(flow);
             let (class, touched) = self.flows.use_of(flow);
@@ -208,6 +207,7 @@ impl FlowSet {
             Moving {
                 space: space.name.clone(),
                 class: class.unwrap_or(0),
+                bucket,
                 keys,
                 mapping,
                 touched,
@@ -225,9 +225,10 @@ impl FlowSet {
             (one.mapping.space, one.mapping.born) = (space, self.born);
             let input = usize::from(one.mapping.input);
             let class = self.spaces[usize::from(space)].classes[one.class];
+            let place = (class, one.bucket);
             let added = self
                 .flows
-                .insert(one.keys, one.mapping, class, one.touched, gone!(self));
+                .insert(one.keys, one.mapping, place, one.touched, gone!(self));
             if let Some(counts) = self.spaces[usize::from(space)].inputs.get_mut(input)
                 && added.is_some()
             {
