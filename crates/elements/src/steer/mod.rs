@@ -16,6 +16,8 @@ mod steer;
 mod failed_move_tests;
 #[cfg(test)]
 mod move_tests;
+#[cfg(test)]
+mod paced_tests;
 
 use engine::element::Class;
 

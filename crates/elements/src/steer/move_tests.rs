@@ -5,35 +5,31 @@ use engine::clock::Clock;
 use engine::graph::{Graph, Site, Walker};
 use engine::peers::Peers;
 use engine::plan::{Options, Plan, Registry, make};
-use engine::port::{
-    NoPorts, OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue,
-};
+use engine::port::{NoPorts, PortDirectory};
 use engine::root::Plain;
-use engine::router::{AskError, Router, single_at};
+use engine::router::{AskError, single_at};
 use engine::shards::Shards;
 use engine::steer::{Ask, Moved, Table, Tables, move_buckets};
-use engine::wake::{WakeFn, Wakers};
-use engine::worker::Waiter;
+use engine::wake::Wakers;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 use testkit::Rng;
 
-const FLOWS: u8 = 24;
-const BUCKETS: u8 = 8;
+pub(super) const FLOWS: u8 = 24;
+pub(super) const BUCKETS: u8 = 8;
 
 /// Packets of a flow: its number twice, as a frame would begin, then the packet's number.
-fn packet(flow: u8, number: u32) -> Packet {
+pub(super) fn packet(flow: u8, number: u32) -> Packet {
     let mut bytes = [flow; 64];
     bytes[60..].copy_from_slice(&number.to_be_bytes());
     Packet::from_bytes(&bytes).expect("the pool has room")
 }
 
-fn read(packet: &Packet) -> (u8, u32) {
+pub(super) fn read(packet: &Packet) -> (u8, u32) {
     let bytes = packet.data();
     (
         bytes[0],
@@ -123,7 +119,7 @@ pub(super) fn plan(text: &str, workers: usize, ports: &dyn PortDirectory) -> Arc
     plan_after(None, text, workers, ports)
 }
 
-fn plan_after(
+pub(super) fn plan_after(
     previous: Option<&Plan>,
     text: &str,
     workers: usize,
@@ -156,7 +152,7 @@ pub(super) fn table(plan: &Plan) -> Arc<Table> {
     plan.common::<Tables>().get("s", usize::from(BUCKETS))
 }
 
-fn wrong(plan: &Plan, element: &str) -> String {
+pub(super) fn wrong(plan: &Plan, element: &str) -> String {
     let node = plan.find(element).expect("it is there");
     plan.elements[node].control(0, "").expect("it can be read")
 }
@@ -459,221 +455,4 @@ fn a_worker_that_may_own_none_is_refused_and_so_is_a_bucket_that_is_not_there() 
     assert!(refused("t", &[0], 1).contains("no table"));
     let moved = move_buckets(&router, &plan, "s", &[], 1);
     assert_eq!(moved, Ok(Moved::default()));
-}
-
-/// What left a paced port: how often each flow was in order, and how often not.
-#[derive(Default)]
-struct Out {
-    next: HashMap<u8, u32>,
-    wrong: u64,
-}
-
-/// A port with two queues each way, which gives packets as they are due and looks at what is sent.
-struct Paced {
-    open: OpenPort,
-    given: Arc<AtomicU64>,
-    ends: Arc<AtomicBool>,
-    out: Arc<Mutex<Out>>,
-}
-
-/// A packet in so many nanoseconds, by each queue.
-const PACE: u64 = 100_000;
-/// Buckets that change their worker.
-const MOVES: usize = 1000;
-
-struct PacedRx {
-    queue: u8,
-    begin: Instant,
-    next: u64,
-    given: Arc<AtomicU64>,
-    ends: Arc<AtomicBool>,
-}
-
-impl RxQueue for PacedRx {
-    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        if self.ends.load(Relaxed) {
-            return 0;
-        }
-        let due = self.begin.elapsed().as_nanos() as u64 / PACE;
-        let n = due.saturating_sub(self.next).min(max as u64);
-        for number in self.next..self.next + n {
-            // Each queue has its own flows.
-            let flows = u64::from(FLOWS / 2);
-            let flow = 2 * (number % flows) as u8 + self.queue;
-            into.push(packet(flow, (number / flows) as u32));
-        }
-        self.next += n;
-        self.given.fetch_add(n, Relaxed);
-        n as usize
-    }
-}
-
-struct PacedTx(Arc<Mutex<Out>>);
-
-impl TxQueue for PacedTx {
-    fn transmit(&mut self, batch: &mut Batch) -> usize {
-        let mut out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let n = batch.len();
-        for packet in batch.drain() {
-            let (flow, number) = read(&packet);
-            let next = out.next.entry(flow).or_default();
-            let wrong = *next != number;
-            *next = number + 1;
-            out.wrong += u64::from(wrong);
-        }
-        n
-    }
-}
-
-impl Paced {
-    fn new() -> Paced {
-        let (begin, given, out) = (Instant::now(), Arc::default(), Arc::default());
-        let ends = Arc::default();
-        let rx = |queue| {
-            let (given, ends) = (Arc::clone(&given), Arc::clone(&ends));
-            Slot::new(Box::new(PacedRx {
-                queue,
-                begin,
-                next: 0,
-                given,
-                ends,
-            }) as Box<dyn RxQueue>)
-        };
-        let tx = |_| Slot::new(Box::new(PacedTx(Arc::clone(&out))) as Box<dyn TxQueue>);
-        let open = OpenPort {
-            name: "p".to_owned(),
-            port: Arc::new(info()),
-            rx: (0..2).map(rx).collect(),
-            tx: (0..2).map(tx).collect(),
-        };
-        Paced {
-            open,
-            given,
-            ends,
-            out,
-        }
-    }
-}
-
-fn info() -> PortInfo {
-    PortInfo {
-        driver: "paced".to_owned(),
-        max_rx_queues: 2,
-        max_tx_queues: 2,
-        mac: [2; 6],
-        mtu: 1500,
-        node: None,
-        remarks: Vec::new(),
-    }
-}
-
-impl PortDirectory for Paced {
-    fn probe(&self, _: &str) -> Result<PortInfo, String> {
-        Ok(info())
-    }
-
-    fn open(&self, _: &str, _: &PortRequest) -> Result<OpenPort, String> {
-        Ok(self.open.clone())
-    }
-
-    fn get(&self, _: &str) -> Option<OpenPort> {
-        Some(self.open.clone())
-    }
-
-    fn names(&self) -> Vec<String> {
-        vec!["p".to_owned()]
-    }
-
-    fn close(&self, _: &str) {}
-}
-
-struct Naps;
-
-impl Waiter for Naps {
-    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
-        std::thread::park_timeout(at_most.min(Duration::from_micros(50)));
-    }
-}
-
-#[test]
-fn threads_lose_and_reorder_nothing_while_buckets_move() {
-    let ports = Arc::new(Paced::new());
-    let text = format!(
-        "FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> order :: InOrder -> Queue -> ToDevice(p)"
-    );
-    let plan = plan(&text, 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let mut router = Router::start(&plan, directory, &naps, 1).expect("it starts");
-    patient(&plan);
-    let (mut rng, mut moves, mut longest) = (Rng::seed(5), 0, Duration::ZERO);
-    while moves < MOVES {
-        let bucket = rng.below(usize::from(BUCKETS)) as u16;
-        let moved = router
-            .move_buckets("s", &[bucket], rng.below(2))
-            .expect("workers answer");
-        assert!(moved.late.is_empty(), "{moved}");
-        (moves, longest) = (moves + moved.buckets, longest.max(moved.longest));
-    }
-    ports.ends.store(true, Relaxed);
-    // Whoever is asked has ended its turn, and gives no more.
-    while router.held().expect("workers answer") > 0 {}
-    router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
-    let sent: u32 = out.next.values().sum();
-    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
-    assert_eq!((out.wrong, wrong(&plan, "order").as_str()), (0, "0"));
-    println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
-}
-
-#[test]
-fn workers_that_have_halted_hand_buckets_over_all_the_same() {
-    let ports = Arc::new(Paced::new());
-    let text = format!("FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> ToDevice(p)");
-    let plan = plan(&text, 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let router = Router::start(&plan, directory, &naps, 1).expect("it starts");
-    ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
-    router.halt().expect("workers answer");
-    let all: Vec<u16> = (0..u16::from(BUCKETS)).collect();
-    for to in [0, 1, 0] {
-        let moved = router.move_buckets("s", &all, to);
-        let moved = moved.expect("workers answer");
-        assert_eq!((moved.stay, moved.waiting), (0, 0), "{moved}");
-        assert!(table(&plan).owners().iter().all(|&owner| owner == to));
-    }
-}
-
-#[test]
-fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
-    let ports = Arc::new(Paced::new());
-    let text = |more: &str| {
-        format!(
-            "FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}{more}) -> order :: InOrder -> Queue -> ToDevice(p)"
-        )
-    };
-    let mut now = plan(&text(""), 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let mut router = Router::start(&now, directory, &naps, 1).expect("it starts");
-    patient(&now);
-    for round in 0..20u64 {
-        let more = ["", ", CORES 1", ", CAPACITY 2000", ", CORES 0"][round as usize % 4];
-        let seen = ports.given.load(Relaxed);
-        while ports.given.load(Relaxed) < seen + 50 {
-            std::thread::yield_now();
-        }
-        let next = plan_after(Some(&now), &text(more), 2, &*ports);
-        router.reload(&next).expect("it fits");
-        now = next;
-    }
-    ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
-    router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
-    let sent: u32 = out.next.values().sum();
-    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
-    assert_eq!((out.wrong, wrong(&now, "order").as_str()), (0, "0"));
 }

@@ -92,10 +92,13 @@ pub fn move_queue(
         told.into_iter().collect::<Result<(), _>>()
     };
     let handed = write(from, hold, queue.to_string())
-        .and_then(|()| wait_sent(ask, from, steers, plan.workers))
+        .and_then(|()| wait_sent(ask, from, &steers, plan.workers))
         .and_then(|in_time| give(to).map(|()| in_time));
     if handed.is_err() {
-        // It stays whose it was. Who does not answer does so when it can.
+        // It stays whose it was, behind what the new worker may have received of it. Who does not answer does so when it
+        // can.
+        let _ = write(to, hold, queue.to_string())
+            .and_then(|()| wait_sent(ask, to, &steers, plan.workers));
         let _ = give(from);
     }
     handed
@@ -105,9 +108,10 @@ pub fn move_queue(
 fn wait_sent(
     ask: &impl Ask,
     from: usize,
-    steers: Arc<[usize]>,
+    steers: &Arc<[usize]>,
     workers: usize,
 ) -> Result<bool, AskError> {
+    let steers = Arc::clone(steers);
     let look = move |graph: &mut Graph, (sent, deadline): &mut (Option<Sent>, Deadline)| {
         if graph.worker() != from {
             return Some(true);
