@@ -23,6 +23,7 @@ pub mod handler;
 pub mod near;
 pub mod notify;
 pub mod packet;
+mod patience;
 pub mod peers;
 pub mod placement;
 pub mod plan;

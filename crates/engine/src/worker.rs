@@ -1,11 +1,13 @@
 //! A worker: one thread that runs one copy of the graph, reads its mail between batches, and sleeps
 //! when nothing happens.
 //!
-//! Idle, it polls for a while, then sleeps in steps that grow. Where every source has a descriptor
-//! that tells of packets it may sleep long; a source that must be polled bounds the step, so that
-//! the first packet after a pause does not wait.
+//! Idle, it polls for a while, which is the shorter the less it has paid off lately (`patience.rs`),
+//! then sleeps in steps that grow. Where every source has a descriptor that tells of packets it may
+//! sleep long; a source that must be polled bounds the step, so that the first packet after a pause
+//! does not wait.
 
 use crate::graph::{Graph, Site};
+use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::publish::Reader;
 use crate::stopwatch::Stopwatch;
@@ -63,9 +65,9 @@ impl Waiter for PlainWaiter {
 /// How a worker sleeps; settable at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Empty turns before the first sleep.
+    /// Empty turns before the first sleep, at most.
     pub spins: u32,
-    /// First sleep; each further one is twice as long.
+    /// First sleep at the shortest; each further one is twice as long.
     pub first: Duration,
     /// Longest sleep while a source has to be polled.
     pub polled: Duration,
@@ -304,6 +306,7 @@ impl Worker {
         let (mut empty, mut moved) = (0u32, false);
         let mut rounds = 1;
         let mut watch = Stopwatch::start(clock.now(), &*waiter);
+        let mut patience = Patience::new(clock.now());
         while !inside.quit {
             if waiting.load(Ordering::Relaxed) && waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
@@ -343,13 +346,24 @@ impl Worker {
                 pulse.done.store(true, Ordering::Release);
                 pulse.changed.tell();
             }
-            empty = if worked { 0 } else { empty.saturating_add(1) };
             if worked {
+                if empty > 0 {
+                    patience.found(now);
+                }
+                empty = 0;
                 continue;
             }
+            if empty == 0 {
+                patience.idle(now);
+            }
+            empty = empty.saturating_add(1);
             add(&pulse.empty, 1);
-            if empty > inside.idle.spins {
-                sleep(&mut inside, &mut *waiter, &waiting, &pulse, empty);
+            if patience.is_over(empty, &inside.idle) {
+                let time = patience.sleep(empty, &inside.idle, clock.now());
+                if sleep(&mut inside, &mut *waiter, &waiting, &pulse, time) {
+                    patience.found(clock.now());
+                    empty = 0;
+                }
                 watch = Stopwatch::start(clock.now(), &*waiter);
             } else {
                 std::hint::spin_loop();
@@ -385,13 +399,14 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
+/// Sleeps for at most `time`, unless there is work after all: says whether a turn has found some.
 fn sleep(
     inside: &mut Inside,
     waiter: &mut dyn Waiter,
     waiting: &AtomicBool,
     pulse: &Pulse,
-    empty: u32,
-) {
+    time: Duration,
+) -> bool {
     let idle = inside.idle;
     let worker = inside.site.worker;
     let wakers = Arc::clone(&inside.site.wakers);
@@ -402,16 +417,12 @@ fn sleep(
         if !has_mail {
             pulse.note_moved();
         }
-        return wakers.awake(worker);
+        wakers.awake(worker);
+        return !has_mail;
     }
     let graph = inside.graph();
     let (fds, must_poll) = graph.wait_fds();
-    let steps = (empty - idle.spins).min(20);
-    let mut time = idle.first.saturating_mul(1 << steps).min(if must_poll {
-        idle.polled
-    } else {
-        idle.longest
-    });
+    let mut time = time.min(if must_poll { idle.polled } else { idle.longest });
     if let Some(at) = graph.next_timer() {
         time = time.min(at.since(graph.now()));
     }
@@ -427,4 +438,5 @@ fn sleep(
         u64::try_from(after.since(before).as_nanos()).unwrap_or(0),
     );
     add(&pulse.sleeps, 1);
+    false
 }

@@ -1,0 +1,146 @@
+//! How long a worker without work polls before it sleeps.
+//!
+//! Polling catches what comes soon, and is wasted on what comes late: heartbeats every few milliseconds would keep a
+//! core half busy. So each time that work came later than polling would have lasted, the worker polls half as long the
+//! next time and begins with a sleep twice as long, and it takes that back step by step when work comes soon again.
+
+use crate::clock::Time;
+use crate::worker::Idle;
+use std::time::Duration;
+
+/// After so many halvings a worker that has nothing to do sleeps at once.
+const DEEPEST: u32 = 7;
+
+/// What a worker has learned of when work comes.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    /// How often the time to poll was halved.
+    halved: u32,
+    /// When the last work was done.
+    since: Time,
+    /// The worker has slept since then.
+    slept: bool,
+    /// The shortest time that polling in full took, in nanoseconds: others may have had the core in longer ones.
+    full: u64,
+}
+
+impl Patience {
+    pub(crate) fn new(now: Time) -> Patience {
+        Patience {
+            halved: 0,
+            since: now,
+            slept: false,
+            full: u64::MAX,
+        }
+    }
+
+    /// A turn that began at `now` found work after others that found none.
+    pub(crate) fn found(&mut self, now: Time) {
+        let soon = !self.slept || now.0.saturating_sub(self.since.0) <= self.full;
+        self.halved = match soon {
+            true => self.halved.saturating_sub(1),
+            false => (self.halved + 1).min(DEEPEST),
+        };
+        self.slept = false;
+    }
+
+    /// The first turn without work began at `now`.
+    pub(crate) fn idle(&mut self, now: Time) {
+        self.since = now;
+    }
+
+    /// Whether polling is over after so many empty turns in a row.
+    pub(crate) fn is_over(&self, empty: u32, idle: &Idle) -> bool {
+        empty > idle.spins >> self.halved
+    }
+
+    /// How long to sleep after so many empty turns in a row; the first of these sleeps begins at `now`.
+    pub(crate) fn sleep(&mut self, empty: u32, idle: &Idle, now: Time) -> Duration {
+        if !self.slept && self.halved == 0 {
+            self.full = self.full.min(now.0.saturating_sub(self.since.0));
+        }
+        self.slept = true;
+        let steps = empty.saturating_sub(idle.spins >> self.halved);
+        idle.first
+            .saturating_mul(1 << (steps + self.halved).min(20))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TURN: u64 = 1_000;
+    const IDLE: Idle = Idle {
+        spins: 64,
+        first: Duration::from_micros(10),
+        polled: Duration::from_micros(100),
+        longest: Duration::from_millis(100),
+    };
+
+    /// Turns of a microsecond; work that takes one turn comes at these distances. Gives the empty turns and sleeps
+    /// before the last one.
+    fn after(patience: &mut Patience, gaps: &[u64]) -> (u32, u32) {
+        let (mut now, mut counts) = (1, (0, 0));
+        for gap in gaps {
+            let end = now + gap;
+            let mut empty = 0;
+            counts = (0, 0);
+            patience.idle(Time(now));
+            while now < end {
+                empty += 1;
+                now += TURN;
+                if patience.is_over(empty, &IDLE) {
+                    let time = patience.sleep(empty, &IDLE, Time(now));
+                    // A descriptor wakes it.
+                    now = end.min(now + time.min(IDLE.longest).as_nanos() as u64);
+                    counts.1 += 1;
+                } else {
+                    counts.0 += 1;
+                }
+            }
+            patience.found(Time(now));
+        }
+        counts
+    }
+
+    #[test]
+    fn a_worker_without_experience_polls_before_it_sleeps() {
+        let mut patience = Patience::new(Time(0));
+        assert_eq!(after(&mut patience, &[100_000]).0, 64);
+    }
+
+    #[test]
+    fn work_that_comes_late_again_and_again_is_slept_for_at_once() {
+        let mut patience = Patience::new(Time(0));
+        assert_eq!(after(&mut patience, &[800_000; 12]), (0, 1));
+    }
+
+    #[test]
+    fn work_that_comes_soon_again_is_polled_for_again() {
+        let mut patience = Patience::new(Time(0));
+        after(&mut patience, &[800_000; 12]);
+        assert_eq!(after(&mut patience, &[30_000; 12]), (30, 0));
+    }
+
+    #[test]
+    fn now_and_then_work_that_comes_soon_does_not_keep_a_worker_awake() {
+        let mut patience = Patience::new(Time(0));
+        let mixed = [800_000, 30_000, 800_000, 800_000].repeat(20);
+        let (empty, _) = after(&mut patience, &mixed);
+        assert!(empty <= 1, "{empty} empty turns");
+    }
+
+    #[test]
+    fn who_shall_never_sleep_does_not() {
+        let patience = Patience {
+            halved: DEEPEST,
+            ..Patience::new(Time(0))
+        };
+        let awake = Idle {
+            spins: u32::MAX,
+            ..IDLE
+        };
+        assert!(!patience.is_over(1_000_000, &awake));
+    }
+}
