@@ -343,9 +343,14 @@ impl Health {
         Ok(())
     }
 
+    /// How long ago this node last looked.
+    pub fn lateness(&self, now: u64) -> u64 {
+        now.saturating_sub(self.looked)
+    }
+
     /// Whether this node has not looked for too long.
     fn is_late(&self, now: u64) -> bool {
-        now.saturating_sub(self.looked) > 2 * self.config.interval
+        self.lateness(now) > 2 * self.config.interval
     }
 
     /// When a heartbeat should leave by an own link.

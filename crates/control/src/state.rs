@@ -8,6 +8,7 @@ use crate::twins::Twins;
 use crate::view;
 use crate::{books, handlers, metrics};
 use elements::linux::Kernel;
+use engine::clock::{Clock, wall};
 use engine::plan::{Plan, Registry};
 use engine::port::PortDirectory;
 use engine::router::{AskError, Router};
@@ -183,6 +184,7 @@ impl Control {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_ns: nanoseconds(self.started),
+            clock_ns: wall(Clock::real().now()),
             configuration: self.source().name,
             reloads: self.reloads.load(Ordering::Relaxed),
         }

@@ -16,6 +16,9 @@ pub struct Info {
     pub pid: u32,
     /// Nanoseconds since the start.
     pub uptime_ns: u64,
+    /// Nanoseconds since 1970 by the router's own clock, whose times traces and journals have.
+    #[serde(default)]
+    pub clock_ns: u64,
     /// Where the configuration came from.
     pub configuration: String,
     /// Configurations taken up since the start, the first not counted.

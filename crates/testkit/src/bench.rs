@@ -350,6 +350,13 @@ impl Bench {
         }
     }
 
+    /// Time passes in which nothing runs.
+    pub fn oversleep(&mut self, by: Duration) {
+        let at = self.graph().now() + by;
+        self.graph().set_time(at);
+        self.run();
+    }
+
     /// Packets that reached a `Collect` element since the last look, in order.
     pub fn take_packets(&mut self, element: &str) -> Vec<Collected> {
         collected(self.running().plan(), element)

@@ -36,10 +36,15 @@ use super::{Member, Node};
 use crate::prelude::*;
 use cluster::address::NodeId;
 use cluster::health::{Cabling, Cause, Health, LINKS_MAX, Refused};
+use cluster::map::Links;
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::time::Duration;
 
 const HEARD: usize = 0;
+
+/// Lines of the journal.
+const KEPT: usize = 256;
 
 /// An interval of nothing would leave no time for anything else.
 const SHORTEST: Duration = Duration::from_micros(100);
@@ -63,6 +68,9 @@ pub(crate) struct VlbHeartbeat {
     /// Of the configuration that was replaced.
     old: Option<(Arc<Node>, Health)>,
     sent: u64,
+    /// The links that were up when the last line was written, and the newest lines.
+    known: Option<Links>,
+    journal: VecDeque<String>,
 }
 
 impl Element for VlbHeartbeat {
@@ -139,6 +147,8 @@ impl Element for VlbHeartbeat {
             health: None,
             old: None,
             sent: 0,
+            known: None,
+            journal: VecDeque::new(),
         }
     }
 
@@ -160,6 +170,7 @@ impl Element for VlbHeartbeat {
         self.node.watch();
         self.node.publish(health.links().clone());
         health.take_change();
+        self.known = Some(health.links().clone());
         self.health = Some(health);
         cx.set_timer(cx.now());
     }
@@ -193,6 +204,7 @@ impl Element for VlbHeartbeat {
 
     fn take(&mut self, old: VlbHeartbeat) {
         self.sent = old.sent;
+        self.journal = old.journal;
         self.old = old.health.map(|health| (old.node, health));
     }
 
@@ -207,6 +219,12 @@ impl Element for VlbHeartbeat {
             "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back",
             |e, _| Ok(e.show()),
         ),
+        Handler::text(
+            "journal",
+            "the last 256 events, a line each: seconds since 1970; `A-B up` or `A-B down`, and why if it is an own \
+             link; or `late` and how long this node did not look, if that was half of DEAD or more",
+            |e, _| Ok(e.journal.iter().map(|line| format!("{line}\n")).collect()),
+        ),
         Handler::text("interval", "see INTERVAL", |e, _| {
             Ok(crate::show::interval(e.config.interval))
         }),
@@ -217,6 +235,15 @@ impl Element for VlbHeartbeat {
 fn reason(refused: Refused) -> usize {
     let at = Refused::ALL.iter().position(|&known| known == refused);
     at.map_or(HEARD, |at| at + 1)
+}
+
+/// Writes a line of the journal.
+fn enter(journal: &mut VecDeque<String>, at: u64, line: &str) {
+    if journal.len() == KEPT {
+        journal.pop_front();
+    }
+    let (seconds, nanoseconds) = (at / 1_000_000_000, at % 1_000_000_000);
+    journal.push_back(format!("{seconds}.{nanoseconds:09} {line}"));
 }
 
 fn nanoseconds(time: Duration) -> u64 {
@@ -241,6 +268,11 @@ impl VlbHeartbeat {
         let Some(health) = &mut self.health else {
             return;
         };
+        let late = health.lateness(cx.now().0);
+        if late >= health.config().dead / 2 {
+            let line = format!("late {:?}", Duration::from_nanos(late));
+            enter(&mut self.journal, cx.timestamp(), &line);
+        }
         let sent = &mut self.sent;
         health.tick(cx.now().0, &mut |own, bytes| {
             if let (Some(packet), true) = (Packet::from_bytes(bytes), own < self.config.links) {
@@ -255,10 +287,37 @@ impl VlbHeartbeat {
         let Some(health) = &mut self.health else {
             return;
         };
-        if health.take_change() {
+        let changed = health.take_change();
+        if changed {
             self.node.publish(health.links().clone());
         }
         cx.set_timer(Time(health.due()));
+        if changed {
+            self.note(cx.timestamp());
+        }
+    }
+
+    /// Writes down which links have gone up and down.
+    fn note(&mut self, at: u64) {
+        let (Some(health), Some(known)) = (&self.health, &self.known) else {
+            return;
+        };
+        let links = health.links();
+        for link in 0..self.node.fabric().map().links.len() {
+            let up = links.up(link);
+            if up == known.up(link) {
+                continue;
+            }
+            let own = health.states().find(|own| own.link == link);
+            let why = match own.map(|own| own.cause) {
+                Some(cause) if !up && cause != Cause::None => format!(" {cause}"),
+                _ => String::new(),
+            };
+            let state = if up { "up" } else { "down" };
+            let line = format!("{} {state}{why}", self.node.pair(link));
+            enter(&mut self.journal, at, &line);
+        }
+        self.known = Some(links.clone());
     }
 
     fn show(&self) -> String {
@@ -319,6 +378,27 @@ mod tests {
         bench.write("way.switch", "0");
         bench.advance(Duration::from_millis(120));
         assert_eq!(bench.read("b.links"), "a-b up 1000Mbps\n");
+        for (node, why) in [("ha", "unheard"), ("hb", "silent")] {
+            let journal = bench.read(&format!("{node}.journal"));
+            let events = journal
+                .lines()
+                .map(|line| line.split_once(' ').map_or("", |(_, e)| e));
+            let expected = ["a-b up", &*format!("a-b down {why}"), "a-b up"];
+            assert_eq!(events.collect::<Vec<_>>(), expected, "{node}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_did_not_look_for_long_says_so() {
+        let mut bench = pair();
+        bench.oversleep(Duration::from_millis(30));
+        bench.advance(Duration::from_millis(10));
+        let journal = bench.read("ha.journal");
+        assert!(
+            journal.lines().any(|line| line.contains(" late 3")),
+            "{journal}"
+        );
+        assert!(!journal.contains("down"), "{journal}");
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl Node {
             .position(|l| l.ends == ends)
     }
 
-    fn pair(&self, link: usize) -> String {
+    /// A link as the names of its ends.
+    pub(super) fn pair(&self, link: usize) -> String {
         let [a, b] = self.fabric().map().links[link].ends.map(usize::from);
         format!("{}-{}", self.labels[a], self.labels[b])
     }
