@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from net import Lab, leftovers, until
 from rb4 import MORE, NAMES, Rb4, host, router
 from streams import Streams
 from taps import Tap, mac_of
+from test_idle import cpu_seconds
 from topology import ASHLAR
 from traffic import FAMILY, _exchange, answered, listen, port
 
@@ -152,6 +154,22 @@ def test_a_changed_file_is_taken_up_by_all_servers_or_by_none(bed):
         bed.file.write_text(text)
         bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
         d.ip("address del 198.51.100.1/32 dev lo")
+
+
+def test_servers_without_traffic_sleep_between_heartbeats(bed):
+    for name in NAMES:
+        until(lambda name=name: " down" not in bed.show(name, "vlb.links"), "all links to be up", 20)
+    pids = {name: process.pid for name, process in bed.processes.items()}
+    beats = {name: bed.count(name, "beat.count") for name in NAMES}
+    before, start = {name: cpu_seconds(pid) for name, pid in pids.items()}, time.monotonic()
+    time.sleep(3)
+    passed = time.monotonic() - start
+    shares = {name: (cpu_seconds(pid) - before[name]) / passed for name, pid in pids.items()}
+    rate = {name: (bed.count(name, "beat.count") - beats[name]) / passed for name in NAMES}
+    print("\nidle: " + ", ".join(f"{name} {share:.1%} of a core" for name, share in shares.items())
+          + f"; heartbeats a second: {min(rate.values()):.0f} to {max(rate.values()):.0f}")
+    assert min(rate.values()) > 100, "they run"
+    assert max(shares.values()) < 0.15
 
 
 def test_the_other_servers_go_round_one_that_is_killed(lab):

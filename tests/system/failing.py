@@ -1,0 +1,244 @@
+"""RB4 whose cables and servers can fail while it runs, and what its servers note of that.
+
+A cable that can fail goes through a router of its own, which drops or delays frames as it is told: nothing of it is
+in the servers.
+
+    server a  to-b --- a-b [ RandomSample -> Queue -> DelayShaper, and back ] b-a --- to-a  server b
+
+All cables of a bed are one process, with the best priority: a cable must not be late because of others.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import time
+import urllib.parse
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from net import Failed, Lab, until
+from rb4 import INSIDE, NAMES, Rb4
+from topology import ASHLAR, _Connection
+
+MESH = tuple(itertools.combinations(NAMES, 2))
+# Heartbeats are told from packets, so that these can be counted.
+WAY = """
+FromDevice({a}-{b}, true, TIMESTAMP true) -> {a}{b} :: Classifier(12/88b6, -);
+{a}{b}[0] -> {a}{b}_beats :: RandomSample(1) -> {a}{b}_queue :: Queue(8192);
+{a}{b}[1] -> {a}{b}_packets :: RandomSample(1) -> {a}{b}_queue;
+{a}{b}_queue -> {a}{b}_delay :: DelayShaper(0) -> ToDevice({b}-{a});
+"""
+
+
+def ask(path: str, method: str, target: str, body: str | None = None) -> str:
+    """What the router at a socket answers."""
+    return asks(path, [(method, target, body)])[0]
+
+
+def asks(path: str, requests: Sequence[tuple[str, str, str | None]]) -> list[str]:
+    """As `ask`, for several requests, one right after the other."""
+    connection, answers = _Connection(Path(path)), []
+    try:
+        for method, target, body in requests:
+            connection.request(method, target, body)
+            answer = connection.getresponse()
+            answers.append(answer.read().decode(errors="replace"))
+            if answer.status != 200:
+                raise Failed(f"{method} {target}: {answer.status} {answers[-1]}")
+    finally:
+        connection.close()
+    return answers
+
+
+@dataclass(frozen=True)
+class Note:
+    """A line of a server's journal: when (by this machine's clock, seconds), whose, what it says, and its own time."""
+
+    at: float
+    server: str
+    text: str
+    stamp: str = ""
+
+    @property
+    def link(self) -> tuple[str, str] | None:
+        """The link that it tells of."""
+        pair, state, *_ = f"{self.text} ".split(" ")
+        return tuple(pair.split("-")) if state in ("up", "down") else None
+
+    @property
+    def down(self) -> bool:
+        return self.link is not None and self.text.split()[1] == "down"
+
+    @property
+    def late(self) -> float:
+        """For how many seconds the server did not look; 0 if it tells of something else."""
+        if not self.text.startswith("late "):
+            return 0.0
+        number = self.text.split()[1]
+        for unit, size in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)):
+            if number.endswith(unit):
+                return float(number.removesuffix(unit)) * size
+        raise Failed(f"no time: {self.text}")
+
+
+class Failing(Rb4):
+    """RB4 with cables that can fail between the pairs `cables`; a peer is dead after `dead` seconds of silence."""
+
+    def __init__(self, lab: Lab, rate: str, cables: Iterable[tuple[str, str]], dead: float = 0.04):
+        self.cables, self.dead = tuple(cables), dead
+        self.space = lab.namespace("cables")
+        self.cable_socket = str(lab.folder / "cables.sock")
+        super().__init__(lab, rate, options=f'heartbeat = "{1000 * dead / 8:g}ms"\ndead = "{1000 * dead:g}ms"')
+
+    def join(self, rate: float | None) -> None:
+        for a, b in MESH:
+            if (a, b) not in self.cables:
+                self._cable(self.servers[a], f"to-{b}", self.servers[b], f"to-{a}", INSIDE, rate)
+                continue
+            for near, far in ((a, b), (b, a)):
+                end = f"{near}-{far}"
+                self._cable(self.servers[near], f"to-{far}", self.space, end, INSIDE, None)
+                self.space.sysctl(**{f"net__ipv6__conf__{end}__disable_ipv6": 1})
+
+    def start(self, *words: str, names: tuple[str, ...] = NAMES) -> None:
+        if not Path(self.cable_socket).exists() and self.cables:
+            text = "".join(WAY.format(a=a, b=b) for pair in self.cables for a, b in (pair, pair[::-1]))
+            file = self.lab.folder / "cables.click"
+            file.write_text(text)
+            process = self.space.spawn(ASHLAR, "run", str(file), "--socket", self.cable_socket)
+            process.wait_for(" start ", timeout=30)
+            for task in Path(f"/proc/{process.pid}/task").iterdir():
+                os.setpriority(os.PRIO_PROCESS, int(task.name), -20)
+        super().start(*words, names=names)
+
+    # ---- What can be done to cables. `one_way`: only to what leaves the first end.
+
+    def lose(self, links: Iterable[tuple[str, str]], share: float, one_way: bool = False) -> None:
+        self._set(links, ("packets.drop_prob", "beats.drop_prob"), str(share), one_way)
+
+    def slow(self, links: Iterable[tuple[str, str]], seconds: float, one_way: bool = False) -> None:
+        self._set(links, ("delay.delay",), f"{seconds}s", one_way)
+
+    def mend(self, links: Iterable[tuple[str, str]]) -> None:
+        links = tuple(links)
+        self.lose(links, 0)
+        self.slow(links, 0)
+
+    def _set(self, links: Iterable[tuple[str, str]], handlers: tuple[str, ...], value: str, one_way: bool) -> None:
+        ways = [way for a, b in links for way in ((a, b), (b, a))[:1 if one_way else 2]]
+        asks(self.cable_socket, [("PUT", f"/v1/handlers/{a}{b}_{handler}", value) for a, b in ways for handler in handlers])
+
+    def kill(self, name: str) -> None:
+        self.processes[name].signal(signal.SIGKILL)
+        self.processes.pop(name).wait()
+
+    def links_of(self, name: str) -> tuple[tuple[str, str], ...]:
+        """The links of a server, that one first."""
+        return tuple((name, other) for other in NAMES if other != name)
+
+    # ---- What servers say
+
+    def read(self, name: str, handler: str) -> str:
+        return ask(self.socket(name), "GET", f"/v1/handlers/{urllib.parse.quote(handler)}")
+
+    def up(self, name: str) -> set[tuple[str, str]]:
+        """The links that a server holds for up."""
+        lines = (line.split() for line in self.read(name, "vlb.links").splitlines())
+        return {tuple(pair.split("-")) for pair, state, *_ in lines if state == "up"}
+
+    def whole(self) -> bool:
+        return all(self.up(name) == set(MESH) for name in self.processes)
+
+    def wait_until_whole(self, timeout: float = 30.0) -> None:
+        until(self.whole, "all servers to use all links", timeout)
+
+    def avoided(self, links: Iterable[tuple[str, str]], names: Iterable[str]) -> bool:
+        """Whether none of these servers uses any of these links."""
+        links = {tuple(sorted(link)) for link in links}
+        return all(not self.up(name) & links for name in names)
+
+    def journal(self, since: float = 0.0, names: Iterable[str] | None = None) -> list[Note]:
+        """What servers have noted since a time, in the order of time."""
+        notes = []
+        for name in self.processes if names is None else names:
+            before = time.time()
+            clock = json.loads(ask(self.socket(name), "GET", "/v1/info"))["clock_ns"] / 1e9
+            offset = (before + time.time()) / 2 - clock
+            for line in self.read(name, "beat.journal").splitlines():
+                stamp, text = line.split(" ", 1)
+                notes.append(Note(float(stamp) + offset, name, text, stamp))
+        return sorted((note for note in notes if note.at >= since), key=lambda note: note.at)
+
+    def count(self, name: str, handler: str) -> int:
+        return int(self.read(name, handler))
+
+    def sent(self, name: str, element: str) -> list[int]:
+        """Packets that left an element, by output."""
+        stats = json.loads(ask(self.socket(name), "GET", "/v1/stats"))
+        found = next(e for e in stats["elements"] if e["name"] == element)
+        return [sum(counts) for counts in zip(*(copy["sent"] for copy in found["copies"]), strict=True)]
+
+    def drops(self, name: str) -> dict[str, int]:
+        """Packets that a server's elements dropped, by element and name."""
+        stats = json.loads(ask(self.socket(name), "GET", "/v1/stats"))
+        return dropped(stats)
+
+    def cable_drops(self) -> dict[str, int]:
+        return dropped(json.loads(ask(self.cable_socket, "GET", "/v1/stats")))
+
+    def false_alarms(self, notes: list[Note], broken: Iterable[tuple[str, str]] = ()) -> list[Note]:
+        """Links that a server took out of use although they were not broken, and both ends looked in time.
+
+        A server that does not get its core for long is as silent as one that hangs: that others go round it is right.
+        """
+        lates = [(note.server, note.at - note.late, note.at) for note in notes if note.late]
+
+        def excused(note: Note) -> bool:
+            # What others tell comes later than the silence that it is about.
+            return any(server in note.link and start - 0.01 <= note.at <= end + 2 * self.dead for server, start, end in lates)
+
+        return [note for note in self.others(notes, broken) if not excused(note)]
+
+    @staticmethod
+    def others(notes: list[Note], broken: Iterable[tuple[str, str]]) -> list[Note]:
+        """Links that a server took out of use although they were not broken, for whatever reason."""
+        broken = {tuple(sorted(link)) for link in broken}
+        return [note for note in notes if note.down and note.link not in broken]
+
+
+def dropped(stats: dict) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for element in stats["elements"]:
+        for copy in element["copies"]:
+            for name, count in zip(element["drop_names"], copy["drops"], strict=True):
+                if count:
+                    key = f"{element['name']} {name}"
+                    found[key] = found.get(key, 0) + count
+    return found
+
+
+@contextlib.contextmanager
+def stopped(bed: Failing, name: str):
+    """A server hangs."""
+    bed.processes[name].signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        bed.processes[name].signal(signal.SIGCONT)
+
+
+def first_down(notes: list[Note], links: Iterable[tuple[str, str]], names: Iterable[str]) -> dict[str, float]:
+    """When each of these servers had noted all of these links as down for the first time."""
+    links, found = {tuple(sorted(link)) for link in links}, {}
+    for name in names:
+        first: dict[tuple[str, str], float] = {}
+        for note in notes:
+            if note.server == name and note.down and note.link in links:
+                first.setdefault(note.link, note.at)
+        if set(first) != links:
+            raise Failed(f"server {name} has noted {first} only")
+        found[name] = max(first.values())
+    return found

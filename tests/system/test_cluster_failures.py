@@ -1,0 +1,194 @@
+"""What happens to a running cluster when a cable or a server fails: it is found, packets go round it, and it comes
+back by itself.
+
+How fast depends on whether processes get their cores: times are printed (`pytest -s`) and judged by `make soak`
+(soak_cluster.py). That a server that was not run for long is taken for dead is right, and no false alarm; so that this
+is rare on a machine that does other things, too, heartbeats are sent every 20 ms here.
+"""
+
+import time
+from collections.abc import Iterable
+
+import pytest
+from failing import Failing, Note, first_down, stopped
+from net import Lab, until
+from rb4 import NAMES, host
+from streams import Streams
+
+pytestmark = pytest.mark.ashlar
+CABLE = ("a", "b")
+SO_RCVBUFFORCE = 33
+# Elements on the way of a packet between two hosts.
+ON_THE_WAY = ("enter ", "transit ", "leave ", "link", "port_lan_4/")
+
+
+@pytest.fixture(scope="module")
+def bed():
+    with Lab() as lab:
+        made = Failing(lab, "0.36Mbps", [CABLE], dead=0.16)
+        made.start()
+        made.meet((4,))
+        made.wait_until_whole()
+        yield made
+        made.stop()
+
+
+class Load:
+    """Streams between hosts, each more than a link carries, so that much goes by third servers; and what became of them.
+
+    Packets are small: what a host on a busy machine sends late and at once is then not more than servers let pass.
+    """
+
+    def __init__(self, bed: Failing, pairs: str, rate: float = 400):
+        self.bed, self.sources = bed, {pair[0] for pair in pairs.split()}
+        self.streams = Streams(rate=rate, size=32)
+        for a, b in pairs.split():
+            stream = self.streams.add(f"{a}-{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
+            stream.sink.setsockopt(1, SO_RCVBUFFORCE, 16 << 20)
+
+    def __enter__(self) -> "Load":
+        self.drops = self._drops()
+        self.streams.__enter__()
+        self.streams.warm(20)
+        return self
+
+    def spread(self) -> None:
+        """Waits until much goes by third servers."""
+        counts = {name: self.bed.count(name, "enter.phase1") for name in self.sources}
+        until(lambda: all(self.bed.count(n, "enter.phase1") > was + 50 for n, was in counts.items()), "spreading", 20)
+
+    def __exit__(self, *_) -> None:
+        self.streams.__exit__()
+
+    def mark(self) -> list[int]:
+        return [len(stream.sent) for stream in self.streams.streams]
+
+    def go_on(self, marks: list[int], count: int = 300) -> None:
+        """Waits until so many more packets have been sent, and some of these have come."""
+        until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
+
+    def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int]) -> None:
+        """Nothing else was held for broken, and what was sent after the marks, when all knew, has come."""
+        assert self.bed.false_alarms(notes, broken) == []
+        if self.bed.others(notes, broken):
+            return  # a server was not run for long, and packets to it had no way
+        pairs = zip(self.streams.streams, marks, strict=True)
+        lost = [n for s, mark in pairs for n in range(mark + 50, len(s.sent)) if n not in s.seen]
+        assert not lost, f"{len(lost)} lost once all knew\n{self.streams.report()}"
+
+    def _drops(self) -> dict[str, int]:
+        """Of packets on their way, by server."""
+        found = {}
+        for name in self.bed.processes:
+            of = self.bed.drops(name).items()
+            # Answers to ARP end where they are learned.
+            found[name] = sum(n for what, n in of if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
+        cables = self.bed.cable_drops().items()
+        found["cables"] = sum(count for what, count in cables if "_beats" not in what)
+        return found
+
+    def missing(self) -> int:
+        """Packets that were sent, did not come, and were not dropped under a name by a server that still runs."""
+        after = self._drops()
+        dropped = sum(count - self.drops.get(name, 0) for name, count in after.items())
+        return self.streams.lost - dropped
+
+    @property
+    def doubled(self) -> int:
+        return sum(stream.doubled for stream in self.streams.streams)
+
+
+def straight(bed: Failing, a: str, b: str) -> int:
+    """Packets that server a has sent by its own link to b as an input node."""
+    own = [other for other in NAMES if other != a].index(b)
+    return bed.sent(a, "enter")[own]
+
+
+CABLES = {
+    "cut": lambda bed: bed.lose([CABLE], 1),
+    "cut one way": lambda bed: bed.lose([CABLE], 1, one_way=True),
+    "lossy": lambda bed: bed.lose([CABLE], 0.7),
+    "slow": lambda bed: bed.slow([CABLE], 0.1),
+}
+
+
+@pytest.mark.parametrize("kind", CABLES)
+def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
+    bed.wait_until_whole()
+    with Load(bed, "ab ba cd") as load:
+        before, began = straight(bed, "a", "b"), time.time()
+        assert before > 0
+        CABLES[kind](bed)
+        try:
+            until(lambda: bed.avoided([CABLE], NAMES), "all servers to go round it", 10)
+            marks, avoided = load.mark(), straight(bed, "a", "b")
+            load.go_on(marks)
+            assert bed.avoided([CABLE], NAMES), "it is used again before it is mended"
+            assert straight(bed, "a", "b") == avoided, "packets took the cable that is down"
+        finally:
+            bed.mend([CABLE])
+        bed.wait_until_whole()
+        # Flows that go on keep the way that they have found.
+        with Load(bed, "ab ab", rate=50) as more:
+            until(lambda: straight(bed, "a", "b") > avoided, "packets to take the cable again", 20)
+    notes = bed.journal(began)
+    found = first_down(notes, [CABLE], NAMES)
+    print(f"\n{kind}: known to all after {1000 * (max(found.values()) - began):.1f} ms")
+    if not any(note.late for note in notes):
+        causes = {note.text.split()[2] for note in notes if note.down and note.server in CABLE and len(note.text.split()) > 2}
+        expected = {"cut": {"silent"}, "cut one way": {"silent", "unheard"}, "lossy": {"lossy"}, "slow": {"slow"}}[kind]
+        assert causes & expected, notes
+    load.judge(notes, [CABLE], marks)
+    assert load.doubled + more.doubled == 0
+    assert load.missing() == more.streams.lost == 0, f"{load.drops} {load._drops()}\n{load.streams.report()}"
+
+
+def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
+    bed.wait_until_whole()
+    rest, links = [name for name in NAMES if name != "d"], bed.links_of("d")
+    with Load(bed, "ab bc ca ad") as load:
+        load.spread()
+        began = time.time()
+        with stopped(bed, "d"):
+            until(lambda: bed.avoided(links, rest), "the others to go round it", 10)
+            marks = load.mark()
+            load.go_on(marks)
+            after = load.mark()
+        bed.wait_until_whole()
+        to_d = load.streams.streams[3]
+        until(lambda: to_d.newest > after[3], "packets to reach the host behind it again", 20)
+    notes = bed.journal(began)
+    found = first_down(notes, links, rest)
+    print(f"\nhang: known to all after {1000 * (max(found.values()) - began):.1f} ms")
+    # It was late itself: it holds nothing against others, but hears that they did not hear it.
+    assert any(note.late > 0.3 for note in notes if note.server == "d"), notes
+    said = {note.text.split(" ", 2)[2] for note in notes if note.server == "d" and note.down and note.text.count(" ") > 1}
+    assert said <= {"unheard"}, notes
+    load.judge(notes, links, marks[:3] + [len(to_d.sent)])
+    assert load.doubled == 0
+    # What it held when it was stopped went on its way when it woke.
+    assert load.missing() == 0, f"{load.drops} {load._drops()}\n{load.streams.report()}"
+
+
+def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
+    bed.wait_until_whole()
+    rest, links = [name for name in NAMES if name != "d"], bed.links_of("d")
+    with Load(bed, "ab bc ca") as load:
+        load.spread()
+        began, marks = time.time(), load.mark()
+        bed.kill("d")
+        until(lambda: bed.avoided(links, rest), "the others to go round it", 10)
+        known = load.mark()
+        load.go_on(known)
+        bed.start(names=("d",))
+        bed.wait_until_whole()
+        back = load.mark()
+        load.go_on(back)
+    notes = bed.journal(began, rest)
+    print(f"\nkill: known to all after {1000 * (max(first_down(notes, links, rest).values()) - began):.1f} ms")
+    load.judge(notes, links, known)
+    assert load.doubled == 0
+    # It counts no more: at most all that was sent until the others knew is not in the books.
+    load.drops.pop("d")
+    sent = sum(after - before + 50 for before, after in zip(marks, known, strict=True))
+    assert 0 <= load.missing() <= sent, load.streams.report()
