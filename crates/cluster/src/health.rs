@@ -7,8 +7,8 @@
 //!
 //! A link is not heard well if its peer is silent for too long, if too many heartbeats are missing, or if they take
 //! too long. At the first doubt both ends send heartbeats five times as often, so that a lossy link is told from one
-//! lost frame in less time than a dead one takes. A link that failed must be good for several heartbeats in a row,
-//! twice as many each time that it fails soon after.
+//! lost frame in less time than a dead one takes. A link that failed must be good for several heartbeats, twice as many
+//! each time that it fails soon after.
 //!
 //! A node whose own loop was late has not listened: that time is no silence of others, and what was lost or waited
 //! meanwhile is not held against them.
@@ -42,7 +42,7 @@ pub struct Config {
     pub interval: u64,
     /// Silence after which a peer is dead.
     pub dead: u64,
-    /// Good heartbeats in a row that bring a link up.
+    /// Good heartbeats that bring a link up; one that is missing or slow takes back `window` of them.
     pub good: u32,
     /// A link that fails within this time after it came up needs twice as many the next time.
     pub settle: u64,

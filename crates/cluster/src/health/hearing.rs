@@ -39,7 +39,7 @@ impl fmt::Display for Cause {
 
 /// Slow heartbeats in a row that make a link slow: one may have waited for a peer that was late.
 const SLOW_RUN: u32 = 3;
-/// Good heartbeats in a row that are ever asked for.
+/// Good heartbeats that are ever asked for.
 const GOOD_MAX: u32 = 1024;
 
 /// What is known of one peer over one link.
@@ -58,9 +58,9 @@ pub(super) struct Hearing {
     missing: u64,
     /// Slow ones in a row.
     slow: u32,
-    /// Good ones in a row, while the link is down.
+    /// Good ones while the link is down, less a window of them for each bad one.
     run: u32,
-    /// How many of these it takes.
+    /// How many it takes.
     needed: u32,
     /// There and back, of the last heartbeat that tells.
     pub(super) delay: u64,
@@ -200,12 +200,14 @@ impl Hearing {
             let slow = self.delay > config.slow;
             self.slow = if slow { self.slow + 1 } else { 0 };
         }
-        self.judge(gap > 0, config, now);
+        let lost = if late { 0 } else { gap.min(63) as u32 };
+        self.judge(lost, config, now);
     }
 
-    fn judge(&mut self, gap: bool, config: &Config, now: u64) {
+    /// `lost`: how many were missing right before this one.
+    fn judge(&mut self, lost: u32, config: &Config, now: u64) {
+        let window = config.window.clamp(1, 64);
         if self.hears {
-            let window = config.window.clamp(1, 64);
             if f64::from(self.missing(config)) > config.loss * f64::from(window) {
                 self.fail(Cause::Lossy, config, now);
             } else if self.slow >= SLOW_RUN {
@@ -213,10 +215,11 @@ impl Hearing {
             }
             return;
         }
-        self.run = if gap || self.slow > 0 {
-            0
-        } else {
-            self.run + 1
+        // A bad one takes back a window of good ones. Were it all of them, a link with few losses that has to prove
+        // itself for long would never come back.
+        self.run = match lost + u32::from(self.slow > 0) {
+            0 => self.run + 1,
+            bad => self.run.saturating_sub(bad * window),
         };
         if self.run >= self.needed {
             (self.hears, self.since, self.missing) = (true, now, 0);

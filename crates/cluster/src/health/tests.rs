@@ -372,6 +372,23 @@ fn a_link_that_loses_every_fifth_frame_does_not_flap() {
 }
 
 #[test]
+fn a_link_that_failed_often_comes_back_although_it_loses_a_frame_now_and_then() {
+    for seed in 0..SEEDS {
+        let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), seed);
+        each_way(&mut lab, At::Link(0), false, |way| way.loss = 10);
+        // Each time it must prove itself for twice as long; in the end for five seconds.
+        for failure in 0..9 {
+            let up = lab.run_while(15_000 * MS, |lab| !all_up(lab));
+            assert!(up, "{seed}: it stays down after {failure} failures");
+            each_way(&mut lab, At::Link(0), false, |way| way.cut = true);
+            lab.run(100 * MS);
+            assert!(!all_up(&lab), "{seed}");
+            each_way(&mut lab, At::Link(0), false, |way| way.cut = false);
+        }
+    }
+}
+
+#[test]
 fn what_is_no_heartbeat_for_this_place_is_refused_with_its_reason() {
     let key = Some(Key::new([1; 16]));
     let config = |cookie, key| Config {
