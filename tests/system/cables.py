@@ -22,25 +22,24 @@ class Cables:
 
     def connect(self, a: Namespace, a_name: str, b: Namespace, b_name: str, rate: float, mtu: int = 1500) -> None:
         """Connects two interfaces, which it makes, by a cable that carries `rate` bit/s of frames each way."""
-        number, ip = self._count, self.space.ip
+        number, bridge = self._count, f"c{self._count}"
         self._count += 1
-        bridge = f"c{number}"
-        ip(f"link add {bridge} mtu {mtu} type bridge stp_state 0 mcast_snooping 0")
         burst = max(LEAST_BURST, int(rate / 8 * BURST))
+        links, queues = [f"link add {bridge} mtu {mtu} type bridge stp_state 0 mcast_snooping 0"], []
         for end, (space, name) in zip("ab", ((a, a_name), (b, b_name)), strict=True):
             port = f"{bridge}{end}"
             self.lab.link(space, name, self.space, port)
             space.ip(f"link set {name} mtu {mtu}")
             # Addresses of internal frames are no stations to be learnt: what comes in leaves at the other end.
-            ip(f"link set {port} mtu {mtu} master {bridge}")
-            ip(f"link set {port} type bridge_slave learning off")
-            self._one_processor(port, number)
-            words = f"qdisc replace dev {port} root tbf rate {rate:.0f}bit burst {burst} limit {QUEUE}"
-            self.lab.run("tc", "-n", self.space.name, *words.split())
-            self._one_processor(name, number, space)
-        ip(f"link set {bridge} up")
+            links += [f"link set {port} mtu {mtu} master {bridge}", f"link set {port} type bridge_slave learning off"]
+            queues.append(f"qdisc replace dev {port} root tbf rate {rate:.0f}bit burst {burst} limit {QUEUE}")
+            # A token bucket's timer runs on any processor: frames that two of them hand over could overtake each other.
+            files = f"/sys/class/net/{name}/queues/rx-*/rps_cpus"
+            space.run("sh", "-c", f"for file in {files}; do echo {1 << number % 2:x} > $file; done")
+        self._batch("ip", [*links, f"link set {bridge} up"])
+        self._batch("tc", queues)
 
-    def _one_processor(self, interface: str, number: int, space: Namespace | None = None) -> None:
-        """Timers of a token bucket run on any processor; frames that two of them hand over could overtake each other."""
-        files = f"/sys/class/net/{interface}/queues/rx-*/rps_cpus"
-        (space or self.space).run("sh", "-c", f"for file in {files}; do echo {1 << number % 2:x} > $file; done")
+    def _batch(self, program: str, lines: list[str]) -> None:
+        path = self.lab.folder / f"{program}.batch"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        self.lab.run(program, "-n", self.space.name, "-batch", str(path))

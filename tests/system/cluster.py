@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from cables import QUEUE
-from loads import ADMISSIBLE, MATRICES, Load, Outcome, quantile, run
+from loads import MATRICES, Load, Outcome, quantile, run
 from net import Failed, Lab, left_behind, stop_on_signals
 from rb4 import NAMES, Rb4, internal
 
@@ -74,7 +74,7 @@ def bounds(outcome: Outcome) -> dict[str, tuple[float, bool]]:
     """What is to hold, by name: how much it is, and whether that is enough."""
     if outcome.load.trace:
         return {}
-    if outcome.load.matrix not in ADMISSIBLE:
+    if not outcome.load.admissible:
         return {"fairness": (outcome.fairness(), outcome.fairness() >= LEAST_FAIRNESS)}
     least, most = min(outcome.shares().values()), max(outcome.links().values())
     return {"least-share": (least, least >= LEAST_SHARE), "most-loaded-link": (most, most <= MOST_LINK)}

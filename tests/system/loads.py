@@ -52,6 +52,11 @@ class Load:
         """Parts of R by input and output."""
         return {NAMES[0]: {NAMES[-1]: 1.0}} if self.trace else MATRICES[self.matrix]
 
+    @property
+    def admissible(self) -> bool:
+        """Whether no output is asked for more than R."""
+        return self.trace is not None or self.matrix in ADMISSIBLE
+
     def share(self, a: str, b: str) -> float:
         """What a pair should get, in bit/s of frames: what it sends, or its fair part of the output."""
         asked = sum(row.get(b, 0.0) for row in self.parts.values()) * self.load
@@ -110,6 +115,10 @@ class Pair:
         first, last = window
         return 8e9 * sum(size + overhead for _, _, size, _, came in self.arrivals if first <= came < last) / (last - first)
 
+    def whole_rate(self, seconds: float) -> float:
+        """bit/s of IP of all that came of what was sent in that time."""
+        return 8 * sum(arrival[2] for arrival in self.arrivals) / seconds
+
 
 @dataclass
 class Counts:
@@ -146,15 +155,20 @@ class Outcome:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The time of which rates are: what fills queues at first, and leaves them after the end, is not in it."""
+        """The time of which rates are where an output has too much to do: what fills queues at first, and leaves them after
+        the end, is not in it."""
         return self.start + int(self.load.seconds * SETTLE * 1e9), self.start + int(self.load.seconds * 1e9)
 
     def rates(self) -> dict[tuple[str, str], float]:
         """bit/s of IP by pair."""
+        if self.load.admissible:
+            return {pair: got.whole_rate(self.load.seconds) for pair, got in self.pairs.items()}
         return {pair: got.rate(self.window) for pair, got in self.pairs.items()}
 
     def shares(self) -> dict[tuple[str, str], float]:
-        """What pairs got of their shares."""
+        """What pairs got of their shares: of what was sent to them, or of their fair part of the output."""
+        if self.load.admissible:
+            return {pair: got.came / max(got.sent, 1) for pair, got in self.pairs.items()}
         return {(a, b): got.rate(self.window, ETHER) / self.load.share(a, b) for (a, b), got in self.pairs.items()}
 
     def links(self) -> dict[tuple[str, str], float]:

@@ -145,19 +145,31 @@ class Rb4:
     def count(self, name: str, handler: str) -> int:
         return int(self.show(name, handler))
 
+    def _elements(self, name: str) -> list[dict]:
+        return json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)["elements"]
+
     def dropped(self, name: str, element: str) -> int:
         """Packets that an element has dropped."""
-        stats = json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)
-        found = next(e for e in stats["elements"] if e["name"] == element)
+        found = next(e for e in self._elements(name) if e["name"] == element)
         return sum(sum(copy["drops"]) for copy in found["copies"])
+
+    def refused(self, names: tuple[str, ...] | list[str]) -> int:
+        """Packets that input nodes dropped as their links were full."""
+        found = [next(e for e in self._elements(name) if e["name"] == "enter") for name in names]
+        return sum(copy["drops"][e["drop_names"].index("full")] for e in found for copy in e["copies"])
+
+    def drops(self) -> str:
+        """What all servers that run have dropped, for messages."""
+        lines = []
+        for server in self.processes:
+            for element in self._elements(server):
+                for copy in element["copies"]:
+                    lines += [f"  {server} {element['name']}: {count} {drop}" for drop, count in
+                              zip(element["drop_names"], copy["drops"], strict=True) if count]
+        return "\n" + "\n".join(lines)
 
     def stop(self) -> None:
         for name, process in self.processes.items():
             status = process.stop()
             if status != 0:
                 raise Failed(f"the router of server {name} ended with {status}\n{process.said()}")
-
-
-def spaces(bed: Rb4) -> list[Namespace]:
-    """The hosts, in the servers' order."""
-    return [bed.hosts[name] for name in NAMES]
