@@ -156,7 +156,7 @@ def share(order, part, whole):
 def values(raw):
     results = {label: rounds[0] for label, rounds in raw["results"].items()}
     rows = [row for name in MATRICES for row in (row_live(name, results[f"live {name}"]), row_simulated(name, results[f"simulated {name}"]))]
-    out = {"matrices": table(HEAD, rows), "busy": lib_figure.busy(raw), "rate": str(RATE), "wait": WAIT, "seconds": f"{SECONDS:g}"}
+    out = {"matrices": table(HEAD, rows), "busy": lib_figure.busy(raw), "rate": str(RATE), "wait": WAIT.replace("ms", " ms"), "seconds": f"{SECONDS:g}"}
     virtual = {label: rounds[0] for label, rounds in figure.other("rb-vlb")["results"].items()}
     rows = []
     for name in ORDER:
