@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build test check unit loom system bench bench-routes bench-queues bench-multicore soak miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -56,7 +56,7 @@ eval: deps deps-eval build
 	$(PYTHON) eval/run
 
 # The long ones.
-soak: deps deps-test build miri stress fuzz
+soak: deps deps-test build miri stress soak-cluster fuzz
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
 
 miri:
@@ -64,6 +64,10 @@ miri:
 
 stress: build
 	ASHLAR_SOAK=1 $(PYTHON) -m pytest -q tests/system
+
+# Four servers for ten minutes without a false alarm, then twenty failures of each kind.
+soak-cluster: build
+	$(PYTHON) tests/system/soak_cluster.py
 
 fuzz:
 	scripts/nightly fuzz 600

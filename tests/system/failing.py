@@ -24,6 +24,8 @@ from rb4 import INSIDE, NAMES, Rb4
 from topology import ASHLAR, _Connection
 
 MESH = tuple(itertools.combinations(NAMES, 2))
+# Elements on the way of a packet between two hosts.
+ON_THE_WAY = ("enter ", "transit ", "leave ", "link", "port_lan_4/")
 # Heartbeats are told from packets, so that these can be counted.
 WAY = """
 FromDevice({a}-{b}, true, TIMESTAMP true) -> {a}{b} :: Classifier(12/88b6, -);
@@ -186,8 +188,17 @@ class Failing(Rb4):
         stats = json.loads(ask(self.socket(name), "GET", "/v1/stats"))
         return dropped(stats)
 
-    def cable_drops(self) -> dict[str, int]:
-        return dropped(json.loads(ask(self.cable_socket, "GET", "/v1/stats")))
+    def named_drops(self) -> dict[str, int]:
+        """Packets between hosts that were dropped under a name, by server, and by the cables together."""
+        found = {}
+        for name in self.processes:
+            of = self.drops(name).items()
+            # Answers to ARP end where they are learned.
+            found[name] = sum(n for what, n in of if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
+        if self.cables:
+            cables = dropped(json.loads(ask(self.cable_socket, "GET", "/v1/stats"))).items()
+            found["cables"] = sum(n for what, n in cables if "_beats " not in what)
+        return found
 
     def false_alarms(self, notes: list[Note], broken: Iterable[tuple[str, str]] = ()) -> list[Note]:
         """Links that a server took out of use although they were not broken, and both ends looked in time.

@@ -18,8 +18,6 @@ from streams import Streams
 pytestmark = pytest.mark.ashlar
 CABLE = ("a", "b")
 SO_RCVBUFFORCE = 33
-# Elements on the way of a packet between two hosts.
-ON_THE_WAY = ("enter ", "transit ", "leave ", "link", "port_lan_4/")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +45,7 @@ class Load:
             stream.sink.setsockopt(1, SO_RCVBUFFORCE, 16 << 20)
 
     def __enter__(self) -> "Load":
-        self.drops = self._drops()
+        self.drops = self.bed.named_drops()
         self.streams.__enter__()
         self.streams.warm(20)
         return self
@@ -76,20 +74,9 @@ class Load:
         lost = [n for s, mark in pairs for n in range(mark + 50, len(s.sent)) if n not in s.seen]
         assert not lost, f"{len(lost)} lost once all knew\n{self.streams.report()}"
 
-    def _drops(self) -> dict[str, int]:
-        """Of packets on their way, by server."""
-        found = {}
-        for name in self.bed.processes:
-            of = self.bed.drops(name).items()
-            # Answers to ARP end where they are learned.
-            found[name] = sum(n for what, n in of if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
-        cables = self.bed.cable_drops().items()
-        found["cables"] = sum(count for what, count in cables if "_beats" not in what)
-        return found
-
     def missing(self) -> int:
         """Packets that were sent, did not come, and were not dropped under a name by a server that still runs."""
-        after = self._drops()
+        after = self.bed.named_drops()
         dropped = sum(count - self.drops.get(name, 0) for name, count in after.items())
         return self.streams.lost - dropped
 
@@ -140,7 +127,7 @@ def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
         assert causes & expected, notes
     load.judge(notes, [CABLE], marks)
     assert load.doubled + more.doubled == 0
-    assert load.missing() == more.streams.lost == 0, f"{load.drops} {load._drops()}\n{load.streams.report()}"
+    assert load.missing() == more.streams.lost == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
 
 
 def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
@@ -167,7 +154,7 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     load.judge(notes, links, marks[:3] + [len(to_d.sent)])
     assert load.doubled == 0
     # What it held when it was stopped went on its way when it woke.
-    assert load.missing() == 0, f"{load.drops} {load._drops()}\n{load.streams.report()}"
+    assert load.missing() == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
 
 
 def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
