@@ -289,6 +289,9 @@ impl Ways {
     }
 
     /// As [`Ways::link`], and not back to the node `from` while others lead there, too.
+    ///
+    /// Where none does, an own link to the node itself is tried although it is not known to be up: `from` knows
+    /// better, or the packet is lost either way.
     #[inline]
     pub fn link_on(&self, to: NodeId, flow_hash: u32, from: NodeId) -> Option<u16> {
         let link = self.link(to, flow_hash)?;
@@ -298,7 +301,11 @@ impl Ways {
             return Some(link);
         }
         let mut others = self.next(to).iter().copied();
-        others.find(|&link| !leads_back(link)).or(Some(link))
+        let other = others.find(|&link| !leads_back(link));
+        let straight = || neighbours.iter().position(|&(peer, _)| peer == to);
+        other
+            .or_else(|| straight().map(|own| own as u16))
+            .or(Some(link))
     }
 
     /// Whether a node can be reached at all.
