@@ -12,7 +12,7 @@ mod inside;
 mod routes;
 mod underlay;
 
-use routes::{Family, Ways};
+use routes::{Family, Table, Ways};
 
 const DEVICE: &str = include_str!("generate/device.click");
 const PORT4: &str = include_str!("generate/port4.click");
@@ -47,8 +47,9 @@ pub fn text(of: &Description, server: usize) -> String {
     let mut out = head(of, own);
     definitions(&mut out, of, server);
     classes(&mut out, own, &ways, of, server);
-    for family in [Family::V4, Family::V6] {
-        routes::table(&mut out, of, server, &ways, family);
+    let tables = [Family::V4, Family::V6].map(|family| Table::new(of, server, &ways, family));
+    for table in tables.iter().flatten() {
+        table.write(&mut out);
     }
     for (number, port) in own.ports.iter().enumerate() {
         external(&mut out, number, port);
@@ -57,8 +58,8 @@ pub fn text(of: &Description, server: usize) -> String {
         Some(_) => inside::write(&mut out, of, server, &ways),
         None => alone(&mut out, own),
     }
-    for family in [Family::V4, Family::V6] {
-        routes::outputs(&mut out, of, server, &ways, family);
+    for table in tables.iter().flatten() {
+        table.outputs(&mut out);
     }
     out
 }

@@ -1,7 +1,7 @@
 //! Where packets go: the tables, and what stands between them and VLBInput.
 
 use super::{port_name, prefix};
-use crate::cluster::description::{Connected, Description, Port};
+use crate::cluster::description::{Connected, Description, Port, Route};
 use std::fmt::Write;
 use std::net::IpAddr;
 
@@ -57,12 +57,7 @@ impl Ways {
             ways.add(attached(&at), family);
         }
         for route in routes.filter(|route| route.server != server) {
-            let way = Way {
-                server: route.server,
-                port: Some(route.port),
-                gateway: route.gateway,
-            };
-            ways.add(way, Family::of(route.prefix.0));
+            ways.add(through(route), Family::of(route.prefix.0));
         }
         ways
     }
@@ -116,6 +111,14 @@ fn attached(at: &Connected) -> Way {
     }
 }
 
+fn through(route: &Route) -> Way {
+    Way {
+        server: route.server,
+        port: Some(route.port),
+        gateway: route.gateway,
+    }
+}
+
 fn has(port: &Port, family: Family) -> bool {
     match family {
         Family::V4 => port.v4.is_some(),
@@ -123,146 +126,172 @@ fn has(port: &Port, family: Family) -> bool {
     }
 }
 
-/// The table of a family.
-pub(super) fn table(
-    out: &mut String,
-    of: &Description,
+/// The routing table of a server for a family, and what its outputs lead to.
+pub(super) struct Table<'a> {
+    of: &'a Description,
     server: usize,
-    ways: &Ways,
+    ways: &'a Ways,
     family: Family,
-) {
-    let own = &of.servers[server];
-    let Some(port) = own.ports.iter().find(|port| has(port, family)) else {
-        return;
-    };
-    let v = family.number();
-    let class = match family {
-        Family::V4 => "DirectIPLookup",
-        Family::V6 => "LookupIP6Route",
-    };
-    let _ = writeln!(
-        out,
-        "// ---- Where IPv{v} packets go: the longest prefix wins\n\nrt{v} :: {class}("
-    );
-    for (route, comment) in lines(of, server, ways, family) {
-        let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
-    }
-    let none = own.ports.len() + 1 + ways.remote(family).count();
-    let _ = writeln!(out, "    NOROUTE {none});");
-    if let (Family::V4, Some((ip, _))) = (family, port.v4) {
-        let _ = writeln!(out, "here4 :: Here4({ip}) -> rt4;");
-    }
-    out.push('\n');
+    /// The first port that has the family.
+    first: &'a Port,
 }
 
-/// What the outputs of a table lead to.
-pub(super) fn outputs(
-    out: &mut String,
-    of: &Description,
-    server: usize,
-    ways: &Ways,
-    family: Family,
-) {
-    let own = &of.servers[server];
-    let Some(first) = own.ports.iter().find(|port| has(port, family)) else {
-        return;
-    };
-    let v = family.number();
-    let here = own.ports.len();
-    let _ = writeln!(
-        out,
-        "// ---- Routed IPv{v} packets: to the ports here, to the router itself, to other servers, nowhere\n"
-    );
-    for (number, port) in own.ports.iter().enumerate() {
-        let to = match has(port, family) {
-            true => format!("[0] {}", port_name(port, family)),
-            false => "Discard".to_owned(),
+impl<'a> Table<'a> {
+    /// None where no port has the family.
+    pub(super) fn new(
+        of: &'a Description,
+        server: usize,
+        ways: &'a Ways,
+        family: Family,
+    ) -> Option<Table<'a>> {
+        let mut ports = of.servers[server].ports.iter();
+        Some(Table {
+            first: ports.find(|port| has(port, family))?,
+            of,
+            server,
+            ways,
+            family,
+        })
+    }
+
+    /// External ports here.
+    fn ports(&self) -> &'a [Port] {
+        &self.of.servers[self.server].ports
+    }
+
+    /// The output for the router itself.
+    fn here(&self) -> usize {
+        self.ports().len()
+    }
+
+    /// The output for a destination on another server.
+    fn far(&self, way: Way) -> usize {
+        self.here() + 1 + self.ways.place(way, self.family)
+    }
+
+    /// The output for packets without route.
+    fn none(&self) -> usize {
+        self.here() + 1 + self.ways.remote(self.family).count()
+    }
+
+    /// The routes.
+    pub(super) fn write(&self, out: &mut String) {
+        let v = self.family.number();
+        let class = match self.family {
+            Family::V4 => "DirectIPLookup",
+            Family::V6 => "LookupIP6Route",
         };
-        let _ = writeln!(out, "rt{v}[{number}] -> {to};");
-    }
-    let _ = match family {
-        Family::V4 => writeln!(out, "rt4[{here}] -> here4;"),
-        Family::V6 => writeln!(out, "rt6[{here}] -> [3] {};", port_name(first, family)),
-    };
-    for (place, way) in ways.remote(family).enumerate() {
-        far(out, of, (way, family), here + 1 + place, ways.input(way));
-    }
-    let none = here + 1 + ways.remote(family).count();
-    let _ = match (family, first.v4) {
-        (Family::V4, Some((ip, _))) => writeln!(
+        let _ = writeln!(
             out,
-            "rt4[{none}] -> ICMPError({ip}, unreachable, net, INTERFACES $ALL4) -> rt4;\n"
-        ),
-        _ => writeln!(
-            out,
-            "rt6[{none}] -> ICMP6Error($HOSTS6, unreachable, noroute) -> Paint(0) -> rt6;\n"
-        ),
-    };
-}
-
-/// Routes with what they are about.
-fn lines(of: &Description, server: usize, ways: &Ways, family: Family) -> Vec<(String, String)> {
-    let here = of.servers[server].ports.len();
-    let far = |way| here + 1 + ways.place(way, family);
-    let (whole, mut lines) = (if family == Family::V4 { 32 } else { 128 }, Vec::new());
-    let all = of.connected().filter(|at| Family::of(at.address) == family);
-    for at in all {
-        let name = format!(
-            "{} of {}",
-            of.servers[at.server].ports[at.port].name, of.servers[at.server].name
+            "// ---- Where IPv{v} packets go: the longest prefix wins\n\nrt{v} :: {class}("
         );
-        let (own, link) = match at.server == server {
-            true => (here, at.port),
-            false => (far(itself(at.server)), far(attached(&at))),
+        for (route, comment) in self.lines() {
+            let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
+        }
+        let _ = writeln!(out, "    NOROUTE {});", self.none());
+        if let (Family::V4, Some((ip, _))) = (self.family, self.first.v4) {
+            let _ = writeln!(out, "here4 :: Here4({ip}) -> rt4;");
+        }
+        out.push('\n');
+    }
+
+    /// What the outputs lead to.
+    pub(super) fn outputs(&self, out: &mut String) {
+        let (v, family) = (self.family.number(), self.family);
+        let _ = writeln!(
+            out,
+            "// ---- Routed IPv{v} packets: to the ports here, to the router itself, to other servers, nowhere\n"
+        );
+        for (number, port) in self.ports().iter().enumerate() {
+            let to = match has(port, family) {
+                true => format!("[0] {}", port_name(port, family)),
+                false => "Discard".to_owned(),
+            };
+            let _ = writeln!(out, "rt{v}[{number}] -> {to};");
+        }
+        let here = self.here();
+        let _ = match family {
+            Family::V4 => writeln!(out, "rt4[{here}] -> here4;"),
+            Family::V6 => writeln!(out, "rt6[{here}] -> [3] {};", port_name(self.first, family)),
+        };
+        for way in self.ways.remote(family) {
+            far(
+                out,
+                self.of,
+                (way, family),
+                self.far(way),
+                self.ways.input(way),
+            );
+        }
+        let none = self.none();
+        let _ = match (family, self.first.v4) {
+            (Family::V4, Some((ip, _))) => writeln!(
+                out,
+                "rt4[{none}] -> ICMPError({ip}, unreachable, net, INTERFACES $ALL4) -> rt4;\n"
+            ),
+            _ => writeln!(
+                out,
+                "rt6[{none}] -> ICMP6Error($HOSTS6, unreachable, noroute) -> Paint(0) -> rt6;\n"
+            ),
+        };
+    }
+
+    /// Routes with what they are about.
+    fn lines(&self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        let connected = self.of.connected();
+        for at in connected.filter(|at| Family::of(at.address) == self.family) {
+            lines.extend(self.attached(&at));
+        }
+        if self.family == Family::V4 {
+            let here = self.here();
+            let never = "everybody on a link: never further (RFC 1812, 5.3.5.1)";
+            lines.push((format!("255.255.255.255/32 {here}"), never.to_owned()));
+            let groups = "groups: this router forwards none";
+            lines.push((format!("224.0.0.0/4 {here}"), groups.to_owned()));
+        }
+        let routes = self.of.routes.iter();
+        let routes = routes.filter(|route| Family::of(route.prefix.0) == self.family);
+        lines.extend(routes.map(|route| self.route(route)));
+        lines
+    }
+
+    /// To an address of the router, and to the network on its link.
+    fn attached(&self, at: &Connected) -> [(String, String); 2] {
+        let server = &self.of.servers[at.server];
+        let name = format!("{} of {}", server.ports[at.port].name, server.name);
+        let whole = if self.family == Family::V4 { 32 } else { 128 };
+        let (own, link) = match at.server == self.server {
+            true => (self.here(), at.port),
+            false => (self.far(itself(at.server)), self.far(attached(at))),
         };
         // Link-local and own IPv6 addresses are told apart before the table; messages about packets come here.
-        lines.push((
-            format!("{}/{whole} {own}", at.address),
-            format!("the router itself, at {name}"),
-        ));
-        lines.push((
-            format!("{} {link}", prefix(at.address, at.length)),
-            format!("attached to {name}"),
-        ));
+        [
+            (
+                format!("{}/{whole} {own}", at.address),
+                format!("the router itself, at {name}"),
+            ),
+            (
+                format!("{} {link}", prefix(at.address, at.length)),
+                format!("attached to {name}"),
+            ),
+        ]
     }
-    if family == Family::V4 {
-        let never = "everybody on a link: never further (RFC 1812, 5.3.5.1)";
-        lines.push((format!("255.255.255.255/32 {here}"), never.to_owned()));
-        let groups = "groups: this router forwards none";
-        lines.push((format!("224.0.0.0/4 {here}"), groups.to_owned()));
-    }
-    for route in of
-        .routes
-        .iter()
-        .filter(|route| Family::of(route.prefix.0) == family)
-    {
-        let (to, port) = (
-            &of.servers[route.server],
-            &of.servers[route.server].ports[route.port],
-        );
-        let gateway = route
-            .gateway
-            .checked_sub(1)
-            .and_then(|at| port.gateways.get(at));
-        let gateway = gateway
-            .map(|gateway| format!("{gateway} "))
-            .unwrap_or_default();
+
+    fn route(&self, route: &Route) -> (String, String) {
+        let to = &self.of.servers[route.server];
+        let port = &to.ports[route.port];
+        let gateway = route.gateway.checked_sub(1);
+        let gateway = gateway.and_then(|at| port.gateways.get(at));
+        let gateway = gateway.map_or(String::new(), |gateway| format!("{gateway} "));
         let prefix = prefix(route.prefix.0, route.prefix.1);
         let comment = format!("by {gateway}at {} of {}", port.name, to.name);
-        let line = match route.server == server {
+        let line = match route.server == self.server {
             true => format!("{prefix} {gateway}{}", route.port),
-            false => {
-                let way = Way {
-                    server: route.server,
-                    port: Some(route.port),
-                    gateway: route.gateway,
-                };
-                format!("{prefix} {}", far(way))
-            }
+            false => format!("{prefix} {}", self.far(through(route))),
         };
-        lines.push((line, comment));
+        (line, comment)
     }
-    lines
 }
 
 /// What stands between a table's output and an input of VLBInput.
