@@ -398,3 +398,37 @@ fn servers_in_different_networks_reach_each_other_by_gateways() {
         );
     assert_eq!(mistakes(&far), [""; 0]);
 }
+
+#[test]
+fn routes_to_what_no_router_forwards_are_mistakes() {
+    let to = |prefix: &str| mistakes(&TWO.replace("203.0.113.0/24", prefix));
+    for (prefix, why) in [
+        (
+            "255.255.255.255/32",
+            "is everybody on a link: never further (RFC 1812, 5.3.5.1)",
+        ),
+        (
+            "224.0.0.0/4",
+            "is for groups, and this router forwards to none",
+        ),
+        (
+            "239.1.0.0/16",
+            "is for groups, and this router forwards to none",
+        ),
+        ("127.0.0.0/8", "never leaves a host"),
+    ] {
+        assert_eq!(to(prefix), [format!("25: {prefix} {why}")]);
+    }
+    assert_eq!(to("0.0.0.0/0"), [""; 0]);
+    let six = |prefix: &str| {
+        let route = format!("[[route]]\nprefix = \"{prefix}\"\nvia = \"fe80::9\"\n");
+        mistakes(&(TWO.to_owned() + &route))
+    };
+    let group = "28: ff00::/8 is for groups, and this router forwards to none";
+    assert_eq!(six("ff00::/8"), [group]);
+    assert_eq!(
+        six("fe80::/64"),
+        ["28: fe80::/64 never leaves a link (RFC 4291, 2.5.6)"]
+    );
+    assert_eq!(six("::/0"), [""; 0]);
+}

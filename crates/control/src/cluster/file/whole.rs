@@ -283,6 +283,12 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
             let help = format!("write {}/{length}", key.0);
             r.wrong("cluster-route", place, wrong, &help);
         }
+        if let Some(why) = never_forwarded(key.0, length) {
+            let wrong = format!("{address}/{length} {why}");
+            let help = "take the route away: such packets end at the router that has them";
+            r.wrong("cluster-route", place, wrong, help);
+            continue;
+        }
         let mut own = places.addresses.iter();
         let host = length == if address.is_ipv4() { 32 } else { 128 };
         if let Some((_, other)) = own.find(|(at, _)| host && at.address == address) {
@@ -300,5 +306,22 @@ fn routes(of: &Description, places: &Places, r: &mut Reader) {
                 .help("take one away: the longest prefix wins, and equal ones cannot");
             r.mistakes.push(mistake);
         }
+    }
+}
+
+/// Why no router forwards packets to such addresses.
+fn never_forwarded(first: IpAddr, length: u8) -> Option<&'static str> {
+    let group = "is for groups, and this router forwards to none";
+    match first {
+        IpAddr::V4(v4) if v4.is_broadcast() => {
+            Some("is everybody on a link: never further (RFC 1812, 5.3.5.1)")
+        }
+        IpAddr::V4(v4) if length >= 4 && v4.is_multicast() => Some(group),
+        IpAddr::V4(v4) if length >= 8 && v4.is_loopback() => Some("never leaves a host"),
+        IpAddr::V6(v6) if length >= 8 && v6.is_multicast() => Some(group),
+        IpAddr::V6(v6) if length >= 10 && v6.is_unicast_link_local() => {
+            Some("never leaves a link (RFC 4291, 2.5.6)")
+        }
+        _ => None,
     }
 }
