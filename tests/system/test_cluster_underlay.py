@@ -170,6 +170,22 @@ def test_forged_and_replayed_frames_are_dropped_by_name(bed):
     assert not payload, "the host took what a stranger sent"
 
 
+def test_a_file_that_numbers_links_anew_is_refused(bed):
+    text = bed.file.read_text()
+    first, rest = text.split("[[link]]", 1)
+    *middle, last = rest.split("[[link]]")
+    last, routes = last.split("# Beyond", 1)
+    try:
+        bed.file.write_text("[[link]]".join([first, last, *middle]) + "# Beyond" + routes)
+        refused = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file), ok=(1,))
+        assert "link `a-b` would have another number" in refused.err, str(refused)
+    finally:
+        bed.file.write_text(text)
+    done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
+    assert done.out.count("has taken it") == 4, str(done)
+    assert bed.ping("a", host("c", 4), 4)
+
+
 def test_the_other_servers_go_round_one_that_is_killed(lab):
     bed = Underlay(lab, "udp", rate="2Mbps")
     bed.start()

@@ -18,6 +18,7 @@ impl Control {
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let source = wanted(&running, asked)?;
+        keeps_numbers(&running, &source)?;
         self.replace(&mut running, source, asked.dry_run)
     }
 
@@ -96,9 +97,25 @@ fn wanted(running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
         text: text.clone(),
         definitions: running.definitions.clone(),
         server: asked.server.clone(),
+        numbers: asked.numbers.clone(),
     };
     source.define(&asked.definitions);
     Ok(source)
+}
+
+/// Refuses what would have frames between the servers of a cluster misread while some have changed and some not.
+fn keeps_numbers(running: &Source, source: &Source) -> Result<(), Failure> {
+    let both = running.numbers.as_ref().zip(source.numbers.as_ref());
+    match both.and_then(|(old, new)| new.moved(old)) {
+        None => Ok(()),
+        Some(what) => Err(Failure::new(
+            409,
+            format!(
+                "{what} would have another number, or its number another: frames on their way would be misread. Append \
+                 what is new at the end and leave what has gone in the file, or start all servers anew"
+            ),
+        )),
+    }
 }
 
 fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {

@@ -1,6 +1,6 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
-use crate::cluster::{Description, file, generate};
+use crate::cluster::{Description, Numbers, file, generate};
 use engine::plan::{self, Options, Plan, Registry};
 use lang::{Diagnostic, SourceMap};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,8 @@ pub struct Source {
     pub definitions: Vec<(String, String)>,
     /// The file describes a cluster, and the text is what this server of it runs.
     pub server: Option<String>,
+    /// What frames between the cluster's servers name by numbers.
+    pub numbers: Option<Numbers>,
 }
 
 impl Source {
@@ -47,6 +49,7 @@ impl Source {
             text,
             definitions,
             server: None,
+            numbers: None,
         })
     }
 
@@ -64,6 +67,7 @@ impl Source {
             name: format!("{} for {server}", self.name),
             text: generate::text(of, number),
             server: Some(server.to_owned()),
+            numbers: Some(Numbers::new(of, number)),
             ..self.clone()
         })
     }

@@ -252,6 +252,9 @@ pub struct ReloadRequest {
     /// If that file describes a cluster: the server of it whose configuration this is.
     #[serde(default)]
     pub server: Option<String>,
+    /// What frames between the servers of that cluster name by numbers.
+    #[serde(default)]
+    pub numbers: Option<crate::cluster::Numbers>,
     /// Definitions that change.
     #[serde(default)]
     pub definitions: Vec<(String, String)>,

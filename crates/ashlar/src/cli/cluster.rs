@@ -128,18 +128,20 @@ fn nic(text: &str) -> Result<Nic, String> {
     })
 }
 
-fn between_2_and_3(text: &str) -> Result<f64, String> {
+/// A number within bounds.
+pub(crate) fn within(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(c) if (2.0..=3.0).contains(&c) => Ok(c),
-        _ => Err("write a number from 2 to 3".to_owned()),
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("write {what}")),
     }
 }
 
+fn between_2_and_3(text: &str) -> Result<f64, String> {
+    within(text, 2.0, 3.0, "a number from 2 to 3")
+}
+
 fn microseconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(us) if (0.0..=1e6).contains(&us) => Ok(us),
-        _ => Err("write microseconds, 0 to 1000000".to_owned()),
-    }
+    within(text, 0.0, 1e6, "microseconds, 0 to 1000000")
 }
 
 #[cfg(test)]

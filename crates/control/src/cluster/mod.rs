@@ -6,6 +6,7 @@
 mod description;
 pub mod file;
 pub mod generate;
+mod numbers;
 mod reader;
 #[cfg(test)]
 mod testing;
@@ -13,3 +14,4 @@ mod testing;
 pub use description::{
     Connected, Description, Heartbeat, Link, Over, Port, Route, Server, Underlay,
 };
+pub use numbers::Numbers;

@@ -4,10 +4,16 @@ use crate::cli::{Run, Workers, interval};
 use clap::Args;
 
 #[derive(Args, Debug)]
-pub(crate) struct Check {
+pub(crate) struct Of {
     /// The cluster's file
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) of: Of,
     #[command(flatten)]
     pub(crate) workers: Workers,
     /// Show the whole plan of this server
@@ -17,9 +23,8 @@ pub(crate) struct Check {
 
 #[derive(Args, Debug)]
 pub(crate) struct Text {
-    /// The cluster's file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) of: Of,
     /// The server
     #[arg(long, value_name = "NAME")]
     pub(crate) server: String,
@@ -36,9 +41,8 @@ pub(crate) struct Up {
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// The cluster's file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) of: Of,
     /// Seconds over which rates are measured
     #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: f64,
@@ -49,9 +53,8 @@ pub(crate) struct Show {
 
 #[derive(Args, Debug)]
 pub(crate) struct Reload {
-    /// The cluster's file
-    #[arg(value_name = "FILE")]
-    pub(crate) file: String,
+    #[command(flatten)]
+    pub(crate) of: Of,
     /// Only check that all servers would take it
     #[arg(long)]
     pub(crate) dry_run: bool,

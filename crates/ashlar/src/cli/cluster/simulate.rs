@@ -1,5 +1,6 @@
 //! The command line of `ashlar cluster simulate`.
 
+use super::within;
 use clap::Args;
 use cluster::simulate::{Broken, Failure, Matrix};
 use std::path::PathBuf;
@@ -112,17 +113,11 @@ fn failure(text: &str) -> Result<Failure, String> {
 }
 
 fn part(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(part) if (0.001..=1000.0).contains(&part) => Ok(part),
-        _ => Err("write a number from 0.001 to 1000".to_owned()),
-    }
+    within(text, 0.001, 1000.0, "a number from 0.001 to 1000")
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(ms) if (0.0..=3_600_000.0).contains(&ms) => Ok(ms),
-        _ => Err("write milliseconds, 0 to 3600000".to_owned()),
-    }
+    within(text, 0.0, 3_600_000.0, "milliseconds, 0 to 3600000")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use engine::plan::Plan;
 use std::fmt::Write;
 
 pub(crate) fn check(asked: &Check) -> Done {
-    let file = read(&asked.file)?;
+    let file = read(&asked.of.file)?;
     let ports = ports::Directory::new();
     let registry = elements::registry();
     let mut text = format!(

@@ -18,7 +18,7 @@ pub(crate) fn cluster(asked: Cluster) -> Done {
         ClusterCommand::Simulate(asked) => simulate::simulate(&asked),
         ClusterCommand::Check(asked) => check::check(&asked),
         ClusterCommand::Text(asked) => {
-            let file = read(&asked.file)?;
+            let file = read(&asked.of.file)?;
             print(&server(&file, &asked.server)?.text)
         }
         ClusterCommand::Up(asked) => up::up(*asked),

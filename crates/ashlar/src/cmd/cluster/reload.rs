@@ -7,7 +7,7 @@ use control::client::Client;
 use control::view::{Info, ReloadReply, ReloadRequest};
 
 pub(crate) fn reload(asked: &Reload) -> Done {
-    let file = read(&asked.file)?;
+    let file = read(&asked.of.file)?;
     let mut there = Vec::new();
     for (of, client) in routers(&file) {
         match client.get_json::<Info>("/v1/info") {
@@ -58,6 +58,7 @@ fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
         path: source.path.map(|path| path.to_string_lossy().into_owned()),
         text: Some(source.text),
         server: source.server,
+        numbers: source.numbers,
         definitions: Vec::new(),
     };
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
