@@ -135,6 +135,7 @@ def test_show_tells_of_links_their_loads_and_drops(bed):
     for server in servers:
         assert [link["to"] for link in server["links"]] == [name for name in NAMES if name != server["server"]]
         assert server["spread"]["direct"] > 0 and all(0 <= link["load"] for link in server["links"])
+        assert all(0 <= link["seconds"] <= server["uptime"] + 1 for link in server["links"]), server
     line = re.compile(r"^server b: running for 0:\d\d:\d\d, 3 of 3 links up$", re.MULTILINE)
     until(lambda: line.search(bed.lab.run(ASHLAR, "cluster", "show", "-i", "0.2", str(bed.file)).out), "b to show its links", 20)
 

@@ -267,6 +267,11 @@ impl Health {
         })
     }
 
+    /// When this node last looked at the time.
+    pub fn looked(&self) -> u64 {
+        self.looked
+    }
+
     /// How it judges.
     pub fn config(&self) -> &Config {
         &self.config

@@ -37,7 +37,7 @@ use crate::prelude::*;
 use cluster::address::NodeId;
 use cluster::health::{Cabling, Cause, Health, LINKS_MAX, Refused};
 use cluster::map::Links;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -71,6 +71,8 @@ pub(crate) struct VlbHeartbeat {
     /// The links that were up when the last line was written, and the newest lines.
     known: Option<Links>,
     journal: VecDeque<String>,
+    /// Of own links, by peer: whether they are used, and since when.
+    used: HashMap<(String, usize), (bool, u64)>,
 }
 
 impl Element for VlbHeartbeat {
@@ -149,6 +151,7 @@ impl Element for VlbHeartbeat {
             sent: 0,
             known: None,
             journal: VecDeque::new(),
+            used: HashMap::new(),
         }
     }
 
@@ -172,6 +175,7 @@ impl Element for VlbHeartbeat {
         health.take_change();
         self.known = Some(health.links().clone());
         self.health = Some(health);
+        self.note_used(now);
         cx.set_timer(cx.now());
     }
 
@@ -203,8 +207,7 @@ impl Element for VlbHeartbeat {
     }
 
     fn take(&mut self, old: VlbHeartbeat) {
-        self.sent = old.sent;
-        self.journal = old.journal;
+        (self.sent, self.used, self.journal) = (old.sent, old.used, old.journal);
         self.old = old.health.map(|health| (old.node, health));
     }
 
@@ -216,7 +219,8 @@ impl Element for VlbHeartbeat {
         Handler::sum("count", "heartbeats sent", |e| e.sent),
         Handler::text(
             "links",
-            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back",
+            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back, \
+             since how many seconds it is used or not",
             |e, _| Ok(e.show()),
         ),
         Handler::text(
@@ -287,13 +291,22 @@ impl VlbHeartbeat {
         let Some(health) = &mut self.health else {
             return;
         };
-        let changed = health.take_change();
-        if changed {
-            self.node.publish(health.links().clone());
-        }
         cx.set_timer(Time(health.due()));
-        if changed {
+        if health.take_change() {
+            self.node.publish(health.links().clone());
             self.note(cx.timestamp());
+            self.note_used(cx.now().0);
+        }
+    }
+
+    /// Notes which own links begin to be used, and which no longer are.
+    fn note_used(&mut self, now: u64) {
+        let states = self.health.iter().flat_map(Health::states);
+        for (cable, state) in self.node.cables().into_iter().zip(states) {
+            let (used, since) = self.used.entry(cable).or_insert((state.used, now));
+            if *used != state.used {
+                (*used, *since) = (state.used, now);
+            }
         }
     }
 
@@ -322,8 +335,9 @@ impl VlbHeartbeat {
 
     fn show(&self) -> String {
         let mut text = String::new();
+        let looked = self.health.as_ref().map_or(0, Health::looked);
         let states = self.health.iter().flat_map(Health::states);
-        for (own, state) in states.enumerate() {
+        for (own, (cable, state)) in self.node.cables().iter().zip(states).enumerate() {
             let peer = self.node.labels.get(usize::from(state.peer));
             let peer = peer.map_or("?", String::as_str);
             let used = match (state.used, state.cause) {
@@ -333,9 +347,12 @@ impl VlbHeartbeat {
             };
             let delay = Duration::from_nanos(state.delay);
             let missing = state.missing;
+            let since = self.used.get(cable).map_or(looked, |(_, since)| *since);
+            let age = Duration::from_nanos(looked.saturating_sub(since));
             let _ = writeln!(
                 text,
-                "{own} {peer} {used} missing {missing} delay {delay:?}"
+                "{own} {peer} {used} missing {missing} delay {delay:?} for {:.3}s",
+                age.as_secs_f64()
             );
         }
         text
@@ -375,6 +392,15 @@ mod tests {
         assert_eq!(bench.read("a.links"), "a-b down 1000Mbps\n");
         assert!(bench.read("hb.links").starts_with("0 a down silent"));
         assert!(bench.read("ha.links").starts_with("0 b down unheard"));
+        let age = |bench: &mut Bench| -> f64 {
+            let links = bench.read("ha.links");
+            let age = links.trim_end().rsplit_once(" for ").map(|(_, age)| age);
+            let age = age.and_then(|age| age.strip_suffix('s')?.parse().ok());
+            age.unwrap_or_else(|| panic!("no age: {links}"))
+        };
+        assert!(age(&mut bench) < 0.05);
+        bench.advance(Duration::from_secs(2));
+        assert!((2.0..2.05).contains(&age(&mut bench)));
         bench.write("way.switch", "0");
         bench.advance(Duration::from_millis(120));
         assert_eq!(bench.read("b.links"), "a-b up 1000Mbps\n");
@@ -407,6 +433,11 @@ mod tests {
         let more = PAIR.replace("b 1Gbps, LINKS a-b", "b 1Gbps c 1Gbps, LINKS a-b a-c b-c");
         let more = more.replace("way[1]", "ha[1] -> Discard; hb[1] -> Discard; way[1]");
         bench.reload(&more).expect("it is right");
+        assert!(
+            !bench
+                .read("ha.links")
+                .contains("b up missing 0 delay 0ns for 0.000s")
+        );
         assert!(
             bench.read("a.links").contains("a-c down"),
             "nobody was heard there"

@@ -36,12 +36,14 @@ struct LinkSeen {
     rate: u64,
     /// As the heartbeats have it.
     state: String,
+    /// Seconds since it is used, or not.
+    age: Option<f64>,
     /// Bits per second that it sent.
     load: f64,
 }
 
 pub(crate) fn show(asked: &Show) -> Done {
-    let file = read(&asked.file)?;
+    let file = read(&asked.of.file)?;
     let first: Vec<_> = routers(&file)
         .map(|(of, client)| {
             let stats = client.get_json::<Stats>("/v1/stats");
@@ -90,12 +92,12 @@ fn look(
         let state = words.find(|(place, _)| *place == own.to_string());
         // Behind the number stands the peer's name.
         let state = state.and_then(|(_, rest)| rest.split_once(' '));
+        let (state, age) = aged(state.map_or("unknown", |(_, state)| state.trim()));
         LinkSeen {
             peer: file.description.servers[link.ends[1 - end]].name.clone(),
             rate: link.rate,
-            state: state
-                .map_or("unknown", |(_, state)| state.trim())
-                .to_owned(),
+            state,
+            age,
             load: bytes as f64 * 8.0 / seconds,
         }
     });
@@ -114,6 +116,16 @@ fn look(
             .collect(),
         drops: after.elements.iter().flat_map(drops).collect(),
     })
+}
+
+/// A state, and for how many seconds it is so.
+fn aged(state: &str) -> (String, Option<f64>) {
+    let parts = state.rsplit_once(" for ");
+    let age = parts.and_then(|(state, age)| Some((state, age.strip_suffix('s')?.parse().ok()?)));
+    match age {
+        Some((state, age)) => (state.to_owned(), Some(age)),
+        None => (state.to_owned(), None),
+    }
 }
 
 fn handler(client: &Client, path: &str) -> Option<String> {
@@ -167,7 +179,6 @@ fn write(text: &mut String, of: &Server, seen: &Result<Seen, String>) {
             return;
         }
     };
-    let seconds = seen.uptime.as_secs();
     let up = seen
         .links
         .iter()
@@ -175,22 +186,22 @@ fn write(text: &mut String, of: &Server, seen: &Result<Seen, String>) {
         .count();
     let _ = writeln!(
         text,
-        "server {}: running for {}:{:02}:{:02}, {up} of {} up",
+        "server {}: running for {}, {up} of {} up",
         of.name,
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60,
+        clock(seen.uptime.as_secs()),
         lang::count(seen.links.len(), "link"),
     );
     for link in &seen.links {
         let _ = writeln!(
             text,
-            "  to {:12} {:9.3} of {:.3} Mbit/s ({:.0} %)  {}",
+            "  to {:12} {:9.3} of {:.3} Mbit/s ({:.0} %)  {}{}",
             link.peer,
             link.load / 1e6,
             link.rate as f64 / 1e6,
             100.0 * link.load / link.rate as f64,
             link.state,
+            link.age
+                .map_or(String::new(), |age| format!(" for {}", clock(age as u64))),
         );
     }
     let spread: Vec<String> = seen
@@ -206,6 +217,12 @@ fn write(text: &mut String, of: &Server, seen: &Result<Seen, String>) {
     }
 }
 
+/// Hours, minutes and seconds.
+fn clock(seconds: u64) -> String {
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
+}
+
 fn json(of: &Server, seen: &Result<Seen, String>) -> Value {
     let seen = match seen {
         Ok(seen) => seen,
@@ -216,6 +233,7 @@ fn json(of: &Server, seen: &Result<Seen, String>) -> Value {
             "to": link.peer,
             "up": link.state.starts_with("up"),
             "state": link.state,
+            "seconds": link.age,
             "rate": link.rate,
             "load": link.load,
         })
