@@ -37,6 +37,7 @@ use crate::prelude::*;
 use engine::anno::Anno;
 use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
 use engine::units::Cores;
+use std::sync::atomic::AtomicU64;
 
 const FULL: usize = 0;
 /// Packets of another worker that are sent on at a time.
@@ -120,20 +121,8 @@ impl Element for Steer {
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let seen = self.table.counts(self.workers)[self.worker].seen();
         let (owners, me) = (&*self.owners, self.worker as u16);
-        let seen = &seen[..owners.len()];
         // Mostly all packets are our own: then the batch is looked at, and left as it is.
-        let mut others = 0;
-        for packet in batch.iter() {
-            let bucket = usize::from(packet.bucket());
-            if bucket < owners.len() {
-                add(&seen[bucket], 1);
-                others |= owners[bucket] ^ me;
-            } else {
-                add(&seen[bucket % owners.len()], 1);
-                others = PARKED;
-            }
-        }
-        if others == 0 {
+        if all_ours(batch.iter().as_slice(), owners, seen, me) {
             return;
         }
         let parking = &mut self.parking;
@@ -266,6 +255,70 @@ impl Steering for Steer {
 
     fn parked(&self) -> Parked {
         self.parking.count()
+    }
+}
+
+/// Counts packets by bucket; whether all are of buckets that there are, and that `me` owns.
+///
+/// Every packet that comes is looked at here, so instructions count: an owner is compared where it lies, and the loop turns
+/// once for four packets.
+#[inline]
+fn all_ours(packets: &[Packet], owners: &[u16], seen: &[AtomicU64], me: u16) -> bool {
+    let seen = &seen[..owners.len()];
+    let look = |packet: &Packet| {
+        let bucket = usize::from(packet.bucket());
+        let ours = owners.get(bucket) == Some(&me);
+        if ours {
+            add(&seen[bucket], 1);
+        }
+        ours
+    };
+    let (fours, rest) = packets.as_chunks::<4>();
+    let mut fours = fours.iter();
+    while let Some(four) = fours.next() {
+        let [a, b, c, d] = four;
+        if !look(a) {
+            return others::<0>(four, fours.as_slice(), rest, seen);
+        }
+        if !look(b) {
+            return others::<1>(four, fours.as_slice(), rest, seen);
+        }
+        if !look(c) {
+            return others::<2>(four, fours.as_slice(), rest, seen);
+        }
+        if !look(d) {
+            return others::<3>(four, fours.as_slice(), rest, seen);
+        }
+    }
+    let other = rest.iter().position(|packet| !look(packet));
+    other.inspect(|&at| count(&rest[at..], seen)).is_none()
+}
+
+/// Counts what [`all_ours`] has not: it has found a packet that is not, at this place of four. A place that is known
+/// beforehand costs it nothing.
+#[inline(never)]
+fn others<const AT: usize>(
+    four: &[Packet; 4],
+    fours: &[[Packet; 4]],
+    rest: &[Packet],
+    seen: &[AtomicU64],
+) -> bool {
+    count(&four[AT..], seen);
+    count(fours.as_flattened(), seen);
+    count(rest, seen);
+    false
+}
+
+/// Counts packets by bucket; one of a bucket that there is not counts for the one that it is in.
+#[inline(never)]
+fn count(packets: &[Packet], seen: &[AtomicU64]) {
+    for packet in packets {
+        let bucket = usize::from(packet.bucket());
+        let bucket = match bucket < seen.len() {
+            true => bucket,
+            false => bucket % seen.len(),
+        };
+        add(&seen[bucket], 1);
     }
 }
 

@@ -7,6 +7,7 @@ use engine::port::NoPorts;
 use engine::root::Plain;
 use engine::router::single_at;
 use engine::wake::Wakers;
+use std::sync::atomic::Ordering::Relaxed;
 use testkit::collected;
 
 /// Workers of a router, all on the test's thread.
@@ -151,4 +152,39 @@ fn one_worker_owns_everything_and_rests() {
 fn so_many_buckets_are_refused() {
     let errors = testkit::errors(crate::CLASSES, "Idle -> Steer(5000) -> Discard");
     assert!(errors.contains("between 1 and 4096"), "{errors}");
+}
+
+#[test]
+fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_wherever_it_stands() {
+    let mut rng = testkit::Rng::seed(9);
+    for round in 0..400 {
+        let owners: Vec<u16> = match round % 2 {
+            0 => vec![1; 8],
+            _ => (0..8).map(|_| rng.below(2) as u16).collect(),
+        };
+        // Mostly ours: one that is not may stand anywhere.
+        let ours: Vec<u16> = (0..8).filter(|&b| owners[usize::from(b)] == 1).collect();
+        let any = |rng: &mut testkit::Rng| match ours.is_empty() || rng.one_in(20) {
+            true => rng.below(12) as u16,
+            false => ours[rng.below(ours.len())],
+        };
+        let buckets: Vec<u16> = (0..rng.below(14)).map(|_| any(&mut rng)).collect();
+        let packets: Vec<Packet> = buckets
+            .iter()
+            .map(|&bucket| {
+                let mut packet = Packet::from_bytes(&[0; 60]).expect("the pool has room");
+                packet.set_bucket(bucket);
+                packet
+            })
+            .collect();
+        let seen: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+        let mut naive = vec![0; 8];
+        buckets.iter().for_each(|&b| naive[usize::from(b) % 8] += 1);
+        let all = buckets
+            .iter()
+            .all(|&b| owners.get(usize::from(b)) == Some(&1));
+        assert_eq!(all_ours(&packets, &owners, &seen, 1), all, "{buckets:?}");
+        let seen: Vec<u64> = seen.iter().map(|n| n.load(Relaxed)).collect();
+        assert_eq!(seen, naive, "{buckets:?}");
+    }
 }
