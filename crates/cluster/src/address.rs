@@ -5,11 +5,11 @@
 //!
 //! ```text
 //! destination  kkhhhh10  node node  port  gateway gateway
-//! source       00000010  input input  via via  cookie
+//! source       llllll10  input input  via via  cookie
 //! ```
 //!
-//! `kk` is the kind, `hhhh` the internal links that the frame may still pass, `10` says locally administered and
-//! unicast (IEEE 802, 8.2): no frame of ours has an address that somebody else may own.
+//! `kk` is the kind, `hhhh` the internal links that the frame may still pass, `llllll` its lane, `10` says locally
+//! administered and unicast (IEEE 802, 8.2): no frame of ours has an address that somebody else may own.
 
 /// Number of a node, from 0 in the order of the cluster's description.
 pub type NodeId = u16;
@@ -24,6 +24,9 @@ pub const PORT_SELF: u8 = 255;
 pub const HOPS_MAX: u8 = 15;
 /// Bytes of the two addresses.
 pub const LEN: usize = 12;
+
+/// Links that a detour takes more: one, where all nodes are next to each other.
+const DETOUR: u8 = 1;
 
 const LOCAL: u8 = 0b10;
 const LOW: u8 = 0b11;
@@ -88,7 +91,7 @@ impl Address {
     /// What `bytes` say, if they are of the cluster with this cookie.
     pub fn parse(bytes: &[u8; LEN], cookie: u8) -> Result<Address, Bad> {
         let [first, n0, n1, port, g0, g1, source, i0, i1, v0, v1, c] = *bytes;
-        if first & LOW != LOCAL || source != LOCAL {
+        if first & LOW != LOCAL || source & LOW != LOCAL {
             return Err(Bad::Malformed);
         }
         let kind = match first >> 6 {
@@ -110,6 +113,37 @@ impl Address {
             cookie,
         })
     }
+}
+
+/// The byte of the lane.
+const LANE: usize = 6;
+
+/// A frame's lane, 0 to 63: where several links lead on, frames of other lanes go other ways.
+#[inline]
+pub fn lane(bytes: &[u8; LEN]) -> u8 {
+    bytes[LANE] >> 2
+}
+
+/// Writes the lane of the frames of a flow. Where all nodes are next to each other there is no choice on the way: all
+/// frames then have lane 0, so that nodes remember fewer ways.
+#[inline]
+pub fn set_lane(bytes: &mut [u8; LEN], flow_hash: u32) {
+    // Bits that neither choose a table's place nor the first link.
+    bytes[LANE] = (flow_hash >> 8) as u8 & !LOW | LOCAL;
+}
+
+/// Links that a frame may pass after its first, if it needs `links` by what its input node knows: enough for a detour by
+/// a node that knows of more, and no more, so that frames never go round between nodes of different knowledge.
+#[inline]
+pub fn allowance(links: u8) -> u8 {
+    (links.saturating_add(DETOUR) - 1).min(HOPS_MAX)
+}
+
+/// Writes the way: the links that are left, and who is still to be visited.
+#[inline]
+pub fn set_way(bytes: &mut [u8; LEN], hops: u8, via: NodeId) {
+    bytes[0] = bytes[0] & !(HOPS_MAX << 2) | (hops & HOPS_MAX) << 2;
+    [bytes[9], bytes[10]] = via.to_be_bytes();
 }
 
 /// The cookie of a cluster's name.
@@ -149,9 +183,25 @@ mod tests {
     }
 
     #[test]
+    fn the_lane_and_the_way_change_nothing_else() {
+        let mut bytes = ADDRESS.bytes();
+        assert_eq!(lane(&bytes), 0);
+        set_lane(&mut bytes, 0x1234_a5ff);
+        assert_eq!(Address::parse(&bytes, 0x55), Ok(ADDRESS));
+        set_way(&mut bytes, 14, 0x0506);
+        let on = Address {
+            hops: 14,
+            via: 0x0506,
+            ..ADDRESS
+        };
+        assert_eq!(Address::parse(&bytes, 0x55), Ok(on));
+        assert_eq!(lane(&bytes), 0xa5 >> 2);
+    }
+
+    #[test]
     fn addresses_that_others_may_own_are_none_of_ours() {
         let good = ADDRESS.bytes();
-        for (at, bits) in [(0, 1), (0, 2), (0, 0x80), (6, 1), (6, 2), (6, 4)] {
+        for (at, bits) in [(0, 1), (0, 2), (0, 0x80), (6, 1), (6, 2)] {
             let mut bytes = good;
             bytes[at] ^= bits;
             assert_eq!(Address::parse(&bytes, 0x55), Err(Bad::Malformed), "{at}");

@@ -1,6 +1,6 @@
 //! What a node does with a frame that comes by an internal link: it reads the two addresses and nothing else (RB9).
 
-use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
+use crate::address::{self, Address, Bad, Kind, LEN, NO_NODE, NodeId};
 use crate::map::Ways;
 
 /// Where a frame goes.
@@ -32,7 +32,7 @@ pub enum Fault {
     TooManyHops,
     /// It came back to the node by which it had entered.
     Loop,
-    /// Living links do not lead to its output node.
+    /// Living links do not lead to its output node, or not within those that it may pass.
     NoWay,
 }
 
@@ -62,8 +62,8 @@ impl Fault {
 
 /// What the node whose ways these are does with a frame.
 ///
-/// Where several links lead on, all frames between an input and an output node take the same one: a flow keeps its
-/// order, and input nodes have spread the load before.
+/// Where several links lead on, frames take one by their lane: a flow keeps its order, and the flows of two nodes are
+/// spread, also if no others meet here.
 ///
 /// # Errors
 /// The frame is to be dropped under the fault's name.
@@ -90,34 +90,33 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
         return Ok(Step::Here);
     }
     let hops = address.hops.checked_sub(1).ok_or(Fault::TooManyHops)?;
-    let pair = pair_hash(input, node);
-    let first = (via != me && via != NO_NODE).then(|| ways.link(via, pair));
+    let hash = hash(me, input, node, address::lane(addresses));
+    let first = (via != me && via != NO_NODE).then(|| ways.link(via, hash));
     let (link, via) = match first.flatten() {
         Some(link) => (link, via),
         // Visited, or not to be reached any more: then straight on.
         // The input node may know sooner than this one that a link has come up.
         None => (
-            ways.link_on(node, pair, input).ok_or(Fault::NoWay)?,
+            ways.link_on(node, hash, input).ok_or(Fault::NoWay)?,
             NO_NODE,
         ),
     };
-    let addresses = Address {
-        hops,
-        via,
-        ..address
-    };
-    Ok(Step::On {
-        link,
-        addresses: addresses.bytes(),
-    })
+    // Who needs more links than the frame may pass knows of something that those before did not: nobody nearer is left.
+    if ways.passes(via, node) > address.hops {
+        return Err(Fault::NoWay);
+    }
+    let mut addresses = *addresses;
+    address::set_way(&mut addresses, hops, via);
+    Ok(Step::On { link, addresses })
 }
 
-/// A hash of an input and an output node.
-fn pair_hash(input: NodeId, node: NodeId) -> u32 {
+/// A hash by which a node chooses among links: nodes choose independently of each other.
+#[inline]
+fn hash(me: NodeId, input: NodeId, node: NodeId, lane: u8) -> u32 {
     let pair = u32::from(input) << 16 | u32::from(node);
-    (pair ^ pair >> 15)
-        .wrapping_mul(0x2c1b_3c6d)
-        .wrapping_mul(0x9e37_79b1)
+    let here = (u32::from(me) << 8 | u32::from(lane)).wrapping_mul(0x85eb_ca6b);
+    let mixed = (pair ^ pair >> 15).wrapping_mul(0x2c1b_3c6d) ^ here;
+    (mixed ^ mixed >> 15).wrapping_mul(0x9e37_79b1)
 }
 
 #[cfg(test)]
@@ -169,6 +168,34 @@ mod tests {
             addresses: on.bytes(),
         };
         assert_eq!(passed(FRAME, 2), Ok(step));
+    }
+
+    #[test]
+    fn flows_of_a_pair_are_spread_over_the_links_that_lead_on_and_each_keeps_its_own() {
+        let map = Map::fly(4, 2, 1e9);
+        let ways = Ways::of(&map, &Links::all(&map), 5);
+        let frame = Address {
+            node: 10,
+            via: 5,
+            ..FRAME
+        };
+        let [mut left, mut right] = [0; 2];
+        for hash in 0..6400u32 {
+            let mut bytes = frame.bytes();
+            address::set_lane(&mut bytes, hash.wrapping_mul(0x9e37_79b9));
+            let Ok(Step::On { link, addresses }) = pass(&bytes, &ways, 9) else {
+                panic!("it goes on");
+            };
+            assert_eq!(pass(&bytes, &ways, 9), Ok(Step::On { link, addresses }));
+            assert_eq!(address::lane(&addresses), address::lane(&bytes));
+            let [a, b] = ways.next(10) else {
+                panic!("two ways");
+            };
+            assert!(link == *a || link == *b);
+            left += u32::from(link == *a);
+            right += u32::from(link == *b);
+        }
+        assert!(left.abs_diff(right) < 1600, "{left} and {right}");
     }
 
     #[test]

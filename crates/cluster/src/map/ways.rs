@@ -5,7 +5,7 @@
 //! node's: by which of its links it comes nearer to each other node.
 
 use super::{Links, Map};
-use crate::address::{HOPS_MAX, NodeId};
+use crate::address::{HOPS_MAX, NO_NODE, NodeId};
 use std::sync::Arc;
 
 /// Hops to a node that cannot be reached.
@@ -91,6 +91,11 @@ impl Fabric {
     /// The map.
     pub fn map(&self) -> &Map {
         &self.map
+    }
+
+    /// Whether some nodes are not next to each other, so that several ways may be as short.
+    pub fn branches(&self) -> bool {
+        self.whole.hops.iter().any(|&hops| hops > 1)
     }
 
     /// A node's neighbours and the links to them, by link number: those are its links 0, 1, ...
@@ -308,6 +313,16 @@ impl Ways {
             .or(Some(link))
     }
 
+    /// Links that a packet passes to `to`, by `via` if that is a node.
+    #[inline]
+    pub fn passes(&self, via: NodeId, to: NodeId) -> u8 {
+        let reach = &*self.reach;
+        match via {
+            NO_NODE => reach.hops(self.node, to),
+            via => (reach.hops(self.node, via)).saturating_add(reach.hops(via, to)),
+        }
+    }
+
     /// Whether a node can be reached at all.
     pub fn reaches(&self, to: NodeId) -> bool {
         !self.next(to).is_empty()
@@ -357,6 +372,9 @@ mod tests {
         assert_eq!((ways.next(2), ways.next(9)), (&[][..], &[][..]));
         let between = (0..5).filter(|&via| ways.allowed(via, 4));
         assert_eq!(between.collect::<Vec<_>>(), [0, 1, 3, 4]);
+        assert_eq!((ways.passes(NO_NODE, 4), ways.passes(1, 4)), (1, 2));
+        assert!(!ways.reach().fabric().branches());
+        assert!(Fabric::new(Map::fly(3, 2, 1e9)).branches());
     }
 
     #[test]

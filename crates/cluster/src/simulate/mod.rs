@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
+use crate::address::{self, Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
 use crate::resequencer::{Bounds, Numbers, Resequencer};
 use crate::spread::{Refusal, Settings, Spread};
@@ -42,6 +42,8 @@ struct Packet {
     bytes: u32,
     flow: u32,
     sequence: u32,
+    /// Internal links that it has passed.
+    links: u8,
     /// As in a real frame.
     addresses: [u8; LEN],
     /// Tag of the flow and number, as in a real frame's tag.
@@ -143,6 +145,8 @@ pub struct Simulation {
     config: Config,
     fabric: Arc<Fabric>,
     ways: Vec<Ways>,
+    /// Whether frames have lanes.
+    lanes: bool,
     nodes: Vec<Node>,
     /// Twice for each link: from its first end, and from its second.
     links: Vec<Server>,
@@ -194,6 +198,7 @@ impl Simulation {
             watch: Watch::new(map, &config.failures),
             report: Report::new(map.nodes.len(), &ports),
             ways,
+            lanes: fabric.branches(),
             fabric,
             config,
         };
@@ -312,16 +317,12 @@ impl Simulation {
             return;
         }
         self.events.add(now + next.gap, Event::Source(number));
-        let at = next.flow as usize;
-        if at >= self.flows.len() {
-            self.flows.resize(at + 1, Flow::default());
-        }
-        let flow = &mut self.flows[at];
         let packet = Packet {
             born: now,
             bytes: next.bytes,
             flow: next.flow,
-            sequence: flow.sent,
+            sequence: next.number,
+            links: 0,
             addresses: Address {
                 kind: Kind::Data,
                 hops: HOPS_MAX,
@@ -335,7 +336,6 @@ impl Simulation {
             .bytes(),
             tag: (0, 0),
         };
-        flow.sent += 1;
         let measured = self.measured();
         self.report.offer(&packet, measured);
         self.enter(input, packet);
@@ -346,7 +346,7 @@ impl Simulation {
         let Some(done) = self.work(node, &packet) else {
             return;
         };
-        let mut address = packet.address();
+        let address = packet.address();
         let (ways, hash) = (&self.ways[usize::from(node)], flow_hash(packet.flow));
         let here = &mut self.nodes[usize::from(node)];
         let choice = here
@@ -357,8 +357,11 @@ impl Simulation {
                 if let Some(order) = &mut here.order {
                     packet.tag = order.numbers.number(address.node, hash);
                 }
-                address.via = choice.via;
-                packet.addresses = address.bytes();
+                let hops = address::allowance(ways.passes(choice.via, address.node));
+                address::set_way(&mut packet.addresses, hops, choice.via);
+                if self.lanes {
+                    address::set_lane(&mut packet.addresses, hash);
+                }
                 self.cross(node, choice.link, packet, done);
             }
             Err(Refusal::NoWay) => self.report.drops.no_way += 1,
@@ -404,7 +407,7 @@ impl Simulation {
     }
 
     /// Sends a packet over a link.
-    fn cross(&mut self, node: NodeId, own: u16, packet: Packet, done: u64) {
+    fn cross(&mut self, node: NodeId, own: u16, mut packet: Packet, done: u64) {
         let (now, measured) = (done + self.config.latency, self.measured());
         let (peer, link) = self.fabric.neighbours(node)[usize::from(own)];
         let direction = usize::from(node > peer);
@@ -415,6 +418,7 @@ impl Simulation {
         {
             return self.report.drops.dead += 1;
         }
+        packet.links += 1;
         let cable = &mut self.links[2 * link as usize + direction];
         match cable.serve(now, packet.bytes, measured) {
             None => self.report.drops.link_full += 1,
@@ -514,7 +518,11 @@ impl Simulation {
         match output.serve(now, packet.bytes, true) {
             None => self.report.drops.output_full += 1,
             Some(left) => {
-                let flow = &mut self.flows[packet.flow as usize];
+                let at = packet.flow as usize;
+                if at >= self.flows.len() {
+                    self.flows.resize(at + 1, Flow::default());
+                }
+                let flow = &mut self.flows[at];
                 self.report.deliver(packet, flow, left, born_measured);
             }
         }

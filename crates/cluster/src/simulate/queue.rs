@@ -1,63 +1,53 @@
 //! Events in the order of their times, and of their making where these agree: so runs are the same byte for byte.
 //!
-//! Most events are due within milliseconds. They wait unsorted in a ring of slots of a microsecond each, and are sorted
-//! when their slot is reached; the rest waits in a heap.
+//! Most events are due within milliseconds. They wait unsorted in a ring of short slots, and are sorted when their slot
+//! is reached; the rest waits in a heap. What is moved about are numbers: the events themselves stay where they are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Width of a slot: 2^10 ns.
-const WIDTH: u32 = 10;
-/// Slots: 8 ms.
-const SLOTS: u64 = 8192;
+/// Width of a slot: 2^7 ns.
+const WIDTH: u32 = 7;
+/// Slots: 17 ms.
+const SLOTS: u64 = 1 << 17;
+/// The end of a list.
+const NONE: u32 = u32::MAX;
 
-/// Something that is due.
-#[derive(Clone, Copy, Debug)]
-struct Due<E> {
+/// An event that waits, or a place for one.
+#[derive(Debug)]
+struct Place<E> {
     at: u64,
-    number: u64,
-    event: E,
-}
-
-impl<E> PartialEq for Due<E> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.at, self.number) == (other.at, other.number)
-    }
-}
-
-impl<E> Eq for Due<E> {}
-
-impl<E> PartialOrd for Due<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Due<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.at, self.number).cmp(&(other.at, other.number))
-    }
+    /// The one before it in its slot, or the next free place.
+    next: u32,
+    event: Option<E>,
 }
 
 /// Events that are due.
 #[derive(Debug)]
 pub(super) struct Queue<E> {
+    places: Vec<Place<E>>,
+    free: u32,
     /// The slot that `near` is of.
     slot: u64,
-    near: BinaryHeap<Reverse<Due<E>>>,
-    ring: Vec<Vec<Due<E>>>,
+    /// Times and places of what is due in this slot or before, the latest first.
+    near: Vec<(u64, u32)>,
+    /// The place that was added last to each slot.
+    ring: Vec<u32>,
     /// Events in the ring.
     waiting: usize,
-    far: BinaryHeap<Reverse<Due<E>>>,
+    /// Time, number of its making and place.
+    far: BinaryHeap<Reverse<(u64, u64, u32)>>,
     made: u64,
 }
 
 impl<E> Queue<E> {
     pub(super) fn new() -> Queue<E> {
         Queue {
+            places: Vec::new(),
+            free: NONE,
             slot: 0,
-            near: BinaryHeap::new(),
-            ring: (0..SLOTS).map(|_| Vec::new()).collect(),
+            near: Vec::new(),
+            ring: vec![NONE; SLOTS as usize],
             waiting: 0,
             far: BinaryHeap::new(),
             made: 0,
@@ -65,57 +55,83 @@ impl<E> Queue<E> {
     }
 
     /// Adds an event. What is due in the past is due now.
+    #[inline]
     pub(super) fn add(&mut self, at: u64, event: E) {
-        let number = self.made;
-        self.made += 1;
-        let due = Due { at, number, event };
-        match at >> WIDTH {
-            slot if slot <= self.slot => self.near.push(Reverse(due)),
-            slot if slot < self.slot + SLOTS => {
-                self.ring[(slot % SLOTS) as usize].push(due);
-                self.waiting += 1;
-            }
-            _ => self.far.push(Reverse(due)),
+        let slot = at >> WIDTH;
+        let place = self.place(at, event);
+        if slot <= self.slot {
+            let before = self.near.partition_point(|&(other, _)| other > at);
+            self.near.insert(before, (at, place));
+        } else if slot < self.slot + SLOTS {
+            let last = &mut self.ring[(slot % SLOTS) as usize];
+            self.places[place as usize].next = std::mem::replace(last, place);
+            self.waiting += 1;
+        } else {
+            self.far.push(Reverse((at, self.made, place)));
+            self.made += 1;
         }
     }
 
     /// The next event and its time.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, E)> {
         while self.near.is_empty() {
             self.advance()?;
         }
-        let Reverse(due) = self.near.pop()?;
-        Some((due.at, due.event))
+        let (at, number) = self.near.pop()?;
+        let place = &mut self.places[number as usize];
+        place.next = std::mem::replace(&mut self.free, number);
+        Some((at, place.event.take()?))
+    }
+
+    fn place(&mut self, at: u64, event: E) -> u32 {
+        let number = self.free;
+        let event = Some(event);
+        match self.places.get_mut(number as usize) {
+            Some(place) => {
+                self.free = place.next;
+                *place = Place {
+                    at,
+                    event,
+                    ..*place
+                };
+                number
+            }
+            None => {
+                let next = NONE;
+                self.places.push(Place { at, next, event });
+                self.places.len() as u32 - 1
+            }
+        }
     }
 
     fn advance(&mut self) -> Option<()> {
-        let far = self.far.peek().map(|Reverse(due)| due.at >> WIDTH);
+        let far = self.far.peek().map(|Reverse((at, ..))| at >> WIDTH);
         self.slot = match (self.waiting, far) {
             (0, None) => return None,
             (0, Some(far)) => far,
             _ => self.slot + 1,
         };
-        let slot = &mut self.ring[(self.slot % SLOTS) as usize];
-        self.waiting -= slot.len();
-        self.near.extend(slot.drain(..).map(Reverse));
-        while let Some(due) = self.far.peek_mut_if(|due| due.at >> WIDTH <= self.slot) {
-            self.near.push(Reverse(due));
+        let last = &mut self.ring[(self.slot % SLOTS) as usize];
+        let mut number = std::mem::replace(last, NONE);
+        while let Some(place) = self.places.get(number as usize) {
+            self.near.push((place.at, number));
+            number = place.next;
         }
+        self.waiting -= self.near.len();
+        // What waited in the heap was made before what waited in the ring.
+        let middle = self.near.len();
+        while let Some(&Reverse((at, _, number))) = self.far.peek() {
+            if at >> WIDTH > self.slot {
+                break;
+            }
+            self.far.pop();
+            self.near.push((at, number));
+        }
+        self.near[middle..].reverse();
+        // Stable: those of one time stay as they were made, the latest first.
+        self.near.sort_by_key(|&(at, _)| Reverse(at));
         Some(())
-    }
-}
-
-/// Takes the head of a heap if it is wanted.
-trait PopIf<E> {
-    fn peek_mut_if(&mut self, wanted: impl Fn(&Due<E>) -> bool) -> Option<Due<E>>;
-}
-
-impl<E> PopIf<E> for BinaryHeap<Reverse<Due<E>>> {
-    fn peek_mut_if(&mut self, wanted: impl Fn(&Due<E>) -> bool) -> Option<Due<E>> {
-        match self.peek() {
-            Some(Reverse(due)) if wanted(due) => self.pop().map(|Reverse(due)| due),
-            _ => None,
-        }
     }
 }
 

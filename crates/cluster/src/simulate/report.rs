@@ -167,7 +167,7 @@ impl Report {
             let bytes = u64::from(packet.bytes);
             self.delivered += bytes;
             self.pair(packet)[1] += bytes;
-            self.hops[usize::from(HOPS_MAX - packet.address().hops) + 1] += 1;
+            self.hops[usize::from(packet.links)] += 1;
             self.latency.note(left - packet.born);
             self.reordering.note(flow, packet.sequence);
         }

@@ -61,6 +61,8 @@ pub(super) struct Next {
     pub(super) output: NodeId,
     pub(super) bytes: u32,
     pub(super) flow: u32,
+    /// Its number in its source.
+    pub(super) number: u32,
     /// Nanoseconds until the packet after it.
     pub(super) gap: u64,
 }
@@ -88,6 +90,17 @@ pub(super) struct Source {
     per_byte: f64,
     kind: Kind,
     chance: Chance,
+    /// Packets sent.
+    sent: u32,
+    /// Nanoseconds by which the last packet came later than its rate alone would have it.
+    late: f64,
+}
+
+/// What comes next, before it has a number and a time.
+struct Drawn {
+    output: NodeId,
+    bytes: u32,
+    flow: u32,
 }
 
 impl Source {
@@ -118,6 +131,8 @@ impl Source {
                 point: chance.bits() as u32,
             },
             chance,
+            sent: 0,
+            late: 0.0,
         }
     }
 
@@ -132,6 +147,8 @@ impl Source {
                 at: 0,
             },
             chance: Chance::new(0),
+            sent: 0,
+            late: 0.0,
         }
     }
 
@@ -145,6 +162,33 @@ impl Source {
 
     /// The next packet.
     pub(super) fn next(&mut self, sizes: &Sizes, sum: u32) -> Option<Next> {
+        let Drawn {
+            output,
+            bytes,
+            flow,
+        } = self.draw(sizes, sum)?;
+        let number = self.sent;
+        self.sent = number.wrapping_add(1);
+        let time = f64::from(bytes) * self.per_byte;
+        // Inputs that sent in step would win or lose every packet at a full queue. So packets come a little late, but
+        // no input is ever ahead of its rate.
+        let late = match self.kind {
+            Kind::Matrix { .. } => (self.late - time).max(0.0) + time * self.chance.unit(),
+            Kind::Trace { .. } => self.late,
+        };
+        let wait = time - self.late + late;
+        let gap = wait as u64;
+        self.late = late - (wait - gap as f64);
+        Some(Next {
+            output,
+            bytes,
+            flow,
+            number,
+            gap,
+        })
+    }
+
+    fn draw(&mut self, sizes: &Sizes, sum: u32) -> Option<Drawn> {
         match &mut self.kind {
             Kind::Matrix {
                 entries,
@@ -155,15 +199,10 @@ impl Source {
                 *point = point.wrapping_add(0x9e37_79b9);
                 let at = entries.partition_point(|entry| entry.end <= u64::from(*point));
                 let entry = entries.get(at).or(entries.last())?;
-                let bytes = draw(sizes, sum, &mut self.chance);
-                let flow = entry.flows + self.chance.below(u64::from(*flows)) as u32;
-                // Inputs that sent in step would win or lose every packet at a full queue.
-                let jitter = 0.5 + self.chance.unit();
-                Some(Next {
+                Some(Drawn {
                     output: entry.output,
-                    bytes,
-                    flow,
-                    gap: (f64::from(bytes) * self.per_byte * jitter) as u64,
+                    bytes: draw(sizes, sum, &mut self.chance),
+                    flow: entry.flows + self.chance.below(u64::from(*flows)) as u32,
                 })
             }
             Kind::Trace { trace, output, at } => {
@@ -172,11 +211,10 @@ impl Source {
                 // Each round's flows are new ones.
                 let round = (*at / count) as u32;
                 *at += 1;
-                Some(Next {
+                Some(Drawn {
                     output: *output,
                     bytes: record.bytes,
                     flow: round * trace.flows + record.flow,
-                    gap: (f64::from(record.bytes) * self.per_byte) as u64,
                 })
             }
         }

@@ -47,9 +47,7 @@ impl Histogram {
 /// A flow, as its output sees it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Flow {
-    /// Packets sent.
-    pub(super) sent: u32,
-    /// One more than the greatest sequence number that left.
+    /// One more than the greatest number that left.
     next: u32,
     /// Packets that left.
     left: u32,

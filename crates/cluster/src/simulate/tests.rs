@@ -89,6 +89,14 @@ fn a_fly_carries_what_a_mesh_carries_over_more_links() {
 }
 
 #[test]
+fn ways_that_a_fly_offers_are_used_though_only_pairs_send() {
+    let mut config = config(Matrix::Permutation, 1);
+    config.c = 5.25;
+    let report = run(Map::fly(4, 2, R), config);
+    assert!(report.pair_least.unwrap() > 0.95, "{:?}", report.pair_least);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_result_and_another_does_not() {
     let run = |seed| {
         let mut config = config(Matrix::Random, seed);

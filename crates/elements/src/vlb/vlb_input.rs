@@ -36,7 +36,9 @@
 use super::tagged::{Order, Sealer};
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
-use cluster::address::{Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
+use cluster::address::{
+    Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId, allowance, set_lane, set_way,
+};
 use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
 use wire::FlowKey;
@@ -64,7 +66,7 @@ pub(crate) struct Config {
 pub(crate) struct VlbInput {
     node: Arc<Node>,
     spread: Spread,
-    /// Addresses by input; the intermediate node is written for each packet.
+    /// Addresses by input; the way is written for each packet.
     headers: Box<[(NodeId, [u8; LEN])]>,
     /// Bytes carried for others by each own link that have been counted here.
     carried: Box<[u64]>,
@@ -73,6 +75,8 @@ pub(crate) struct VlbInput {
     sealer: Sealer,
     share: f64,
     seed: u32,
+    /// Whether frames have lanes.
+    lanes: bool,
 }
 
 /// Reads `NODE/PORT[/GATEWAY]`.
@@ -168,6 +172,7 @@ impl Element for VlbInput {
             sealer: Sealer::new(&node, init),
             share,
             seed,
+            lanes: node.fabric().branches(),
             node,
         }
     }
@@ -269,7 +274,14 @@ impl VlbInput {
             Err(Refusal::NoWay) => return Verdict::drop(NO_WAY),
             Err(Refusal::Full) => return Verdict::drop(FULL),
         };
-        [header[9], header[10]] = choice.via.to_be_bytes();
+        set_way(
+            &mut header,
+            allowance(ways.passes(choice.via, to)),
+            choice.via,
+        );
+        if self.lanes {
+            set_lane(&mut header, hash);
+        }
         let Some(room) = packet.push(added) else {
             return Verdict::drop(NO_ROOM);
         };

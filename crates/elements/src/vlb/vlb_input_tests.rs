@@ -27,7 +27,7 @@ fn the_output_node_travels_in_the_header_and_the_packet_is_as_it_was() {
     let frames = bench.take("c");
     let to = address(&frames[0]);
     assert_eq!((to.node, to.port, to.gateway), (2, 3, 2));
-    assert_eq!((to.input, to.via, to.hops), (0, NO_NODE, HOPS_MAX));
+    assert_eq!((to.input, to.via, to.hops), (0, NO_NODE, 1));
     assert_eq!(frames[0][12..14], [8, 0]);
     assert_eq!(frames[0][14..], packet[..]);
     let packet = ip6().udp(1, 2).bytes();
