@@ -60,6 +60,29 @@ impl Map {
         }
     }
 
+    /// A full mesh of equal nodes, made of one with fewer: their numbers and those of their links remain, new ones follow.
+    pub fn mesh_with(&self, more: usize) -> Map {
+        let (old, nodes) = (self.nodes.len(), self.nodes.len() + more);
+        let mut map = self.clone();
+        let rate = map.nodes.first().map_or(0.0, |node| node.rate);
+        map.nodes.resize(nodes, Node { rate });
+        for b in old..nodes {
+            map.links.extend((0..b).map(|a| Link {
+                ends: [a as NodeId, b as NodeId],
+                rate,
+            }));
+        }
+        for link in &mut map.links {
+            link.rate = 2.0 * rate / nodes as f64;
+        }
+        map
+    }
+
+    /// The greatest rate of a node, in bits per second.
+    pub fn most(&self) -> f64 {
+        self.nodes.iter().map(|node| node.rate).fold(1.0, f64::max)
+    }
+
     /// A `k`-ary `n`-fly of k^n equal nodes. Each node plays the switches of its row in all n stages, so it is linked
     /// to the n (k - 1) nodes whose numbers differ from its own in one digit to the base k. Links of 2R/k carry
     /// what Valiant's two phases bring, for each phase corrects a digit in k - 1 of k cases by one of k - 1 links.
@@ -143,6 +166,17 @@ mod tests {
             assert_eq!(peers, others);
             assert!(links.iter().all(|&link| map.links[link].rate == 5e9));
         }
+    }
+
+    #[test]
+    fn a_mesh_that_grows_is_a_mesh_in_which_old_numbers_remain() {
+        let (small, large) = (Map::mesh(4, 10e9), Map::mesh(4, 10e9).mesh_with(2));
+        let ends = |map: &Map| map.links.iter().map(|link| link.ends).collect::<Vec<_>>();
+        assert_eq!(ends(&large)[..6], ends(&small));
+        let mut all = ends(&large);
+        all.sort_unstable();
+        assert_eq!(all, ends(&Map::mesh(6, 10e9)));
+        assert!(large.links.iter().all(|link| link.rate == 20e9 / 6.0));
     }
 
     #[test]

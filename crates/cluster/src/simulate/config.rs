@@ -2,7 +2,9 @@
 
 use super::failures::Failure;
 use super::matrix::Matrix;
+use super::server::Server;
 use super::source::{Sizes, Trace, backbone};
+use crate::map::Map;
 use crate::resequencer::Bounds;
 use crate::spread::Settings;
 
@@ -52,12 +54,28 @@ pub struct Config {
     /// What breaks. Nodes send heartbeats if anything does, and have at most 64 links then; they have heard each other
     /// after some 50 ms.
     pub failures: Vec<Failure>,
+    /// How the cluster grows, step by step. Heartbeats as with failures.
+    pub growth: Vec<Growth>,
+}
+
+/// Servers that are added while others work.
+#[derive(Clone, Debug)]
+pub struct Growth {
+    /// When the first servers take up the new map, in nanoseconds from the start of the run.
+    pub at: u64,
+    /// The new map: nodes and links of the one before, and then the new ones.
+    pub map: Map,
 }
 
 /// Bytes that each queue holds at least.
 pub(super) const QUEUE_LEAST: u64 = 64 * 1518;
 
 impl Config {
+    /// One direction of a cable for a link of a rate.
+    pub(super) fn cable(&self, rate: f64) -> Server {
+        Server::new(rate * self.headroom, self.queue)
+    }
+
     /// Whatever is asked of a matrix, with servers as in RouteBricks: 24 us each (RB11).
     pub fn new(matrix: Matrix, seed: u64) -> Config {
         Config {
@@ -78,6 +96,7 @@ impl Config {
             spread: Settings::default(),
             resequence: None,
             failures: Vec::new(),
+            growth: Vec::new(),
         }
     }
 }

@@ -1,26 +1,56 @@
-//! Links and nodes that break, and the heartbeats by which nodes see it: the same machine as on real servers.
+//! Links and nodes that fail, and the heartbeats by which nodes see it: the same machine as on real servers.
 
 use std::sync::Arc;
 
-use super::Server;
+use super::chance::Chance;
+use super::server::Server;
 use crate::address::NodeId;
 use crate::health::{self, Cabling, Health};
-use crate::map::{Fabric, Map, Reach, Ways};
+use crate::map::{Fabric, Links, Map, Reach, Ways};
 
 /// What breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// A link carries nothing.
+    /// A link.
     Link(NodeId, NodeId),
-    /// A link carries nothing from the first to the second.
+    /// A link, from the first to the second only.
     OneWay(NodeId, NodeId),
-    /// A node neither sends nor hears.
+    /// A node, with all its links.
     Node(NodeId),
 }
 
+/// How it breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing passes; a node is dead.
+    #[default]
+    Cut,
+    /// Seven of ten frames are lost.
+    Lossy,
+    /// Frames take 20 ms more.
+    Slow,
+    /// A node does nothing, and goes on later. Links do not hang.
+    Hang,
+}
+
+impl Fault {
+    /// All of them, with their names.
+    pub const ALL: [(Fault, &'static str); 4] = [
+        (Fault::Cut, "cut"),
+        (Fault::Lossy, "lossy"),
+        (Fault::Slow, "slow"),
+        (Fault::Hang, "hang"),
+    ];
+}
+
+/// Of ten frames, those that a lossy link loses.
+const LOST_OF_TEN: u64 = 7;
+/// Nanoseconds that a slow link adds.
+const SLOW: u64 = 20_000_000;
+
 impl Broken {
-    /// Whether frames from one node to another are lost.
-    fn loses(self, from: NodeId, to: NodeId) -> bool {
+    /// Whether frames from one node to another pass it.
+    fn hits(self, from: NodeId, to: NodeId) -> bool {
         match self {
             Broken::Link(a, b) => (a, b) == (from, to) || (b, a) == (from, to),
             Broken::OneWay(a, b) => (a, b) == (from, to),
@@ -34,6 +64,8 @@ impl Broken {
 pub struct Failure {
     /// What.
     pub what: Broken,
+    /// How.
+    pub how: Fault,
     /// From when, in nanoseconds from the start of the run.
     pub from: u64,
     /// Until when.
@@ -62,53 +94,99 @@ pub(super) struct Beat {
 pub(super) struct Watch {
     failures: Vec<Failure>,
     pub(super) noticed: Vec<Noticed>,
-    cabling: Arc<Cabling>,
+    /// As each node knows it.
+    cabling: Vec<Arc<Cabling>>,
     nodes: Vec<Health>,
     /// Whether a node has seen all links up. Before that it uses all.
     started: Vec<bool>,
     /// When a node looks next.
     pub(super) due: Vec<u64>,
+    chance: Chance,
 }
 
 impl Watch {
     /// Of a map whose nodes have few enough links.
-    pub(super) fn new(map: &Map, failures: &[Failure]) -> Option<Watch> {
-        if failures.is_empty() {
-            return None;
-        }
-        let cabling = Arc::new(Cabling::new(map).ok()?);
-        let config = health::Config::default();
-        let nodes = (0..map.nodes.len()).map(|node| {
-            // Servers do not start, nor send, in step.
-            Health::new(
-                map,
-                Arc::clone(&cabling),
-                node as NodeId,
-                1,
-                config.clone(),
-                0,
-            )
-        });
-        Some(Watch {
-            nodes: nodes.collect(),
-            started: vec![false; map.nodes.len()],
-            due: vec![u64::MAX; map.nodes.len()],
+    pub(super) fn new(map: &Map, failures: &[Failure], seed: u64) -> Option<Watch> {
+        let mut watch = Watch {
+            nodes: Vec::new(),
+            started: Vec::new(),
+            due: Vec::new(),
             noticed: vec![Noticed::default(); failures.len()],
             failures: failures.to_vec(),
-            cabling,
+            cabling: Vec::new(),
+            chance: Chance::new(seed),
+        };
+        watch.join(map, 0, false)?;
+        Some(watch)
+    }
+
+    /// Takes in the nodes of a map that were not there before. Who joins others uses what it has seen up.
+    pub(super) fn join(&mut self, map: &Map, now: u64, started: bool) -> Option<()> {
+        let cabling = Arc::new(Cabling::new(map).ok()?);
+        for node in self.nodes.len()..map.nodes.len() {
+            let node = node as NodeId;
+            let config = health::Config::default();
+            let health = Health::new(map, Arc::clone(&cabling), node, 1, config, now);
+            self.nodes.push(health);
+            self.cabling.push(Arc::clone(&cabling));
+            self.started.push(started);
+            self.due.push(u64::MAX);
+        }
+        Some(())
+    }
+
+    /// A node takes up a map with more nodes and links.
+    pub(super) fn adopt(&mut self, map: &Map, node: NodeId, now: u64) -> Option<()> {
+        let at = usize::from(node);
+        let known = self.cabling[at].nodes();
+        let cabling = Arc::new(Cabling::new(map).ok()?);
+        let config = health::Config::default();
+        let mut health = Health::new(map, Arc::clone(&cabling), node, 1, config, now);
+        health.follow(&self.nodes[at], |node| {
+            (usize::from(node) < known).then_some(node)
+        });
+        (self.nodes[at], self.cabling[at]) = (health, cabling);
+        Some(())
+    }
+
+    /// The links that a node uses.
+    pub(super) fn links(&self, node: NodeId) -> &Links {
+        self.nodes[usize::from(node)].links()
+    }
+
+    fn active(&self, now: u64) -> impl Iterator<Item = &Failure> {
+        let active = move |failure: &&Failure| (failure.from..failure.until).contains(&now);
+        self.failures.iter().filter(active)
+    }
+
+    /// What happens to a frame from one node to another now: it takes so many nanoseconds more, or is lost.
+    pub(super) fn passage(&mut self, now: u64, from: NodeId, to: NodeId) -> Option<u64> {
+        let lost = self.chance.below(10) < LOST_OF_TEN;
+        let mut hit = self
+            .active(now)
+            .filter(|failure| failure.what.hits(from, to));
+        hit.try_fold(0, |more, failure| match failure.how {
+            Fault::Cut => None,
+            Fault::Lossy if lost => None,
+            Fault::Slow => Some(more + SLOW),
+            Fault::Lossy | Fault::Hang => Some(more),
         })
     }
 
-    /// Whether frames from one node to another are lost now.
-    pub(super) fn loses(&self, now: u64, from: NodeId, to: NodeId) -> bool {
-        let now = |failure: &&Failure| (failure.from..failure.until).contains(&now);
-        let mut broken = self.failures.iter().filter(now);
-        broken.any(|failure| failure.what.loses(from, to))
+    fn suffers(&self, now: u64, node: NodeId, how: Fault) -> Option<&Failure> {
+        self.active(now)
+            .find(|failure| failure.what == Broken::Node(node) && failure.how == how)
     }
 
     /// Whether a node is dead now.
     pub(super) fn dead(&self, now: u64, node: NodeId) -> bool {
-        self.loses(now, node, node)
+        self.suffers(now, node, Fault::Cut).is_some()
+    }
+
+    /// Until when a node hangs, if it does.
+    pub(super) fn hung(&self, now: u64, node: NodeId) -> Option<u64> {
+        self.suffers(now, node, Fault::Hang)
+            .map(|failure| failure.until)
     }
 
     /// A node looks at the time. Heartbeats leave by `links`, as packets do.
@@ -119,27 +197,31 @@ impl Watch {
         links: &mut [Server],
         out: &mut Vec<(u64, Beat)>,
     ) {
-        let cabling = Arc::clone(&self.cabling);
+        let cabling = Arc::clone(&self.cabling[usize::from(node)]);
         let mut sent: Vec<(usize, Box<[u8]>)> = Vec::new();
         self.nodes[usize::from(node)]
             .tick(now, &mut |own, bytes| sent.push((own, Box::from(bytes))));
         for (own, bytes) in sent {
             let end = cabling.of(node)[own];
-            if self.loses(now, node, end.peer) {
+            let Some(more) = self.passage(now, node, end.peer) else {
                 continue;
-            }
+            };
             let cable = &mut links[2 * end.link + usize::from(node > end.peer)];
             // With the check sequence, and at least the shortest frame.
             let length = (bytes.len() as u32 + 4).max(64);
             if let Some(at) = cable.serve(now, length, false) {
                 let (to, own) = (end.peer, end.index);
-                out.push((at, Beat { to, own, bytes }));
+                out.push((at + more, Beat { to, own, bytes }));
             }
         }
     }
 
     /// A node hears a heartbeat.
     pub(super) fn heard(&mut self, now: u64, beat: &Beat) {
+        // Who does not know of a link yet has no port for it.
+        if beat.own >= self.cabling[usize::from(beat.to)].of(beat.to).len() {
+            return;
+        }
         let node = &mut self.nodes[usize::from(beat.to)];
         // What is refused would be counted on a real server; here nobody forges.
         let _ = node.heard(beat.own, &beat.bytes, now);
@@ -177,7 +259,7 @@ impl Watch {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let hit = |link: &crate::map::Link| {
                 let [a, b] = link.ends;
-                failure.what.loses(a, b) || failure.what.loses(b, a)
+                failure.what.hits(a, b) || failure.what.hits(b, a)
             };
             let hit: Vec<usize> = (0..map.links.len())
                 .filter(|&link| hit(&map.links[link]))

@@ -7,15 +7,14 @@
 
 use std::sync::Arc;
 
-use crate::address::{self, Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId};
+use crate::address::{Address, LEN, NodeId};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
 use crate::resequencer::{Bounds, Numbers, Resequencer};
-use crate::spread::{Refusal, Settings, Spread};
-use crate::transit::{self, Fault, Step};
+use crate::spread::{Settings, Spread};
 use chance::Chance;
-use config::QUEUE_LEAST;
 use failures::{Beat, Watch};
 use queue::Queue;
+use server::Server;
 use source::Source;
 use tally::Flow;
 
@@ -23,16 +22,19 @@ use tally::Flow;
 pub mod chance;
 mod config;
 mod failures;
+mod know;
 mod matrix;
+mod path;
 mod queue;
 mod report;
+mod server;
 mod source;
 mod tally;
 
-pub use config::{Config, Traffic};
-pub use failures::{Broken, Failure, Noticed};
+pub use config::{Config, Growth, Traffic};
+pub use failures::{Broken, Failure, Fault, Noticed};
 pub use matrix::Matrix;
-pub use report::{Drops, LinkLoads, PAIR_LEAST, Report};
+pub use report::{Drops, LinkLoads, PAIR_LEAST, Report, Stage};
 pub use source::{Record, Sizes, Trace, backbone};
 pub use tally::{Histogram, Reordering, jain};
 
@@ -71,45 +73,12 @@ enum Event {
     Look(NodeId),
     /// A heartbeat has come to a node.
     Heard(Box<Beat>),
-}
-
-/// Something that serves in order of arrival.
-#[derive(Clone, Copy, Debug)]
-struct Server {
-    /// Until when it is busy.
-    busy: u64,
-    /// Nanoseconds for a byte.
-    per_byte: f64,
-    /// Nanoseconds that a packet may wait.
-    most: u64,
-    /// Bytes served while it was measured.
-    bytes: u64,
-}
-
-impl Server {
-    fn new(rate: f64, queue: u64) -> Server {
-        let per_byte = 8e9 / rate.max(1.0);
-        Server {
-            busy: 0,
-            per_byte,
-            most: queue.max((QUEUE_LEAST as f64 * per_byte) as u64),
-            bytes: 0,
-        }
-    }
-
-    /// When it is done with a packet, or nothing if its queue is full.
-    #[inline]
-    fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
-        let start = self.busy.max(now);
-        if start - now > self.most {
-            return None;
-        }
-        self.busy = start + (f64::from(bytes) * self.per_byte) as u64;
-        if measured {
-            self.bytes += u64::from(bytes);
-        }
-        Some(self.busy)
-    }
+    /// New servers start; by the number of the step.
+    Grow(u32),
+    /// A node takes up the newest map.
+    Adopt(NodeId),
+    /// All servers have taken up the newest map.
+    Serve,
 }
 
 #[derive(Debug)]
@@ -118,6 +87,19 @@ struct Node {
     work: Server,
     output: Server,
     order: Option<Order>,
+}
+
+impl Node {
+    /// With its own rate, and that of nodes without external ports.
+    fn new(spread: Spread, (own, most): (f64, f64), config: &Config) -> Node {
+        let rate = if own > 0.0 { own } else { most };
+        Node {
+            spread,
+            work: Server::new(config.c * rate, config.queue),
+            output: Server::new(own, config.queue),
+            order: config.resequence.map(Order::new),
+        }
+    }
 }
 
 /// What brings packets into order again: the input node's part and the output node's.
@@ -147,6 +129,8 @@ pub struct Simulation {
     ways: Vec<Ways>,
     /// Whether frames have lanes.
     lanes: bool,
+    settings: Settings,
+    chance: Chance,
     nodes: Vec<Node>,
     /// Twice for each link: from its first end, and from its second.
     links: Vec<Server>,
@@ -170,23 +154,19 @@ impl Simulation {
         let ways: Vec<Ways> = (0..map.nodes.len())
             .map(|node| Ways::new(&reach, node as NodeId))
             .collect();
-        let most = map.nodes.iter().map(|node| node.rate).fold(1.0, f64::max);
         let settings = Settings {
             seed: chance.bits() as u32,
             ..config.spread.clone()
         };
         let nodes = ways.iter().zip(&map.nodes).map(|(ways, node)| {
-            let rate = if node.rate > 0.0 { node.rate } else { most };
-            Node {
-                spread: Spread::new(settings.clone(), ways, 0),
-                work: Server::new(config.c * rate, config.queue),
-                output: Server::new(node.rate, config.queue),
-                order: config.resequence.map(Order::new),
-            }
+            let spread = Spread::new(settings.clone(), ways, 0);
+            Node::new(spread, (node.rate, map.most()), &config)
         });
-        let cable = |rate: f64| Server::new(rate * config.headroom, config.queue);
-        let links = map.links.iter().flat_map(|link| [cable(link.rate); 2]);
-        let ports = matrix::ports(map);
+        let links = map.links.iter();
+        let links = links.flat_map(|link| [config.cable(link.rate); 2]);
+        let last = config.growth.last().map_or(map, |growth| &growth.map);
+        let breaks = !config.failures.is_empty() || !config.growth.is_empty();
+        let watch = breaks.then(|| Watch::new(map, &config.failures, config.seed));
         let mut simulation = Simulation {
             nodes: nodes.collect(),
             links: links.collect(),
@@ -195,26 +175,39 @@ impl Simulation {
             flows: Vec::new(),
             sizes: (Vec::new(), 0),
             now: 0,
-            watch: Watch::new(map, &config.failures),
-            report: Report::new(map.nodes.len(), &ports),
+            watch: watch.flatten(),
+            report: Report::new(last.nodes.len(), &matrix::ports(last)),
             ways,
             lanes: fabric.branches(),
+            settings,
+            chance,
             fabric,
             config,
         };
-        simulation.add_sources(&ports, &mut chance);
-        if simulation.watch.is_some() {
-            for node in 0..simulation.nodes.len() {
-                // Servers do not look in step.
-                let first = chance.below(5_000_000);
-                simulation.events.add(first, Event::Look(node as NodeId));
-            }
-        }
+        simulation.begin();
         simulation
     }
 
-    fn add_sources(&mut self, ports: &[NodeId], chance: &mut Chance) {
-        let map = self.fabric.map();
+    fn begin(&mut self) {
+        let ports = matrix::ports(self.fabric.map());
+        self.add_sources(&ports);
+        if self.watch.is_some() {
+            for node in 0..self.nodes.len() {
+                // Servers do not look in step.
+                let first = self.chance.below(5_000_000);
+                self.events.add(first, Event::Look(node as NodeId));
+            }
+        }
+        if !self.config.growth.is_empty() {
+            self.report.grow(0, ports.len());
+        }
+        for (step, growth) in self.config.growth.iter().enumerate() {
+            self.events.add(growth.at, Event::Grow(step as u32));
+        }
+    }
+
+    fn add_sources(&mut self, ports: &[NodeId]) {
+        let (map, chance, began) = (self.fabric.map(), &mut self.chance, self.sources.len());
         let rate = |node: NodeId| map.nodes[usize::from(node)].rate * self.config.load;
         match &self.config.traffic {
             Traffic::Matrix {
@@ -222,12 +215,13 @@ impl Simulation {
                 flows,
                 sizes,
             } => {
-                let mut first = 0;
+                let mut first = self.flows.len() as u32;
+                let mut asked = vec![0.0; ports.len()];
                 let rows = matrix.rows(ports.len(), chance);
                 for (from, row) in rows.iter().enumerate() {
                     for &(to, part) in row {
                         let rates = rate(ports[from]) / map.nodes[usize::from(ports[to])].rate;
-                        self.report.asked[to] += part * rates;
+                        asked[to] += part * rates;
                     }
                     let row: Vec<_> = row.iter().map(|&(to, part)| (ports[to], part)).collect();
                     let (node, seed) = (ports[from], Chance::new(chance.bits()));
@@ -239,7 +233,8 @@ impl Simulation {
                         first += each * row.len() as u32;
                     }
                 }
-                self.flows = vec![Flow::default(); first as usize];
+                self.report.ask(&asked);
+                self.flows.resize(first as usize, Flow::default());
                 self.sizes = (sizes.clone(), sizes.iter().map(|(_, weight)| weight).sum());
             }
             Traffic::Trace(trace) => {
@@ -251,8 +246,8 @@ impl Simulation {
                 }
             }
         }
-        for number in 0..self.sources.len() {
-            let first = self.sources[number].first();
+        for number in began..self.sources.len() {
+            let first = self.now + self.sources[number].first();
             self.events.add(first, Event::Source(number as u32));
         }
     }
@@ -273,7 +268,10 @@ impl Simulation {
                 Event::Arrive(node, packet) => self.process(node, packet),
                 Event::Tick(node) => self.tick(node),
                 Event::Look(node) => self.look(node),
-                Event::Heard(beat) => self.hear(&beat),
+                Event::Heard(beat) => self.hear(beat),
+                Event::Grow(step) => self.grow(step as usize),
+                Event::Adopt(node) => self.adopt(node),
+                Event::Serve => self.serve_all(),
             }
         }
         Some((self.now as f64 / self.end() as f64).min(1.0))
@@ -304,234 +302,6 @@ impl Simulation {
     fn measured(&self) -> bool {
         (self.config.warmup..self.end()).contains(&self.now)
     }
-
-    fn send(&mut self, number: u32) {
-        let now = self.now;
-        let source = &mut self.sources[number as usize];
-        let (sizes, sum) = &self.sizes;
-        let Some(next) = source.next(sizes, *sum) else {
-            return;
-        };
-        let input = source.node;
-        if now >= self.end() {
-            return;
-        }
-        self.events.add(now + next.gap, Event::Source(number));
-        let packet = Packet {
-            born: now,
-            bytes: next.bytes,
-            flow: next.flow,
-            sequence: next.number,
-            links: 0,
-            addresses: Address {
-                kind: Kind::Data,
-                hops: HOPS_MAX,
-                node: next.output,
-                port: 0,
-                gateway: 0,
-                input,
-                via: NO_NODE,
-                cookie: COOKIE,
-            }
-            .bytes(),
-            tag: (0, 0),
-        };
-        let measured = self.measured();
-        self.report.offer(&packet, measured);
-        self.enter(input, packet);
-    }
-
-    /// A node's work on a packet that has come in by its external port.
-    fn enter(&mut self, node: NodeId, mut packet: Packet) {
-        let Some(done) = self.work(node, &packet) else {
-            return;
-        };
-        let address = packet.address();
-        let (ways, hash) = (&self.ways[usize::from(node)], flow_hash(packet.flow));
-        let here = &mut self.nodes[usize::from(node)];
-        let choice = here
-            .spread
-            .choose(done, ways, address.node, packet.bytes, hash);
-        match choice {
-            Ok(choice) => {
-                if let Some(order) = &mut here.order {
-                    packet.tag = order.numbers.number(address.node, hash);
-                }
-                let hops = address::allowance(ways.passes(choice.via, address.node));
-                address::set_way(&mut packet.addresses, hops, choice.via);
-                if self.lanes {
-                    address::set_lane(&mut packet.addresses, hash);
-                }
-                self.cross(node, choice.link, packet, done);
-            }
-            Err(Refusal::NoWay) => self.report.drops.no_way += 1,
-            Err(Refusal::Full) => self.report.drops.ways_full += 1,
-        }
-    }
-
-    /// A node's work on a packet that has come by an internal link.
-    fn process(&mut self, node: NodeId, mut packet: Packet) {
-        let Some(done) = self.work(node, &packet) else {
-            return;
-        };
-        match transit::pass(&packet.addresses, &self.ways[usize::from(node)], COOKIE) {
-            Ok(Step::Here) => self.arrive(node, packet, done + self.config.latency),
-            Ok(Step::On { link, addresses }) => {
-                let spread = &mut self.nodes[usize::from(node)].spread;
-                spread.carried(done, link, packet.bytes);
-                packet.addresses = addresses;
-                self.cross(node, link, packet, done);
-            }
-            Ok(Step::Heartbeat) => {}
-            Err(Fault::NoWay) => self.report.drops.no_way += 1,
-            Err(Fault::TooManyHops) => self.report.drops.too_many_hops += 1,
-            Err(_) => self.report.drops.faulty += 1,
-        }
-    }
-
-    /// When a node is done with a packet, if it has room for it.
-    fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
-        let measured = self.measured();
-        if self
-            .watch
-            .as_ref()
-            .is_some_and(|watch| watch.dead(self.now, node))
-        {
-            self.report.drops.dead += 1;
-            return None;
-        }
-        let work = &mut self.nodes[usize::from(node)].work;
-        let done = work.serve(self.now, packet.bytes, measured);
-        self.report.drops.node_full += u64::from(done.is_none());
-        done
-    }
-
-    /// Sends a packet over a link.
-    fn cross(&mut self, node: NodeId, own: u16, mut packet: Packet, done: u64) {
-        let (now, measured) = (done + self.config.latency, self.measured());
-        let (peer, link) = self.fabric.neighbours(node)[usize::from(own)];
-        let direction = usize::from(node > peer);
-        if self
-            .watch
-            .as_ref()
-            .is_some_and(|watch| watch.loses(now, node, peer))
-        {
-            return self.report.drops.dead += 1;
-        }
-        packet.links += 1;
-        let cable = &mut self.links[2 * link as usize + direction];
-        match cable.serve(now, packet.bytes, measured) {
-            None => self.report.drops.link_full += 1,
-            Some(done) => self
-                .events
-                .add(done + self.config.delay, Event::Arrive(peer, packet)),
-        }
-    }
-
-    /// A node looks at the time, and sends heartbeats that are due.
-    fn look(&mut self, node: NodeId) {
-        let (now, end) = (self.now, self.end());
-        let Some(watch) = &mut self.watch else {
-            return;
-        };
-        // After the last packet heartbeats would go on for ever.
-        if watch.due[usize::from(node)] > now && watch.due[usize::from(node)] != u64::MAX
-            || now >= end
-        {
-            return;
-        }
-        watch.due[usize::from(node)] = u64::MAX;
-        let mut out = Vec::new();
-        watch.tick(now, node, &mut self.links, &mut out);
-        for (at, beat) in out {
-            self.events
-                .add(at + self.config.delay, Event::Heard(Box::new(beat)));
-        }
-        self.follow(node);
-    }
-
-    fn hear(&mut self, beat: &Beat) {
-        if let Some(watch) = &mut self.watch {
-            watch.heard(self.now, beat);
-            self.follow(beat.to);
-        }
-    }
-
-    /// A node's ways follow what it knows of links.
-    fn follow(&mut self, node: NodeId) {
-        let Some(watch) = &mut self.watch else {
-            return;
-        };
-        if let Some(ways) = watch.changed(self.now, node, &self.fabric) {
-            self.ways[usize::from(node)] = ways;
-        }
-        if let Some(due) = watch.plan(self.now, node) {
-            self.events.add(due, Event::Look(node));
-        }
-    }
-
-    /// A packet has come to its output node.
-    fn arrive(&mut self, node: NodeId, packet: Packet, now: u64) {
-        let Some(order) = &mut self.nodes[usize::from(node)].order else {
-            return self.leave(node, &packet, now);
-        };
-        let mut out = Vec::new();
-        let input = packet.address().input;
-        order
-            .resequencer
-            .take(now, input, packet.tag, packet, &mut |packet| {
-                out.push(packet)
-            });
-        out.iter().for_each(|packet| self.leave(node, packet, now));
-        self.plan_tick(node);
-    }
-
-    /// A node's resequencer looks whether packets have waited long enough.
-    fn tick(&mut self, node: NodeId) {
-        // On the clock of packets that have been processed.
-        let now = self.now + self.config.latency;
-        let Some(order) = &mut self.nodes[usize::from(node)].order else {
-            return;
-        };
-        order.tick = None;
-        let mut out = Vec::new();
-        order.resequencer.tick(now, &mut |packet| out.push(packet));
-        out.iter().for_each(|packet| self.leave(node, packet, now));
-        self.plan_tick(node);
-    }
-
-    fn plan_tick(&mut self, node: NodeId) {
-        let Some(order) = &mut self.nodes[usize::from(node)].order else {
-            return;
-        };
-        if let (None, Some(due)) = (order.tick, order.resequencer.due()) {
-            let at = due.saturating_sub(self.config.latency).max(self.now);
-            order.tick = Some(at);
-            self.events.add(at, Event::Tick(node));
-        }
-    }
-
-    /// Sends a packet out by its external port.
-    fn leave(&mut self, node: NodeId, packet: &Packet, now: u64) {
-        let born_measured = (self.config.warmup..self.end()).contains(&packet.born);
-        let output = &mut self.nodes[usize::from(node)].output;
-        match output.serve(now, packet.bytes, true) {
-            None => self.report.drops.output_full += 1,
-            Some(left) => {
-                let at = packet.flow as usize;
-                if at >= self.flows.len() {
-                    self.flows.resize(at + 1, Flow::default());
-                }
-                let flow = &mut self.flows[at];
-                self.report.deliver(packet, flow, left, born_measured);
-            }
-        }
-    }
-}
-
-/// A flow's hash, as a real one's 5-tuple has one.
-fn flow_hash(flow: u32) -> u32 {
-    Chance::new(u64::from(flow)).bits() as u32
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! What happened in a simulated cluster.
 
+use super::server::Server;
 use super::tally::{Flow, Histogram, Reordering, jain};
-use super::{Node, Noticed, Packet, Server};
+use super::{Node, Noticed, Packet};
 use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
+use crate::spread::Counts;
 
 /// Bytes that a pair must have offered to be judged: some dozens of packets.
 pub const PAIR_LEAST: u64 = 48_000;
@@ -65,6 +67,19 @@ pub struct LinkLoads {
     pub excess: f64,
 }
 
+/// A time in which a cluster that grows had as many servers with external ports. Packets belong to that in which they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stage {
+    /// Servers that sent and received.
+    pub servers: usize,
+    /// When it began, in nanoseconds from the start of the run.
+    pub from: u64,
+    /// Bytes offered.
+    pub offered: u64,
+    /// Of these, delivered.
+    pub delivered: u64,
+}
+
 /// What happened. Packets count from the moment at which measuring began; drops and the books are of the whole run.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -101,13 +116,19 @@ pub struct Report {
     pub input_fairness: Option<f64>,
     /// Packets that went straight, by their quota or else; and by an intermediate node.
     pub straight: (u64, u64),
+    /// How input nodes chose the ways of packets.
+    pub spread: Counts,
+    /// Jain's index over the bytes that pairs delivered, of those that offered any.
+    pub fairness: f64,
+    /// The stages of a cluster that grows, measured or not.
+    pub stages: Vec<Stage>,
     /// When nodes knew of each failure.
     pub noticed: Vec<Noticed>,
     ports: usize,
     /// Numbers of nodes' external ports.
     port: Vec<u16>,
     /// What outputs are asked for, in parts of their rate, by the matrix.
-    pub(super) asked: Vec<f64>,
+    asked: Vec<f64>,
     /// Bytes of each pair: offered, delivered.
     pairs: Vec<[u64; 2]>,
 }
@@ -135,12 +156,36 @@ impl Report {
             pair_fairness: None,
             input_fairness: None,
             straight: (0, 0),
+            spread: Counts::default(),
+            fairness: 1.0,
+            stages: Vec::new(),
             noticed: Vec::new(),
             ports: ports.len(),
             port,
             asked: vec![0.0; ports.len()],
             pairs: vec![[0; 2]; ports.len() * ports.len()],
         }
+    }
+
+    /// The matrix asks outputs for so much, in parts of their rate.
+    pub(super) fn ask(&mut self, asked: &[f64]) {
+        for (known, asked) in self.asked.iter_mut().zip(asked) {
+            *known = known.max(*asked);
+        }
+    }
+
+    /// From now on so many servers send and receive.
+    pub(super) fn grow(&mut self, from: u64, servers: usize) {
+        self.stages.push(Stage {
+            servers,
+            from,
+            ..Stage::default()
+        });
+    }
+
+    fn stage(&mut self, packet: &Packet) -> Option<&mut Stage> {
+        let mut stages = self.stages.iter_mut().rev();
+        stages.find(|stage| stage.from <= packet.born)
     }
 
     fn pair(&mut self, packet: &Packet) -> &mut [u64; 2] {
@@ -153,8 +198,11 @@ impl Report {
     #[inline]
     pub(super) fn offer(&mut self, packet: &Packet, measured: bool) {
         self.packets_in += 1;
+        let bytes = u64::from(packet.bytes);
+        if let Some(stage) = self.stage(packet) {
+            stage.offered += bytes;
+        }
         if measured {
-            let bytes = u64::from(packet.bytes);
             self.offered += bytes;
             self.pair(packet)[0] += bytes;
         }
@@ -163,8 +211,11 @@ impl Report {
     #[inline]
     pub(super) fn deliver(&mut self, packet: &Packet, flow: &mut Flow, left: u64, measured: bool) {
         self.packets_out += 1;
+        let bytes = u64::from(packet.bytes);
+        if let Some(stage) = self.stage(packet) {
+            stage.delivered += bytes;
+        }
         if measured {
-            let bytes = u64::from(packet.bytes);
             self.delivered += bytes;
             self.pair(packet)[1] += bytes;
             self.hops[usize::from(packet.links)] += 1;
@@ -188,6 +239,15 @@ impl Report {
         self.c_mean = c.iter().sum::<f64>() / c.len().max(1) as f64;
         for node in nodes {
             let counts = node.spread.counts();
+            for (sum, count) in [
+                (&mut self.spread.direct, counts.direct),
+                (&mut self.spread.straight, counts.straight),
+                (&mut self.spread.phase1, counts.phase1),
+                (&mut self.spread.kept, counts.kept),
+                (&mut self.spread.moved, counts.moved),
+            ] {
+                *sum += count;
+            }
             self.straight.0 += counts.direct + counts.straight;
             self.straight.1 += counts.phase1;
         }
@@ -233,6 +293,8 @@ impl Report {
                 parts.extend(enough.map(|[offered, delivered]| delivered as f64 / offered as f64));
             }
         }
+        let sent = self.pairs.iter().filter(|[offered, _]| *offered > 0);
+        self.fairness = jain(sent.map(|[_, delivered]| *delivered as f64));
         self.pair_least = parts.iter().copied().reduce(f64::min);
         self.pair_fairness = self.pair_least.map(|_| jain(parts.into_iter()));
     }

@@ -90,6 +90,8 @@ pub(super) struct Source {
     per_byte: f64,
     kind: Kind,
     chance: Chance,
+    /// It sends no more.
+    stopped: bool,
     /// Packets sent.
     sent: u32,
     /// Nanoseconds by which the last packet came later than its rate alone would have it.
@@ -131,6 +133,7 @@ impl Source {
                 point: chance.bits() as u32,
             },
             chance,
+            stopped: false,
             sent: 0,
             late: 0.0,
         }
@@ -147,6 +150,7 @@ impl Source {
                 at: 0,
             },
             chance: Chance::new(0),
+            stopped: false,
             sent: 0,
             late: 0.0,
         }
@@ -160,8 +164,16 @@ impl Source {
         }
     }
 
+    /// It sends no more.
+    pub(super) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
     /// The next packet.
     pub(super) fn next(&mut self, sizes: &Sizes, sum: u32) -> Option<Next> {
+        if self.stopped {
+            return None;
+        }
         let Drawn {
             output,
             bytes,

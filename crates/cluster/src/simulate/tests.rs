@@ -178,6 +178,7 @@ fn traffic_goes_round_what_breaks_and_comes_back() {
         config.time = 400 * MS;
         config.failures = vec![Failure {
             what,
+            how: Fault::Cut,
             from: 100 * MS,
             until: 200 * MS,
         }];
@@ -208,4 +209,74 @@ fn traffic_goes_round_what_breaks_and_comes_back() {
         let faulty = report.drops.faulty;
         assert!(faulty == 0 || what == Broken::Node(1), "{what:?}: {faulty}");
     }
+}
+
+#[test]
+fn what_is_lossy_slow_or_hangs_is_noticed_and_left_in_peace_again() {
+    const MS: u64 = 1_000_000;
+    let cases = [
+        (Broken::Link(0, 1), Fault::Lossy),
+        (Broken::OneWay(2, 3), Fault::Lossy),
+        (Broken::Link(1, 2), Fault::Slow),
+        (Broken::Node(3), Fault::Slow),
+        (Broken::Node(1), Fault::Hang),
+    ];
+    for (what, how) in cases {
+        let mut config = Config::new(Matrix::Uniform, 2);
+        config.load = 0.5;
+        config.warmup = 0;
+        config.time = 600 * MS;
+        config.failures = vec![Failure {
+            what,
+            how,
+            from: 100 * MS,
+            until: 300 * MS,
+        }];
+        let report = run(Map::mesh(4, R / 50.0), config);
+        let [noticed] = report.noticed[..] else {
+            panic!("one failure");
+        };
+        let case = format!("{what:?} {how:?}: {noticed:?}, {:?}", report.drops);
+        assert!(noticed.gone.is_some_and(|gone| gone < 50 * MS), "{case}");
+        assert!(noticed.back.is_some_and(|back| back < 200 * MS), "{case}");
+        assert_eq!(report.drops.too_many_hops, 0, "{case}");
+        // Of 600 ms at most 50 in which nobody knew of what half of the packets at most would pass.
+        let most = report.packets_in as f64 * 0.5 * 50.0 / 600.0;
+        let lost = report.drops.sum() as f64;
+        // A node that all links leave is cut off until it is back.
+        let node = matches!(what, Broken::Node(_));
+        let own = report.packets_in as f64 * 0.5 * 300.0 / 600.0;
+        assert!(lost < most + if node { own } else { 0.0 }, "{case}");
+        assert!(how != Fault::Slow || node || lost == 0.0, "{case}");
+    }
+}
+
+#[test]
+fn a_fifth_and_a_sixth_server_join_and_nothing_is_lost() {
+    const MS: u64 = 1_000_000;
+    let four = Map::mesh(4, R / 50.0);
+    let mut config = Config::new(Matrix::Uniform, 3);
+    config.load = 0.8;
+    config.warmup = 0;
+    config.time = 1500 * MS;
+    config.growth = (1..3)
+        .map(|more| Growth {
+            at: 500 * MS * more,
+            map: (0..more).fold(four.clone(), |map, _| map.mesh_with(1)),
+        })
+        .collect();
+    let report = run(four, config);
+    assert_eq!(report.drops.sum(), 0, "{:?}", report.drops);
+    let ends = report.stages.iter().skip(1).map(|stage| stage.from);
+    let ends: Vec<u64> = ends.chain([1500 * MS]).collect();
+    assert_eq!(report.stages.len(), 3);
+    for (stage, end) in report.stages.iter().zip(ends) {
+        let servers = stage.servers as f64;
+        let rate = 8e9 * stage.delivered as f64 / (end - stage.from) as f64;
+        let wanted = 0.8 * servers * R / 50.0;
+        assert!((rate / wanted - 1.0).abs() < 0.01, "{stage:?}: {rate}");
+        assert_eq!(stage.offered, stage.delivered);
+    }
+    let servers: Vec<_> = report.stages.iter().map(|stage| stage.servers).collect();
+    assert_eq!(servers, [4, 5, 6]);
 }

@@ -2,7 +2,7 @@
 
 use super::within;
 use clap::Args;
-use cluster::simulate::{Broken, Failure, Matrix};
+use cluster::simulate::{Broken, Failure, Fault, Matrix};
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -13,6 +13,13 @@ pub(crate) struct Simulate {
     /// A k-ary n-fly of K^N servers instead, each with an external port
     #[arg(long, value_name = "K,N", value_parser = fly, conflicts_with = "ports")]
     pub(crate) fly: Option<(u16, u32)>,
+    /// The cluster of a file instead, with its rates, delta and resequencing
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["ports", "fly", "rate", "join"])]
+    pub(crate) file: Option<String>,
+    /// Another server joins the mesh at this millisecond of the run; several may. Inputs send to all when all have
+    /// taken it in
+    #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with_all = ["fly", "trace"])]
+    pub(crate) join: Vec<f64>,
     /// Rate of an external port
     #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = super::rate)]
     pub(crate) rate: f64,
@@ -41,9 +48,9 @@ pub(crate) struct Simulate {
     /// Bytes of a frame; default is a mix like a backbone's
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=9018))]
     pub(crate) size: Option<u32>,
-    /// Milliseconds within which packets of a flow keep their way; 0: each packet chooses for itself
-    #[arg(long, value_name = "MS", default_value_t = 100.0, value_parser = milliseconds)]
-    pub(crate) delta: f64,
+    /// Milliseconds within which packets of a flow keep their way, 100 by default; 0: each packet chooses for itself
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) delta: Option<f64>,
     /// Milliseconds for which a server saves up its quotas and links' rates, and lets links be in debt
     #[arg(long, value_name = "MS", default_value_t = 2.0, value_parser = milliseconds)]
     pub(crate) burst: f64,
@@ -56,9 +63,9 @@ pub(crate) struct Simulate {
     /// What a server processes, in units of its port's rate
     #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
     pub(crate) c: f64,
-    /// Rate of internal cables, in units of 2R/N
-    #[arg(long, value_name = "PART", default_value_t = 1.05, value_parser = part)]
-    pub(crate) headroom: f64,
+    /// Rate of internal cables, in units of 2R/N, 1.05 by default; of what the file says, 1 by default
+    #[arg(long, value_name = "PART", value_parser = part)]
+    pub(crate) headroom: Option<f64>,
     /// Microseconds that a packet takes through a server, besides waiting
     #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = super::microseconds)]
     pub(crate) latency: f64,
@@ -66,8 +73,9 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = milliseconds)]
     pub(crate) queue: f64,
     /// Break something from one millisecond of the run to another: a link (0-1@100-200), one direction of it
-    /// (0>1@100-200) or a server (1@100-200). Servers send heartbeats then, and have at most 64 links
-    #[arg(long = "break", value_name = "WHAT@FROM-UNTIL", value_parser = failure)]
+    /// (0>1@100-200) or a server (1@100-200). HOW is cut, which is the default, lossy (0-1:lossy@100-200), slow, or,
+    /// for a server, hang. Servers send heartbeats then, and have at most 64 links
+    #[arg(long = "break", value_name = "WHAT[:HOW]@FROM-UNTIL", value_parser = failure)]
     pub(crate) failures: Vec<Failure>,
     /// Print JSON
     #[arg(long)]
@@ -98,6 +106,9 @@ fn fly(text: &str) -> Result<(u16, u32), String> {
 fn failure(text: &str) -> Result<Failure, String> {
     let parse = || {
         let (what, when) = text.split_once('@')?;
+        let (what, how) = what.split_once(':').unwrap_or((what, "cut"));
+        let named = |(fault, name): (Fault, &str)| (name == how).then_some(fault);
+        let how = Fault::ALL.into_iter().find_map(named)?;
         let number = |text: &str| text.parse::<u16>().ok();
         let what = match (what.split_once('-'), what.split_once('>')) {
             (Some((a, b)), _) => Broken::Link(number(a)?, number(b)?),
@@ -107,9 +118,17 @@ fn failure(text: &str) -> Result<Failure, String> {
         let (from, until) = when.split_once('-')?;
         let ns = |text: &str| milliseconds(text).ok().map(|ms| (ms * 1e6) as u64);
         let (from, until) = (ns(from)?, ns(until)?);
-        (from < until).then_some(Failure { what, from, until })
+        let sensible = from < until && (how != Fault::Hang || matches!(what, Broken::Node(_)));
+        sensible.then_some(Failure {
+            what,
+            how,
+            from,
+            until,
+        })
     };
-    parse().ok_or_else(|| "write A-B@MS-MS, A>B@MS-MS or A@MS-MS, such as 0-1@100-200".to_owned())
+    parse().ok_or_else(|| {
+        "write A-B@MS-MS, A>B@MS-MS or A@MS-MS, such as 0-1@100-200 or 2:hang@100-200".to_owned()
+    })
 }
 
 fn part(text: &str) -> Result<f64, String> {
@@ -131,6 +150,9 @@ mod tests {
         assert_eq!(fly("4,2"), Ok((4, 2)));
         let cut = failure("0>1@100-200").expect("it is one");
         assert_eq!((cut.what, cut.from), (Broken::OneWay(0, 1), 100_000_000));
+        let hang = failure("2:hang@1-2").expect("it is one");
+        assert_eq!((hang.what, hang.how), (Broken::Node(2), Fault::Hang));
+        assert!(failure("0-1:hang@1-2").is_err() && failure("0-1:bent@1-2").is_err());
         assert!(failure("0-1").is_err() && failure("1@200-100").is_err());
         assert!(fly("4").is_err() && fly("1,9").is_err() && fly("64,3").is_err());
     }

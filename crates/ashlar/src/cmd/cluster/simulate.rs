@@ -11,16 +11,26 @@ use crate::cli::Simulate;
 use crate::cmd::{print, say};
 use cluster::map::Map;
 use cluster::resequencer::Bounds;
-use cluster::simulate::{Config, Record, Report, Simulation, Trace, Traffic, backbone};
+use cluster::simulate::{
+    Config, Growth, Record, Report, Simulation, Stage, Trace, Traffic, backbone,
+};
+use control::cluster::Description;
 use serde_json::{Value, json};
 
 pub(crate) fn simulate(asked: &Simulate) -> Done {
-    let map = match asked.fly {
-        Some((k, n)) => Map::fly(usize::from(k), n, asked.rate),
-        None => Map::mesh(usize::from(asked.ports), asked.rate),
+    let file = asked.file.as_deref().map(super::read).transpose()?;
+    let file = file.map(|file| file.description);
+    let map = match (&file, asked.fly) {
+        (Some(file), _) => file.map(),
+        (None, Some((k, n))) => Map::fly(usize::from(k), n, asked.rate),
+        (None, None) => Map::mesh(usize::from(asked.ports), asked.rate),
     };
-    let nodes = map.nodes.len();
-    let mut simulation = Simulation::new(map, config(asked)?);
+    let config = config(asked, file.as_ref(), &map)?;
+    let of = Of {
+        nodes: map.nodes.len(),
+        rate: map.most(),
+    };
+    let mut simulation = Simulation::new(map, config);
     let mut bar = Bar::new();
     while let Some(part) = simulation.run(1 << 18) {
         bar.show(part);
@@ -29,15 +39,24 @@ pub(crate) fn simulate(asked: &Simulate) -> Done {
     let report = simulation.into_report();
     match asked.json {
         true => {
-            let text = serde_json::to_string_pretty(&to_json(asked, nodes, &report));
+            let text = serde_json::to_string_pretty(&to_json(asked, &of, &report));
             print(&format!("{}\n", text.map_err(|e| e.to_string())?))
         }
-        false => print(&text(asked, nodes, &report)),
+        false => print(&text(asked, &of, &report)),
     }
 }
 
-fn config(asked: &Simulate) -> Result<Config, String> {
-    let ns = |ms: f64| (ms * 1e6) as u64;
+/// What was simulated.
+struct Of {
+    nodes: usize,
+    rate: f64,
+}
+
+fn ns(ms: f64) -> u64 {
+    (ms * 1e6) as u64
+}
+
+fn config(asked: &Simulate, file: Option<&Description>, map: &Map) -> Result<Config, String> {
     let mut config = Config::new(asked.matrix, asked.seed);
     config.traffic = match &asked.trace {
         Some(file) => Traffic::Trace(trace(file)?),
@@ -51,28 +70,51 @@ fn config(asked: &Simulate) -> Result<Config, String> {
     config.time = ns(asked.time).max(1);
     config.warmup = ns(asked.warmup);
     config.c = asked.c;
-    config.headroom = asked.headroom;
+    config.headroom = asked
+        .headroom
+        .unwrap_or(if file.is_some() { 1.0 } else { 1.05 });
     config.latency = (asked.latency * 1e3) as u64;
     config.queue = ns(asked.queue);
     config.spread.burst = ns(asked.burst).min(u64::from(u32::MAX)) as u32;
-    config.spread.delta = ns(asked.delta);
-    config.spread.flows = if asked.delta > 0.0 { asked.flowlets } else { 0 };
-    config.resequence = asked.resequence.map(|wait| Bounds {
-        wait: ns(wait),
+    if let Some(delta) = asked.delta.map(ns) {
+        config.spread.delta = delta;
+    } else if let Some(file) = file {
+        config.spread.delta = file.delta.as_nanos() as u64;
+    }
+    let flowlets = config.spread.delta > 0;
+    config.spread.flows = if flowlets { asked.flowlets } else { 0 };
+    let wait = asked.resequence.map(ns);
+    let wait = wait.or_else(|| file?.resequence.map(|wait| wait.as_nanos() as u64));
+    config.resequence = wait.map(|wait| Bounds {
+        wait,
         capacity: 1 << 20,
     });
-    let most = |links: usize| links <= cluster::health::LINKS_MAX;
-    let links = match asked.fly {
-        Some((k, n)) => n as usize * usize::from(k - 1),
-        None => usize::from(asked.ports) - 1,
-    };
-    if !asked.failures.is_empty() && !most(links) {
+    config.failures = asked.failures.clone();
+    config.growth = growth(&asked.join, map);
+    let last = config.growth.last().map_or(map, |growth| &growth.map);
+    let links = (0..last.nodes.len()).map(|node| last.links_of(node as u16).count());
+    let most = links.max().unwrap_or(0);
+    let beats = !config.failures.is_empty() || !config.growth.is_empty();
+    if beats && most > cluster::health::LINKS_MAX {
         return Err(format!(
-            "each server has {links} links: nothing can break where there are more than 64"
+            "a server has {most} links: nothing can break or join where there are more than {}",
+            cluster::health::LINKS_MAX
         ));
     }
-    config.failures = asked.failures.clone();
     Ok(config)
+}
+
+/// Servers that join a mesh at milliseconds of the run.
+fn growth(join: &[f64], map: &Map) -> Vec<Growth> {
+    let mut at: Vec<u64> = join.iter().map(|&ms| ns(ms)).collect();
+    at.sort_unstable();
+    let mut map = map.clone();
+    let step = |at| {
+        map = map.mesh_with(1);
+        let map = map.clone();
+        Growth { at, map }
+    };
+    at.into_iter().map(step).collect()
 }
 
 /// Lengths and flows of a capture's IP packets.
@@ -115,12 +157,16 @@ fn gbit(bytes: u64, ns: u64) -> f64 {
     8.0 * bytes as f64 / ns as f64
 }
 
-fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
+fn text(asked: &Simulate, of: &Of, report: &Report) -> String {
     let what = match &asked.trace {
         Some(file) => file.display().to_string(),
         None => asked.matrix.name().to_owned(),
     };
-    let mut out = format!("{nodes} servers, {what}, {} ms\n", report.time as f64 / 1e6);
+    let mut out = format!(
+        "{} servers, {what}, {} ms\n",
+        of.nodes,
+        report.time as f64 / 1e6
+    );
     let mut row = |name: &str, value: String| {
         let _ = writeln!(out, "  {name:<14}{value}");
     };
@@ -187,6 +233,26 @@ fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
             100.0 * share(order.late, order.packets)
         ),
     );
+    let how = &report.spread;
+    row(
+        "spread",
+        format!(
+            "{} direct, {} straight, {} phase1, {} kept, {} moved",
+            how.direct, how.straight, how.phase1, how.kept, how.moved
+        ),
+    );
+    for (stage, until) in stages(asked, report) {
+        let time = until - stage.from;
+        row(
+            &format!("{} servers", stage.servers),
+            format!(
+                "{:.3} Gbit/s of {:.3} offered, from {:.0} ms on",
+                gbit(stage.delivered, time),
+                gbit(stage.offered, time),
+                stage.from as f64 / 1e6
+            ),
+        );
+    }
     for (failure, noticed) in asked.failures.iter().zip(&report.noticed) {
         let ms = |ns: Option<u64>| {
             ns.map_or("never".to_owned(), |ns| {
@@ -196,8 +262,9 @@ fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
         row(
             "broken",
             format!(
-                "{:?}: all know {}, and that it is back {}",
+                "{:?} {:?}: all know {}, and that it is back {}",
                 failure.what,
+                failure.how,
                 ms(noticed.gone),
                 ms(noticed.back)
             ),
@@ -221,10 +288,33 @@ fn text(asked: &Simulate, nodes: usize, report: &Report) -> String {
             drops.join(", ")
         },
     );
-    out
+    out + &results(report)
 }
 
-fn to_json(asked: &Simulate, nodes: usize, report: &Report) -> Value {
+/// Stages of a cluster that grows, and when they ended.
+fn stages<'a>(asked: &Simulate, report: &'a Report) -> impl Iterator<Item = (&'a Stage, u64)> {
+    let end = ns(asked.warmup) + report.time;
+    let ends = report.stages.iter().skip(1).map(|stage| stage.from);
+    report.stages.iter().zip(ends.chain([end]))
+}
+
+/// What `make cluster` prints of a running cluster.
+fn results(report: &Report) -> String {
+    let us = |q: f64| report.latency.quantile(q) as f64 / 1e3;
+    let order = &report.reordering;
+    let reordered = 100.0 * share(order.reordered_flows, order.flows);
+    let throughput = 1e3 * gbit(report.delivered, report.time);
+    let lost = report.packets_in - report.packets_out;
+    format!(
+        "cluster throughput {throughput:.2}\ncluster fairness {:.4}\ncluster reordered {reordered:.3}\n\
+         cluster lost {lost}\ncluster latency-p50 {:.1}\ncluster latency-p99 {:.1}\n",
+        report.fairness,
+        us(0.5),
+        us(0.99)
+    )
+}
+
+fn to_json(asked: &Simulate, of: &Of, report: &Report) -> Value {
     let (links, order) = (&report.links, &report.reordering);
     let latency = QUANTILES.map(|(name, q)| (name.to_owned(), json!(report.latency.quantile(q))));
     let drops = report
@@ -237,9 +327,9 @@ fn to_json(asked: &Simulate, nodes: usize, report: &Report) -> Value {
         .rposition(|&packets| packets > 0)
         .unwrap_or(0);
     json!({
-        "servers": nodes,
+        "servers": of.nodes,
         "matrix": asked.trace.is_none().then(|| asked.matrix.name()),
-        "rate_bps": asked.rate,
+        "rate_bps": of.rate,
         "load": asked.load,
         "seed": asked.seed,
         "time_ns": report.time,
@@ -253,8 +343,23 @@ fn to_json(asked: &Simulate, nodes: usize, report: &Report) -> Value {
         "links": {"mean": links.mean, "p50": links.p50, "p99": links.p99, "max": links.most, "excess_bytes": links.excess},
         "c": {"mean": report.c_mean, "max": report.c_most},
         "hops": report.hops[..=last],
+        "fairness": report.fairness,
         "straight": report.straight.0,
         "balanced": report.straight.1,
+        "spread": {
+            "direct": report.spread.direct,
+            "straight": report.spread.straight,
+            "phase1": report.spread.phase1,
+            "kept": report.spread.kept,
+            "moved": report.spread.moved,
+        },
+        "stages": stages(asked, report).map(|(stage, until)| json!({
+            "servers": stage.servers,
+            "from_ns": stage.from,
+            "until_ns": until,
+            "offered_bytes": stage.offered,
+            "delivered_bytes": stage.delivered,
+        })).collect::<Vec<_>>(),
         "latency_ns": serde_json::Map::from_iter(latency),
         "reordering": {
             "flows": order.flows,

@@ -1,0 +1,130 @@
+//! What nodes of a simulated cluster learn: which links are up, and which servers are new.
+
+use std::sync::Arc;
+
+use super::failures::Beat;
+use super::{Event, Node, Simulation, matrix};
+use crate::address::NodeId;
+use crate::map::{Fabric, Reach, Ways};
+use crate::spread::Spread;
+
+/// Nanoseconds from one server that takes up a new map to the next.
+const STEP: u64 = 5_000_000;
+/// Nanoseconds after the last of them until the matrix is that of all servers: links are up by then.
+const SETTLE: u64 = 200_000_000;
+
+impl Simulation {
+    /// A node looks at the time, and sends heartbeats that are due.
+    pub(super) fn look(&mut self, node: NodeId) {
+        let (now, end) = (self.now, self.end());
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        // After the last packet heartbeats would go on for ever.
+        if watch.due[usize::from(node)] > now && watch.due[usize::from(node)] != u64::MAX
+            || now >= end
+        {
+            return;
+        }
+        if let Some(until) = watch.hung(now, node) {
+            watch.due[usize::from(node)] = until;
+            return self.events.add(until, Event::Look(node));
+        }
+        watch.due[usize::from(node)] = u64::MAX;
+        let mut out = Vec::new();
+        watch.tick(now, node, &mut self.links, &mut out);
+        for (at, beat) in out {
+            self.events
+                .add(at + self.config.delay, Event::Heard(Box::new(beat)));
+        }
+        self.follow(node);
+    }
+
+    pub(super) fn hear(&mut self, beat: Box<Beat>) {
+        let now = self.now;
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        if let Some(until) = watch.hung(now, beat.to) {
+            return self.events.add(until, Event::Heard(beat));
+        }
+        watch.heard(now, &beat);
+        self.follow(beat.to);
+    }
+
+    /// A node's ways follow what it knows of links.
+    fn follow(&mut self, node: NodeId) {
+        let Some(watch) = &mut self.watch else {
+            return;
+        };
+        let ways = &mut self.ways[usize::from(node)];
+        let fabric = Arc::clone(ways.reach().fabric());
+        if let Some(new) = watch.changed(self.now, node, &fabric) {
+            *ways = new;
+        }
+        if let Some(due) = watch.plan(self.now, node) {
+            self.events.add(due, Event::Look(node));
+        }
+    }
+
+    /// New servers start; the others take up the new map one after another, as they would by `ashlar cluster reload`.
+    pub(super) fn grow(&mut self, step: usize) {
+        let (now, map) = (self.now, self.config.growth[step].map.clone());
+        let old = self.nodes.len();
+        for link in &map.links[self.links.len() / 2..] {
+            let cable = self.config.cable(link.rate);
+            self.links.extend([cable; 2]);
+        }
+        self.fabric = Fabric::new(map);
+        let map = self.fabric.map();
+        let Some(()) = self
+            .watch
+            .as_mut()
+            .and_then(|watch| watch.join(map, now, true))
+        else {
+            return;
+        };
+        let new = old..map.nodes.len();
+        for node in new.clone() {
+            let ways = self.known(node as NodeId);
+            let spread = Spread::new(self.settings.clone(), &ways, now);
+            let rates = (self.fabric.map().nodes[node].rate, self.fabric.map().most());
+            self.nodes.push(Node::new(spread, rates, &self.config));
+            self.ways.push(ways);
+            self.events.add(now, Event::Look(node as NodeId));
+        }
+        for node in 0..old {
+            let at = now + (node as u64 + 1) * STEP;
+            self.events.add(at, Event::Adopt(node as NodeId));
+        }
+        let all = now + (old as u64 + 1) * STEP + SETTLE;
+        self.events.add(all, Event::Serve);
+    }
+
+    /// The ways of a node over the links that it sees up, in the newest map.
+    fn known(&self, node: NodeId) -> Ways {
+        let links = self.watch.as_ref().map(|watch| watch.links(node).clone());
+        let links = links.unwrap_or_else(|| crate::map::Links::all(self.fabric.map()));
+        Ways::new(&Reach::new(&self.fabric, &links), node)
+    }
+
+    /// A node takes up the newest map.
+    pub(super) fn adopt(&mut self, node: NodeId) {
+        let now = self.now;
+        if let Some(watch) = &mut self.watch {
+            watch.adopt(self.fabric.map(), node, now);
+        }
+        let ways = self.known(node);
+        self.nodes[usize::from(node)].spread.adapt(&ways, now);
+        self.ways[usize::from(node)] = ways;
+        self.follow(node);
+    }
+
+    /// All servers are in: the inputs send by a matrix of all.
+    pub(super) fn serve_all(&mut self) {
+        self.sources.iter_mut().for_each(|source| source.stop());
+        let ports = matrix::ports(self.fabric.map());
+        self.report.grow(self.now, ports.len());
+        self.add_sources(&ports);
+    }
+}

@@ -1,0 +1,198 @@
+//! A packet's way through a simulated cluster.
+
+use super::chance::Chance;
+use super::tally::Flow;
+use super::{COOKIE, Event, Packet, Simulation};
+use crate::address::{self, Address, HOPS_MAX, Kind, NO_NODE, NodeId};
+use crate::spread::Refusal;
+use crate::transit::{self, Fault, Step};
+
+impl Simulation {
+    pub(super) fn send(&mut self, number: u32) {
+        let now = self.now;
+        let source = &mut self.sources[number as usize];
+        let (sizes, sum) = &self.sizes;
+        let Some(next) = source.next(sizes, *sum) else {
+            return;
+        };
+        let input = source.node;
+        if now >= self.end() {
+            return;
+        }
+        self.events.add(now + next.gap, Event::Source(number));
+        let packet = Packet {
+            born: now,
+            bytes: next.bytes,
+            flow: next.flow,
+            sequence: next.number,
+            links: 0,
+            addresses: Address {
+                kind: Kind::Data,
+                hops: HOPS_MAX,
+                node: next.output,
+                port: 0,
+                gateway: 0,
+                input,
+                via: NO_NODE,
+                cookie: COOKIE,
+            }
+            .bytes(),
+            tag: (0, 0),
+        };
+        let measured = self.measured();
+        self.report.offer(&packet, measured);
+        self.enter(input, packet);
+    }
+
+    /// A node's work on a packet that has come in by its external port.
+    fn enter(&mut self, node: NodeId, mut packet: Packet) {
+        let Some(done) = self.work(node, &packet) else {
+            return;
+        };
+        let address = packet.address();
+        let (ways, hash) = (&self.ways[usize::from(node)], flow_hash(packet.flow));
+        let here = &mut self.nodes[usize::from(node)];
+        let choice = here
+            .spread
+            .choose(done, ways, address.node, packet.bytes, hash);
+        match choice {
+            Ok(choice) => {
+                if let Some(order) = &mut here.order {
+                    packet.tag = order.numbers.number(address.node, hash);
+                }
+                let hops = address::allowance(ways.passes(choice.via, address.node));
+                address::set_way(&mut packet.addresses, hops, choice.via);
+                if self.lanes {
+                    address::set_lane(&mut packet.addresses, hash);
+                }
+                self.cross(node, choice.link, packet, done);
+            }
+            Err(Refusal::NoWay) => self.report.drops.no_way += 1,
+            Err(Refusal::Full) => self.report.drops.ways_full += 1,
+        }
+    }
+
+    /// A node's work on a packet that has come by an internal link.
+    pub(super) fn process(&mut self, node: NodeId, mut packet: Packet) {
+        let Some(done) = self.work(node, &packet) else {
+            return;
+        };
+        match transit::pass(&packet.addresses, &self.ways[usize::from(node)], COOKIE) {
+            Ok(Step::Here) => self.arrive(node, packet, done + self.config.latency),
+            Ok(Step::On { link, addresses }) => {
+                let spread = &mut self.nodes[usize::from(node)].spread;
+                spread.carried(done, link, packet.bytes);
+                packet.addresses = addresses;
+                self.cross(node, link, packet, done);
+            }
+            Ok(Step::Heartbeat) => {}
+            Err(Fault::NoWay) => self.report.drops.no_way += 1,
+            Err(Fault::TooManyHops) => self.report.drops.too_many_hops += 1,
+            Err(_) => self.report.drops.faulty += 1,
+        }
+    }
+
+    /// When a node is done with a packet, if it has room for it.
+    fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
+        let measured = self.measured();
+        let work = &mut self.nodes[usize::from(node)].work;
+        if let Some(watch) = &self.watch {
+            if watch.dead(self.now, node) {
+                self.report.drops.dead += 1;
+                return None;
+            }
+            if let Some(until) = watch.hung(self.now, node) {
+                work.busy = work.busy.max(until);
+            }
+        }
+        let done = work.serve(self.now, packet.bytes, measured);
+        self.report.drops.node_full += u64::from(done.is_none());
+        done
+    }
+
+    /// Sends a packet over a link.
+    fn cross(&mut self, node: NodeId, own: u16, mut packet: Packet, done: u64) {
+        let (now, measured) = (done + self.config.latency, self.measured());
+        let fabric = self.ways[usize::from(node)].reach().fabric();
+        let (peer, link) = fabric.neighbours(node)[usize::from(own)];
+        let direction = usize::from(node > peer);
+        let passage = match &mut self.watch {
+            Some(watch) => watch.passage(now, node, peer),
+            None => Some(0),
+        };
+        let Some(more) = passage else {
+            return self.report.drops.dead += 1;
+        };
+        packet.links += 1;
+        let cable = &mut self.links[2 * link as usize + direction];
+        match cable.serve(now, packet.bytes, measured) {
+            None => self.report.drops.link_full += 1,
+            Some(done) => self
+                .events
+                .add(done + self.config.delay + more, Event::Arrive(peer, packet)),
+        }
+    }
+
+    /// A packet has come to its output node.
+    fn arrive(&mut self, node: NodeId, packet: Packet, now: u64) {
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return self.leave(node, &packet, now);
+        };
+        let mut out = Vec::new();
+        let input = packet.address().input;
+        order
+            .resequencer
+            .take(now, input, packet.tag, packet, &mut |packet| {
+                out.push(packet)
+            });
+        out.iter().for_each(|packet| self.leave(node, packet, now));
+        self.plan_tick(node);
+    }
+
+    /// A node's resequencer looks whether packets have waited long enough.
+    pub(super) fn tick(&mut self, node: NodeId) {
+        // On the clock of packets that have been processed.
+        let now = self.now + self.config.latency;
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return;
+        };
+        order.tick = None;
+        let mut out = Vec::new();
+        order.resequencer.tick(now, &mut |packet| out.push(packet));
+        out.iter().for_each(|packet| self.leave(node, packet, now));
+        self.plan_tick(node);
+    }
+
+    fn plan_tick(&mut self, node: NodeId) {
+        let Some(order) = &mut self.nodes[usize::from(node)].order else {
+            return;
+        };
+        if let (None, Some(due)) = (order.tick, order.resequencer.due()) {
+            let at = due.saturating_sub(self.config.latency).max(self.now);
+            order.tick = Some(at);
+            self.events.add(at, Event::Tick(node));
+        }
+    }
+
+    /// Sends a packet out by its external port.
+    fn leave(&mut self, node: NodeId, packet: &Packet, now: u64) {
+        let born_measured = (self.config.warmup..self.end()).contains(&packet.born);
+        let output = &mut self.nodes[usize::from(node)].output;
+        match output.serve(now, packet.bytes, true) {
+            None => self.report.drops.output_full += 1,
+            Some(left) => {
+                let at = packet.flow as usize;
+                if at >= self.flows.len() {
+                    self.flows.resize(at + 1, Flow::default());
+                }
+                let flow = &mut self.flows[at];
+                self.report.deliver(packet, flow, left, born_measured);
+            }
+        }
+    }
+}
+
+/// A flow's hash, as a real one's 5-tuple has one.
+fn flow_hash(flow: u32) -> u32 {
+    Chance::new(u64::from(flow)).bits() as u32
+}
