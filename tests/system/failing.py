@@ -119,7 +119,7 @@ class Failing(Rb4):
     # ---- What can be done to cables. `one_way`: only to what leaves the first end.
 
     def lose(self, links: Iterable[tuple[str, str]], share: float, one_way: bool = False) -> None:
-        self._set(links, ("packets.drop_prob", "beats.drop_prob"), str(share), one_way)
+        self._set(links, ("beats.drop_prob", "packets.drop_prob"), str(share), one_way)
 
     def slow(self, links: Iterable[tuple[str, str]], seconds: float, one_way: bool = False) -> None:
         self._set(links, ("delay.delay",), f"{seconds}s", one_way)
@@ -131,7 +131,7 @@ class Failing(Rb4):
 
     def _set(self, links: Iterable[tuple[str, str]], handlers: tuple[str, ...], value: str, one_way: bool) -> None:
         ways = [way for a, b in links for way in ((a, b), (b, a))[:1 if one_way else 2]]
-        asks(self.cable_socket, [("PUT", f"/v1/handlers/{a}{b}_{handler}", value) for a, b in ways for handler in handlers])
+        asks(self.cable_socket, [("PUT", f"/v1/handlers/{a}{b}_{handler}", value) for handler in handlers for a, b in ways])
 
     def kill(self, name: str) -> None:
         self.processes[name].signal(signal.SIGKILL)

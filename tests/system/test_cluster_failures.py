@@ -65,13 +65,13 @@ class Load:
         """Waits until so many more packets have been sent, and some of these have come."""
         until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
 
-    def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int]) -> None:
-        """Nothing else was held for broken, and what was sent after the marks, when all knew, has come."""
+    def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int], ends: list[int]) -> None:
+        """Nothing else was held for broken, and what was sent from the marks, when all knew, to the ends has come."""
         assert self.bed.false_alarms(notes, broken) == []
         if self.bed.others(notes, broken):
             return  # a server was not run for long, and packets to it had no way
-        pairs = zip(self.streams.streams, marks, strict=True)
-        lost = [n for s, mark in pairs for n in range(mark + 50, len(s.sent)) if n not in s.seen]
+        rows = zip(self.streams.streams, marks, ends, strict=True)
+        lost = [n for s, mark, end in rows for n in range(mark + 50, end) if n not in s.seen]
         assert not lost, f"{len(lost)} lost once all knew\n{self.streams.report()}"
 
     def missing(self) -> int:
@@ -112,6 +112,7 @@ def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
             load.go_on(marks)
             assert bed.avoided([CABLE], NAMES), "it is used again before it is mended"
             assert straight(bed, "a", "b") == avoided, "packets took the cable that is down"
+            ends = load.mark()
         finally:
             bed.mend([CABLE])
         bed.wait_until_whole()
@@ -125,7 +126,7 @@ def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
         causes = {note.text.split()[2] for note in notes if note.down and note.server in CABLE and len(note.text.split()) > 2}
         expected = {"cut": {"silent"}, "cut one way": {"silent", "unheard"}, "lossy": {"lossy"}, "slow": {"slow"}}[kind]
         assert causes & expected, notes
-    load.judge(notes, [CABLE], marks)
+    load.judge(notes, [CABLE], marks, ends)
     assert load.doubled + more.doubled == 0
     assert load.missing() == more.streams.lost == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
 
@@ -140,10 +141,10 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
             until(lambda: bed.avoided(links, rest), "the others to go round it", 10)
             marks = load.mark()
             load.go_on(marks)
-            after = load.mark()
+            ends = load.mark()
         bed.wait_until_whole()
         to_d = load.streams.streams[2]
-        until(lambda: to_d.newest > after[2], "packets to reach the host behind it again", 20)
+        until(lambda: to_d.newest > ends[2], "packets to reach the host behind it again", 20)
     notes = bed.journal(began)
     found = first_down(notes, links, rest)
     print(f"\nhang: known to all after {1000 * (max(found.values()) - began):.1f} ms")
@@ -151,7 +152,7 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     assert any(note.late > 0.3 for note in notes if note.server == "d"), notes
     said = {note.text.split(" ", 2)[2] for note in notes if note.server == "d" and note.down and note.text.count(" ") > 1}
     assert said <= {"unheard"}, notes
-    load.judge(notes, links, marks[:2] + [len(to_d.sent)])
+    load.judge(notes, links, marks[:2] + ends[2:], ends)
     assert load.doubled == 0
     # What it held when it was stopped went on its way when it woke.
     assert load.missing() == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
@@ -167,13 +168,14 @@ def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
         until(lambda: bed.avoided(links, rest), "the others to go round it", 10)
         known = load.mark()
         load.go_on(known)
+        ends = load.mark()
         bed.start(names=("d",))
         bed.wait_until_whole()
         back = load.mark()
         load.go_on(back)
     notes = bed.journal(began, rest)
     print(f"\nkill: known to all after {1000 * (max(first_down(notes, links, rest).values()) - began):.1f} ms")
-    load.judge(notes, links, known)
+    load.judge(notes, links, known, ends)
     assert load.doubled == 0
     # It counts no more: at most all that was sent until the others knew is not in the books.
     load.drops.pop("d")
