@@ -66,21 +66,33 @@ def calls(text, name):
     return sum
 
 
-def by_object(text):
-    """Instructions by the file (program or library) that holds them."""
-    names, sums, file, call = {}, {}, None, False
+def by_function(text):
+    """Instructions by the file (program or library) and the function that hold them."""
+    names, sums, at, call = {}, {}, {"ob": None, "fn": None}, False
     for line in text.splitlines():
-        if line.startswith(("ob=", "cob=")):
-            number, _, full = line.partition("=")[2].partition(" ")
-            names.setdefault(number, full)
-            file = names[number] if line.startswith("ob=") else file
+        if line.startswith(("ob=", "cob=", "fn=", "cfn=")):
+            word, _, rest = line.partition("=")
+            number, _, full = rest.partition(" ")
+            kind = word.removeprefix("c")
+            names.setdefault((kind, number), full)
+            if word == kind:
+                at[kind] = names[kind, number]
         elif line.startswith("calls="):
             call = True  # the line behind it is what was called, counted there
         elif line[:1].isdigit() or line[:1] in "+-*":
             cost = line.split()[1:2]  # none is zero
             if cost and not call:
-                sums[file] = sums.get(file, 0) + int(cost[0])
+                place = at["ob"], at["fn"]
+                sums[place] = sums.get(place, 0) + int(cost[0])
             call = False
+    return sums
+
+
+def by_object(text):
+    """Instructions by the file (program or library) that holds them."""
+    sums = {}
+    for (file, _), count in by_function(text).items():
+        sums[file] = sums.get(file, 0) + count
     return sums
 
 

@@ -1,0 +1,157 @@
+"""What is measured of a cluster's nodes: configurations and frames of a mesh of four, as node b receives and sends them.
+
+Frames are made here and not by the router, so that a node is measured alone. They enter at a and leave at c or d: b is
+their intermediate node; or they leave at b.
+"""
+
+import struct
+
+import traffic
+
+NODES = "NODES a 1000Gbps b 1000Gbps c 1000Gbps d 1000Gbps, LINKS a-b a-c a-d b-c b-d c-d"
+NAME = "bench"
+KEY = bytes(range(16))
+KEYED = f", KEY {KEY.hex()}"
+GATEWAY = "write arp.insert 10.0.2.254 02:00:00:00:00:02,"
+TAG = 0x88B5
+# A worker that started at the epoch, behind which no number is.
+FIRST = 1 << 20
+
+
+def cookie(name):
+    """The byte of a cluster's name in the addresses of its frames: FNV-1a, folded."""
+    state = 0x811C9DC5
+    for byte in name.encode():
+        state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return state >> 24 ^ state >> 16 & 255 ^ state >> 8 & 255 ^ state & 255
+
+
+def addresses(node, via, port=0, gateway=1, hops=14):
+    """The two addresses of a frame from node 0; docs are in crates/cluster/src/address.rs."""
+    return struct.pack("!BHBHBHHB", hops << 2 | 2, node, port, gateway, 2, 0, via, cookie(NAME))
+
+
+def siphash(key, data):
+    """SipHash-2-4 (Aumasson and Bernstein)."""
+    mask = (1 << 64) - 1
+    k0, k1 = struct.unpack("<QQ", key)
+    a, b, c, d = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+
+    def rounds(a, b, c, d, n):
+        for _ in range(n):
+            a, c = a + b & mask, c + d & mask
+            b, d = (b << 13 | b >> 51) & mask ^ a, (d << 16 | d >> 48) & mask ^ c
+            a = (a << 32 | a >> 32) & mask
+            c, a = c + b & mask, a + d & mask
+            b, d = (b << 17 | b >> 47) & mask ^ c, (d << 21 | d >> 43) & mask ^ a
+            c = (c << 32 | c >> 32) & mask
+        return a, b, c, d
+
+    whole = len(data) & ~7
+    words = [w for (w,) in struct.iter_unpack("<Q", data[:whole])]
+    words.append(int.from_bytes(data[whole:], "little") | (len(data) & 255) << 56)
+    for word in words:
+        a, b, c, d = rounds(a, b, c, d ^ word, 2)
+        a ^= word
+    a, b, c, d = rounds(a, b, c ^ 255, d, 4)
+    return a ^ b ^ c ^ d
+
+
+def tagged(address, packet, number, flow, sequence, key):
+    """A frame with a tag; docs are in crates/cluster/src/tag.rs."""
+    head = address + struct.pack("!HQHH", TAG, number, flow, sequence)
+    inner = b"\x08\x00"
+    digest = siphash(key, head + inner + packet[:40].ljust(40, b"\0")) if key else 0
+    return head + struct.pack("!Q", digest) + inner + packet
+
+
+def frames(to, tag, key, count):
+    """Frames to nodes of `to`, in turn, that come from a; a direct one if it leaves at b (1)."""
+    routes = traffic.routes4()
+    for n, dst in enumerate(traffic.destinations(routes, 32, count, 3)):
+        node = to[n * 7919 % 101 % len(to)]
+        address, packet = addresses(node, 0xFFFF if node == 1 else 1), traffic.frame4(dst, 60)[14:]
+        if not tag:
+            yield address + b"\x08\x00" + packet
+        else:
+            yield tagged(address, packet, (FIRST + n) if key else 0, n % 4096, n // 4096, key)
+
+
+# Numbers come once: as many frames as a run takes, and more.
+MANY = 1 << 17
+CAPTURES = {
+    "transit": ([2], False, None, 1 << 16),
+    "mixed": ([2, 3], False, None, 1 << 16),
+    "output": ([1], False, None, 1 << 16),
+    "transit-key": ([2], True, KEY, MANY),
+    "output-key": ([1], True, KEY, MANY),
+    "output-resequence": ([1], True, None, MANY),
+}
+
+
+def capture(folder, name):
+    """The file of frames of that name, made where it is missing."""
+    path = folder / f"vlb-{name}.pcap"
+    if not path.exists():
+        traffic.write_pcap(path, frames(*CAPTURES[name]))
+    return path.name
+
+
+def node(number, more=""):
+    return f"vlb :: VLBNode(NAME {NAME}, NODE {number}, {NODES}{more});\n"
+
+
+def transit(more="", two=False):
+    """Node b between a and c, or between a and c or d."""
+    return node("b", more) + f"""
+    from :: FromDevice($IN) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
+    t[0] -> Discard; t[1] -> out :: ToDevice($OUT);
+    t[2] -> {"ToDevice(net_null2)" if two else "Discard"};
+    t[3] -> here :: VLBOutput(vlb) -> Discard; here[1] -> Discard; t[4] -> Discard;
+    """
+
+
+def output(more="", stage=""):
+    """Node b, where frames leave the cluster, as `ashlar cluster text` has it."""
+    return node("b", more) + f"""
+    FromDevice($IN) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
+    t[0] -> Discard; t[1] -> Discard; t[2] -> Discard; t[4] -> Discard;
+    t[3] -> {stage} family :: Classifier(12/0800, 12/86dd);
+    family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
+    family[0] -> leave :: VLBOutput(vlb, 0 10.0.2.254); leave[1] -> Discard;
+    leave[0] -> arp :: ARPQuerier(10.0.2.1/24, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 64); Idle -> [1]arp;
+    arp[0] -> out :: ToDevice($OUT); arp[1] -> Discard; arp[2] -> Discard;
+    """
+
+
+def enter(more=""):
+    """Node a, where packets enter: what a router does, and VLBInput."""
+    return node("a", more) + """
+    FromDevice($IN) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(ROUTES $ROUTES) -> Discard;
+    rt[1] -> DecIPTTL -> in :: VLBInput(vlb, b/0/1);
+    out :: ToDevice($OUT); in[0] -> out; in[1] -> out; in[2] -> out;
+    """
+
+
+def configurations(folder):
+    """As that of `instructions`."""
+    plain = ["IN=net_pcap0", "OUT=net_null1"]
+    two = [*plain, "--vdev", "net_null2,no-rx=1"]
+    routes = [*plain, f"ROUTES={folder}/routes4"]
+    reseq = ", RESEQUENCE 2ms"
+
+    def row(text, values, name, first="", out="out"):
+        return (text, values, lambda: capture(folder, name), out, first)
+
+    return {
+        "vlb-input": (enter(), routes, "in4.pcap", "out", ""),
+        "vlb-input-no-flowlets": (enter(", FLOWS 0"), routes, "in4.pcap", "out", ""),
+        "vlb-input-resequence": (enter(reseq), routes, "in4.pcap", "out", ""),
+        "vlb-input-key": (enter(KEYED), routes, "in4.pcap", "out", ""),
+        "vlb-transit": row(transit(), plain, "transit"),
+        "vlb-transit-two": row(transit(two=True), two, "mixed", out="from"),
+        "vlb-transit-key": row(transit(KEYED), plain, "transit-key"),
+        "vlb-output": row(output(), plain, "output", GATEWAY),
+        "vlb-output-resequence": row(output(reseq, "VLBResequencer(vlb) ->"), plain, "output-resequence", GATEWAY),
+        "vlb-output-key": row(output(KEYED), plain, "output-key", GATEWAY),
+    }
