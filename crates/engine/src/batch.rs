@@ -92,6 +92,12 @@ impl Batch {
         self.changing().iter_mut()
     }
 
+    /// The bytes of each packet, in order, to change. No length does, so nobody need count them again.
+    #[inline]
+    pub fn frames_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
+        self.packets.iter_mut().map(Packet::data_mut)
+    }
+
     /// Bytes of all packets.
     #[inline]
     pub fn bytes(&self) -> u64 {

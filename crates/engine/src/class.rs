@@ -36,6 +36,8 @@ pub struct Class {
     pub copies: Copies,
     /// See [`Element::ANNOTATIONS`].
     pub annotations: bool,
+    /// See [`Element::ANNOTATES`].
+    pub annotates: bool,
     /// See [`Element::RUNS`].
     pub runs: Runs,
     /// See [`Element::NOTIFIES`].
@@ -76,6 +78,7 @@ impl Class {
             drops: E::DROPS,
             copies: E::COPIES,
             annotations: E::ANNOTATIONS,
+            annotates: E::ANNOTATES,
             runs: E::RUNS,
             notifies: E::NOTIFIES,
             pull_wires: E::PULL_WIRES,

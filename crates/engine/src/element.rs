@@ -236,6 +236,8 @@ pub struct Init<'a> {
     pub output_used: bool,
     /// Whether packets may come to it that have no annotations.
     pub bare: bool,
+    /// See [`annotates`](Self::annotates).
+    pub(crate) annotated: &'a [usize],
     /// Queues of the element's device that belong to this copy.
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.
@@ -257,6 +259,12 @@ impl Init<'_> {
     /// Whether the router runs as Click's user-level driver would run it.
     pub fn as_click(&self) -> bool {
         self.plan.as_click
+    }
+
+    /// Whether packets that come without annotations must have some when they leave by an output; see
+    /// [`Element::ANNOTATES`].
+    pub fn annotates(&self, output: usize) -> bool {
+        self.bare && self.annotated.contains(&output)
     }
 
     /// What the copies of another element share, by its full name, if that is a `C`.
@@ -287,6 +295,10 @@ pub trait Element: Sized + 'static {
     /// Whether it may look at annotations (those in the mbuf's header, too) or leave packets to who does, by
     /// a copy or a queue. Where nothing behind a device does, packets come without.
     const ANNOTATIONS: bool = true;
+    /// Whether packets may come to it without annotations although somebody behind it looks: it gives packets
+    /// those of a new one by [`Packet::arrived`] where [`Init::annotates`] says so, unless they are watched.
+    /// [`ANNOTATIONS`](Self::ANNOTATIONS) must be false.
+    const ANNOTATES: bool = false;
     /// Whether it has a task.
     const RUNS: Runs = Runs::OnPackets;
     /// Whether it says when packets may be pulled from it, by [`Cx::wake_pullers`], and when not, by

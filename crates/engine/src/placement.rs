@@ -27,4 +27,6 @@ pub struct Device {
     pub descriptors: usize,
     /// Whether frames for other stations are wanted.
     pub promiscuous: bool,
+    /// Whether it notes on packets what its configuration asks for, such as the time.
+    pub notes: bool,
 }

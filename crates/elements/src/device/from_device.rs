@@ -278,6 +278,7 @@ impl<S: Style> Element for FromDevice<S> {
                 queues: config.queues,
                 descriptors: config.descriptors,
                 promiscuous: config.promiscuous,
+                notes: config.timestamp == Some(true),
             }),
             ..Placement::default()
         }

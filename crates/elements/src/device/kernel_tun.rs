@@ -261,6 +261,7 @@ impl<S: Style> Element for KernelTun<S> {
                 queues: None,
                 descriptors: 0,
                 promiscuous: false,
+                notes: false,
             }),
             ..Placement::default()
         }

@@ -279,6 +279,7 @@ impl<S: Style> Element for ToDevice<S> {
                 queues: None,
                 descriptors: config.descriptors,
                 promiscuous: false,
+                notes: false,
             }),
             ..Placement::default()
         }

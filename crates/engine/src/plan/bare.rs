@@ -1,34 +1,20 @@
 //! The optimiser's pass for annotations: finds devices behind which nothing looks at any.
 //!
 //! What a port notes on each packet costs a cache line that otherwise nobody may touch. Packets that are
-//! captured or traced get their annotations all the same.
+//! captured or traced get their annotations all the same. A class that gives packets annotations itself
+//! ([`Element::ANNOTATES`](crate::element::Element::ANNOTATES)) hides who looks behind it from the devices before it,
+//! if all that comes to it is as it came from a device that notes nothing of its own.
 
 use super::Plan;
 use crate::port::PortDirectory;
 
 /// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
+    let looked_at = looked_at(plan, ports);
     let Plan {
         elements, edges, ..
     } = plan;
-    let kept = |device: crate::placement::Device| {
-        !device.receives && ports.keeps_annotations(&device.name)
-    };
-    let looks = elements
-        .iter()
-        .map(|e| e.class.annotations || e.device().is_some_and(kept));
-    let mut looked_at: Vec<bool> = looks.collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for edge in &*edges {
-            if looked_at[edge.to.0] && !looked_at[edge.from.0] {
-                looked_at[edge.from.0] = true;
-                changed = true;
-            }
-        }
-    }
-    for (element, looked_at) in elements.iter_mut().zip(looked_at) {
+    for (element, looked_at) in elements.iter_mut().zip(&looked_at) {
         let receives = element.device().is_some_and(|device| device.receives);
         element.bare = receives && !looked_at;
     }
@@ -36,10 +22,51 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     while changed {
         changed = false;
         for edge in &*edges {
-            if elements[edge.from.0].bare && !elements[edge.to.0].bare {
-                elements[edge.to.0].bare = true;
+            let (from, to) = (edge.from.0, edge.to.0);
+            if elements[from].bare && !elements[to].bare && !looked_at[to] {
+                elements[to].bare = true;
                 changed = true;
             }
         }
     }
+    for edge in &*edges {
+        let (from, output) = edge.from;
+        if elements[from].bare && looked_at[edge.to.0] {
+            elements[from].annotated.push(output);
+        }
+    }
+}
+
+/// For each element, whether packets that come to it need annotations.
+fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
+    let elements = &plan.elements;
+    let devices: Vec<_> = elements.iter().map(|element| element.device()).collect();
+    let kept = |device: &crate::placement::Device| ports.keeps_annotations(&device.name);
+    let looks = elements.iter().zip(&devices).map(|(element, device)| {
+        let sends = device.as_ref().filter(|device| !device.receives);
+        element.class.annotations || sends.is_some_and(kept)
+    });
+    let mut looked_at: Vec<bool> = looks.collect();
+    let notes = devices.iter().map(|device| {
+        let receives = device.as_ref().filter(|device| device.receives);
+        receives.is_some_and(|device| device.notes || kept(device))
+    });
+    let notes: Vec<bool> = notes.collect();
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for edge in &plan.edges {
+            let (from, to) = (edge.from.0, edge.to.0);
+            let annotates = |element: usize| elements[element].class.annotates;
+            if looked_at[to] && !annotates(from) && !looked_at[from] {
+                looked_at[from] = true;
+                changed = true;
+            }
+            if annotates(to) && (looked_at[from] || notes[from]) && !looked_at[to] {
+                looked_at[to] = true;
+                changed = true;
+            }
+        }
+    }
+    looked_at
 }

@@ -174,6 +174,9 @@ pub struct PlanElement {
     /// Whether packets may come to it, or from it if it receives them, without annotations: see
     /// [`Element::ANNOTATIONS`](crate::element::Element::ANNOTATIONS).
     pub bare: bool,
+    /// Outputs by which packets that may come without annotations must leave with some; see
+    /// [`Element::ANNOTATES`](crate::element::Element::ANNOTATES).
+    pub annotated: Vec<usize>,
     /// By what packets are sorted, where each worker owns the state of its buckets; see
     /// [`Element::splits`](crate::element::Element::splits).
     pub sorter: Option<Arc<dyn Sorter>>,
@@ -232,6 +235,7 @@ impl PlanElement {
             && self.pullers == before.pullers
             && self.queues == before.queues
             && self.bare == before.bare
+            && self.annotated == before.annotated
             && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
     }
 }
@@ -394,6 +398,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             pushers: Vec::new(),
             pullers: Vec::new(),
             bare: false,
+            annotated: Vec::new(),
             sorter: None,
             queues: Vec::new(),
             signals: Vec::new(),
