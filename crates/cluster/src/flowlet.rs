@@ -65,8 +65,8 @@ impl Flowlets {
             let fresh = now.saturating_sub(set[way].seen) < self.delta;
             return Some((Place(at, way), fresh.then_some(set[way].via)));
         }
-        let rested = |&way: &usize| (set[way].to != NO_NODE, set[way].seen);
-        let oldest = (0..SET).min_by_key(rested).unwrap_or(0);
+        // An empty place was never seen.
+        let oldest = (0..SET).min_by_key(|&way| set[way].seen).unwrap_or(0);
         Some((Place(at, oldest), None))
     }
 
