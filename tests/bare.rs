@@ -1,6 +1,7 @@
 //! Packets that come without annotations, where nobody looks at them: what leaves is the same, and who
 //! begins to look finds what is right.
 
+use cluster::address::{Address, Kind, NO_NODE, cookie};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::plan::{Options, Plan};
@@ -187,4 +188,74 @@ fn a_job_that_packets_leave_on_their_way_from_a_device_runs_before_they_go_on() 
     assert_eq!(sent(&ports), 3);
     let node = graph.plan().find("in").expect("in");
     assert_eq!(graph.read(node, 0, ""), Some(Ok("0".to_owned())));
+}
+
+/// Behind link output 0 nobody looks at annotations, where frames stay here somebody does.
+const TRANSIT: &str =
+    "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps c 1Gbps, LINKS a-b b-c);
+    in :: FromDevice(DEV0) -> t :: VLBTransit(vlb); Idle -> [1]t;
+    t[0] -> Discard; t[1] -> link :: ToDevice(DEV1);
+    t[2] -> here :: PaintSwitch -> own :: Counter -> Discard; t[3] -> Discard;";
+
+/// A frame from node a to another one.
+fn internal(node: u16) -> Vec<u8> {
+    let address = Address {
+        kind: Kind::Data,
+        hops: 3,
+        node,
+        port: 0,
+        gateway: 0,
+        input: 0,
+        via: NO_NODE,
+        cookie: cookie("t"),
+    };
+    let packet = ip4().udp(1, 2).bytes();
+    [&address.bytes()[..], &[8, 0], &packet].concat()
+}
+
+#[test]
+fn frames_of_an_internal_link_get_annotations_only_where_they_stay() {
+    let (mut graph, ports) = start(TRANSIT);
+    let node = |graph: &Graph, name| graph.plan().find(name).expect("it is there");
+    let transit = node(&graph, "t");
+    let at_source = node(&graph, "in");
+    assert!(graph.plan().elements[at_source].bare);
+    assert_eq!(graph.plan().elements[transit].annotated, [2]);
+    let (on, here) = (internal(2), internal(1));
+    let pass = |graph: &mut Graph| {
+        let all = [&on[..], &here, &here, &on];
+        assert_eq!(ports.far("DEV0").inject_all(0, all), 4);
+        let mut still = 0;
+        while still < 3 {
+            still = if graph.turn() { 0 } else { still + 1 };
+        }
+    };
+    // The port's packets have wrong annotations where it believes that nobody looks: another paint, too.
+    pass(&mut graph);
+    let own = node(&graph, "own");
+    assert_eq!((sent(&ports), graph.stats()[own].packets), (2, 2));
+    // Somebody begins to look behind the link: the running copy must not stay.
+    let looks = TRANSIT.replace("t[1] -> link", "t[1] -> PaintSwitch -> link");
+    let next = plan(&looks, Some(graph.plan()), &ports);
+    assert_eq!(next.elements[next.find("t").expect("t")].annotated, [1, 2]);
+    let site = graph.site(Arc::clone(&ports) as _);
+    graph = graph.swap(&next, &site);
+    pass(&mut graph);
+    let own = node(&graph, "own");
+    assert_eq!((sent(&ports), graph.stats()[own].packets), (2, 4));
+}
+
+#[test]
+fn what_was_noted_before_an_internal_frame_is_looked_at_reaches_who_looks() {
+    let ports = InMemory::default();
+    let bare = |text: &str| {
+        let plan = plan(text, None, &ports);
+        let at = plan.find("in").expect("in");
+        plan.elements[at].bare
+    };
+    assert!(bare(TRANSIT));
+    assert!(!bare(&TRANSIT.replace("-> t ::", "-> Paint(3) -> t ::")));
+    assert!(!bare(&TRANSIT.replace("DEV0", "DEV0, TIMESTAMP true")));
+    let other = TRANSIT.replace("Idle -> [1]t", "FromDevice(DEV2) -> Paint(3) -> [1]t");
+    assert!(!bare(&other));
 }

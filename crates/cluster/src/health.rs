@@ -34,6 +34,8 @@ use std::sync::Arc;
 const HASTE: u64 = 5;
 /// Two heartbeats of a link are at least so many nanoseconds apart: the shortest interval, in haste.
 const SOONEST: u64 = 100_000 / HASTE;
+/// So many nanoseconds may a node have lived after the last heartbeat of it that a peer has heard: an hour.
+const UNHEARD: u64 = 3_600_000_000_000;
 
 /// How heartbeats are sent and judged. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -204,6 +206,12 @@ impl Health {
         }
     }
 
+    /// This node's life. What it says or numbers by the time of day must not begin before this time: later than any
+    /// earlier life ended, as far as peers know.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     /// Goes on where `old` was, now that the cluster has changed. `old_of` gives a node's number in the old one.
     ///
     /// Nothing is lost while other nodes still know the old cluster, if new nodes and links come after the old ones.
@@ -333,7 +341,8 @@ impl Health {
         // This node lived before, and its clock was not behind then: peers wait for a later life than that.
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
-            self.incarnation = beat.echo.incarnation.saturating_add(1);
+            let end = beat.echo.incarnation.saturating_add(beat.echo.time);
+            self.incarnation = end.saturating_add(UNHEARD);
         }
         for record in records {
             news |= match record.node == self.me {

@@ -12,11 +12,13 @@
 //! can send a packet anywhere else, or say that it comes next.
 //!
 //! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number. The rest begins at
-//! the time of its start, in sixteenths of a microsecond: no life of a node sends a number of an earlier one, unless
-//! its clock was set back meanwhile. Then it is refused as replayed until the old time is passed.
+//! the time of its start, in sixteenths of a microsecond: no life of a node sends a number of an earlier one. If its
+//! clock was set back meanwhile, its peers' heartbeats say so ([`Lane::pass`]).
 
 use crate::address;
 use crate::auth::Key;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// IEEE 802's first ethertype for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
@@ -27,7 +29,7 @@ pub const PACKET: usize = address::LEN + LEN;
 /// Workers of a node that may send on one link.
 pub const LANES: usize = 256;
 /// How far behind the newest of its lane a frame may come.
-pub const WINDOW: u64 = (WORDS as u64 - 1) * 64;
+pub const WINDOW: u64 = (WORDS as u64 - 1) * EACH;
 
 /// Bytes of the tag with both ethertypes.
 const LEN: usize = 24;
@@ -36,7 +38,9 @@ const COVERED: usize = 40;
 const DIGEST: usize = 26;
 const INNER: usize = 34;
 const LANE_SHIFT: u32 = 56;
-const WORDS: usize = 16;
+/// Words of a window, and numbers of each.
+const WORDS: usize = 128;
+const EACH: u64 = 8;
 
 /// What a tag says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,10 +119,15 @@ impl Lane {
     /// Of a worker below [`LANES`], from a time of day in nanoseconds.
     pub fn new(worker: usize, day: u64) -> Lane {
         let lane = (worker % LANES) as u64;
-        let sixteenths = day / 1000 * 16;
         Lane {
-            next: lane << LANE_SHIFT | sixteenths & ((1 << LANE_SHIFT) - 1),
+            next: lane << LANE_SHIFT | sixteenths(day),
         }
+    }
+
+    /// Goes on behind all that was sent before `day`, a time of day in nanoseconds.
+    pub fn pass(&mut self, day: u64) {
+        let lane = self.next >> LANE_SHIFT;
+        self.next = self.next.max(lane << LANE_SHIFT | sixteenths(day));
     }
 
     /// The number of the next frame.
@@ -129,47 +138,65 @@ impl Lane {
     }
 }
 
-/// Which frames of one lane have come: each is taken once (RFC 6479).
-#[derive(Clone, Debug, Default)]
+/// A time of day in nanoseconds as the number of a frame.
+fn sixteenths(day: u64) -> u64 {
+    day / 1000 * 16 & ((1 << LANE_SHIFT) - 1)
+}
+
+/// Which frames of one lane have come: each is taken once (after RFC 6479), whichever worker receives it.
+#[derive(Debug)]
 pub struct Window {
-    newest: u64,
-    seen: [u64; WORDS],
+    newest: AtomicU64,
+    /// Each says which eight numbers it stands for, in its upper bits, so that none can be taken for another's.
+    seen: [AtomicU64; WORDS],
+}
+
+impl Default for Window {
+    fn default() -> Window {
+        Window {
+            newest: AtomicU64::new(0),
+            seen: [const { AtomicU64::new(0) }; WORDS],
+        }
+    }
 }
 
 impl Window {
     /// Takes a number that is new and not too old. Only of frames whose digest is right.
     #[inline]
-    pub fn take(&mut self, number: u64) -> bool {
-        if number > self.newest {
-            let (from, to) = (self.newest / 64, number / 64);
-            // Words that begin to stand for other numbers are empty.
-            for word in from + 1..=to.min(from + WORDS as u64) {
-                self.seen[word as usize % WORDS] = 0;
-            }
-            self.newest = number;
-        } else if self.newest - number >= WINDOW {
+    pub fn take(&self, number: u64) -> bool {
+        let number = number & ((1 << LANE_SHIFT) - 1);
+        let newest = self.newest.fetch_max(number, Ordering::Relaxed);
+        if newest.saturating_sub(number) >= WINDOW {
             return false;
         }
-        let (word, bit) = ((number / 64) as usize % WORDS, 1 << (number % 64));
-        let fresh = self.seen[word] & bit == 0;
-        self.seen[word] |= bit;
-        fresh
+        let (eight, bit) = (number / EACH, 1 << (number % EACH));
+        let word = &self.seen[eight as usize % WORDS];
+        let take = |was: u64| match was >> EACH {
+            known if known == eight => (was & bit == 0).then_some(was | bit),
+            known if known < eight => Some(eight << EACH | bit),
+            _ => None, // later ones have come, on another worker
+        };
+        word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
     }
 }
 
-/// The windows of all lanes of a link.
-#[derive(Clone, Debug, Default)]
-pub struct Windows(Vec<Window>);
+/// The windows of all lanes of a link, for all workers that receive it.
+#[derive(Debug)]
+pub struct Windows(Box<[OnceLock<Box<Window>>; LANES]>);
+
+impl Default for Windows {
+    fn default() -> Windows {
+        Windows(Box::new([const { OnceLock::new() }; LANES]))
+    }
+}
 
 impl Windows {
     /// Takes a link sequence that is new and not too old in its lane. The first frame of a lane makes room for it.
     #[inline]
-    pub fn take(&mut self, link: u64) -> bool {
-        let lane = (link >> LANE_SHIFT) as usize;
-        if lane >= self.0.len() {
-            self.0.resize_with(lane + 1, Window::default);
-        }
-        self.0[lane].take(link)
+    pub fn take(&self, link: u64) -> bool {
+        let lane = (link >> LANE_SHIFT) as usize % LANES;
+        self.0[lane].get_or_init(Box::default).take(link)
     }
 }
 
@@ -229,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_number_is_taken_once_and_old_ones_never() {
-        let mut window = Window::default();
+        let window = Window::default();
         let (mut taken, mut newest) = (HashSet::new(), 0u64);
         let mut state = 1u64;
         for _ in 0..200_000 {
@@ -252,7 +279,7 @@ mod tests {
 
     #[test]
     fn workers_and_lives_never_send_the_same_number() {
-        let mut windows = Windows::default();
+        let windows = Windows::default();
         let day = 1_800_000_000_000_000_000;
         let mut lanes: Vec<Lane> = (0..3).map(|worker| Lane::new(worker, day)).collect();
         let mut old = Vec::new();
@@ -265,6 +292,34 @@ mod tests {
         let mut again = Lane::new(1, day + 1_000_000_000);
         assert!(windows.take(again.number()));
         assert!(old.iter().all(|&number| !windows.take(number)));
+    }
+
+    #[test]
+    fn each_number_is_taken_once_by_whichever_worker() {
+        let window = Window::default();
+        let taken = || (1..20_000u64).filter(|&n| window.take(n)).count();
+        let all = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..3).map(|_| scope.spawn(taken)).collect();
+            let counts = workers.into_iter().map(|w| w.join().expect("it ends"));
+            counts.sum::<usize>()
+        });
+        // A worker that is far behind the others may find its numbers too old.
+        assert!(all < 20_000 && all > 10_000, "{all}");
+    }
+
+    #[test]
+    fn a_life_goes_on_behind_an_earlier_one_that_was_at_a_later_time() {
+        let (day, hour) = (1_800_000_000_000_000_000, 3_600_000_000_000);
+        let windows = Windows::default();
+        let mut before = Lane::new(2, day);
+        assert!(windows.take(before.number()));
+        let mut after = Lane::new(2, day - hour);
+        assert!(!windows.take(after.number()));
+        after.pass(day + hour);
+        let number = after.number();
+        assert!(windows.take(number) && number >> LANE_SHIFT == 2);
+        after.pass(day);
+        assert_eq!(after.number(), number + 1, "it never goes back");
     }
 
     #[test]

@@ -27,11 +27,16 @@ use crate::route::direct_ip_lookup::Direct;
 use crate::route::lookup::Lookup;
 use crate::route::lookup_ip6_route::Ip6Route;
 use crate::route::radix_ip_lookup::Radix;
+use crate::vlb::output::Output;
+use crate::vlb::vlb_output::VlbOutput;
+use crate::vlb::vlb_output6::VlbOutput6;
 use engine::chain::Chain;
 
 type DirectIPLookup = Lookup<Direct, 4>;
 type RadixIPLookup = Lookup<Radix, 4>;
 type LookupIP6Route = Lookup<Ip6Route, 16>;
+type VLBOutput = Output<VlbOutput>;
+type VLBOutput6 = Output<VlbOutput6>;
 
 macro_rules! chains {
     ($($($class:ident)+;)+) => {
@@ -71,6 +76,9 @@ pub const CHAINS: &[Chain] = chains! {
     DecIP6HLIM EtherEncap Counter;
     DecIP6HLIM EtherEncap;
     EtherEncap Counter;
+    // What has crossed a cluster, departure.
+    Classifier VLBOutput;
+    Classifier VLBOutput6;
 };
 
 #[cfg(test)]
@@ -102,8 +110,11 @@ mod tests {
                     seen += 1;
                     assert!(!own, "{file} has `process`, so no row may have its class");
                 }
-                // What a class of routes is made from.
-                None => assert!(file.starts_with("route/"), "{file} holds no element"),
+                // What a class of routes, or of an IP version, is made from.
+                None => assert!(
+                    file.starts_with("route/") || file.starts_with("vlb/"),
+                    "{file} holds no element"
+                ),
             }
         }
         assert!(seen >= 15, "only {seen} classes");

@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
         assert_eq!(bytes, data);
         read.write(&mut bytes, Some(&key));
         assert_eq!(Tag::parse(&bytes, Some(&key)), Ok(read));
-        let mut windows = Windows::default();
+        let windows = Windows::default();
         assert!(windows.take(read.link), "the first one is new");
         assert!(!windows.take(read.link), "a number is taken once");
     }

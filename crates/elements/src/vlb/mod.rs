@@ -3,7 +3,9 @@
 //! The rules are in the crate `cluster`; these classes move packets by them. VLBNode holds what the others share.
 
 mod description;
-mod output;
+mod memory;
+pub(crate) mod output;
+mod sides;
 mod tagged;
 pub(crate) mod vlb_heartbeat;
 pub(crate) mod vlb_input;

@@ -69,11 +69,10 @@ impl<F: Family> Element for Output<F> {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some((&[_, _, _, port, g0, g1, _, _, _, _, _, _, t0, t1], inner)) =
-            packet.data().split_first_chunk::<ETHER_LEN>()
-        else {
+        let Some((head, inner)) = packet.data().split_first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(MALFORMED);
         };
+        let &[_, _, _, port, g0, g1, _, _, _, _, _, _, t0, t1] = head;
         if [t0, t1] != F::ETHERTYPE {
             return Verdict::drop(MALFORMED);
         }
@@ -82,15 +81,19 @@ impl<F: Family> Element for Output<F> {
             port if port < self.ports => port,
             _ => return Verdict::drop(WRONG_PORT),
         };
-        let Some((header, total, own)) = F::read(inner).filter(|read| read.1 <= inner.len()) else {
+        let Some((header, total, own)) = F::read(inner) else {
             return Verdict::drop(MALFORMED);
         };
-        let next = match u16::from_be_bytes([g0, g1]) {
-            0 => Some(own),
-            number => self.gateway(port, number),
-        };
-        let Some(next) = next else {
-            return Verdict::drop(UNKNOWN_GATEWAY);
+        if total > inner.len() {
+            return Verdict::drop(MALFORMED);
+        }
+        let number = usize::from(u16::from_be_bytes([g0, g1]));
+        let next = match number {
+            0 => own,
+            _ => match self.config.gateways.get(usize::from(port)) {
+                Some(gateways) if number <= gateways.len() => gateways[number - 1],
+                _ => return Verdict::drop(UNKNOWN_GATEWAY),
+            },
         };
         if !packet.pull(ETHER_LEN) {
             return Verdict::drop(MALFORMED);
@@ -104,14 +107,5 @@ impl<F: Family> Element for Output<F> {
         // To the port that took it from an internal link its frame was another station's.
         anno.packet_type = PacketType::Host;
         Verdict::out(output)
-    }
-}
-
-impl<F: Family> Output<F> {
-    /// A port's gateway, counted from 1.
-    #[inline]
-    fn gateway(&self, port: u8, number: u16) -> Option<F::Address> {
-        let gateways = self.config.gateways.get(usize::from(port))?;
-        gateways.get(usize::from(number) - 1).copied()
     }
 }

@@ -16,7 +16,11 @@ fn place(node: &Node) -> String {
 }
 
 /// Numbers of the frames that a worker sends on each own link: VLBInput and VLBTransit must not give the same twice.
-pub(super) struct Sealer(Rc<RefCell<Vec<Lane>>>);
+pub(super) struct Sealer {
+    lanes: Rc<RefCell<Vec<Lane>>>,
+    /// See [`Node::born`].
+    born: u64,
+}
 
 impl Sealer {
     /// The worker's for a node.
@@ -36,14 +40,25 @@ impl Sealer {
                 all.resize(len, newest);
             }
         }
-        Sealer(lanes)
+        Sealer { lanes, born: 0 }
+    }
+
+    /// Numbers frames behind all that the node has sent in earlier lives. To be called for every batch.
+    #[inline]
+    pub(super) fn follow(&mut self, node: &Node) {
+        let born = node.born();
+        if born != self.born {
+            self.born = born;
+            let mut lanes = self.lanes.borrow_mut();
+            lanes.iter_mut().for_each(|lane| lane.pass(born));
+        }
     }
 
     /// Writes the tag of a frame that leaves by an own link: under the key its number there and a digest.
     pub(super) fn seal(&self, packet: &mut Packet, link: u16, mut tag: Tag, key: Option<&Key>) {
         tag.link = match key {
             None => 0,
-            Some(_) => self.0.borrow_mut()[usize::from(link)].number(),
+            Some(_) => self.lanes.borrow_mut()[usize::from(link)].number(),
         };
         tag.write(packet.data_mut(), key);
     }

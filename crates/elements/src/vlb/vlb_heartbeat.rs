@@ -291,6 +291,7 @@ impl VlbHeartbeat {
         let Some(health) = &mut self.health else {
             return;
         };
+        self.node.set_born(health.incarnation());
         cx.set_timer(Time(health.due()));
         if health.take_change() {
             self.node.publish(health.links().clone());

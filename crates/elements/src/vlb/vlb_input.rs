@@ -33,6 +33,7 @@
 //!   the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see VLBOutput); without it
 //!   the next hop is the packet's own destination.
 
+use super::sides::Sides;
 use super::tagged::{Order, Sealer};
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
@@ -73,6 +74,7 @@ pub(crate) struct VlbInput {
     /// None: packets have no numbers.
     order: Option<Order>,
     sealer: Sealer,
+    sides: Sides,
     share: f64,
     seed: u32,
     /// Whether frames have lanes.
@@ -170,6 +172,7 @@ impl Element for VlbInput {
             carried: node.carried().collect(),
             order: Order::new(&node, init),
             sealer: Sealer::new(&node, init),
+            sides: Sides::new(config.links),
             share,
             seed,
             lanes: node.fabric().branches(),
@@ -179,10 +182,18 @@ impl Element for VlbInput {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.give_way(cx.now().0);
+        if self.node.key.is_some() {
+            self.sealer.follow(&self.node);
+        }
         let Some(&(to, header)) = self.headers.get(input) else {
             return cx.drop_batch(batch, usize::from(NO_WAY));
         };
-        cx.sort(batch, |packet, cx| self.send(packet, to, header, cx));
+        let mut sides = std::mem::take(&mut self.sides);
+        let packets = batch.iter_mut();
+        let verdicts = packets.map(|packet| self.send(packet, to, header, cx));
+        sides.verdicts().extend(verdicts);
+        sides.part(batch, cx, |_, _, _| {});
+        self.sides = sides;
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
@@ -249,13 +260,7 @@ impl VlbInput {
     }
 
     #[inline]
-    fn send(
-        &mut self,
-        packet: &mut Packet,
-        to: NodeId,
-        mut header: [u8; LEN],
-        cx: &mut Cx,
-    ) -> Verdict {
+    fn send(&mut self, packet: &mut Packet, to: NodeId, mut header: [u8; LEN], cx: &Cx) -> Verdict {
         let ethertype: u16 = match packet.data().first().map(|first| first >> 4) {
             Some(4) => 0x0800,
             Some(6) => 0x86dd,

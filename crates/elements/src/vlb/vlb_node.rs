@@ -40,6 +40,7 @@ use cluster::address::{NodeId, cookie};
 use cluster::auth::Key;
 use cluster::map::{Fabric, Links, Map, Reach, Ways};
 use cluster::spread::Settings;
+use cluster::tag::Windows;
 use engine::publish::{Published, domain};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -69,6 +70,10 @@ pub(crate) struct Node {
     watched: AtomicBool,
     /// Bytes that were carried for others, by own link.
     carried: Box<[AtomicU64]>,
+    /// Numbers of frames that have come, by own link.
+    windows: Vec<Arc<Windows>>,
+    /// See [`born`](Self::born).
+    born: AtomicU64,
 }
 
 impl Node {
@@ -93,6 +98,8 @@ impl Node {
             key,
             resequence,
             carried: ways.rates().iter().map(|_| AtomicU64::new(0)).collect(),
+            windows: ways.rates().iter().map(|_| Arc::default()).collect(),
+            born: AtomicU64::new(0),
             fabric,
             links: Mutex::new(links),
             ways: Published::new(domain(), ways),
@@ -168,6 +175,28 @@ impl Node {
         }
     }
 
+    /// Which numbers of frames have come by an own link, to whichever worker.
+    pub(super) fn windows(&self, link: usize) -> Option<&Windows> {
+        self.windows.get(link).map(|windows| &**windows)
+    }
+
+    /// The time of day, in nanoseconds, at which this life of the node began as far as peers are concerned: no earlier
+    /// one has lasted until then. 0: nobody has said so.
+    #[inline]
+    pub(super) fn born(&self) -> u64 {
+        self.born.load(Ordering::Relaxed)
+    }
+
+    /// Says when this life began: peers may remember one that was at a later time, by a clock that was set back.
+    pub(super) fn set_born(&self, day: u64) {
+        self.born.fetch_max(day, Ordering::Relaxed);
+    }
+
+    /// Number of own links.
+    pub(crate) fn own_links(&self) -> usize {
+        self.carried.len()
+    }
+
     /// Bytes that were carried for others, by own link.
     #[inline]
     pub(crate) fn carried(&self) -> impl Iterator<Item = u64> {
@@ -230,8 +259,17 @@ impl Node {
         Ok(())
     }
 
-    /// Takes over which links were up. Where links are watched, new ones are down until somebody is heard there.
-    fn follow(&self, old: &Node) {
+    /// Takes over which links were up, and what came by them. Where links are watched, new ones are down until somebody
+    /// is heard there.
+    fn follow(&mut self, old: &Node) {
+        self.set_born(old.born());
+        // Links may have changed places.
+        let mut known: Vec<_> = old.cables().into_iter().zip(&old.windows).collect();
+        for (own, cable) in self.cables().into_iter().enumerate() {
+            if let Some(at) = known.iter().position(|(was, _)| *was == cable) {
+                self.windows[own] = Arc::clone(known.swap_remove(at).1);
+            }
+        }
         let watched = old.watched.load(Ordering::Relaxed);
         self.watched.store(watched, Ordering::Relaxed);
         let (mut links, was) = (self.links(), old.links());

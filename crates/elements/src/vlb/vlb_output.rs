@@ -41,11 +41,14 @@ impl Family for VlbOutput {
 
     #[inline]
     fn read(packet: &[u8]) -> Option<(usize, usize, Ipv4Addr)> {
-        let &[first, _, l0, l1, .., d0, d1, d2, d3] = packet.first_chunk::<MIN_LEN>()?;
+        let ip: &[u8; MIN_LEN] = packet.first_chunk()?;
+        let (&[first, _, l0, l1], dst) = (ip.first_chunk()?, ip.last_chunk::<4>()?);
         let header = usize::from(first & 15) * 4;
         let total = usize::from(u16::from_be_bytes([l0, l1]));
-        let is_ip4 = first >> 4 == 4 && header >= MIN_LEN && total >= header;
-        is_ip4.then_some((header, total, Ipv4Addr::new(d0, d1, d2, d3)))
+        if first >> 4 != 4 || header < MIN_LEN || total < header {
+            return None;
+        }
+        Some((header, total, Ipv4Addr::from(*dst)))
     }
 
     #[inline]

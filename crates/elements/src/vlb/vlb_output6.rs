@@ -44,7 +44,10 @@ impl Family for VlbOutput6 {
         let header = packet.first_chunk::<{ ipv6::LEN }>()?;
         let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
         let dst = header.last_chunk::<16>().copied()?;
-        (header[0] >> 4 == 6).then_some((ipv6::LEN, ipv6::LEN + payload, dst.into()))
+        if header[0] >> 4 != 6 {
+            return None;
+        }
+        Some((ipv6::LEN, ipv6::LEN + payload, dst.into()))
     }
 
     #[inline]

@@ -18,65 +18,48 @@
 //! passed 15 links (`too_many_hops`), come back to their input node (`loop`), or to whose node no living link leads
 //! (`no_way`).
 //!
-//! With VLBNode's KEY every frame must carry a tag that only who has the key can write, and come once: others
-//! are dropped (`forged`, `replayed`). A worker watches for what it has seen itself, so a link should be
-//! received by one worker. A frame that goes on gets a new tag for its link, one that has arrived loses it (with
-//! RESEQUENCE in VLBResequencer only).
+//! With VLBNode's KEY every frame must carry a tag that only who has the key can write, and come once, whichever
+//! worker receives it: others are dropped (`forged`, `replayed`). A frame that goes on gets a new tag for its link, one
+//! that has arrived loses it (with RESEQUENCE in VLBResequencer only).
 //!
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
 
+use super::memory::Memory;
+use super::sides::Sides;
 use super::tagged::{self, Sealer};
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
-use cluster::address::LEN;
-use cluster::map::Ways;
+use cluster::auth::Key;
 use cluster::tag::{Bad, Tag, Windows};
-use cluster::transit::{self, Fault, Step};
+use cluster::transit::Fault;
+use engine::anno::PacketType;
 
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;
-
-/// Different addresses whose ways are remembered.
-const KNOWN: usize = 64;
 
 pub(crate) struct Config {
     member: Member,
     links: usize,
 }
 
-/// A way that frames with some addresses have taken.
-#[derive(Clone, Copy)]
-struct Known {
-    addresses: [u8; LEN],
-    new: [u8; LEN],
-    verdict: Verdict,
-}
-
-/// Of the addresses that no frame of ours has.
-const UNKNOWN: Known = Known {
-    addresses: [0; LEN],
-    new: [0; LEN],
-    verdict: Verdict::drop(Fault::Malformed as u8),
-};
-
 pub(crate) struct VlbTransit {
     node: Arc<Node>,
-    known: Box<[Known; KNOWN]>,
-    version: u64,
-    /// Bytes sent on since the last batch, by own link.
-    bytes: Box<[u64]>,
+    memory: Memory,
     links: usize,
     sealer: Sealer,
-    /// Numbers that have come, by own link.
-    windows: Box<[Windows]>,
+    sides: Sides,
+    /// Whether packets must get annotations when they leave, by output.
+    annotates: Box<[bool]>,
 }
 
 impl Element for VlbTransit {
     const CLASS: &'static str = "VLBTransit";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["link*"], &["out*"], "h/h");
+    const ANNOTATIONS: bool = false;
+    const ANNOTATES: bool = true;
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &[
@@ -103,41 +86,49 @@ impl Element for VlbTransit {
     fn new(config: &Arc<Config>, init: &Init) -> VlbTransit {
         let node = config.member.node(init);
         VlbTransit {
-            known: Box::new([UNKNOWN; KNOWN]),
-            version: node.version(),
-            bytes: vec![0; config.links].into(),
+            memory: Memory::new(&node),
             links: config.links,
             sealer: Sealer::new(&node, init),
-            windows: vec![Windows::default(); config.links].into(),
+            annotates: (0..config.links + 2)
+                .map(|out| init.annotates(out))
+                .collect(),
+            sides: Sides::new(config.links + 2),
             node,
         }
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
-        // Before the ways are read: what is remembered is never older than it says.
-        let version = self.node.version();
-        if version != self.version {
-            self.version = version;
-            self.known.fill(UNKNOWN);
-        }
-        match self.node.key {
-            None => cx.sort(batch, |packet, cx| self.pass(input, packet, cx)),
-            Some(_) => cx.sort(batch, |packet, cx| self.pass_tagged(input, packet, cx)),
-        }
-        for (link, bytes) in self.bytes.iter_mut().enumerate().filter(|(_, b)| **b > 0) {
-            self.node.carry(link, *bytes);
-            *bytes = 0;
-        }
-    }
-
-    fn take(&mut self, old: VlbTransit) {
-        // Links may have changed places.
-        let mut known: Vec<_> = old.node.cables().into_iter().zip(old.windows).collect();
-        for (new, cable) in self.windows.iter_mut().zip(self.node.cables()) {
-            if let Some(at) = known.iter().position(|(was, _)| *was == cable) {
-                *new = known.swap_remove(at).1;
+        self.memory.follow(&self.node);
+        let verdicts = self.sides.verdicts();
+        let (memory, node) = (&mut self.memory, &*self.node);
+        if let Some(key) = &node.key {
+            self.sealer.follow(node);
+            if self.annotates.contains(&true) && !cx.watched() {
+                arrived(batch); // it may get a hash
             }
+            let mut gate = Gate {
+                memory,
+                node,
+                key,
+                sealer: &self.sealer,
+                windows: node.windows(input),
+            };
+            verdicts.extend(batch.iter_mut().map(|packet| gate.pass(packet, cx)));
+        } else {
+            verdicts.extend(batch.frames_mut().map(|frame| memory.pass(frame, node, cx)));
         }
+        self.sides.part(batch, cx, |output, batch, cx| {
+            let annotates = self.annotates.get(output) == Some(&true);
+            if annotates && self.node.key.is_none() && !cx.watched() {
+                arrived(batch);
+            }
+            if output < self.links {
+                self.node.carry(output, batch.bytes());
+            } else if output > self.links {
+                let beats = batch.iter_mut();
+                beats.for_each(|beat| beat.anno_mut().paint = input as u8);
+            }
+        });
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
@@ -145,92 +136,52 @@ impl Element for VlbTransit {
     }
 }
 
-impl VlbTransit {
-    #[inline(always)]
-    fn pass(&mut self, input: usize, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let len = packet.len();
-        let Some(addresses) = packet.data_mut().first_chunk_mut::<LEN>() else {
+/// Gives packets the annotations of frames that have just come, to another station.
+fn arrived(batch: &mut Batch) {
+    let fresh = batch.iter_mut();
+    fresh.for_each(|packet| packet.arrived(|_| PacketType::OtherHost));
+}
+
+/// Where frames must have a tag: what takes those that come by one link.
+struct Gate<'a> {
+    memory: &'a mut Memory,
+    node: &'a Node,
+    key: &'a Key,
+    sealer: &'a Sealer,
+    windows: Option<&'a Windows>,
+}
+
+impl Gate<'_> {
+    /// Where a frame goes. It gets a new tag for the next link, or loses it here.
+    fn pass(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {
+        let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);
         };
-        let known = &mut self.known[place(addresses)];
-        if known.addresses != *addresses {
-            *known = decide(*addresses, self.node.ways().read(cx.reader()), &self.node);
+        let known = *self.memory.look(head, self.node, cx);
+        let (verdict, links) = (known.verdict, self.node.own_links());
+        if verdict == Verdict::out(links as u8 + 1) {
+            return verdict; // VLBHeartbeat knows by itself what is forged
         }
-        *addresses = known.new;
-        let verdict = known.verdict;
-        match self.bytes.get_mut(verdict.port()) {
-            Some(bytes) => *bytes += len as u64,
-            None => return self.arrived(input, packet, verdict),
-        }
-        verdict
-    }
-
-    /// As [`pass`](Self::pass), where frames must have a tag.
-    fn pass_tagged(&mut self, input: usize, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let (node, windows) = (Arc::clone(&self.node), self.windows.get_mut(input));
-        let heartbeat = Verdict::out(self.links as u8 + 1);
-        let ways = node.ways().read(cx.reader());
-        let addresses = packet.data().first_chunk::<LEN>();
-        if addresses.is_some_and(|addresses| decide(*addresses, ways, &node).verdict == heartbeat) {
-            return self.pass(input, packet, cx); // VLBHeartbeat knows by itself what is forged
-        }
-        let tag = match Tag::parse(packet.data(), node.key.as_ref()) {
+        let tag = match Tag::parse(packet.data(), Some(self.key)) {
             Ok(tag) => tag,
             Err(Bad::Malformed) => return Verdict::drop(Fault::Malformed as u8),
             Err(Bad::Forged) => return Verdict::drop(FORGED),
         };
-        if !windows.is_some_and(|windows| windows.take(tag.link)) {
+        if !self.windows.is_some_and(|windows| windows.take(tag.link)) {
             return Verdict::drop(REPLAYED);
         }
-        let verdict = self.pass(input, packet, cx);
         match verdict.port() {
-            link if link < self.links => {
-                self.sealer
-                    .seal(packet, link as u16, tag, node.key.as_ref());
+            link if link < links => {
+                known.new().write(packet.data_mut());
+                self.sealer.seal(packet, link as u16, tag, Some(self.key));
                 if packet.hash() == 0 {
                     packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
                 }
             }
-            here if here == self.links && node.resequence.is_none() => tagged::remove(packet),
+            here if here == links && self.node.resequence.is_none() => tagged::remove(packet),
             _ => {}
         }
         verdict
-    }
-
-    /// What is not to go on by a link.
-    #[inline]
-    fn arrived(&self, input: usize, packet: &mut Packet, verdict: Verdict) -> Verdict {
-        if packet.len() < ETHER_LEN {
-            return Verdict::drop(Fault::Malformed as u8);
-        }
-        if verdict.port() == self.links + 1 {
-            packet.anno_mut().paint = input as u8;
-        }
-        verdict
-    }
-}
-
-/// Where ways of such addresses are remembered: by output and input node, port, and intermediate node.
-#[inline(always)]
-fn place(addresses: &[u8; LEN]) -> usize {
-    let [_, n0, n1, port, g0, g1, _, i0, i1, v0, v1, _] = *addresses;
-    let word = u64::from_ne_bytes([n1, port, i1, v1, n0, i0 ^ g0, v0, g1]);
-    (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
-}
-
-#[cold]
-fn decide(addresses: [u8; LEN], ways: &Ways, node: &Node) -> Known {
-    let links = ways.rates().len();
-    let (new, verdict) = match transit::pass(&addresses, ways, node.cookie) {
-        Ok(Step::On { link, addresses }) => (addresses, Verdict::out(link as u8)),
-        Ok(Step::Here) => (addresses, Verdict::out(links as u8)),
-        Ok(Step::Heartbeat) => (addresses, Verdict::out(links as u8 + 1)),
-        Err(fault) => (addresses, Verdict::drop(fault as u8)),
-    };
-    Known {
-        addresses,
-        new,
-        verdict,
     }
 }
 
