@@ -140,7 +140,7 @@ impl Lane {
 
 /// A time of day in nanoseconds as the number of a frame.
 fn sixteenths(day: u64) -> u64 {
-    day / 1000 * 16 & ((1 << LANE_SHIFT) - 1)
+    (day / 1000 * 16) & ((1 << LANE_SHIFT) - 1)
 }
 
 /// Which frames of one lane have come: each is taken once (after RFC 6479), whichever worker receives it.

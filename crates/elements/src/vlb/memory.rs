@@ -58,7 +58,7 @@ pub(super) struct Known {
 impl Known {
     /// What the addresses become.
     #[inline]
-    pub(super) fn new(&self) -> Words {
+    pub(super) fn becomes(&self) -> Words {
         Words(self.new_first, self.new_second)
     }
 }
@@ -105,7 +105,7 @@ impl Memory {
             return self.pass_short(frame, node, cx);
         };
         let known = self.look(head, node, cx);
-        known.new().write(head);
+        known.becomes().write(head);
         known.verdict
     }
 
@@ -119,7 +119,7 @@ impl Memory {
         if known.verdict.port() >= node.own_links() {
             return Verdict::drop(Fault::Malformed as u8);
         }
-        known.new().write(frame);
+        known.becomes().write(frame);
         known.verdict
     }
 

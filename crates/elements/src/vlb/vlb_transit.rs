@@ -172,7 +172,7 @@ impl Gate<'_> {
         }
         match verdict.port() {
             link if link < links => {
-                known.new().write(packet.data_mut());
+                known.becomes().write(packet.data_mut());
                 self.sealer.seal(packet, link as u16, tag, Some(self.key));
                 if packet.hash() == 0 {
                     packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
