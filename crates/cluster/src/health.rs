@@ -32,6 +32,8 @@ use std::sync::Arc;
 
 /// How often a heartbeat is sent at the first doubt, and news are: so many times per interval.
 const HASTE: u64 = 5;
+/// A link is slow that takes so many times as long as the best one.
+const SLOWER: u64 = 4;
 /// Two heartbeats of a link are at least so many nanoseconds apart: the shortest interval, in haste.
 const SOONEST: u64 = 100_000 / HASTE;
 /// So many nanoseconds may a node have lived after the last heartbeat of it that a peer has heard: an hour.
@@ -52,7 +54,7 @@ pub struct Config {
     pub window: u32,
     /// Share of these that may be missing.
     pub loss: f64,
-    /// How long a heartbeat may take, there and back.
+    /// How long a heartbeat may take, there and back; longer if all of a node's links take long.
     pub slow: u64,
     /// Records in a heartbeat, at most.
     pub records: usize,
@@ -314,6 +316,18 @@ impl Health {
         }
     }
 
+    /// What takes longer on an own link is slow. Queues on the way are no failure: a link that went down for them would
+    /// leave its load to the others, until all of them were down. So a link is slow beside the best of those that
+    /// could carry its load, and if there is none, it is not.
+    fn slow(&self, own: usize) -> u64 {
+        let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
+        let up = others.filter(|(_, hearing)| hearing.up());
+        let best = up.map(|(_, hearing)| hearing.delay).min();
+        best.map_or(u64::MAX, |delay| {
+            self.config.slow.max(delay.saturating_mul(SLOWER))
+        })
+    }
+
     /// Takes a frame that came by an own link, from its addresses on. [`due`](Self::due) may be earlier afterwards.
     pub fn heard(&mut self, own: usize, bytes: &[u8], now: u64) -> Result<(), Refused> {
         let (cookie, key) = (self.config.cookie, self.config.key.as_ref());
@@ -328,6 +342,7 @@ impl Health {
             return Err(Refused::Misplaced);
         }
         let late = now < self.blind || self.is_late(now);
+        let slow = self.slow(own);
         let hearing = &mut self.hearings[own];
         if beat.incarnation == 0 || beat.sequence == 0 {
             return Err(Refused::Malformed);
@@ -336,7 +351,7 @@ impl Health {
             return Err(Refused::Replayed);
         }
         let before = (hearing.hears, hearing.heard);
-        hearing.hear(&beat, self.incarnation, late, &self.config, now);
+        hearing.hear(&beat, self.incarnation, (late, slow), &self.config, now);
         let mut news = before != (hearing.hears, hearing.heard);
         // This node lived before, and its clock was not behind then: peers wait for a later life than that.
         let echo = (beat.echo.incarnation, beat.echo.time);

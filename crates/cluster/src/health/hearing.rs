@@ -175,8 +175,15 @@ impl Hearing {
     }
 
     /// Takes a heartbeat of the peer. `me` is this node's incarnation; `late` says that heartbeats may have waited or
-    /// been lost because this node did not listen.
-    pub(super) fn hear(&mut self, beat: &Beat, me: u64, late: bool, config: &Config, now: u64) {
+    /// been lost because this node did not listen; `slow`, what takes longer than this is slow.
+    pub(super) fn hear(
+        &mut self,
+        beat: &Beat,
+        me: u64,
+        (late, slow): (bool, u64),
+        config: &Config,
+        now: u64,
+    ) {
         if beat.incarnation != self.incarnation {
             self.greet(beat, config, now);
         }
@@ -197,8 +204,10 @@ impl Hearing {
             self.delay = now
                 .saturating_sub(beat.echo.time)
                 .saturating_sub(beat.echo.age);
-            let slow = self.delay > config.slow;
-            self.slow = if slow { self.slow + 1 } else { 0 };
+            self.slow = match self.delay > slow {
+                true => self.slow + 1,
+                false => 0,
+            };
         }
         let lost = if late { 0 } else { gap.min(63) as u32 };
         self.judge(lost, config, now);

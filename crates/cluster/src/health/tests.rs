@@ -202,6 +202,34 @@ fn late_loops_and_single_lost_frames_are_no_failures() {
 }
 
 #[test]
+fn queues_on_all_links_are_no_failure_and_one_that_is_much_slower_is() {
+    let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 1);
+    lab.run_while(400 * MS, |lab| !all_up(lab));
+    lab.lost.clear();
+    (0..6).for_each(|link| each_way(&mut lab, At::Link(link), false, |way| way.delay += 10 * MS));
+    lab.run(1_000 * MS);
+    assert!(all_up(&lab), "{:?}", lab.lost);
+    each_way(&mut lab, At::Link(0), false, |way| way.delay += 60 * MS);
+    lab.run(1_000 * MS);
+    let up = |lab: &Lab, link| lab.health(0).is_some_and(|health| health.links().up(link));
+    assert!(!up(&lab, 0) && (1..6).all(|link| up(&lab, link)));
+}
+
+#[test]
+fn a_slow_link_carries_what_no_other_link_can() {
+    let mut lab = Lab::new(Map::mesh(3, 1e9), Config::default(), 1);
+    lab.run_while(400 * MS, |lab| !all_up(lab));
+    each_way(&mut lab, At::Link(0), false, |way| way.delay += 20 * MS);
+    let up = |lab: &Lab| lab.health(0).is_some_and(|health| health.links().up(0));
+    assert!(lab.run_while(100 * MS, up), "nodes 0 and 1 go by 2");
+    lab.kill(2);
+    assert!(
+        lab.run_while(400 * MS, |lab| !up(lab)),
+        "nobody else is there"
+    );
+}
+
+#[test]
 fn who_was_late_for_long_does_not_blame_others() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 3);
     for round in 0..50 {

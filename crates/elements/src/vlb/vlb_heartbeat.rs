@@ -13,8 +13,9 @@
 //! last output gives them with the link's number as paint annotation. Output i is the node's own link i (see VLBNode).
 //!
 //! A link is up where both its ends hear each other: not silent for DEAD, no more than LOSS of the last heartbeats
-//! missing, the way there and back not longer than SLOW three times in a row. All nodes tell each other what they hear,
-//! and VLBInput and VLBTransit go round what is down. A link comes back after several good heartbeats in a
+//! missing, the way there and back not longer than SLOW and four times the best of the node's links three times in a
+//! row: queues on all of them are no failure. All nodes tell each other what they hear, and VLBInput and VLBTransit go
+//! round what is down. A link comes back after several good heartbeats in a
 //! row; twice as many each time that it fails soon after. A node that was late itself does not hold it
 //! against others. At the start no link is up; what is up when the configuration is replaced stays so.
 //!
