@@ -4,8 +4,9 @@
 //! FromDevice(null:64)
 //!     -> VXLANEncap(7)
 //!     -> UDPIPEncap(192.0.2.1, FLOW, 192.0.2.2, 4789, false, DF true)
-//!     -> ARPQuerier(192.0.2.1/24, 02:00:00:00:00:01)
+//!     -> arp :: ARPQuerier(192.0.2.1/24, 02:00:00:00:00:01)
 //!     -> ToDevice(null:);
+//! Idle -> [1]arp;
 //! ```
 //!
 //! UDPIPEncap makes the rest of the outer header: UDP port 4789 without checksum, as RFC 7348 has it. Packets without a
