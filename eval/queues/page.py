@@ -65,12 +65,12 @@ def draw(axes, raw):
     latency.legend()
 
 
-def busy(raw):
-    """A warning if the machine had other work while buckets moved."""
-    load = float(raw["host"]["load before"])
+def busy(*raw):
+    """A warning if the machine had other work while something was measured."""
+    load = max(float(one["host"]["load before"]) for one in raw)
     if load < figure.BUSY:
         return ""
-    return (f"\n> Buckets moved beside other work (load {load:.0f} on this machine), which takes cores away for longer than rings hold: losses and\n"
+    return (f"\n> Measured beside other work (load {load:.1f} on this machine), which takes cores away for longer than rings hold: ratios, losses and\n"
             "> delays below are of that, too. The command under \"Measured on\" writes this page anew, on a quiet machine.\n")
 
 
@@ -112,4 +112,4 @@ def write():
     hosts = {"command": f"    {COMMAND}", "capacity host": figure.host_table(one), "moves host": figure.host_table(two)}
     text = figure.fill((HERE / "page.md").read_text(), hosts | capacity_values(one) | moves_values(two))
     title, rest = text.split("\n", 1)
-    (HERE / "README.md").write_text(f"{title}\n{busy(two)}{rest}")
+    (HERE / "README.md").write_text(f"{title}\n{busy(one, two)}{rest}")
