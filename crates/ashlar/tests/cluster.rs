@@ -140,3 +140,56 @@ fn who_has_taken_a_file_that_another_refuses_late_is_told() {
     let dry = said(&run(&["cluster", "reload", "--dry-run", &file]));
     assert_eq!(dry.matches("would take it").count(), 3, "{dry}");
 }
+
+#[test]
+fn what_cannot_be_simulated_is_refused_and_what_breaks_is_named() {
+    let simulate = |more: &[&str]| {
+        let words = [
+            "cluster", "simulate", "--rate", "100Mbps", "--time", "260", "--warmup", "40",
+        ];
+        run(&[&words, more].concat())
+    };
+    for (wrong, why) in [
+        ("9@1-3", "no server 9: they are 0 to 3"),
+        (
+            "0-7:lossy@1-3",
+            "--break 0-7:lossy@1-3: no link is between servers 0 and 7",
+        ),
+        (
+            "0>1@400-500",
+            "--break 0>1:cut@400-500: the run is over at 300 ms",
+        ),
+    ] {
+        let said = complained(&simulate(&["--break", wrong]), 1);
+        assert!(said.contains(why), "{wrong}: {said}");
+    }
+    complained(&simulate(&["--flowlets", "18446744073709551615"]), 2);
+    let text = said(&simulate(&["--break", "0-1@100-200"]));
+    assert!(text.contains("0-1:cut@100-200: all know after "), "{text}");
+}
+
+#[test]
+fn a_trace_may_have_vlan_tags_and_must_be_of_ethernet() {
+    let folder = Folder::new();
+    let capture = |link: u8, frame: &[u8]| {
+        let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
+        file.extend([[0; 4], [0; 4], [0, 0, 1, 0], [link, 0, 0, 0]].concat());
+        let length = (frame.len() as u32).to_le_bytes();
+        file.extend([[0; 4], [0; 4], length, length].concat());
+        file.extend(frame);
+        let path = folder.path("trace.pcap");
+        std::fs::write(&path, file).expect("the folder takes files");
+        run(&["cluster", "simulate", "--time", "1", "--trace", &path])
+    };
+    let mut frame = vec![2; 12];
+    frame.extend([
+        0x88, 0xa8, 0, 1, 0x81, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0,
+    ]);
+    frame.extend([10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0]);
+    said(&capture(1, &frame));
+    let wrong = complained(&capture(101, &frame), 1);
+    assert!(
+        wrong.contains("its link type is 101, not Ethernet"),
+        "{wrong}"
+    );
+}

@@ -1,5 +1,6 @@
 //! Links and nodes that fail, and the heartbeats by which nodes see it: the same machine as on real servers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use super::chance::Chance;
@@ -33,7 +34,24 @@ pub enum Fault {
     Hang,
 }
 
+/// As `--break` takes it: `0-1` a link, `0>1` one direction of it, `2` a node.
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Broken::Link(a, b) => write!(f, "{a}-{b}"),
+            Broken::OneWay(a, b) => write!(f, "{a}>{b}"),
+            Broken::Node(node) => write!(f, "{node}"),
+        }
+    }
+}
+
 impl Fault {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let named = Fault::ALL.iter().find(|(fault, _)| *fault == self);
+        named.map_or("", |(_, name)| name)
+    }
+
     /// All of them, with their names.
     pub const ALL: [(Fault, &'static str); 4] = [
         (Fault::Cut, "cut"),
@@ -70,6 +88,15 @@ pub struct Failure {
     pub from: u64,
     /// Until when.
     pub until: u64,
+}
+
+/// As `--break` takes it, in milliseconds: `0-1:cut@100-200`.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let [from, until] = [self.from, self.until].map(|ns| ns as f64 / 1e6);
+        let (what, how) = (self.what, self.how.name());
+        write!(f, "{what}:{how}@{from}-{until}")
+    }
 }
 
 /// How long it took until all other nodes knew.

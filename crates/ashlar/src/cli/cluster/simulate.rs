@@ -55,8 +55,8 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "MS", default_value_t = 2.0, value_parser = milliseconds)]
     pub(crate) burst: f64,
     /// Flows whose way a server keeps
-    #[arg(long, value_name = "N", default_value_t = 16384)]
-    pub(crate) flowlets: usize,
+    #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) flowlets: u32,
     /// Output nodes hold packets back for as many milliseconds until those before them have left
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) resequence: Option<f64>,
@@ -74,7 +74,8 @@ pub(crate) struct Simulate {
     pub(crate) queue: f64,
     /// Break something from one millisecond of the run to another: a link (0-1@100-200), one direction of it
     /// (0>1@100-200) or a server (1@100-200). HOW is cut, which is the default, lossy (0-1:lossy@100-200), slow, or,
-    /// for a server, hang. Servers send heartbeats then, and have at most 64 links
+    /// for a server, hang. It takes 40 ms or so until it is known, so ask for a longer --time. Servers send heartbeats
+    /// then, and have at most 64 links
     #[arg(long = "break", value_name = "WHAT[:HOW]@FROM-UNTIL", value_parser = failure)]
     pub(crate) failures: Vec<Failure>,
     /// Print JSON

@@ -3,6 +3,7 @@
 mod check;
 mod plan;
 mod reload;
+mod results;
 mod show;
 mod simulate;
 mod up;
