@@ -255,6 +255,10 @@ fn what_was_noted_before_an_internal_frame_is_looked_at_reaches_who_looks() {
     };
     assert!(bare(TRANSIT));
     assert!(!bare(&TRANSIT.replace("-> t ::", "-> Paint(3) -> t ::")));
+    let behind = "-> Paint(3) -> Counter -> Null -> t ::";
+    assert!(!bare(&TRANSIT.replace("-> t ::", behind)));
+    let text = TRANSIT.replace("DEV0", "DEV0, TIMESTAMP true");
+    assert!(!bare(&text.replace("-> t ::", "-> Counter -> t ::")));
     assert!(!bare(&TRANSIT.replace("DEV0", "DEV0, TIMESTAMP true")));
     let other = TRANSIT.replace("Idle -> [1]t", "FromDevice(DEV2) -> Paint(3) -> [1]t");
     assert!(!bare(&other));

@@ -35,7 +35,7 @@ class Underlay(Rb4):
 
     def __init__(self, lab: Lab, over: str, **more):
         self.over = over
-        super().__init__(lab, options=f'key = "{KEY}"', **more)
+        super().__init__(lab, options=f'key = "{KEY}"\nheartbeat = "20ms"\ndead = "160ms"', **more)
 
     def join(self, rate):
         """A bridge."""

@@ -45,8 +45,15 @@ def without() -> str | None:
     """What this machine lacks for the test."""
     if not Path(SYSTEMD).exists():
         return "systemd"
-    kinds = Path("/proc/filesystems").read_text().split()
-    return next((f"the file system {kind}" for kind in ("overlay", "cgroup2") if kind not in kinds), None)
+    if "overlay" not in Path("/proc/filesystems").read_text().split():
+        return "the file system overlay"
+    return None if control_groups() else "control groups of version 2"
+
+
+def control_groups() -> Path | None:
+    """Where they are mounted, of version 2."""
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    return next((Path(where) for _, where, kind, *_ in mounts if kind == "cgroup2"), None)
 
 
 pytestmark = [
@@ -58,8 +65,7 @@ pytestmark = [
 @contextlib.contextmanager
 def control_group(name: str) -> Iterator[Path]:
     """A control group (version 2) of its own, taken away with all below it, once nothing runs there."""
-    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
-    group = Path(next(where for _, where, kind, *_ in mounts if kind == "cgroup2"), name)
+    group = control_groups() / name
     group.mkdir()
 
     def gone() -> bool:
@@ -71,7 +77,7 @@ def control_group(name: str) -> Iterator[Path]:
     try:
         yield group
     finally:
-        until(gone, f"the processes of {group} to end")
+        until(gone, f"the processes of {group} to end", 60)
 
 
 class Machine:

@@ -39,7 +39,7 @@ const DIGEST: usize = 26;
 const INNER: usize = 34;
 const LANE_SHIFT: u32 = 56;
 /// Words of a window, and numbers of each.
-const WORDS: usize = 128;
+const WORDS: usize = 1024;
 const EACH: u64 = 8;
 
 /// What a tag says.

@@ -44,6 +44,11 @@ impl Patience {
         self.slept = false;
     }
 
+    /// The last sleep was of one who must poll: when work came in it nobody can say, so it teaches nothing.
+    pub(crate) fn polls(&mut self) {
+        self.slept = false;
+    }
+
     /// The first turn without work began at `now`.
     pub(crate) fn idle(&mut self, now: Time) {
         self.since = now;
@@ -121,6 +126,18 @@ mod tests {
         let mut patience = Patience::new(Time(0));
         after(&mut patience, &[800_000; 12]);
         assert_eq!(after(&mut patience, &[30_000; 12]), (30, 0));
+    }
+
+    #[test]
+    fn a_source_that_cannot_wake_is_polled_as_ever() {
+        let mut patience = Patience::new(Time(0));
+        for round in 0..100 {
+            patience.idle(Time(round * 200_000));
+            let _ = patience.sleep(65, &IDLE, Time(round * 200_000 + 65_000));
+            patience.polls();
+            patience.found(Time(round * 200_000 + 165_000));
+        }
+        assert_eq!(after(&mut patience, &[60_000]), (60, 0));
     }
 
     #[test]

@@ -360,9 +360,13 @@ impl Worker {
             add(&pulse.empty, 1);
             if patience.is_over(empty, &inside.idle) {
                 let time = patience.sleep(empty, &inside.idle, clock.now());
-                if sleep(&mut inside, &mut *waiter, &waiting, &pulse, time) {
-                    patience.found(clock.now());
-                    empty = 0;
+                match sleep(&mut inside, &mut *waiter, &waiting, &pulse, time) {
+                    Slept::NotAtAll => {
+                        patience.found(clock.now());
+                        empty = 0;
+                    }
+                    Slept::Polling => patience.polls(),
+                    Slept::Soundly => (),
                 }
                 watch = Stopwatch::start(clock.now(), &*waiter);
             } else {
@@ -399,14 +403,24 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
 
-/// Sleeps for at most `time`, unless there is work after all: says whether a turn has found some.
+/// What became of a sleep.
+enum Slept {
+    /// A turn has found work.
+    NotAtAll,
+    /// Until something came or the time was over.
+    Soundly,
+    /// No longer than a source may wait that cannot wake: whether something came, nobody knows.
+    Polling,
+}
+
+/// Sleeps for at most `time`, unless there is work after all.
 fn sleep(
     inside: &mut Inside,
     waiter: &mut dyn Waiter,
     waiting: &AtomicBool,
     pulse: &Pulse,
     time: Duration,
-) -> bool {
+) -> Slept {
     let idle = inside.idle;
     let worker = inside.site.worker;
     let wakers = Arc::clone(&inside.site.wakers);
@@ -418,7 +432,10 @@ fn sleep(
             pulse.note_moved();
         }
         wakers.awake(worker);
-        return !has_mail;
+        return match has_mail {
+            true => Slept::Soundly,
+            false => Slept::NotAtAll,
+        };
     }
     let graph = inside.graph();
     let (fds, must_poll) = graph.wait_fds();
@@ -438,5 +455,8 @@ fn sleep(
         u64::try_from(after.since(before).as_nanos()).unwrap_or(0),
     );
     add(&pulse.sleeps, 1);
-    false
+    match must_poll {
+        true => Slept::Polling,
+        false => Slept::Soundly,
+    }
 }

@@ -51,7 +51,8 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
         let receives = device.as_ref().filter(|device| device.receives);
         receives.is_some_and(|device| device.notes || kept(device))
     });
-    let notes: Vec<bool> = notes.collect();
+    // Whose packets may have annotations that somebody before has noted.
+    let mut noted: Vec<bool> = notes.collect();
     let mut changed = true;
     while changed {
         changed = false;
@@ -62,7 +63,11 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
                 looked_at[from] = true;
                 changed = true;
             }
-            if annotates(to) && (looked_at[from] || notes[from]) && !looked_at[to] {
+            if (noted[from] || looked_at[from]) && !noted[to] {
+                noted[to] = true;
+                changed = true;
+            }
+            if annotates(to) && noted[to] && !looked_at[to] {
                 looked_at[to] = true;
                 changed = true;
             }

@@ -252,7 +252,8 @@ impl HandOver {
         if !given.undone {
             given.shards = graph.give_buckets(&self.around.behind, &self.buckets);
         }
-        true
+        // A step that was not taken must not let others go on to the next one.
+        !given.undone
     }
 
     fn take(&self, graph: &mut Graph) -> bool {
@@ -261,7 +262,7 @@ impl HandOver {
             given.taken = true;
             graph.take_buckets(std::mem::take(&mut given.shards));
         }
-        true
+        !given.undone
     }
 
     /// Opens, and waits until nothing waits any more, as long as the table's limit.
