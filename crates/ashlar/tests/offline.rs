@@ -96,6 +96,13 @@ fn plan_tells_who_runs_what_and_where_packets_change_worker() {
     let plan: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     assert_eq!(plan["crossings"][0]["element"], "q");
     assert_eq!(plan["workers"][1]["starts"][0]["queues"][0], 1);
+    let folder = Folder::new();
+    let text = "in :: FromDevice(null:64) -> ToDevice(null:);";
+    let bare = said(&run(&["plan", &folder.write("bare.click", text)]));
+    assert!(
+        bare.contains("nobody looks at: packets from in\n"),
+        "{bare}"
+    );
     let refused = in_golden(&["plan", "router.click"]);
     assert!(complained(&refused, 1).contains("worker 1 is asked for, but there are 1"));
 }

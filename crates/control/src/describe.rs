@@ -20,6 +20,8 @@ pub struct Description {
     pub steered: Vec<Steered>,
     /// Names of elements that are run as one loop, for each such loop that is no part of another.
     pub loops: Vec<Vec<String>>,
+    /// Names of receivers whose packets come without annotations, since nobody looks at any.
+    pub bare: Vec<String>,
     /// Elements.
     pub elements: Vec<Element>,
     /// Connections, as the language spells them.
@@ -146,6 +148,7 @@ pub fn describe(plan: &Plan) -> Description {
             })
             .collect(),
         loops: loops(plan),
+        bare: plan.bare_sources().map(str::to_owned).collect(),
         elements: plan
             .elements
             .iter()
@@ -270,6 +273,12 @@ impl fmt::Display for Description {
         }
         for names in &self.loops {
             writeln!(f, "run as one loop: {}", names.join(" -> "))?;
+        }
+        for name in &self.bare {
+            writeln!(
+                f,
+                "without annotations, which nobody looks at: packets from {name}"
+            )?;
         }
         let copied = self.elements.iter().filter(|e| e.workers.len() > 1).count();
         let (elements, edges) = (self.elements.len(), self.connections.len());

@@ -43,8 +43,7 @@ impl fmt::Display for Plan {
                 names.collect::<Vec<_>>().join(" -> ")
             )?;
         }
-        for (_, source) in self.bare_sources() {
-            let name = &source.name;
+        for name in self.bare_sources() {
             writeln!(
                 f,
                 "without annotations, which nobody looks at: packets from {name}"
@@ -77,10 +76,10 @@ impl PlanElement {
 }
 
 impl Plan {
-    /// Elements whose packets come from a device without annotations.
-    fn bare_sources(&self) -> impl Iterator<Item = (usize, &PlanElement)> {
-        let each = self.elements.iter().enumerate();
-        each.filter(|(_, e)| e.bare && e.inputs.is_empty())
+    /// Names of elements whose packets come from a device without annotations.
+    pub fn bare_sources(&self) -> impl Iterator<Item = &str> {
+        let bare = |e: &&PlanElement| e.bare && e.inputs.is_empty();
+        self.elements.iter().filter(bare).map(|e| e.name.as_str())
     }
 
     /// Elements that steer packets between workers by their buckets: name, workers that may come with packets,
