@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""RouteBricks, 6.1: the header is processed once. Instructions per packet at a cluster's nodes, and of its options."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import machine  # noqa: E402
+from lib.figure import Figure, median, table  # noqa: E402
+
+COMMAND = machine.ROOT / "eval" / "bench" / "instructions"
+NODES = {
+    "forward": "minimal forwarding",
+    "vlb-transit": "intermediate node, all on by one link",
+    "vlb-transit-two": "intermediate node, on by two links in turn",
+    "vlb-output": "output node, with the neighbour's address",
+    "vlb-input": "input node, with a table of 256K routes",
+    "route": "a router by itself, with that table",
+}
+OPTIONS = {
+    "vlb-input": "input node",
+    "vlb-input-no-flowlets": "without flowlets",
+    "vlb-input-resequence": "with RESEQUENCE",
+    "vlb-input-key": "with KEY",
+    "vlb-transit": "intermediate node",
+    "vlb-transit-key": "with KEY",
+    "vlb-output": "output node",
+    "vlb-output-resequence": "with RESEQUENCE",
+    "vlb-output-key": "with KEY",
+}
+WHERE = ["forward", "vlb-transit", "vlb-output"]
+BOUND = 1.2
+
+
+def run(name):
+    def step(_):
+        done = subprocess.run([COMMAND, "--functions", name], capture_output=True, text=True)
+        found = re.search(r"^instructions \S+ own (\S+) all (\S+)", done.stdout, re.M)
+        if done.returncode != 0 or not found:
+            raise machine.Failed(done.stderr[-2000:])
+        lines = re.findall(r"^function (\S+) (\S+) (.*)$", done.stdout, re.M)
+        functions = [[float(n), file, function] for n, file, function in lines]
+        return {"own": float(found[1]), "all": float(found[2]), "functions": functions}
+
+    return step
+
+
+def steps():
+    for name in dict.fromkeys([*NODES, *OPTIONS]):
+        yield name, run(name)
+
+
+def times(results, name):
+    """How many times the instructions of minimal forwarding."""
+    return median(results, name, "all") / median(results, "forward", "all")
+
+
+def short(file, function):
+    """A function's name without what is the same everywhere."""
+    if function.startswith("0x"):
+        return f"driver ({file.split('.so')[0]})"
+    if file.startswith("libc") or file.startswith("ld-"):
+        return f"{function.lstrip('_')} (C library)"
+    # Generic arguments and the paths before type names say little.
+    return re.sub(r"(?:\w+::)+(?=[A-Z])", "", function).replace("<impl Graph>::", "").replace("|", "\\|")
+
+
+def values(raw):
+    results = raw["results"]
+    nodes, options, base = [], [], None
+    for name, what in NODES.items():
+        own, all = median(results, name, "own"), median(results, name, "all")
+        nodes.append([what, name, f"{own:.0f}", f"{all:.0f}", f"{times(results, name):.2f}"])
+    for name, what in OPTIONS.items():
+        all = median(results, name, "all")
+        base = all if not what.startswith("with") else base
+        more = "" if all == base else f"{all - base:+.0f}"
+        options.append([what, name, f"{all:.0f}", more])
+    where = []
+    for name in WHERE:
+        for n, file, function in results[name][0]["functions"]:
+            where.append([name, f"{n:.1f}", f"`{short(file, function)}`"])
+    found = {name: times(results, name) for name in ("vlb-transit", "vlb-transit-two", "vlb-output")}
+    forward = median(results, "forward", "all")
+    verdicts = {f"{name} verdict": "within" if ratio <= BOUND else "beyond" for name, ratio in found.items()}
+    left = {f"{name} over": f"{median(results, name, 'all') - BOUND * forward:.0f}" for name in found}
+    return verdicts | left | {
+        "nodes": table(["node", "row of eval/bench/instructions", "of Ashlar itself", "all", "times minimal forwarding"], nodes),
+        "options": table(["node", "row", "instructions", "more"], options),
+        "where": table(["row", "instructions", "function"], where),
+        "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}",
+        **{f"{name} ratio": f"{ratio:.2f}" for name, ratio in found.items()}}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    names = list(NODES)
+    own = [median(results, name, "own") for name in names]
+    rest = [median(results, name, "all") - part for name, part in zip(names, own)]
+    axes.barh(names, rest, label="drivers and C library")
+    axes.barh(names, own, left=rest, label="Ashlar")
+    axes.axvline(BOUND * median(results, "forward", "all"), linestyle="--", color="black", label=f"{BOUND} times minimal forwarding")
+    axes.invert_yaxis()
+    axes.set(xlabel="instructions per packet")
+    axes.legend()
+
+
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False)
+
+if __name__ == "__main__":
+    figure.main()
