@@ -1,9 +1,12 @@
-"""Frames and routes of the figures, made once and kept in target/bench: random, by seed."""
+"""Frames and routes of the figures, made once and kept in target/bench: random, by seed, or real traffic."""
 
+import functools
 import ipaddress
 import random
+import subprocess
+import sys
 
-from .machine import WORK
+from .machine import SHARED, WORK
 from . import lab  # noqa: F401  finds eval/bench
 import traffic
 
@@ -14,6 +17,9 @@ COUNT = 65_536
 # 1500 bytes, some at 1300, are published for a connection to Abilene (Sinha et al., ISI-TR-2007-643); the mean
 # of 657 bytes lies between CAIDA's OC48 traces of 2002 (510 and 763) and Abilene-III of 2004 (826).
 ABILENE_LIKE = {40: 36, 52: 8, 100: 4, 200: 3, 300: 3, 576: 5, 1000: 3, 1300: 3, 1420: 4, 1500: 31}
+
+
+REAL = SHARED / "data" / "pcap" / "ndpi-mix-zeropay.pcap.zst"
 
 
 def routes():
@@ -45,6 +51,16 @@ def mix(count=COUNT):
     sizes, weights = zip(*ABILENE_LIKE.items())
     return _made(f"eval-mix-{count}.pcap", lambda path: _write(
         path, lambda rng: max(rng.choices(sizes, weights)[0] + 14, 60), count))
+
+
+@functools.cache
+def real():
+    """Real traffic as a capture, and what it is; the mix where there is none."""
+    if not REAL.exists():
+        print(f"skipped: real traffic needs {REAL}", file=sys.stderr)
+        return mix(), "made up by seed, as there is no ../shared/data/pcap"
+    unpacked = _made("real.pcap", lambda path: subprocess.run(["zstd", "-qdf", REAL, "-o", path], check=True))
+    return unpacked, f"real, `{REAL.name}`"
 
 
 def _write(path, length, count):

@@ -19,7 +19,7 @@ import time
 from . import machine
 from .machine import ROOT, WORK, Failed
 
-ASHLAR = ROOT / "target" / "release" / "ashlar"
+ASHLAR = pathlib.Path(os.environ.get("ASHLAR_BIN", ROOT / "target" / "release" / "ashlar"))
 STARTUP = 120  # seconds until a program must have done what it is started for
 MEASURED, OTHER = os.cpu_count() - 1, 0  # processors: of what is measured, and of what feeds it
 
@@ -30,6 +30,19 @@ def need_program():
     """Ashlar must be built."""
     if not ASHLAR.exists():
         raise Failed(f"{ASHLAR} is missing: run `make build`")
+
+
+def printed(*words):
+    """What Ashlar prints as JSON."""
+    done = subprocess.run([ASHLAR, *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(done.stderr)
+    return json.loads(done.stdout)
+
+
+def simulate(*words):
+    """A cluster in virtual time."""
+    return printed("cluster", "simulate", "--json", *words)
 
 
 def until(ask, process, what):

@@ -11,6 +11,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "target" / "bench"
+# Papers' data and real traffic, which are not part of this repository.
+SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", ROOT.parent / "shared"))
 
 
 class Failed(Exception):

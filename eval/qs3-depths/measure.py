@@ -2,7 +2,6 @@
 """Impact of Network Protocols (QS3): how deep look-ups go in a trie of stride 4."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -11,8 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine  # noqa: E402
 from lib.figure import Figure, table  # noqa: E402
 
-SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared"))
-FULL = SHARED / "data" / "rib" / "ipv4-20240128-bart.txt.zst"
+FULL = machine.SHARED / "data" / "rib" / "ipv4-20240128-bart.txt.zst"
 NAMES = {"100K": "100,000 random routes", "256K": "262,144 random routes", "full": "a full table of 2024"}
 WAYS = {"inside": "below a route of the table", "any": "anywhere"}
 

@@ -2,33 +2,19 @@
 """How real traffic is distributed over queues, for every mode of classification."""
 
 import collections
-import os
 import pathlib
-import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, lab, machine  # noqa: E402
+from lib import frames, lab  # noqa: E402
 from lib.figure import Figure, table  # noqa: E402
 from lib.plot import OTHER, OURS  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
 QUEUES = [2, 4, 8]
 ADDRESSES = 14  # named in the mode `address`
 FLOWS = 256  # named in the mode `flow`
-
-
-def capture():
-    """The traffic as a file, and what it is."""
-    if not CAPTURE.exists():
-        return frames.mix(), "made up by seed, as there is no ../shared/data/pcap"
-    path = machine.WORK / "distribution.pcap"
-    if not path.exists():
-        machine.WORK.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["zstd", "-qdf", CAPTURE, "-o", path], check=True)
-    return path, f"real, `{CAPTURE.name}`"
 
 
 def packets(path):
@@ -67,7 +53,7 @@ def prefixes():
 
 def modes():
     """Modes of CLASSIFY by name."""
-    path, _ = capture()
+    path, _ = frames.real()
     return {
         "hash, symmetric key": "hash",
         "hash, Microsoft's key": "hash KEY microsoft",
@@ -80,7 +66,7 @@ def modes():
 
 def run(mode):
     def step(here):
-        path, what = capture()
+        path, what = frames.real()
         conf = here.folder / "sorted.click"
         conf.write_text((HERE / "sorted.click").read_text().replace("$FILE", str(path)).replace("$MODE", mode))
         if not mode.startswith("program"):

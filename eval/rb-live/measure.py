@@ -11,10 +11,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import figure as lib_figure, frames, machine  # noqa: E402
 from lib.figure import Figure, table  # noqa: E402
-from lib.lab import ASHLAR  # noqa: E402
+from lib.lab import ASHLAR, simulate  # noqa: E402
 from lib.plot import OTHER, OURS  # noqa: E402
 
-CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
 CLUSTER = machine.ROOT / "tests/system/cluster.py"
 MATRICES = ["uniform", "permutation", "adverse", "incast"]
 RATE, LOAD, SIZE, FLOWS = 24, 0.9, 1000, 32  # Mbit/s, part of it, bytes with the IP header, flows of a pair
@@ -37,8 +36,7 @@ def live(*words):
     out = machine.WORK / "rb-live.json"
     out.unlink(missing_ok=True)
     command = [sys.executable, str(CLUSTER), "--json", str(out), "--rate", str(RATE), "--load", str(LOAD), "--seconds", str(SECONDS), *words]
-    environment = {**os.environ, "ASHLAR_BIN": os.environ.get("ASHLAR_BIN", str(ASHLAR))}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ASHLAR_BIN": str(ASHLAR)})
     if done.returncode != 0 or not out.exists():
         raise machine.Failed(done.stdout[-2000:] + done.stderr)
     return json.loads(out.read_text())[0]
@@ -46,25 +44,9 @@ def live(*words):
 
 def simulated(*words):
     """The simulator: cables and queues as cables.py makes them; servers that have all the processors they want."""
-    time = [str(1e3 * SECONDS * part) for part in (1 - SETTLE, SETTLE)]
-    command = [os.environ.get("ASHLAR_BIN", str(ASHLAR)), "cluster", "simulate", "--json", "--rate", f"{RATE}Mbps", "--load", str(LOAD),
-               "--time", time[0], "--warmup", time[1], "--c", "100", "--headroom", "1.05", "--queue", "1", *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise machine.Failed(done.stderr)
-    return json.loads(done.stdout)
-
-
-def capture():
-    """Real traffic as a file, and what it is."""
-    if not CAPTURE.exists():
-        print("skipped: the real trace needs ../shared/data/pcap", file=sys.stderr)
-        return frames.mix(), "made up by seed, as there is no ../shared/data/pcap"
-    path = machine.WORK / "order.pcap"
-    if not path.exists():
-        machine.WORK.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["zstd", "-qdf", CAPTURE, "-o", path], check=True)
-    return path, f"real, `{CAPTURE.name}`"
+    time, warmup = (str(1e3 * SECONDS * part) for part in (1 - SETTLE, SETTLE))
+    return simulate("--rate", f"{RATE}Mbps", "--load", str(LOAD), "--time", time, "--warmup", warmup, "--c", "100",
+                    "--headroom", "1.05", "--queue", "1", *words)
 
 
 def flow_of(frame):
@@ -84,7 +66,7 @@ def flow_of(frame):
 
 def records():
     """The trace as paced_host.py takes it, and what it is."""
-    path, what = capture()
+    path, what = frames.real()
     data, at, flows, out = path.read_bytes(), 24, {}, bytearray()
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"
     while at + 16 <= len(data):

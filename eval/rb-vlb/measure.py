@@ -1,19 +1,15 @@
 #!/usr/bin/python3
 """RouteBricks, 3.2 and 6.2: Direct VLB in virtual time, for every traffic matrix, and RB10's reordering."""
 
-import json
-import os
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, machine  # noqa: E402
+from lib import frames  # noqa: E402
 from lib.figure import Figure, table  # noqa: E402
-from lib.lab import ASHLAR  # noqa: E402
+from lib.lab import simulate  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
-CAPTURE = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared")) / "data/pcap/ndpi-mix-zeropay.pcap.zst"
 MATRICES = ["uniform", "permutation", "random", "adverse", "hotspot", "incast"]
 # Virtual milliseconds: a link of 64 servers carries 3500 packets in that time.
 SIZES = {4: 100, 16: 40, 64: 60, 256: 15, 2048: 0.3}
@@ -33,24 +29,6 @@ ORDER = {
 PAPER_ORDER = {"Direct VLB": "5.5 %", "with flowlets": "0.15 %"}
 
 
-def simulate(*words):
-    command = [str(ASHLAR), "cluster", "simulate", "--json", *words]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise machine.Failed(done.stderr)
-    return json.loads(done.stdout)
-
-
-def capture():
-    """Real traffic as a file, and what it is."""
-    if not CAPTURE.exists():
-        return frames.mix(), "made up by seed, as there is no ../shared/data/pcap"
-    path = machine.WORK / "order.pcap"
-    if not path.exists():
-        subprocess.run(["zstd", "-qdf", CAPTURE, "-o", path], check=True)
-    return path, f"real, `{CAPTURE.name}`"
-
-
 def matrix(n, name):
     more = LARGE.get(n, {}).get(name, []) + FINER.get(n, {}).get(name, [])
     time = [] if "--time" in more else ["--time", str(SIZES[n])]
@@ -64,7 +42,7 @@ def fly(name):
 
 def order(options):
     def step(_):
-        path, what = capture()
+        path, what = frames.real()
         return simulate("--ports", "4", "--trace", str(path), "--time", "200", "--warmup", "20", *options) | {"traffic": what}
 
     return step

@@ -13,7 +13,6 @@ import netlink
 from lib import lab, machine
 from tables import BITS, FAMILY
 
-PROGRAM = os.environ.get("ASHLAR_BIN", str(lab.ASHLAR))
 CONF = machine.ROOT / "conf" / "linux-router.click"
 
 
@@ -124,7 +123,7 @@ class Ashlar(Linux):
         self.steer(self.devices)
         self.socket = self.bed.lab.folder / "ashlar.socket"
         self.process = self.devices.spawn(
-            PROGRAM, "run", str(CONF), "DEV0=r0", "IF0=r0", "DEV1=r1", "IF1=r1", "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
+            str(lab.ASHLAR), "run", str(CONF), "DEV0=r0", "IF0=r0", "DEV1=r1", "IF1=r1", "--netns", str(self.space), "--cores", str(lab.MEASURED), "--workers", "1",
             "--socket", str(self.socket), "--buffers", "16383", "--log-level", "info", env=self.ENVIRONMENT)
         net.until(self.follows, "Ashlar following the kernel", 60)
         self.pin()

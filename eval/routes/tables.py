@@ -1,16 +1,13 @@
 """What routers are fed: a default-free table and five minutes of events in it, real or made up by seed."""
 
 import importlib.util
-import os
-import pathlib
 import random
 import socket
 import subprocess
 from dataclasses import dataclass
 
-from lib import machine
+from lib.machine import ROOT, SHARED
 
-SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", machine.ROOT.parent / "shared"))
 FILES = {4: "ipv4-20240128-bart", 6: "ipv6-20240128-bart"}
 COUNTS = {4: 901_899, 6: 160_147}
 CHURN = "updates-20160811-rrc21"
@@ -83,7 +80,7 @@ def _real_events():
 
 def _bench_traffic():
     """eval/bench/traffic.py, by its path: the system tests have a module of that name, too."""
-    spec = importlib.util.spec_from_file_location("bench_traffic", machine.ROOT / "eval" / "bench" / "traffic.py")
+    spec = importlib.util.spec_from_file_location("bench_traffic", ROOT / "eval" / "bench" / "traffic.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
