@@ -4,6 +4,7 @@
 use super::move_tests::{BUCKETS, FLOWS, packet, patient, plan, plan_after, read, table, wrong};
 use crate::prelude::*;
 use engine::graph::Graph;
+use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use engine::router::{AskError, Router};
 use engine::steer::{Ask, move_queue, pumps};
@@ -151,6 +152,30 @@ impl Waiter for Naps {
     }
 }
 
+/// The router of a plan, on threads, whose ports are paced.
+fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
+    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
+    let directory = Arc::clone(ports) as Arc<dyn PortDirectory>;
+    Router::start(plan, directory, &naps, 1).expect("it starts")
+}
+
+/// Has the ports give no more, and waits until all that they gave has left.
+fn drain(router: &Router, ports: &Paced) {
+    ports.ends.store(true, Relaxed);
+    // Whoever is asked has ended its turn, and gives no more.
+    while router.held().expect("workers answer") > 0 {}
+}
+
+/// Ends a router. All that came has left in order; returns how many packets.
+fn end(mut router: Router, ports: &Paced) -> u64 {
+    drain(&router, ports);
+    router.stop();
+    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
+    let sent = out.next.values().map(|&next| u64::from(next)).sum();
+    assert_eq!((sent, out.wrong), (ports.given.load(Relaxed), 0));
+    sent
+}
+
 #[test]
 fn threads_lose_and_reorder_nothing_while_buckets_move() {
     let ports = Arc::new(Paced::new());
@@ -158,9 +183,7 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
         "FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> order :: InOrder -> Queue -> ToDevice(p)"
     );
     let plan = plan(&text, 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let mut router = Router::start(&plan, directory, &naps, 1).expect("it starts");
+    let router = start(&plan, &ports);
     patient(&plan);
     let (mut rng, mut moves, mut longest) = (Rng::seed(5), 0, Duration::ZERO);
     while moves < MOVES {
@@ -171,14 +194,8 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
         assert!(moved.late.is_empty(), "{moved}");
         (moves, longest) = (moves + moved.buckets, longest.max(moved.longest));
     }
-    ports.ends.store(true, Relaxed);
-    // Whoever is asked has ended its turn, and gives no more.
-    while router.held().expect("workers answer") > 0 {}
-    router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
-    let sent: u32 = out.next.values().sum();
-    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
-    assert_eq!((out.wrong, wrong(&plan, "order").as_str()), (0, "0"));
+    let sent = end(router, &ports);
+    assert_eq!(wrong(&plan, "order"), "0");
     println!("{moves} buckets moved, {sent} packets; the longest wait was {longest:?}");
 }
 
@@ -244,9 +261,7 @@ fn a_queue_whose_move_fails_anywhere_stays_with_its_worker_which_polls_it_in_ord
     let ports = Arc::new(Paced::new());
     let text = format!("FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> ToDevice(p)");
     let plan = plan(&text, 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let mut router = Router::start(&plan, directory, &naps, 1).expect("it starts");
+    let router = start(&plan, &ports);
     router.held().expect("workers answer");
     let receiver = plan.elements[pumps(&plan)[0].0].name.as_str();
     let owner = || pumps(&plan)[0].1[0];
@@ -278,12 +293,7 @@ fn a_queue_whose_move_fails_anywhere_stays_with_its_worker_which_polls_it_in_ord
     }
     // To begin with, hold, wait, and one for either worker.
     assert_eq!(failed, 8 * 2 * 5);
-    ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
-    router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
-    let sent: u32 = out.next.values().sum();
-    assert_eq!((u64::from(sent), out.wrong), (ports.given.load(Relaxed), 0));
+    end(router, &ports);
 }
 
 #[test]
@@ -291,11 +301,8 @@ fn workers_that_have_halted_hand_buckets_over_all_the_same() {
     let ports = Arc::new(Paced::new());
     let text = format!("FromDevice(p) -> ByFlow -> s :: Steer({BUCKETS}) -> ToDevice(p)");
     let plan = plan(&text, 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let router = Router::start(&plan, directory, &naps, 1).expect("it starts");
-    ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
+    let router = start(&plan, &ports);
+    drain(&router, &ports);
     router.halt().expect("workers answer");
     let all: Vec<u16> = (0..u16::from(BUCKETS)).collect();
     for to in [0, 1, 0] {
@@ -315,9 +322,7 @@ fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
         )
     };
     let mut now = plan(&text(""), 2, &*ports);
-    let naps = || Ok((Box::new(Naps) as Box<dyn Waiter>, Box::new(|| ()) as WakeFn));
-    let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
-    let mut router = Router::start(&now, directory, &naps, 1).expect("it starts");
+    let router = start(&now, &ports);
     patient(&now);
     for round in 0..20u64 {
         let more = ["", ", CORES 1", ", CAPACITY 2000", ", CORES 0"][round as usize % 4];
@@ -329,11 +334,6 @@ fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
         router.reload(&next).expect("it fits");
         now = next;
     }
-    ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
-    router.stop();
-    let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
-    let sent: u32 = out.next.values().sum();
-    assert_eq!(u64::from(sent), ports.given.load(Relaxed));
-    assert_eq!((out.wrong, wrong(&now, "order").as_str()), (0, "0"));
+    end(router, &ports);
+    assert_eq!(wrong(&now, "order"), "0");
 }
