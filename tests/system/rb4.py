@@ -145,24 +145,25 @@ class Rb4:
     def count(self, name: str, handler: str) -> int:
         return int(self.show(name, handler))
 
-    def _elements(self, name: str) -> list[dict]:
+    def elements(self, name: str) -> list[dict]:
+        """What a server counts, by element and worker."""
         return json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)["elements"]
 
     def dropped(self, name: str, element: str) -> int:
         """Packets that an element has dropped."""
-        found = next(e for e in self._elements(name) if e["name"] == element)
+        found = next(e for e in self.elements(name) if e["name"] == element)
         return sum(sum(copy["drops"]) for copy in found["copies"])
 
     def refused(self, names: tuple[str, ...] | list[str]) -> int:
         """Packets that input nodes dropped as their links were full."""
-        found = [next(e for e in self._elements(name) if e["name"] == "enter") for name in names]
+        found = [next(e for e in self.elements(name) if e["name"] == "enter") for name in names]
         return sum(copy["drops"][e["drop_names"].index("full")] for e in found for copy in e["copies"])
 
     def drops(self) -> str:
         """What all servers that run have dropped, for messages."""
         lines = []
         for server in self.processes:
-            for element in self._elements(server):
+            for element in self.elements(server):
                 for copy in element["copies"]:
                     lines += [f"  {server} {element['name']}: {count} {drop}" for drop, count in
                               zip(element["drop_names"], copy["drops"], strict=True) if count]

@@ -63,9 +63,8 @@ class Underlay(Rb4):
 
     def drops(self, name: str) -> dict[str, int]:
         """Packets dropped by elements of the node and of the underlay: by element and name."""
-        stats = json.loads(self.lab.run(ASHLAR, "top", "--json", "--once", "--socket", self.socket(name)).out)
         found = {}
-        for element in stats["elements"]:
+        for element in self.elements(name):
             for at, reason in enumerate(element["drop_names"]):
                 found[f"{element['name']} {reason}"] = sum(copy["drops"][at] for copy in element["copies"])
         return found
@@ -118,6 +117,9 @@ def test_flows_have_source_ports_of_their_own(bed):
     starts = {frame[34:36] for frame in data}
     # By chance a few of 32 may meet among 16384 ports.
     assert len(starts) > 24, starts
+    copies = next(e["copies"] for e in bed.elements("a") if e["name"].startswith("under/FromDevice"))
+    received = [copy["device"]["packets"] for copy in copies]
+    assert len(received) == 2 and all(received), f"each worker receives what its flows bring: {received}"
 
 
 def test_the_underlay_address_answers_and_strangers_get_no_further(bed):
@@ -193,7 +195,7 @@ def test_a_file_that_numbers_links_anew_is_refused(bed):
 
 def test_the_other_servers_go_round_one_that_is_killed(lab):
     bed = Underlay(lab, "udp", rate="2Mbps")
-    bed.start()
+    bed.start("--workers", "2")
     bed.meet((4,))
     streams = Streams(rate=600, size=200)
     streams.add("a-b", bed.hosts["a"], bed.hosts["b"], 4, host("b", 4))

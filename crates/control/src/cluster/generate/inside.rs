@@ -32,8 +32,6 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         time(of.heartbeat.interval),
         time(of.heartbeat.dead),
     );
-    // Each worker knows only what it has seen itself of frames that must come once.
-    let queues = if of.key.is_some() { ", QUEUES 1" } else { "" };
     underlay::write(out, of, server);
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
@@ -42,7 +40,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
             Some(device) => {
                 let _ = writeln!(
                     out,
-                    "FromDevice({device}, PROMISC true{queues}) -> [{number}] transit;\n\
+                    "FromDevice({device}, PROMISC true) -> [{number}] transit;\n\
                      link{number} :: ToDevice({device});"
                 );
             }

@@ -5,7 +5,7 @@
 elementclass Underlay { $device, $ip, $net |
     arp :: ARPQuerier($net, $device:eth, ENTRY_PACKET_CAPACITY 16);
     send :: ToDevice($device);
-    FromDevice($device, QUEUES 1)       // which frames have come already is known to one worker
+    FromDevice($device)                 // one receive queue per worker
         -> HostEtherFilter($device:eth)
         -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800);       // no_match: of no use here
     kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> send;
