@@ -111,7 +111,7 @@ pub struct Memory {
     pub buffers_max: usize,
     /// Bytes of all of them; they are taken as packets need them.
     pub pool_bytes_max: usize,
-    /// Shared tables and rings of elements that say how large they are: name, bytes.
+    /// Tables and rings of elements that say how large they are: name, bytes.
     pub elements: Vec<(String, usize)>,
 }
 

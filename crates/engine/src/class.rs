@@ -62,6 +62,7 @@ pub struct Class {
     pub(crate) splits: fn(&AnyConfig) -> bool,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
+    pub(crate) memory_each: fn(&AnyConfig) -> usize,
     pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
 }
 
@@ -105,6 +106,7 @@ impl Class {
             drives: |config| E::drives(&typed::<E>(config)),
             placement: |config| E::placement(&typed::<E>(config)),
             memory: |config| E::memory(&typed::<E>(config)),
+            memory_each: |config| E::memory_each(&typed::<E>(config)),
             port_count: |config| E::port_count(&typed::<E>(config)),
         }
     }

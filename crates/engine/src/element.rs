@@ -248,6 +248,8 @@ pub struct Init<'a> {
     pub sorter: Option<Arc<dyn Sorter>>,
     /// The time.
     pub now: Time,
+    /// The same in nanoseconds since the Unix epoch, as [`Cx::timestamp`] has it.
+    pub timestamp: u64,
     /// Open ports.
     pub ports: &'a dyn PortDirectory,
     /// What elements of this worker own together.
@@ -534,6 +536,12 @@ pub trait Element: Sized + 'static {
 
     /// Bytes of what the copies share (tables, rings), for `ashlar plan`; 0 if it is not worth saying.
     fn memory(config: &Self::Config) -> usize {
+        let _ = config;
+        0
+    }
+
+    /// Bytes that each copy takes for itself, likewise.
+    fn memory_each(config: &Self::Config) -> usize {
         let _ = config;
         0
     }

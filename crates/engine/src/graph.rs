@@ -222,6 +222,7 @@ impl Graph {
                 shared: &shared,
                 sorter: element.sorter.clone(),
                 now: site.clock.now(),
+                timestamp: site.clock.wall(site.clock.now()),
                 plan,
             };
             nodes.push(Some((element.class.build)(&element.config, &init)));

@@ -8,6 +8,8 @@ pub struct Placement {
     /// Whether packets leave the element on the workers of its task only, and on all of those, whatever
     /// workers they come from; without `workers` these are all there are.
     pub gathers: bool,
+    /// Workers that it can tell apart: it runs on those below this number only.
+    pub workers_max: Option<usize>,
     /// A device that the element receives from or sends to.
     pub device: Option<Device>,
     /// Workers that this element assigns to others, by element name (StaticThreadSched).

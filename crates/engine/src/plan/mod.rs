@@ -208,9 +208,11 @@ impl PlanElement {
         (self.class.placement)(&self.config).device
     }
 
-    /// Bytes of what its copies share.
+    /// Bytes of what its copies share, and of what each has for itself.
     pub fn memory(&self) -> usize {
-        (self.class.memory)(&self.config)
+        let each = (self.class.memory_each)(&self.config);
+        let copies = each.saturating_mul(self.workers.len());
+        copies.saturating_add((self.class.memory)(&self.config))
     }
 
     /// Runs a handler that works on what the workers share.

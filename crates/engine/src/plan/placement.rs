@@ -59,7 +59,7 @@ pub(super) fn place(
             (element.workers, element.pullers) = (vec![0], vec![0]);
         }
     }
-    check_copies(plan, router, errors);
+    check_copies(plan, &asked, router, errors);
     assign_queues(plan, &asked, &infos, &homes, router, errors);
 }
 
@@ -398,7 +398,7 @@ fn store(plan: &mut Plan, active: &[Workers], leaves: &[Option<Workers>]) {
     }
 }
 
-fn check_copies(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) {
+fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut Vec<Diagnostic>) {
     let list = |w: &[usize]| {
         w.iter()
             .map(usize::to_string)
@@ -420,6 +420,19 @@ fn check_copies(plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) {
                     .at(element.span)
                     .help(help),
             );
+        }
+        let most = asked[i].workers_max.unwrap_or(usize::MAX);
+        if let Some(worker) = element.workers.iter().find(|&&worker| worker >= most) {
+            let message = format!(
+                "`{}` tells {most} workers apart, and is reached from worker {worker}",
+                title(&router.elements[i])
+            );
+            let help = format!(
+                "run with --workers {most} or fewer, or give its sources CORES 0-{}",
+                most.saturating_sub(1)
+            );
+            let wrong = Diagnostic::error("placement", message).at(element.span);
+            errors.push(wrong.help(help));
         }
         if element.pullers.len() > 1
             && element.pushers.iter().any(|w| !element.pullers.contains(w))
