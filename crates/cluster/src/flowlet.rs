@@ -36,6 +36,13 @@ pub struct Flowlets {
     delta: u64,
 }
 
+fn sets(flows: usize) -> usize {
+    match flows {
+        0 => 0,
+        flows => flows.div_ceil(SET).next_power_of_two(),
+    }
+}
+
 /// A flow's place in the table, until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(usize, usize);
@@ -44,14 +51,15 @@ impl Flowlets {
     /// For about `flows` flows (rounded up to a power of two; 0: it knows none), which keep their way while `delta`
     /// nanoseconds have not passed between packets.
     pub fn new(flows: usize, delta: u64) -> Flowlets {
-        let sets = match flows {
-            0 => 0,
-            flows => flows.div_ceil(SET).next_power_of_two(),
-        };
         Flowlets {
-            sets: vec![EMPTY; sets].into(),
+            sets: vec![EMPTY; sets(flows)].into(),
             delta,
         }
+    }
+
+    /// Bytes that a table for as many flows takes.
+    pub fn bytes(flows: usize) -> usize {
+        sets(flows) * size_of::<Set>()
     }
 
     /// The place for packets with a flow hash to a node, and the way that they went within delta: the intermediate

@@ -105,6 +105,14 @@ impl Map {
         }
     }
 
+    /// The rate of a link that does not say: what a full mesh needs, 2AB/S between nodes of the rates A and B out of S
+    /// in all, which is 2R/N between N equal nodes. None where one of them only carries others' packets.
+    pub fn usual_rate(&self, ends: [NodeId; 2]) -> Option<f64> {
+        let [a, b] = ends.map(|end| Some(self.nodes.get(usize::from(end))?.rate));
+        let rate = 2.0 * a? * b? / self.rate();
+        (rate > 0.0).then_some(rate)
+    }
+
     /// Rate of all external ports, in bits per second.
     pub fn rate(&self) -> f64 {
         self.nodes.iter().map(|node| node.rate).sum()

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 
 /// Streams of one input node: tags of 16 bits.
 const TAGS: usize = 1 << 16;
+/// Workers of an input node that are told apart.
+pub const WORKERS: usize = TAGS / CHUNK;
 /// Streams that are known together: a worker's of an input node.
 const CHUNK: usize = 1 << TAG_BITS;
 /// Bits of a flow's hash that are in a tag; the others are its worker's.
@@ -29,7 +31,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// For a worker, of which up to 16 are told apart. `seed` should differ from start to start: who begins where
+    /// For a worker below [`WORKERS`]. `seed` should differ from start to start: who begins where
     /// it was before the restart would be taken for late.
     pub fn new(worker: usize, seed: u16) -> Numbers {
         Numbers {

@@ -115,10 +115,10 @@ impl Reading {
             let server = self.server(server, number, rate);
             description.servers.push(server);
         }
-        let usual = rate.map(|rate| 2 * rate / (description.servers.len() as u64).max(1));
+        let map = description.map();
         for link in top.tables(&mut self.reader, "link", "[[link]]") {
             let place = link.span;
-            if let Some((link, mtu)) = self.link(link, &description, usual) {
+            if let Some((link, mtu)) = self.link(link, &description, &map) {
                 self.places.links.push(place);
                 self.places.link_mtus.push(mtu);
                 description.links.push(link);

@@ -9,7 +9,7 @@ pub struct Numbers {
     /// Of the cluster: frames of others are dropped.
     cluster: String,
     servers: Vec<String>,
-    /// `A-B`, and which of them if there are several.
+    /// `A-B`, and `A-B/2` for the second of them.
     links: Vec<String>,
     /// External ports of the server itself: name and device of each.
     ports: Vec<(String, String)>,
@@ -26,10 +26,10 @@ impl Numbers {
             let pair = format!("{a}-{b}");
             let twins = links
                 .iter()
-                .filter(|link| link.split(' ').next() == Some(&*pair));
+                .filter(|link| link.split('/').next() == Some(&*pair));
             links.push(match twins.count() {
                 0 => pair,
-                twin => format!("{pair} {}", twin + 1),
+                twin => format!("{pair}/{}", twin + 1),
             });
         }
         let ports = of
@@ -107,7 +107,7 @@ mod tests {
     fn what_is_appended_or_goes_from_the_end_moves_nothing() {
         let old = numbers(TWO);
         let more = TWO.to_owned()
-            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\ndevices = [\"x\", \"y\"]\n";
+            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n";
         assert_eq!(numbers(&more).moved(&old), None);
         assert_eq!(old.moved(&numbers(&more)), None);
         let gateway = TWO.replace("\"fe80::9\"]", "\"fe80::9\", \"10.0.1.9\"]");
@@ -125,7 +125,7 @@ mod tests {
         };
         let new = |name: &str| format!("[[server]]\nname = \"{name}\"\n");
         let first = format!(
-            "{}[[link]]\nbetween = [\"c\", \"a\"]\ndevices = [\"x\", \"y\"]\n",
+            "{}[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n",
             new("c")
         );
         let server = moved(&new("b"), &format!("{first}{}", new("b")));
@@ -144,9 +144,10 @@ mod tests {
     #[test]
     fn a_link_before_others_is_named() {
         let three = TWO.to_owned()
-            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\ndevices = [\"x\", \"y\"]\n";
+            + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n";
         let between = "[[link]]\nbetween = [\"b\", \"a\"]";
-        let first = "[[link]]\nbetween = [\"c\", \"b\"]\ndevices = [\"z\", \"z\"]\n";
+        let first =
+            "[[link]]\nbetween = [\"c\", \"b\"]\nrate = \"1Gbps\"\ndevices = [\"z\", \"z\"]\n";
         let changed = three.replace(between, &format!("{first}{between}"));
         let moved = numbers(&changed).moved(&numbers(&three));
         assert_eq!(moved.as_deref(), Some("link `a-b`"));

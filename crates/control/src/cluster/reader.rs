@@ -77,6 +77,11 @@ impl<'a> Fields<'a> {
         self.table.get(key)
     }
 
+    /// Whether something is written for `key`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// The table `key`.
     pub(super) fn table(
         &mut self,
@@ -140,7 +145,7 @@ impl<'a> Fields<'a> {
         help: &str,
     ) -> Option<Word> {
         let found = self.word(reader, key);
-        if !self.table.contains_key(key) {
+        if !self.has(key) {
             let wrong = format!("{} has no `{key}`", self.what);
             reader.wrong("cluster-missing", self.span, wrong, help);
         }

@@ -4,7 +4,9 @@ use crate::prelude::*;
 use cluster::address::{NODES_MAX, NodeId};
 use cluster::auth::Key;
 use cluster::map::{self, Map};
+use cluster::resequencer::WORKERS;
 use cluster::spread::Settings;
+use cluster::tag::LANES;
 use engine::units::Bandwidth;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,6 +26,9 @@ pub(super) const KEYWORDS: &[&str] = &[
 
 /// Links that a node can have: outputs, of which VLBTransit needs two more.
 const LINKS_MAX: usize = 250;
+const FLOWS_MAX: usize = 1 << 24;
+const BURST_MAX: Duration = Duration::from_secs(1);
+const RESEQUENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Who belongs to a cluster, and which of them this is.
 pub(crate) struct Description {
@@ -65,10 +70,30 @@ impl Description {
             "how long rates may be saved up",
         );
         let resequence = args.key_maybe("RESEQUENCE", "how long packets may wait for others");
+        let too_much = [
+            (
+                flows > FLOWS_MAX,
+                format!("FLOWS is more than {FLOWS_MAX}"),
+                "a flow without a place chooses its way anew: tens of thousands are enough",
+            ),
+            (
+                burst > BURST_MAX,
+                "BURST is more than a second".to_owned(),
+                "so long may links be sent more than they carry: write a few milliseconds",
+            ),
+            (
+                resequence > Some(RESEQUENCE_MAX),
+                "RESEQUENCE is more than a minute".to_owned(),
+                "let it be what ways differ in delay, such as 2ms",
+            ),
+        ];
+        for (_, wrong, help) in too_much.into_iter().filter(|(is, ..)| *is) {
+            args.error_in_whole(wrong, help);
+        }
         let settings = Settings {
             delta: nanoseconds(delta),
-            flows: flows.min(1 << 24),
-            burst: nanoseconds(burst).min(1_000_000_000) as u32,
+            flows,
+            burst: nanoseconds(burst.min(BURST_MAX)) as u32,
             ..usual
         };
         let mut described = Description {
@@ -152,14 +177,19 @@ impl Description {
             let given = words.next_if(|word| !word.contains('-'));
             let rate = match given {
                 Some(word) => rate(word)?,
-                None => self.usual_rate(ends),
+                None => self.map.usual_rate(ends).ok_or_else(|| {
+                    wrong(
+                        format!("link `{pair}` has no rate, and a node that has none, either"),
+                        "write the link's rate behind it: LINKS a-b 5Gbps",
+                    )
+                })?,
             };
             self.map.links.push(map::Link { ends, rate });
         }
         if self.map.links_of(self.node).count() > LINKS_MAX {
             return Err(wrong(
                 format!("node `{own}` has more than {LINKS_MAX} links"),
-                "use a topology of several stages; `ashlar cluster plan` proposes one",
+                "leave links out: nodes reach each other by way of others",
             ));
         }
         Ok(())
@@ -191,10 +221,10 @@ impl Description {
         Ok(())
     }
 
-    /// What Valiant load balancing over a full mesh asks of a link: 2R/N between equal nodes.
-    fn usual_rate(&self, ends: [NodeId; 2]) -> f64 {
-        let rate = |node: NodeId| self.map.nodes[usize::from(node)].rate;
-        2.0 * rate(ends[0]) * rate(ends[1]) / self.map.rate().max(1.0)
+    /// Workers that frames tell apart, if they have tags.
+    pub(super) fn workers_max(&self) -> Option<usize> {
+        let keyed = self.key.as_ref().map(|_| LANES);
+        self.resequence.map(|_| WORKERS).or(keyed)
     }
 
     /// A node by its name.
@@ -214,7 +244,7 @@ fn rate(word: &str) -> Result<f64, (String, String)> {
     match rate {
         Ok(rate) => Ok(rate.0 as f64 * 8.0),
         Err(wrong) => Err((
-            format!("a rate {wrong}"),
+            wrong.replacen("the value", "a rate", 1),
             "write a rate as 10Gbps; in NODES behind each name, in LINKS behind each pair".into(),
         )),
     }

@@ -8,7 +8,6 @@ use cluster::tag::{ADDED, Lane, PACKET, Tag};
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Under this name the elements of a node on one worker find what they share.
 fn place(node: &Node) -> String {
@@ -26,9 +25,7 @@ impl Sealer {
     /// The worker's for a node.
     pub(super) fn new(node: &Node, init: &Init) -> Sealer {
         let lanes = init.shared.get(&place(node), || {
-            let day = SystemTime::now().duration_since(UNIX_EPOCH);
-            let day = u64::try_from(day.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
-            RefCell::new(vec![Lane::new(init.worker, day)])
+            RefCell::new(vec![Lane::new(init.worker, init.timestamp)])
         });
         let links = node.ways().snapshot().rates().len();
         {

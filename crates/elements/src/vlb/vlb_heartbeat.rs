@@ -130,7 +130,7 @@ impl Element for VlbHeartbeat {
             let label = &described.labels[usize::from(node)];
             args.error_in_whole(
                 format!("node `{label}` has more than {LINKS_MAX} links, which heartbeats cannot tell of"),
-                "use a topology of several stages; `ashlar cluster plan` proposes one",
+                "leave links out: nodes reach each other by way of others",
             );
         }
         Config {

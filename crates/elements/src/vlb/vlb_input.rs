@@ -40,6 +40,7 @@ use crate::prelude::*;
 use cluster::address::{
     Address, HOPS_MAX, Kind, LEN, NO_NODE, NodeId, allowance, set_lane, set_way,
 };
+use cluster::flowlet::Flowlets;
 use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
 use wire::FlowKey;
@@ -62,6 +63,10 @@ pub(crate) struct Config {
     destinations: Vec<Destination>,
     /// Own links.
     links: usize,
+    /// Flows whose way each worker keeps.
+    flows: usize,
+    /// Workers that frames tell apart.
+    workers_max: Option<usize>,
 }
 
 pub(crate) struct VlbInput {
@@ -140,7 +145,11 @@ impl Element for VlbInput {
         Config {
             member,
             destinations,
-            links: described.map_or(0, |d| d.map.links_of(d.node).count()),
+            links: described
+                .as_ref()
+                .map_or(0, |d| d.map.links_of(d.node).count()),
+            flows: described.as_ref().map_or(0, |d| d.settings.flows),
+            workers_max: described.and_then(|d| d.workers_max()),
         }
     }
 
@@ -198,6 +207,17 @@ impl Element for VlbInput {
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
         (Some(config.destinations.len()), Some(config.links))
+    }
+
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers_max: config.workers_max,
+            ..Placement::default()
+        }
+    }
+
+    fn memory_each(config: &Config) -> usize {
+        Flowlets::bytes(config.flows)
     }
 
     fn take(&mut self, old: VlbInput) {

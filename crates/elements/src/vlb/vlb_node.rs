@@ -23,22 +23,23 @@
 //! - `NODE`: the name of this node.
 //! - `NODES`: each node's name and the rate of its external ports together. Rate 0: it only carries others' packets.
 //! - `LINKS`: each link as two names with `-` between, and its rate if that is not 2 A B / S for nodes of the rates A
-//!   and B out of S in all, which is 2R/N between N equal nodes.
+//!   and B out of S in all, which is 2R/N between N equal nodes. Of several between the same nodes the second is `A-B/2`
+//!   to handlers.
 //! - `NAME`: of the cluster; frames of others are dropped. Default `cluster`.
 //! - `DELTA`: packets of a flow that follow each other within this time take the same way, if that is not full.
 //!   Default 100 ms; 0: each packet chooses for itself.
-//! - `FLOWS`: flows on each worker whose way is known. Default 16384; 0: none.
+//! - `FLOWS`: flows on each worker whose way is known, 16 bytes each. Default 16384; 0: none; 16777216 at most.
 //! - `RESEQUENCE`: packets are numbered, and may wait so long for others at their output node (see VLBResequencer).
-//!   All nodes must have it. Default: they are not, and take no more room.
+//!   All nodes must have it, and 16 workers at most. A minute at most. Default: they are not, and take no more room.
 //! - `KEY`: 32 hexadecimal digits, a secret of all nodes: heartbeats and frames without its digest are dropped, and those
 //!   that come twice (see VLBTransit). Default: none.
-//! - `BURST`: how long an unused rate may be saved up. Default 2 ms.
+//! - `BURST`: how long an unused rate may be saved up, a second at most. Default 2 ms.
 
 use super::description::Description;
 use crate::prelude::*;
 use cluster::address::{NodeId, cookie};
 use cluster::auth::Key;
-use cluster::map::{Fabric, Links, Map, Reach, Ways};
+use cluster::map::{self, Fabric, Links, Map, Reach, Ways};
 use cluster::spread::Settings;
 use cluster::tag::Windows;
 use engine::publish::{Published, domain};
@@ -214,23 +215,33 @@ impl Node {
         all
     }
 
-    /// A link's number by the names of its ends.
-    fn link(&self, pair: &str) -> Option<usize> {
+    /// Links by number.
+    fn all(&self) -> &[map::Link] {
+        &self.fabric.map().links
+    }
+
+    /// A link's number by its name.
+    fn link(&self, name: &str) -> Option<usize> {
+        let (pair, twin) = name.split_once('/').unwrap_or((name, "1"));
         let (a, b) = pair.split_once('-')?;
         let number = |name| self.labels.iter().position(|label| label == name);
         let mut ends = [number(a)? as NodeId, number(b)? as NodeId];
         ends.sort_unstable();
-        self.fabric()
-            .map()
-            .links
-            .iter()
-            .position(|l| l.ends == ends)
+        let links = self.all().iter().enumerate();
+        let mut twins = links.filter(|(_, link)| link.ends == ends);
+        let twin = twin.parse::<usize>().ok()?.checked_sub(1)?;
+        twins.nth(twin).map(|(number, _)| number)
     }
 
-    /// A link as the names of its ends.
+    /// The name of a link: those of its ends, and which one it is if that is not the first between them.
     pub(super) fn pair(&self, link: usize) -> String {
-        let [a, b] = self.fabric().map().links[link].ends.map(usize::from);
-        format!("{}-{}", self.labels[a], self.labels[b])
+        let ends = self.all()[link].ends;
+        let [a, b] = ends.map(|end| &self.labels[usize::from(end)]);
+        let before = self.all()[..link].iter();
+        match before.filter(|other| other.ends == ends).count() {
+            0 => format!("{a}-{b}"),
+            twins => format!("{a}-{b}/{}", twins + 1),
+        }
     }
 
     fn show_links(&self) -> String {
@@ -376,7 +387,24 @@ mod tests {
     }
 
     #[test]
+    fn links_between_the_same_nodes_have_names_and_states_of_their_own() {
+        let text = "vlb :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b a-b 3Mbps)";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.write("vlb.link", "b-a/2 down");
+        bench
+            .reload(&text.replace("3Mbps", "4Mbps"))
+            .expect("it is right");
+        let links = bench.read("vlb.links");
+        assert_eq!(links, "a-b up 1000Mbps\na-b/2 down 4Mbps\n");
+        assert_eq!(bench.read("vlb.ways"), "b 1 0\n");
+        for wrong in ["a-b/0 up", "a-b/3 up", "a-b/x up"] {
+            assert!(bench.try_write("vlb.link", wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_told_with_what_to_do() {
+        let two = "NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b";
         for (text, told) in [
             ("NODE a", "NODES is missing"),
             ("NODES a 1Gbps b 1Gbps", "NODE is missing"),
@@ -384,7 +412,20 @@ mod tests {
             ("NODE a, NODES a 1Gbps", "there are 1 NODES"),
             ("NODE a, NODES a 1Gbps b", "node `b` has no rate"),
             ("NODE a, NODES a 1Gbps a 1Gbps", "node `a` is named twice"),
-            ("NODE a, NODES a fast b 1Gbps", "a rate"),
+            (
+                "NODE a, NODES a fast b 1Gbps",
+                "a rate must be a bandwidth such as 10Mbps or 125kBps, not `fast`",
+            ),
+            (
+                "NODE a, NODES a 1Gbps b 0bps, LINKS a-b",
+                "link `a-b` has no rate",
+            ),
+            (&format!("{two}, FLOWS 16777217"), "FLOWS is more than"),
+            (&format!("{two}, BURST 1.1s"), "BURST is more than a second"),
+            (
+                &format!("{two}, RESEQUENCE 61s"),
+                "RESEQUENCE is more than a minute",
+            ),
             ("NODE a, NODES a-b 1Gbps b 1Gbps", "cannot be a node's name"),
             ("NODE a, NODES a 1Gbps b 1Gbps, LINKS a-c", "`c` is no node"),
             ("NODE a, NODES a 1Gbps b 1Gbps, LINKS ab", "`ab` is no link"),

@@ -11,7 +11,7 @@
 //! 12 bits) in a tag of 22 bytes behind the addresses. This element removes it. A packet that has overtaken others waits
 //! until they have come, but no longer than RESEQUENCE says. While the ways of a flow differ in delay by less than that,
 //! nothing is reordered. Of a flow that it has never seen it cannot tell what was overtaken: the first packet waits.
-//! Each of up to 16 workers of the input node numbers for itself, in one VLBInput.
+//! Each worker of the input node numbers for itself, in one VLBInput; 16 are told apart.
 //!
 //! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU of 22 bytes more than external
 //! ones. Frames without a tag pass; dropped are those that are too short for what they say (`malformed`) or whose

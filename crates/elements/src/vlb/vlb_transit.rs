@@ -32,7 +32,7 @@ use super::tagged::{self, Sealer};
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
 use cluster::auth::Key;
-use cluster::tag::{Bad, Tag, Windows};
+use cluster::tag::{Bad, LANES, Tag, Windows};
 use cluster::transit::Fault;
 use engine::anno::PacketType;
 
@@ -42,6 +42,8 @@ const REPLAYED: u8 = FORGED + 1;
 pub(crate) struct Config {
     member: Member,
     links: usize,
+    /// Workers that frames tell apart.
+    workers_max: Option<usize>,
 }
 
 pub(crate) struct VlbTransit {
@@ -79,7 +81,10 @@ impl Element for VlbTransit {
         let (member, described) = Member::named(args);
         Config {
             member,
-            links: described.map_or(0, |d| d.map.links_of(d.node).count()),
+            links: described
+                .as_ref()
+                .map_or(0, |d| d.map.links_of(d.node).count()),
+            workers_max: described.and_then(|d| d.key.map(|_| LANES)),
         }
     }
 
@@ -133,6 +138,13 @@ impl Element for VlbTransit {
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
         (Some(config.links), Some(config.links + 2))
+    }
+
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers_max: config.workers_max,
+            ..Placement::default()
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Internal links, and the underlay that some of them pass through.
 
-use super::fields::{MTU, RATE, external, mtu, pair, port_spelling, rate, server};
+use super::fields::{MTU, external, mtu, pair, port_spelling, rate, server};
 use super::ports::{is_host, network, same_network};
 use super::{Reading, Word};
 use crate::cluster::description::{Description, Link, Over, Underlay};
 use crate::cluster::reader::{Fields, Reader};
+use cluster::address::NodeId;
+use cluster::map::Map;
 use lang::Span;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -30,21 +32,14 @@ impl Reading {
         &mut self,
         mut fields: Fields,
         of: &Description,
-        usual: Option<u64>,
+        map: &Map,
     ) -> Option<(Link, Span)> {
         let place = fields.span;
         let r = &mut self.reader;
         let between = pair(&mut fields, r, "between", "between = [\"a\", \"b\"]");
         let carrier = Carrier::read(&mut fields, r);
-        let rate = rate(&mut fields, r).or(usual);
-        if rate.is_none() {
-            r.wrong(
-                "cluster-missing",
-                place,
-                "the rate of this link is not known".to_owned(),
-                RATE,
-            );
-        }
+        let given = fields.has("rate");
+        let rate = rate(&mut fields, r);
         fields.end(r);
         let ends = between?.map(|word| server(r, of, &word));
         let [a, b] = match ends {
@@ -56,6 +51,11 @@ impl Reading {
             r.wrong("cluster-link", place, wrong, "name two servers");
             return None;
         }
+        let usual = || Some(map.usual_rate([a, b].map(|end| end as NodeId))? as u64);
+        let rate = match given {
+            true => rate,
+            false => usual().or_else(|| rate_unknown(r, of, [a, b], place)),
+        };
         let given = carrier.mtu;
         let mut over = carrier.over(r)?;
         let ends = [a.min(b), a.max(b)];
@@ -145,6 +145,19 @@ impl Reading {
         }
         Some(a.0.mtu.min(b.0.mtu))
     }
+}
+
+/// Says that the rate of a link does not follow from those of its servers, where that is its own mistake.
+fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span) -> Option<u64> {
+    let without = ends.map(|end| &of.servers[end]);
+    let without = without.iter().find(|server| server.ports.is_empty())?;
+    let wrong = format!(
+        "the rate of this link is not known: `{}` has no external port",
+        without.name
+    );
+    let help = "write rate = \"10Gbps\", what the link carries each way";
+    r.wrong("cluster-missing", place, wrong, help);
+    None
 }
 
 fn underlay_address(r: &mut Reader, word: &Word) -> Option<(Ipv4Addr, u8)> {

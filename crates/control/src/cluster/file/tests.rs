@@ -159,6 +159,37 @@ fn links_that_cannot_carry_every_load_are_warned_of() {
 }
 
 #[test]
+fn links_that_do_not_say_carry_what_a_full_mesh_of_their_servers_asks() {
+    let third = |port: &str, rate: &str| {
+        let server = format!("[[server]]\nname = \"c\"\n{port}");
+        let link = |to: &str| {
+            format!(
+                "[[link]]\nbetween = [\"{to}\", \"c\"]\n{rate}devices = [\"to-c\", \"to-{to}\"]\n"
+            )
+        };
+        TWO.replace(
+            "[[route]]",
+            &format!("{server}{}{}[[route]]", link("a"), link("b")),
+        )
+    };
+    let port =
+        "[[server.port]]\ndevice = \"eth0\"\nrate = \"3Gbps\"\naddresses = [\"10.0.3.1/24\"]\n";
+    // 2AB/S: those of a full mesh carry every load that the ports admit.
+    let unequal = description(&third(port, ""));
+    let rates: Vec<u64> = unequal.links.iter().map(|link| link.rate).collect();
+    assert_eq!(rates, [400_000_000, 1_200_000_000, 1_200_000_000]);
+    assert_eq!(mistakes(&third(port, "")), [""; 0]);
+    let said = mistakes(&third("", ""));
+    let wanted = "the rate of this link is not known: `c` has no external port";
+    assert_eq!(said, [27, 30].map(|line| format!("{line}: {wanted}")));
+    assert!(
+        parse("x", &third("", "rate = \"1Gbps\"\n"))
+            .description
+            .is_some()
+    );
+}
+
+#[test]
 fn external_ports_have_devices_whose_address_has_a_name() {
     let port = |device: &str| mistakes(&TWO.replacen("\"eth0\"", &format!("\"{device}\""), 1));
     for device in ["0000:01:00.0", "eth0.5", "dpdk:0000:01:00.0", "net/tap_1@x"] {
@@ -231,7 +262,9 @@ fn servers_are_no_further_apart_than_frames_come_in_two_phases() {
         let server = |n: usize| format!("[[server]]\nname = \"s{n}\"\n");
         let link = |n: usize| {
             let (a, b) = (n - 1, n);
-            format!("[[link]]\nbetween = [\"s{a}\", \"s{b}\"]\ndevices = [\"up\", \"down\"]\n")
+            format!(
+                "[[link]]\nbetween = [\"s{a}\", \"s{b}\"]\nrate = \"1Gbps\"\ndevices = [\"up\", \"down\"]\n"
+            )
         };
         let head = "[cluster]\nname = \"row\"\nrate = \"1Gbps\"\n".to_owned();
         head + &(0..count).map(server).collect::<String>()

@@ -148,7 +148,7 @@ fn devices(of: &Description, places: &Places, r: &mut Reader) {
                 "`{}` has {links} internal links, and {LINKS_MAX} are the most",
                 server.name
             );
-            let help = "use a topology of several stages: `ashlar cluster plan` proposes one";
+            let help = "leave links out: servers reach each other by way of others";
             r.wrong("cluster-size", places.servers[number], wrong, help);
         }
         let mut seen: Vec<&str> = server.ports.iter().map(|port| &*port.device).collect();
@@ -232,7 +232,7 @@ fn near(of: &Description, places: &Places, r: &mut Reader) {
     };
     let (first, second, hops) = (&of.servers[a].name, &of.servers[b].name, hops(&(a, b)));
     let wrong = format!("`{first}` and `{second}` are {hops} links apart, and {most} are the most");
-    let help = "add links that shorten the way: `ashlar cluster plan` proposes topologies";
+    let help = "add links that shorten the way";
     r.wrong("cluster-link", places.servers[b], wrong, help);
 }
 

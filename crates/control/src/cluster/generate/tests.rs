@@ -7,6 +7,11 @@ const RB4: &str = include_str!("../../../../../conf/cluster.toml");
 
 /// The mistakes of what a server runs.
 fn mistakes(of: &Description, server: usize) -> String {
+    mistakes_on(of, server, 2)
+}
+
+/// The same on so many workers.
+fn mistakes_on(of: &Description, server: usize, workers: usize) -> String {
     let source = Source {
         name: "server".into(),
         text: text(of, server),
@@ -15,7 +20,7 @@ fn mistakes(of: &Description, server: usize) -> String {
     let ports = ports::Directory::new();
     let options = Options {
         devices_must_exist: false,
-        ..Options::new(2, &ports)
+        ..Options::new(workers, &ports)
     };
     let compiled = compile(&source, &elements::registry(), &options);
     let bad = compiled.diagnostics.iter();
@@ -115,7 +120,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
 fn servers_that_only_carry_others_packets_need_no_tables() {
     let three = TWO.replace(
         "[[link]]\nbetween = [\"b\", \"a\"]",
-        "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\ndevices = [\"x\", \"y\"]\n[[link]]\nbetween = [\"c\", \"a\"]",
+        "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"b\", \"c\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \"y\"]\n[[link]]\nrate = \"1Gbps\"\nbetween = [\"c\", \"a\"]",
     );
     let of = description(&three);
     let c = text(&of, 2);
@@ -157,6 +162,33 @@ fn names_that_are_alike_when_put_together_stay_apart() {
     let of = description(&alike);
     for server in 0..3 {
         assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+    }
+}
+
+#[test]
+fn two_servers_may_have_several_links() {
+    let second = "[[link]]\nbetween = [\"a\", \"b\"]\ndevices = [\"x\", \"y\"]\n";
+    let of = description(&TWO.replace("[[route]]", &format!("{second}[[route]]")));
+    for server in 0..2 {
+        let said = text(&of, server);
+        assert_eq!(mistakes(&of, server), "", "{said}");
+        assert!(said.contains("LINKS a-b 1Gbps a-b 1Gbps"), "{said}");
+    }
+}
+
+#[test]
+fn more_workers_than_packets_numbers_tell_apart_are_refused() {
+    let numbered = TWO
+        .replace("rate = \"1Gbps\"", "rate = \"1Gbps\"\nresequence = \"2ms\"")
+        .replace("[[route]]", "mtu = 1522\n[[route]]");
+    let of = description(&numbered);
+    assert_eq!(mistakes_on(&of, 0, 16), "");
+    let said = mistakes_on(&of, 0, 17);
+    for part in [
+        "`enter :: VLBInput` tells 16 workers apart, and is reached from worker 16",
+        "run with --workers 16 or fewer",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
     }
 }
 
