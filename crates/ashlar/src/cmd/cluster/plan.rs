@@ -1,7 +1,5 @@
 //! `ashlar cluster plan`
 
-use std::fmt::Write;
-
 use super::Done;
 use crate::cli::ClusterPlan;
 use crate::cmd::print;
@@ -62,97 +60,99 @@ fn gbit(rate: f64) -> String {
 }
 
 fn text(plan: &Plan) -> String {
-    let wanted = &plan.wanted;
-    let mut out = String::new();
-    let mut row = |name: &str, value: String| {
-        let _ = writeln!(out, "  {name:<22}{value}");
+    let rows = [servers(plan), links(plan), work(plan)].concat();
+    let rows: String = rows
+        .iter()
+        .map(|(name, value)| format!("  {name:<22}{value}\n"))
+        .collect();
+    let ports = count(plan.wanted.ports, "external port");
+    format!("{ports} of {}\n{rows}", gbit(plan.wanted.rate))
+}
+
+/// A line: what it is about, and what is said.
+type Row = (String, String);
+
+fn row(name: &str, value: String) -> Row {
+    (name.to_owned(), value)
+}
+
+fn servers(plan: &Plan) -> Vec<Row> {
+    let servers = match plan.transit_servers() {
+        0 => format!("{}", plan.servers()),
+        between => format!(
+            "{} ({} with external ports, {between} between)",
+            plan.servers(),
+            plan.port_servers
+        ),
     };
-    let (direct, balanced) = plan.passes();
-    let latency = plan.latency();
-    let (net, cost) = switched(plan);
-    row("topology", topology(plan));
-    row(
-        "servers",
-        match plan.transit_servers() {
-            0 => format!("{}", plan.servers()),
-            between => format!(
-                "{} ({} with external ports, {between} between)",
-                plan.servers(),
-                plan.port_servers
-            ),
-        },
+    let ports = format!(
+        "{} for each server, {} slots",
+        plan.ports_per_server, plan.slots.0
     );
-    row(
-        "external ports",
-        format!(
-            "{} for each server, {} slots",
-            plan.ports_per_server, plan.slots.0
-        ),
-    );
-    if plan.links() > 0 {
-        row(
-            "links",
-            format!(
-                "{}; each server has {}, of {}",
-                plan.links(),
-                plan.fan_out(),
-                gbit(plan.link)
-            ),
-        );
-        let nic = plan.nic;
-        row(
-            "cards for links",
-            format!(
-                "{} of {} x {}, {} for each link",
-                plan.slots.1,
-                nic.ports,
-                gbit(nic.rate),
-                count(plan.trunk, "port")
-            ),
-        );
+    vec![
+        row("topology", topology(plan)),
+        row("servers", servers),
+        row("external ports", ports),
+    ]
+}
+
+fn links(plan: &Plan) -> Vec<Row> {
+    if plan.links() == 0 {
+        return Vec::new();
     }
-    row(
-        "load of a server",
-        format!(
-            "{} of {} in the worst case",
-            gbit(plan.port_load()),
-            gbit(wanted.server.processing)
-        ),
+    let links = format!(
+        "{}; each server has {}, of {}",
+        plan.links(),
+        plan.fan_out(),
+        gbit(plan.link)
     );
+    let cards = format!(
+        "{} of {} x {}, {} for each link",
+        plan.slots.1,
+        plan.nic.ports,
+        gbit(plan.nic.rate),
+        count(plan.trunk, "port")
+    );
+    vec![row("links", links), row("cards for links", cards)]
+}
+
+/// What servers process, how long packets take, and the design with switches.
+fn work(plan: &Plan) -> Vec<Row> {
+    let load = format!(
+        "{} of {} in the worst case",
+        gbit(plan.port_load()),
+        gbit(plan.wanted.server.processing)
+    );
+    let mut rows = vec![row("load of a server", load)];
     if plan.transit_servers() > 0 {
-        row(
-            "  of one between",
-            format!(
-                "{}; {} such servers would do by processing alone",
-                gbit(plan.transit_load()),
-                plan.transit_by_processing()
-            ),
+        let load = format!(
+            "{}; {} such servers would do by processing alone",
+            gbit(plan.transit_load()),
+            plan.transit_by_processing()
         );
+        rows.push(row("  of one between", load));
     }
-    row(
-        "latency",
-        format!(
-            "{} us directly ({}), {} us by an intermediate server ({})",
-            latency.0 / 1000,
-            count(direct, "server"),
-            latency.1 / 1000,
-            count(balanced, "server")
-        ),
+    let ((direct, balanced), latency) = (plan.passes(), plan.latency());
+    let latency = format!(
+        "{} us directly ({}), {} us by an intermediate server ({})",
+        latency.0 / 1000,
+        count(direct, "server"),
+        latency.1 / 1000,
+        count(balanced, "server")
     );
-    row(
-        &format!("{SWITCH}-port switches"),
-        format!(
-            "{} ({} passed); with their servers as dear as {cost:.0} servers",
-            clos::packed(&net, SWITCH),
-            net.passes
-        ),
+    rows.push(row("latency", latency));
+    let (net, cost) = switched(plan);
+    let switches = format!(
+        "{} ({} passed); with their servers as dear as {cost:.0} servers",
+        clos::packed(&net, SWITCH),
+        net.passes
     );
-    let ports = count(wanted.ports, "external port");
-    format!("{ports} of {}\n{out}", gbit(wanted.rate))
+    rows.push((format!("{SWITCH}-port switches"), switches));
+    rows
 }
 
 fn count(n: u32, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    lang::count(n as usize, what)
 }
 
 fn to_json(plan: &Plan) -> Value {
