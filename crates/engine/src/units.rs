@@ -348,7 +348,12 @@ impl FromArg for Bandwidth {
     }
 
     fn show(&self) -> String {
-        format!("{}Bps", self.0)
+        let bits = 8 * u128::from(self.0);
+        let units = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1000, "kbps")];
+        match units.iter().find(|(unit, _)| bits.is_multiple_of(*unit)) {
+            Some((unit, name)) if bits > 0 => format!("{}{name}", bits / unit),
+            _ => format!("{bits}bps"),
+        }
     }
 }
 
@@ -424,6 +429,9 @@ mod tests {
         assert_eq!(parse::<Bandwidth>("2kBps"), Ok(Bandwidth(2000)));
         assert!(parse::<Duration>("3 parsecs").is_err());
         assert_eq!(Duration::from_micros(100).show(), "100us");
+        for shown in ["0bps", "8bps", "384kbps", "2500Mbps", "10Gbps"] {
+            assert_eq!(parse::<Bandwidth>(shown).unwrap().show(), shown);
+        }
     }
 
     #[test]

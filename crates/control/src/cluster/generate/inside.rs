@@ -4,9 +4,9 @@ use super::routes::{Family, Way, Ways};
 use super::{identifier, is_plain, port_name, underlay};
 use crate::cluster::description::{Description, Server};
 use cluster::address::PORT_SELF;
+use engine::units::{Bandwidth, FromArg};
 use std::fmt::Write;
 use std::net::IpAddr;
-use std::time::Duration;
 
 pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Ways) {
     let own = &of.servers[server];
@@ -29,8 +29,8 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
          transit[{}] -> beat :: VLBHeartbeat(vlb, INTERVAL {}, DEAD {});\n",
         links + 1,
         links + 1,
-        time(of.heartbeat.interval),
-        time(of.heartbeat.dead),
+        of.heartbeat.interval.show(),
+        of.heartbeat.dead.show(),
     );
     underlay::write(out, of, server);
     for (number, (link, end)) in of.links_of(server).enumerate() {
@@ -76,7 +76,7 @@ fn node(out: &mut String, of: &Description, own: &Server) {
         let _ = write!(more, ", KEY {key}");
     }
     if let Some(wait) = of.resequence {
-        let _ = write!(more, ", RESEQUENCE {}", time(wait));
+        let _ = write!(more, ", RESEQUENCE {}", wait.show());
     }
     let _ = writeln!(
         out,
@@ -86,7 +86,7 @@ fn node(out: &mut String, of: &Description, own: &Server) {
         identifier(&own.name),
         nodes.join(" "),
         links.join(" "),
-        time(of.delta),
+        of.delta.show(),
     );
 }
 
@@ -172,23 +172,9 @@ fn destination(of: &Description, way: Way) -> String {
     }
 }
 
-/// Bits per second in the greatest unit that keeps them whole.
+/// Bits per second as elements take them.
 fn rate(bits: u64) -> String {
-    let units = [(1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1000, "kbps")];
-    let unit = units.iter().find(|(unit, _)| bits.is_multiple_of(*unit));
-    match unit.filter(|_| bits > 0) {
-        Some((unit, name)) => format!("{}{name}", bits / unit),
-        None => format!("{bits}bps"),
-    }
-}
-
-/// A time as elements take it.
-fn time(time: Duration) -> String {
-    match time.as_nanos() {
-        ns if ns.is_multiple_of(1_000_000) => format!("{}ms", ns / 1_000_000),
-        ns if ns.is_multiple_of(1000) => format!("{}us", ns / 1000),
-        ns => format!("{ns}ns"),
-    }
+    Bandwidth(bits / 8).show()
 }
 
 /// A device as one argument, whatever commas and comment signs are in it.
