@@ -73,6 +73,11 @@ fn handlers_take_or_refuse_any_value() {
 }
 
 #[test]
+fn what_describes_a_cluster_is_refused_or_all_its_servers_can_run() {
+    run("description", 600, 100);
+}
+
+#[test]
 fn a_routing_daemon_may_send_any_bytes() {
     run("fpm", 8_000, 1_000);
 }

@@ -4,6 +4,7 @@ pub mod capture;
 pub mod cluster;
 pub mod config;
 pub mod control;
+pub mod description;
 pub mod fpm;
 pub mod graph;
 pub mod headers;
@@ -38,6 +39,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "control",
         run: control::run,
+    },
+    Target {
+        name: "description",
+        run: description::run,
     },
     Target {
         name: "fpm",

@@ -1,0 +1,51 @@
+//! A cluster's file: whatever is written is refused with places, or each of its servers gets a configuration that
+//! has no mistakes.
+
+use crate::whole::{InMemory, read, registry};
+use control::cluster::{Description, Server, file, generate};
+use engine::plan::Options;
+use engine::port::PortDirectory;
+
+const TEXT_BYTES_MAX: usize = 8 << 10;
+
+/// The bytes are the file.
+pub fn run(data: &[u8]) {
+    let text = String::from_utf8_lossy(&data[..data.len().min(TEXT_BYTES_MAX)]);
+    let parsed = file::parse("cluster.toml", &text);
+    for mistake in &parsed.diagnostics {
+        if let Some(span) = mistake.span {
+            let place = parsed.map.text(span.file).get(span.range());
+            assert!(place.is_some(), "{span:?} is not in the file");
+        }
+    }
+    let (said, errors) = (parsed.text(), parsed.errors());
+    assert_eq!(parsed.description.is_none(), errors > 0, "{said}");
+    let Some(of) = parsed.description else {
+        return;
+    };
+    // Another server each time: planning takes as long as reading a hundred files.
+    plan(&of, data.len() % of.servers.len());
+}
+
+/// What a server runs is right, if its devices are there.
+fn plan(of: &Description, server: usize) {
+    let text = generate::text(of, server);
+    let ports = InMemory::default();
+    if !devices(of, server).all(|device| ports.probe(device).is_ok()) {
+        return;
+    }
+    let options = Options::new(2, &ports);
+    let read = read(registry(), &text, &[], &options);
+    assert_eq!(read.errors(), 0, "{}\n{text}", read.text());
+}
+
+fn devices(of: &Description, server: usize) -> impl Iterator<Item = &str> {
+    let Server {
+        ports, underlay, ..
+    } = &of.servers[server];
+    let ports = ports.iter().map(|port| &*port.device);
+    let cables = of.links_of(server);
+    let cables = cables.filter_map(|(link, end)| link.device(end));
+    let underlay = underlay.iter().map(|underlay| &*underlay.device);
+    ports.chain(cables).chain(underlay)
+}
