@@ -72,10 +72,18 @@ fn servers_that_do_not_answer_are_told() {
         text.replacen(&named, &format!("{named}\nsocket = \"{socket}\""), 1)
     });
     let file = folder.write("cluster.toml", text);
-    let shown = said(&run(&["cluster", "show", "--interval", "0.05", &file]));
+    let show = ["cluster", "show", "--interval", "0.05", &file];
+    let done = run(&show);
+    let shown = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(shown.contains("server a: no router answers at "), "{shown}");
+    let wrong = complained(&done, 1);
+    assert!(wrong.contains("no answer from a, b, c, d"), "{wrong}");
+    let wrong = complained(&run(&[&show[..], &["--server", "c"]].concat()), 1);
+    assert!(wrong.contains("no answer from c"), "{wrong}");
+    let wrong = complained(&run(&[&show[..], &["--server", "e"]].concat()), 1);
+    assert!(wrong.contains("no server `e`: there are a, b"), "{wrong}");
     let wrong = complained(&run(&["cluster", "reload", &file]), 1);
-    assert!(wrong.contains("no server's router answers"), "{wrong}");
+    assert!(wrong.contains("no answer from a, b, c, d"), "{wrong}");
 }
 
 /// What stands for a router: it takes every configuration up, or only says that it would.
@@ -137,8 +145,11 @@ fn who_has_taken_a_file_that_another_refuses_late_is_told() {
         wrong.contains("server c refuses it") && wrong.contains("; already changed: a, b"),
         "{wrong}"
     );
-    let dry = said(&run(&["cluster", "reload", "--dry-run", &file]));
-    assert_eq!(dry.matches("would take it").count(), 3, "{dry}");
+    let dry = run(&["cluster", "reload", "--dry-run", &file]);
+    let said = String::from_utf8_lossy(&dry.stdout).into_owned();
+    assert_eq!(said.matches("would take it").count(), 3, "{said}");
+    let wrong = complained(&dry, 1);
+    assert!(wrong.contains("no answer from d"), "{wrong}");
 }
 
 #[test]

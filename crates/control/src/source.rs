@@ -55,14 +55,8 @@ impl Source {
 
     /// What a server of a cluster runs, if this is the file that describes it. The error is a sentence.
     pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
-        let number = of.server(server).ok_or_else(|| {
-            let names: Vec<&str> = of.servers.iter().map(|server| &*server.name).collect();
-            let names = names.join(", ");
-            format!(
-                "there is no server `{server}` in {}: there are {names}",
-                self.name
-            )
-        })?;
+        let number = of.number(server);
+        let number = number.map_err(|why| format!("{}: {why}", self.name))?;
         Ok(Source {
             name: format!("{} for {server}", self.name),
             text: generate::text(of, number),

@@ -36,11 +36,13 @@ pub(crate) enum ClusterCommand {
     ///
     /// SIGHUP has it read the cluster's file again.
     Up(Box<servers::Up>),
-    /// Show the servers whose routers answer: links, ways, drops
+    /// Show what servers say of themselves: links, ways, drops
+    ///
+    /// It fails if one of them does not answer.
     Show(servers::Show),
     /// Have the servers take up the changed file
     ///
-    /// All that answer check it first; if one refuses it, none takes it up.
+    /// All that answer check it first; if one refuses it, none takes it up. It fails if one does not answer.
     Reload(servers::Reload),
 }
 

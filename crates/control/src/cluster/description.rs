@@ -147,7 +147,8 @@ pub struct Connected {
 impl Server {
     /// Rate of all external ports, in bits per second.
     pub fn rate(&self) -> u64 {
-        self.ports.iter().map(|port| port.rate).sum()
+        let rates = self.ports.iter().map(|port| port.rate);
+        rates.fold(0, u64::saturating_add)
     }
 }
 
@@ -191,6 +192,17 @@ impl Description {
     /// The number of a server.
     pub fn server(&self, name: &str) -> Option<usize> {
         self.servers.iter().position(|server| server.name == name)
+    }
+
+    /// The number of a server that must be there. The error is a sentence.
+    pub fn number(&self, name: &str) -> Result<usize, String> {
+        self.server(name).ok_or_else(|| {
+            let names: Vec<&str> = self.servers.iter().map(|server| &*server.name).collect();
+            format!(
+                "there is no server `{name}`: there are {}",
+                names.join(", ")
+            )
+        })
     }
 
     /// External ports, the gateways that routes name, and servers: what a table tells apart.

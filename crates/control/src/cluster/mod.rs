@@ -8,6 +8,7 @@ pub mod file;
 pub mod generate;
 mod numbers;
 mod reader;
+mod seen;
 #[cfg(test)]
 mod testing;
 
@@ -15,3 +16,4 @@ pub use description::{
     Connected, Description, Heartbeat, Link, Over, Port, Route, Server, Underlay,
 };
 pub use numbers::Numbers;
+pub use seen::{Look, Seen, SeenLink};

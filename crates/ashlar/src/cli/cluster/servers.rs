@@ -10,6 +10,16 @@ pub(crate) struct Of {
     pub(crate) file: String,
 }
 
+/// Servers that run.
+#[derive(Args, Debug)]
+pub(crate) struct Running {
+    #[command(flatten)]
+    pub(crate) of: Of,
+    /// Ask this server; several may be named. Without it all are asked. Their sockets are on this machine
+    #[arg(long = "server", value_name = "NAME")]
+    pub(crate) servers: Vec<String>,
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     #[command(flatten)]
@@ -42,7 +52,7 @@ pub(crate) struct Up {
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     #[command(flatten)]
-    pub(crate) of: Of,
+    pub(crate) running: Running,
     /// Seconds over which rates are measured
     #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: f64,
@@ -54,7 +64,7 @@ pub(crate) struct Show {
 #[derive(Args, Debug)]
 pub(crate) struct Reload {
     #[command(flatten)]
-    pub(crate) of: Of,
+    pub(crate) running: Running,
     /// Only check that all servers would take it
     #[arg(long)]
     pub(crate) dry_run: bool,

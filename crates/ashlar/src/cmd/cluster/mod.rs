@@ -9,9 +9,11 @@ mod simulate;
 mod up;
 
 use super::{Done, print, say};
+use crate::cli::cluster::servers::Running;
 use crate::cli::{Cluster, ClusterCommand};
 use control::Source;
-use control::cluster::{Description, Server, file};
+use control::client::Client;
+use control::cluster::{Description, file};
 
 pub(crate) fn cluster(asked: Cluster) -> Done {
     match asked.command {
@@ -53,11 +55,22 @@ fn server(file: &File, name: &str) -> Result<Source, String> {
     file.source.of_server(&file.description, name)
 }
 
-/// The routers of the servers, as far as they answer.
-fn routers(file: &File) -> impl Iterator<Item = (&Server, control::client::Client)> {
-    let of = &file.description;
-    let client = |server| control::client::Client::new(&of.socket(server));
-    of.servers
-        .iter()
-        .map(move |server| (server, client(server)))
+/// The numbers of the servers that are asked, and clients of their routers.
+fn routers(of: &Description, asked: &Running) -> Result<Vec<(usize, Client)>, String> {
+    let named: Result<Vec<usize>, String> =
+        asked.servers.iter().map(|name| of.number(name)).collect();
+    let numbers = match named? {
+        none if none.is_empty() => (0..of.servers.len()).collect(),
+        named => named,
+    };
+    let client = |number| (number, Client::new(&of.socket(&of.servers[number])));
+    Ok(numbers.into_iter().map(client).collect())
+}
+
+/// The end of a command that has asked servers, some of which may not have answered.
+fn answered(silent: &[&str]) -> Done {
+    match silent.is_empty() {
+        true => Ok(()),
+        false => Err(format!("no answer from {}", silent.join(", "))),
+    }
 }

@@ -1,22 +1,23 @@
 //! `ashlar cluster reload`
 
-use super::{Done, File, read, routers, server};
+use super::{Done, File, answered, read, routers, server};
 use crate::cli::cluster::servers::Reload;
 use crate::cmd::{print, say};
 use control::client::Client;
 use control::view::{Info, ReloadReply, ReloadRequest};
 
 pub(crate) fn reload(asked: &Reload) -> Done {
-    let file = read(&asked.of.file)?;
-    let mut there = Vec::new();
-    for (of, client) in routers(&file) {
+    let file = read(&asked.running.of.file)?;
+    let (mut there, mut silent) = (Vec::new(), Vec::new());
+    for (number, client) in routers(&file.description, &asked.running)? {
+        let name = &*file.description.servers[number].name;
         match client.get_json::<Info>("/v1/info") {
-            Ok(_) => there.push((&*of.name, client)),
-            Err(why) => say(&format!("server {}: {why}\n", of.name)),
+            Ok(_) => there.push((name, client)),
+            Err(why) => {
+                say(&format!("server {name}: {why}\n"));
+                silent.push(name);
+            }
         }
-    }
-    if there.is_empty() {
-        return Err("no server's router answers".to_owned());
     }
     let steps: &[bool] = if asked.dry_run {
         &[true]
@@ -38,7 +39,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
             }
         }
     }
-    Ok(())
+    answered(&silent)
 }
 
 /// Who has taken it already, for the message about one that does not.

@@ -1,0 +1,190 @@
+//! What the router of a server says of itself: its links, the ways of packets, and drops.
+//!
+//! Here is known what [`generate`](super::generate) calls the elements of a server.
+
+use super::Description;
+use crate::client::{Client, encode};
+use crate::view::{ElementStats, Info, Stats};
+use std::time::{Duration, Instant};
+
+/// Elements that stand between external ports and internal links.
+const NODE: [&str; 7] = [
+    "enter", "transit", "order", "leave4", "leave6", "beat", "from",
+];
+/// Where what comes by an IP network is looked at.
+const UNDERLAY: &str = "under/";
+/// Names of drops that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
+const TAKEN: [&str; 2] = ["heard", "learned"];
+/// How VLBInput counts packets by their ways.
+const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
+
+/// What a server says.
+pub struct Seen {
+    /// Since its router started.
+    pub uptime: Duration,
+    /// By own link.
+    pub links: Vec<SeenLink>,
+    /// Packets that entered here, by how they were spread.
+    pub spread: Vec<(&'static str, u64)>,
+    /// Element, name of the drop, packets.
+    pub drops: Vec<(String, String, u64)>,
+}
+
+/// What it says of a link of its own.
+pub struct SeenLink {
+    /// The server at the other end.
+    pub peer: String,
+    /// Bits per second.
+    pub rate: u64,
+    /// As the heartbeats have it.
+    pub state: String,
+    /// Seconds since it is used, or not.
+    pub age: Option<f64>,
+    /// Bits per second that the server sent.
+    pub load: f64,
+}
+
+impl SeenLink {
+    /// Whether it is used.
+    pub fn up(&self) -> bool {
+        self.state.starts_with("up")
+    }
+}
+
+/// A first look at a server: rates need a second one.
+pub struct Look<'a> {
+    of: &'a Description,
+    server: usize,
+    client: Client,
+    since: Instant,
+    /// Bytes sent by each of its links.
+    sent: Vec<u64>,
+}
+
+impl Look<'_> {
+    /// Looks at a server, by its number. The error is a sentence.
+    pub fn begin(of: &Description, server: usize, client: Client) -> Result<Look<'_>, String> {
+        let stats: Stats = client.get_json("/v1/stats")?;
+        let mut look = Look {
+            of,
+            server,
+            client,
+            since: Instant::now(),
+            sent: Vec::new(),
+        };
+        look.sent = look.sent(&stats);
+        Ok(look)
+    }
+
+    /// Looks again. The error is a sentence.
+    pub fn end(&self) -> Result<Seen, String> {
+        let info: Info = self.client.get_json("/v1/info")?;
+        let stats: Stats = self.client.get_json("/v1/stats")?;
+        let seconds = self.since.elapsed().as_secs_f64();
+        let (sent, states) = (self.sent(&stats), self.handler("beat.links"));
+        let states = states.unwrap_or_default();
+        let links = self.of.links_of(self.server).enumerate();
+        let links = links.map(|(own, (link, end))| {
+            let at = |all: &[u64]| all.get(own).copied().unwrap_or_default();
+            let (state, age) = state(&states, own);
+            SeenLink {
+                peer: self.of.servers[link.ends[1 - end]].name.clone(),
+                rate: link.rate,
+                state,
+                age,
+                load: at(&sent).saturating_sub(at(&self.sent)) as f64 * 8.0 / seconds,
+            }
+        });
+        let spread = SPREAD.into_iter();
+        Ok(Seen {
+            uptime: Duration::from_nanos(info.uptime_ns),
+            links: links.collect(),
+            spread: spread
+                .filter_map(|what| Some((what, self.count(&format!("enter.{what}"))?)))
+                .collect(),
+            drops: stats.elements.iter().flat_map(drops).collect(),
+        })
+    }
+
+    fn handler(&self, path: &str) -> Option<String> {
+        let target = format!("/v1/handlers/{}", encode(path));
+        let bytes = self.client.get(&target).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn count(&self, path: &str) -> Option<u64> {
+        self.handler(path)?.trim().parse().ok()
+    }
+
+    /// Bytes that the server has sent by each of its links: by a device, or as the link's Counter has it.
+    fn sent(&self, stats: &Stats) -> Vec<u64> {
+        let links = self.of.links_of(self.server).enumerate();
+        let all = links.map(|(own, (link, end))| {
+            let name = format!("link{own}");
+            if link.device(end).is_none() {
+                let counted = self.count(&format!("{name}.byte_count"));
+                return counted.unwrap_or_default();
+            }
+            let found = stats.elements.iter().filter(|e| e.name == name);
+            let devices = found.flat_map(|e| &e.copies);
+            let devices = devices.filter_map(|copy| copy.device.as_ref());
+            devices.map(|device| device.bytes).sum()
+        });
+        all.collect()
+    }
+}
+
+/// The state of an own link among all, and for how many seconds it is so.
+fn state(states: &str, own: usize) -> (String, Option<f64>) {
+    let mut lines = states.lines().filter_map(|line| line.split_once(' '));
+    let line = lines.find(|(number, _)| *number == own.to_string());
+    // Behind the number stands the peer's name.
+    let state = line.and_then(|(_, rest)| rest.split_once(' '));
+    let state = state.map_or("unknown", |(_, state)| state.trim());
+    let parts = state.rsplit_once(" for ");
+    match parts.and_then(|(state, age)| Some((state, age.strip_suffix('s')?.parse().ok()?))) {
+        Some((state, age)) => (state.to_owned(), Some(age)),
+        None => (state.to_owned(), None),
+    }
+}
+
+/// What an element has dropped, if it is one of the node.
+fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
+    if !NODE.contains(&&*element.name) && !element.name.starts_with(UNDERLAY) {
+        return Vec::new();
+    }
+    let names = element.drop_names.iter().enumerate();
+    let counted = names.map(|(at, name)| {
+        let copies = element.copies.iter();
+        let packets = copies.filter_map(|copy| copy.drops.get(at)).sum();
+        (element.name.clone(), name.clone(), packets)
+    });
+    counted
+        .filter(|(_, name, packets)| *packets > 0 && !TAKEN.contains(&&**name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::generate;
+    use crate::cluster::testing::{description, over};
+
+    #[test]
+    fn the_elements_that_are_asked_are_those_of_what_a_server_runs() {
+        let whole = over("udp").replace("key = ", "resequence = \"2ms\"\nkey = ");
+        let of = description(&whole.replace("10.0.2.1/24\"", "10.0.2.1/24\", \"fd00:2::1/64\""));
+        let text = generate::text(&of, 0);
+        for name in NODE.iter().chain(&["link0", "under"]) {
+            assert!(text.contains(&format!("{name} :: ")), "{name}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_links_state_is_found_by_its_number() {
+        let states = "0 a up 0 12us for 3.5s\n1 b down silent for 61s\n10 c up\n";
+        assert_eq!(state(states, 1), ("down silent".to_owned(), Some(61.0)));
+        assert_eq!(state(states, 10), ("up".to_owned(), None));
+        assert_eq!(state(states, 2), ("unknown".to_owned(), None));
+    }
+}
