@@ -5,10 +5,10 @@
 use crate::packet::Packet;
 use std::cell::Cell;
 
-/// Stands for a number of bytes that would have to be counted.
-const UNKNOWN: u64 = u64::MAX;
+/// Set in a number of bytes that would have to be counted, also when others are added to it.
+const UNKNOWN: u64 = 1 << 63;
 
-/// Packets that travel together between elements. A batch remembers how many bytes they have until
+/// Packets that travel together between elements. A batch knows how many bytes they have until
 /// somebody may have changed one of them, so that they are counted once on their way.
 #[derive(Default, Debug)]
 pub struct Batch {
@@ -45,19 +45,23 @@ impl Batch {
     /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
-        self.changing().push(packet);
+        self.bytes.set(self.bytes.get() + packet.len() as u64);
+        self.packets.push(packet);
     }
 
     /// Moves all packets of `other` to the end of this batch.
     #[inline]
     pub fn append(&mut self, other: &mut Batch) {
-        self.changing().append(other.changing());
+        let (own, more) = (self.bytes.get(), other.bytes.replace(0));
+        self.bytes.set(((own & !UNKNOWN) + more) | (own & UNKNOWN));
+        self.packets.append(&mut other.packets);
     }
 
     /// Takes all packets out, in order.
     #[inline]
     pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
-        self.changing().drain(..)
+        self.bytes.set(0);
+        self.packets.drain(..)
     }
 
     /// Takes the first `n` packets out (all, if there are fewer).
@@ -92,16 +96,16 @@ impl Batch {
         self.changing().iter_mut()
     }
 
-    /// The bytes of each packet, in order, to change. No length does, so nobody need count them again.
+    /// Packets in order, to change in all but their length: nobody need count their bytes again.
     #[inline]
-    pub fn frames_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u8]> {
-        self.packets.iter_mut().map(Packet::data_mut)
+    pub fn iter_of_same_length(&mut self) -> std::slice::IterMut<'_, Packet> {
+        self.packets.iter_mut()
     }
 
     /// Bytes of all packets.
     #[inline]
     pub fn bytes(&self) -> u64 {
-        if self.bytes.get() == UNKNOWN {
+        if self.bytes.get() >= UNKNOWN {
             self.bytes.set(self.count_bytes());
         }
         self.bytes.get()

@@ -126,6 +126,16 @@ impl Cx<'_> {
         }
     }
 
+    /// As [`emit_batch`](Self::emit_batch), for what a running element's `process` leaves in its batch: it goes on
+    /// by this push output instead of output 0, and need not be set down in an inbox.
+    #[inline]
+    pub fn go_by(&mut self, output: usize, batch: &mut Batch) {
+        if self.core.taps.watching() {
+            return self.emit_batch(output, batch);
+        }
+        self.core.on = output;
+    }
+
     /// Shows the taps a batch that is about to leave.
     #[cold]
     fn watch_leave(&mut self, output: usize, batch: &mut Batch) {

@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) rows: Vec<Option<Box<Row>>>,
     /// Cycles that packets took which moved on within the task under way: see [`Cx::lead`].
     pub(crate) led: u64,
+    /// The output by which what the running element leaves in its batch goes on: see [`Cx::go_by`].
+    pub(crate) on: usize,
     /// Times that a task which is alone may go on in this turn.
     pub(crate) more: u32,
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
@@ -243,6 +245,7 @@ impl Graph {
             stats: plan.elements.iter().map(NodeStats::of).collect(),
             rows: (0..n).map(|_| None).collect(),
             led: 0,
+            on: 0,
             weight: 1,
             spare: Vec::new(),
             overflows: Overflows::default(),

@@ -1,14 +1,13 @@
-//! Sorts the packets of a batch by the output they leave by, so that those of one output leave together.
+//! Sends the packets of a batch by several outputs, those of one output together.
 //!
 //! [`Cx::sort`] keeps neighbours of one mind together, which is the least work where most packets agree. Frames of a
 //! cluster go by all links in turn, and a batch is cut to pieces so.
 
 use crate::prelude::*;
+use std::slice::IterMut;
 
 #[derive(Default)]
 pub(super) struct Sides {
-    /// Of a batch's packets; empty between batches.
-    verdicts: Vec<Verdict>,
     /// By output; empty between batches.
     batches: Box<[Batch]>,
 }
@@ -16,47 +15,75 @@ pub(super) struct Sides {
 impl Sides {
     pub(super) fn new(outputs: usize) -> Sides {
         Sides {
-            verdicts: Vec::new(),
             batches: (0..outputs).map(|_| Batch::new()).collect(),
         }
     }
 
-    /// Where the verdicts on a batch's packets are put, in order.
-    #[inline]
-    pub(super) fn verdicts(&mut self) -> &mut Vec<Verdict> {
-        self.verdicts.clear();
-        &mut self.verdicts
-    }
-
-    /// Sends packets where their verdicts say; `leave` sees all that go by an output before they do.
-    #[inline]
+    /// Sends packets, as `each` gives them, where `step` says; `leave` sees all that go by an output before they do.
+    #[inline(always)] // with the step into the loops
     pub(super) fn part(
         &mut self,
         batch: &mut Batch,
+        each: fn(&mut Batch) -> IterMut<'_, Packet>,
         cx: &mut Cx,
+        mut step: impl FnMut(&mut Packet, &Cx) -> Verdict,
         leave: impl Fn(usize, &mut Batch, &Cx),
     ) {
-        let Some(&first) = self.verdicts.first() else {
+        let mut packets = each(batch);
+        let Some(first) = packets.next().map(|packet| step(packet, cx)) else {
             return;
         };
-        if self.verdicts.iter().all(|&verdict| verdict == first) {
+        let other = packets.by_ref().find_map(|packet| {
+            let verdict = step(packet, cx);
+            (verdict != first).then_some(verdict)
+        });
+        let left = packets.len();
+        let Some(other) = other else {
             if let Some(reason) = first.reason() {
                 return cx.drop_batch(batch, reason);
             }
             leave(first.port(), batch, cx);
-            return cx.emit_batch(first.port(), batch);
+            return cx.go_by(first.port(), batch);
+        };
+        let same = batch.len() - left - 1;
+        let mut packets = batch.drain();
+        for packet in packets.by_ref().take(same) {
+            self.add(packet, first, cx);
         }
-        for (packet, verdict) in batch.drain().zip(&self.verdicts) {
-            match verdict.reason() {
-                None => self.batches[verdict.port()].push(packet),
-                Some(reason) => cx.drop(packet, reason),
+        if let Some(packet) = packets.next() {
+            self.add(packet, other, cx);
+        }
+        for mut packet in packets {
+            let verdict = step(&mut packet, cx);
+            self.add(packet, verdict, cx);
+        }
+        self.leave(batch, cx, leave);
+    }
+
+    #[inline(always)]
+    fn add(&mut self, packet: Packet, verdict: Verdict, cx: &mut Cx) {
+        match self.batches.get_mut(verdict.port()) {
+            Some(side) => side.push(packet),
+            None => cx.drop(packet, verdict.reason().unwrap_or_default()),
+        }
+    }
+
+    /// Sends what there is for each output: what goes by the last of them in `batch`, which is empty.
+    #[inline]
+    fn leave(&mut self, batch: &mut Batch, cx: &mut Cx, leave: impl Fn(usize, &mut Batch, &Cx)) {
+        let mut last = None;
+        for output in 0..self.batches.len() {
+            if self.batches[output].is_empty() {
+                continue;
+            }
+            leave(output, &mut self.batches[output], cx);
+            if let Some(before) = last.replace(output) {
+                cx.emit_batch(before, &mut self.batches[before]);
             }
         }
-        for (output, side) in self.batches.iter_mut().enumerate() {
-            if !side.is_empty() {
-                leave(output, side, cx);
-                cx.emit_batch(output, side);
-            }
+        if let Some(last) = last {
+            std::mem::swap(batch, &mut self.batches[last]);
+            cx.go_by(last, batch);
         }
     }
 }

@@ -198,10 +198,8 @@ impl Element for VlbInput {
             return cx.drop_batch(batch, usize::from(NO_WAY));
         };
         let mut sides = std::mem::take(&mut self.sides);
-        let packets = batch.iter_mut();
-        let verdicts = packets.map(|packet| self.send(packet, to, header, cx));
-        sides.verdicts().extend(verdicts);
-        sides.part(batch, cx, |_, _, _| {});
+        let step = |packet: &mut Packet, cx: &Cx| self.send(packet, to, header, cx);
+        sides.part(batch, Batch::iter_mut, cx, step, |_, _, _| {});
         self.sides = sides;
     }
 

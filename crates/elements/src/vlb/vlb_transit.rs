@@ -104,36 +104,44 @@ impl Element for VlbTransit {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.memory.follow(&self.node);
-        let verdicts = self.sides.verdicts();
-        let (memory, node) = (&mut self.memory, &*self.node);
-        if let Some(key) = &node.key {
-            self.sealer.follow(node);
-            if self.annotates.contains(&true) && !cx.watched() {
-                arrived(batch); // it may get a hash
-            }
-            let mut gate = Gate {
-                memory,
-                node,
-                key,
-                sealer: &self.sealer,
-                windows: node.windows(input),
-            };
-            verdicts.extend(batch.iter_mut().map(|packet| gate.pass(packet, cx)));
-        } else {
-            verdicts.extend(batch.frames_mut().map(|frame| memory.pass(frame, node, cx)));
-        }
-        self.sides.part(batch, cx, |output, batch, cx| {
-            let annotates = self.annotates.get(output) == Some(&true);
-            if annotates && self.node.key.is_none() && !cx.watched() {
+        let VlbTransit {
+            node,
+            memory,
+            links,
+            sealer,
+            sides,
+            annotates,
+        } = self;
+        let node = &**node;
+        let leave = |output: usize, batch: &mut Batch, cx: &Cx| {
+            let annotates = annotates.get(output) == Some(&true);
+            if annotates && node.key.is_none() && !cx.watched() {
                 arrived(batch);
             }
-            if output < self.links {
-                self.node.carry(output, batch.bytes());
-            } else if output > self.links {
+            if output < *links {
+                node.carry(output, batch.bytes());
+            } else if output > *links {
                 let beats = batch.iter_mut();
                 beats.for_each(|beat| beat.anno_mut().paint = input as u8);
             }
-        });
+        };
+        let Some(key) = &node.key else {
+            let step = |packet: &mut Packet, cx: &Cx| memory.pass(packet.data_mut(), node, cx);
+            return sides.part(batch, Batch::iter_of_same_length, cx, step, leave);
+        };
+        sealer.follow(node);
+        if annotates.contains(&true) && !cx.watched() {
+            arrived(batch); // it may get a hash
+        }
+        let mut gate = Gate {
+            memory,
+            node,
+            key,
+            sealer,
+            windows: node.windows(input),
+        };
+        let step = |packet: &mut Packet, cx: &Cx| gate.pass(packet, cx);
+        sides.part(batch, Batch::iter_mut, cx, step, leave);
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

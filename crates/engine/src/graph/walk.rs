@@ -92,7 +92,7 @@ impl Graph {
     }
 }
 
-/// Follows a batch from an input along output 0 until it is empty or has to wait.
+/// Follows a batch from an input along output 0, or those that elements name, until it is empty or has to wait.
 pub(crate) fn follow(
     nodes: &mut Nodes,
     core: &mut Core,
@@ -105,14 +105,15 @@ pub(crate) fn follow(
         } else {
             visit(nodes, core, node, input, batch);
         }
+        let output = std::mem::take(&mut core.on);
         run_deferred(nodes, core);
         if batch.is_empty() {
             return;
         }
-        let Some(target) = core.edges.output(node, 0) else {
-            return core.drop_unconnected(node, 0, batch);
+        let Some(target) = core.edges.output(node, output) else {
+            return core.drop_unconnected(node, output, batch);
         };
-        core.note_on(node, batch);
+        core.note_on(node, output, batch);
         let backward = target.rank() <= core.plan.rank[node];
         // Jobs that are left wait for an element that runs around all this, and packets for them.
         if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
@@ -193,12 +194,13 @@ pub(crate) fn descend(nodes: &mut Nodes, core: &mut Core, mark: usize) {
             continue;
         }
         visit(nodes, core, target.node(), target.port(), &mut batch);
-        match core.edges.output(target.node(), 0) {
+        let output = std::mem::take(&mut core.on);
+        match core.edges.output(target.node(), output) {
             Some(next) => {
-                core.note_on(target.node(), &batch);
+                core.note_on(target.node(), output, &batch);
                 core.stack.extend(batch.drain().map(|p| (next, p)));
             }
-            None => core.drop_unconnected(target.node(), 0, &mut batch),
+            None => core.drop_unconnected(target.node(), output, &mut batch),
         }
         core.turn_over(mark);
         run_deferred(nodes, core);
@@ -274,13 +276,13 @@ impl Core {
         }
     }
 
-    /// Counts what goes on by output 0.
+    /// Counts what goes on by an output.
     #[inline]
-    fn note_on(&mut self, node: usize, batch: &Batch) {
+    fn note_on(&mut self, node: usize, output: usize, batch: &Batch) {
         if self.taps.watching() {
-            self.taps.leave(node, 0, batch.iter(), self.now);
+            self.taps.leave(node, output, batch.iter(), self.now);
         }
-        self.note_sent(node, 0, batch.len());
+        self.note_sent(node, output, batch.len());
     }
 
     #[inline]
