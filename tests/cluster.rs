@@ -1,126 +1,133 @@
 //! Four routers that are one: what fails is found by heartbeats, and packets go round it.
 
-use router_tests::Mesh;
+use cluster::map::Map;
+use router_tests::{Cluster, dropped_as, host_packet};
 use std::collections::BTreeSet;
 
-/// Sends a packet each millisecond, more than the half of what goes straight, for a time. Gives each packet's
-/// number and when it was sent.
-fn load(mesh: &mut Mesh, milliseconds: usize) -> Vec<(u32, f64)> {
-    let mut all = Vec::new();
-    for _ in 0..milliseconds {
-        mesh.send(0, 1);
-        all.push((mesh.sent, mesh.time));
-        mesh.step();
-        mesh.step();
+/// A mesh whose nodes have external ports of 8 Mbit/s, and packets from node 0 to node 1.
+struct Bed {
+    cluster: Cluster,
+    sent: u16,
+    came: BTreeSet<u16>,
+}
+
+impl Bed {
+    /// A mesh in which each packet chooses its way, once its links are up.
+    fn new(arguments: &str) -> Bed {
+        let arguments = format!(", DELTA 0{arguments}");
+        let mut cluster = Cluster::new(Map::mesh(4, 8e6), &arguments, Some(""));
+        cluster.until("whole", Cluster::is_whole);
+        Bed {
+            cluster,
+            sent: 0,
+            came: BTreeSet::new(),
+        }
     }
-    all
-}
 
-fn lost(mesh: &Mesh, sent: &[(u32, f64)]) -> Vec<(u32, f64)> {
-    let came: BTreeSet<u32> = mesh.came[1].iter().copied().collect();
-    let sent = sent.iter().copied();
-    sent.filter(|(number, _)| !came.contains(number)).collect()
-}
+    fn step(&mut self) {
+        let arrived = self.cluster.step();
+        let numbers = arrived[1].iter().map(|p| u16::from_be_bytes([p[4], p[5]]));
+        self.came.extend(numbers);
+    }
 
-/// A mesh in which each packet chooses its way.
-fn spreading() -> Mesh {
-    let mut mesh = Mesh::new(4, ", DELTA 0", "");
-    mesh.until("whole", Mesh::is_whole);
-    mesh
+    /// Sends a packet each millisecond, more than the half of what goes straight, for a time. Gives each packet's
+    /// number and when it was sent.
+    fn load(&mut self, milliseconds: usize) -> Vec<(u16, f64)> {
+        let mut all = Vec::new();
+        for _ in 0..milliseconds {
+            self.sent += 1;
+            self.cluster.send(0, &host_packet(0, 1, self.sent));
+            all.push((self.sent, self.cluster.time));
+            self.step();
+            self.step();
+        }
+        all
+    }
+
+    /// What of that has not come, when all that was on its way has.
+    fn lost(&mut self, sent: &[(u16, f64)]) -> Vec<(u16, f64)> {
+        (0..10).for_each(|_| self.step());
+        let sent = sent.iter().copied();
+        sent.filter(|(number, _)| !self.came.contains(number))
+            .collect()
+    }
+
+    /// Whether a node carries what others send.
+    fn carries(&mut self, node: usize) -> bool {
+        let carried = self.cluster.router(node).handler("vlb.carried", "");
+        carried.split(' ').any(|bytes| bytes != "0")
+    }
 }
 
 #[test]
 fn a_cluster_carries_all_once_its_links_are_up() {
-    let mut mesh = spreading();
-    let sent = load(&mut mesh, 300);
-    load(&mut mesh, 5);
-    assert_eq!(lost(&mesh, &sent), []);
-    let carried = mesh.router(2).handler("vlb.carried", "");
-    assert!(carried.split(' ').any(|bytes| bytes != "0"), "{carried}");
+    let mut bed = Bed::new("");
+    let sent = bed.load(300);
+    assert_eq!(bed.lost(&sent), []);
+    assert!(bed.carries(2));
 }
 
 #[test]
 fn packets_go_round_a_router_that_is_stopped_within_50_ms_and_use_it_again() {
-    let mut mesh = spreading();
-    load(&mut mesh, 100);
-    mesh.kill(2);
-    let begin = mesh.time;
-    let sent = load(&mut mesh, 300);
-    load(&mut mesh, 5);
-    let lost_now = lost(&mesh, &sent);
-    assert!(!lost_now.is_empty(), "it carried something");
-    let last = lost_now.last().map_or(0.0, |(_, time)| time - begin);
+    let mut bed = Bed::new("");
+    bed.load(100);
+    bed.cluster.kill(2);
+    let begin = bed.cluster.time;
+    let sent = bed.load(300);
+    let lost = bed.lost(&sent);
+    assert!(!lost.is_empty(), "it carried something");
+    let last = lost.last().map_or(0.0, |(_, time)| time - begin);
     assert!(last < 50.0, "a packet was lost after {last} ms");
-    mesh.start(2);
-    mesh.until("whole again", Mesh::is_whole);
-    let sent = load(&mut mesh, 200);
-    load(&mut mesh, 5);
-    assert_eq!(lost(&mesh, &sent), []);
-    let carried = mesh.router(2).handler("vlb.carried", "");
-    assert!(carried.split(' ').any(|bytes| bytes != "0"), "{carried}");
-    for node in 0..4 {
-        mesh.router(node).books().check();
+    bed.cluster.start(2);
+    bed.cluster.until("whole again", Cluster::is_whole);
+    let sent = bed.load(200);
+    assert_eq!(bed.lost(&sent), []);
+    assert!(bed.carries(2));
+    for router in bed.cluster.routers() {
+        router.books().check();
     }
 }
 
 #[test]
 fn a_cable_that_is_cut_one_way_is_used_neither_way() {
-    let mut mesh = spreading();
-    mesh.cut(0, 1, true);
-    let found = mesh.until("found", |mesh| {
-        let all = [0, 1, 2, 3].map(|node| mesh.router(node).handler("vlb.links", ""));
-        all.iter().all(|links| links.contains("n0-n1 down"))
+    let mut bed = Bed::new("");
+    bed.cluster.cut(0, 1, true);
+    let found = bed.cluster.until("found", |cluster| {
+        let mut all = cluster
+            .routers()
+            .map(|router| router.handler("vlb.links", ""));
+        all.all(|links| links.contains("n0-n1 down"))
     });
     assert!(found < 50.0, "{found} ms");
-    assert!(
-        mesh.router(0)
-            .handler("hb.links", "")
-            .starts_with("0 n1 down unheard")
-    );
-    assert!(
-        mesh.router(1)
-            .handler("hb.links", "")
-            .starts_with("0 n0 down silent")
-    );
-    let sent = load(&mut mesh, 100);
-    load(&mut mesh, 5);
-    assert_eq!(lost(&mesh, &sent), [], "all go by n2 and n3");
-    mesh.cut(0, 1, false);
-    mesh.until("mended", Mesh::is_whole);
+    for (node, state) in [(0, "0 n1 down unheard"), (1, "0 n0 down silent")] {
+        let links = bed.cluster.router(node).handler("hb.links", "");
+        assert!(links.starts_with(state), "{links}");
+    }
+    let sent = bed.load(100);
+    assert_eq!(bed.lost(&sent), [], "all go by n2 and n3");
+    bed.cluster.cut(0, 1, false);
+    bed.cluster.until("mended", Cluster::is_whole);
 }
 
 #[test]
 fn who_has_no_key_gets_nothing_in_and_nothing_again() {
-    let key = ", DELTA 0, KEY 000102030405060708090a0b0c0d0e0f";
-    let mut mesh = Mesh::new(4, key, "");
-    mesh.until("whole", Mesh::is_whole);
-    mesh.wire.clear();
-    let sent = load(&mut mesh, 50);
-    // All that is on its way arrives.
-    (0..10).for_each(|_| mesh.step());
-    assert_eq!(lost(&mesh, &sent), []);
-    let came = mesh.came[1].len();
-    let mut frames = std::mem::take(&mut mesh.wire);
+    let mut bed = Bed::new(", KEY 000102030405060708090a0b0c0d0e0f");
+    bed.cluster.wire.clear();
+    let sent = bed.load(50);
+    assert_eq!(bed.lost(&sent), []);
+    let mut frames = std::mem::take(&mut bed.cluster.wire);
     assert!(frames.len() > 20, "packets and heartbeats");
-    // Devices are numbered by name; that of the cable to the first router follows the external port.
-    mesh.router(1).receive(1, frames.iter().map(Vec::as_slice));
+    for frame in &frames {
+        bed.cluster.inject(1, 0, frame);
+    }
     for frame in &mut frames {
         frame[3] ^= 1;
+        bed.cluster.inject(1, 0, frame);
     }
-    mesh.router(1).receive(1, frames.iter().map(Vec::as_slice));
-    mesh.router(1).settle();
-    assert_eq!(mesh.router(1).sent(0).len(), 0);
-    assert_eq!(mesh.came[1].len(), came);
-    let books = mesh.router(1).books();
-    let drops = books.drops();
-    let of = |name: &str| {
-        drops
-            .iter()
-            .filter(|(path, _)| path.ends_with(name))
-            .map(|d| d.1)
-            .sum::<u64>()
-    };
+    assert!(bed.cluster.settle()[1].is_empty());
+    let drops = bed.cluster.router(1).books().drops();
+    let of = |name: &str| dropped_as(&drops, name);
     assert_eq!(of(" replayed"), frames.len() as u64);
     assert_eq!(of(" forged") + of(" malformed"), frames.len() as u64);
-    assert!(mesh.is_whole());
+    assert!(bed.cluster.is_whole());
 }

@@ -1,201 +1,16 @@
-//! Many routers as one: nodes of a cluster in one process, with ports in memory for cables.
+//! Many routers as one: nodes of a cluster, without heartbeats.
 
-use cluster::address::{Address, HOPS_MAX, Kind, NO_NODE, NodeId, cookie};
-use cluster::map::{Fabric, Map};
-use engine::graph::Walker;
-use router_tests::{Whole, strip};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Write;
-use std::sync::Arc;
+use cluster::address::{Address, HOPS_MAX, Kind, NO_NODE, cookie};
+use cluster::map::Map;
+use router_tests::{Cluster, dropped_as, host_packet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::{Rng, ip4};
 
 const R: f64 = 1e9;
-/// Devices of a node by name: the external port, then links.
-const EXTERNAL: usize = 0;
 
-/// A cluster: hosts of `10.0.I.0/24` are behind the external port of node I.
-struct Cluster {
-    fabric: Arc<Fabric>,
-    nodes: Vec<Whole>,
-    /// Frames that hosts have sent, and that came to hosts.
-    sent: u64,
-    /// Frames that crossed each internal link, by node and own link.
-    crossed: Vec<Vec<u64>>,
-    /// Rounds that frames of the first link of node 0 take longer, and those that are under way.
-    slow: usize,
-    under_way: VecDeque<Vec<Vec<u8>>>,
-}
-
-/// The text of a node's router.
-fn text(map: &Map, node: usize, more: &str) -> String {
-    let names = (0..map.nodes.len()).map(|n| format!("n{n} {}bps", map.nodes[n].rate));
-    let nodes: Vec<String> = names.collect();
-    let pair = |link: &cluster::map::Link| {
-        let [a, b] = link.ends;
-        format!("n{a}-n{b} {}bps", link.rate)
-    };
-    let pairs: Vec<String> = map.links.iter().map(pair).collect();
-    let mut text = format!(
-        "vlb :: VLBNode(NAME test, NODE n{node}, NODES {}, LINKS {}{more});\n",
-        nodes.join(" "),
-        pairs.join(" ")
-    );
-    let others: Vec<usize> = (0..nodes.len()).filter(|&n| n != node).collect();
-    let destinations: Vec<String> = others.iter().map(|n| format!("n{n}/0")).collect();
-    let mut routes = vec![format!("10.0.{node}.0/24 0")];
-    let remote = others.iter().enumerate();
-    routes.extend(remote.map(|(at, n)| format!("10.0.{n}.0/24 {}", at + 1)));
-    let links = map.links_of(node as NodeId).count();
-    let resequencer = match more.contains("RESEQUENCE") {
-        true => "order :: VLBResequencer(vlb) ->",
-        false => "",
-    };
-    let _ = write!(
-        text,
-        "in :: FromDevice(ext) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup({});
-         rt[0] -> own :: DecIPTTL -> port :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(ext);
-         own[1] -> error :: ICMPError(10.0.{node}.1, timeexceeded) -> port;
-         enter :: VLBInput(vlb, {});
-         transit :: VLBTransit(vlb);
-         transit[{links}] -> {resequencer} leave :: VLBOutput(vlb) -> port;
-         leave[1] -> Discard; transit[{}] -> Discard;\n",
-        routes.join(", "),
-        destinations.join(", "),
-        links + 1,
-    );
-    for at in 0..others.len() {
-        let _ = writeln!(
-            text,
-            "rt[{}] -> ttl{at} :: DecIPTTL -> [{at}]enter; ttl{at}[1] -> error;",
-            at + 1
-        );
-    }
-    for link in 0..links {
-        let _ = writeln!(
-            text,
-            "FromDevice(link{link}) -> [{link}]transit;
-             out{link} :: ToDevice(link{link}); enter[{link}] -> out{link}; transit[{link}] -> out{link};"
-        );
-    }
-    text
-}
-
-impl Cluster {
-    fn new(map: Map, more: &str) -> Cluster {
-        let nodes = (0..map.nodes.len())
-            .map(|node| Whole::new(&text(&map, node, more), &[], Walker::Sweep))
-            .collect();
-        let crossed = (0..map.nodes.len() as NodeId).map(|n| vec![0; map.links_of(n).count()]);
-        Cluster {
-            crossed: crossed.collect(),
-            nodes,
-            fabric: Fabric::new(map),
-            sent: 0,
-            slow: 0,
-            under_way: VecDeque::new(),
-        }
-    }
-
-    /// A host behind a node sends a packet to one behind another.
-    fn send(&mut self, from: usize, packet: &[u8]) {
-        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
-        frame.extend(packet);
-        self.nodes[from].receive(EXTERNAL, [&frame[..]]);
-        self.sent += 1;
-    }
-
-    /// Moves frames along cables until none is under way. Returns what came to hosts, by node.
-    fn settle(&mut self) -> Vec<Vec<Vec<u8>>> {
-        let mut arrived = vec![Vec::new(); self.nodes.len()];
-        if self.under_way.len() > self.slow {
-            let frames = self.under_way.pop_front().unwrap_or_default();
-            self.nodes[1].receive(1, frames.iter().map(Vec::as_slice));
-        }
-        self.under_way.push_back(Vec::new());
-        for _ in 0..100 {
-            let mut moved = false;
-            for (node, arrived) in arrived.iter_mut().enumerate() {
-                self.nodes[node].settle();
-                let out = self.nodes[node].sent(EXTERNAL);
-                arrived.extend(out.iter().map(|frame| strip(frame)));
-                let neighbours = self.fabric.neighbours(node as NodeId).to_vec();
-                for (own, (peer, link)) in neighbours.into_iter().enumerate() {
-                    let frames = self.nodes[node].sent(own + 1);
-                    let back = self.fabric.neighbours(peer);
-                    let theirs = back.iter().position(|&(_, l)| l == link).expect("two ends");
-                    moved |= !frames.is_empty();
-                    self.crossed[node][own] += frames.len() as u64;
-                    if self.slow > 0 && (node, own) == (0, 0) {
-                        self.under_way
-                            .back_mut()
-                            .expect("it was pushed")
-                            .extend(frames);
-                        continue;
-                    }
-                    let frames = frames.iter().map(Vec::as_slice);
-                    self.nodes[usize::from(peer)].receive(theirs + 1, frames);
-                }
-            }
-            if !moved {
-                return arrived;
-            }
-        }
-        panic!("frames go round in circles");
-    }
-
-    fn advance(&mut self, by: Duration) {
-        self.nodes.iter_mut().for_each(|node| node.advance(by));
-    }
-
-    fn read(&mut self, path: &str) -> u64 {
-        let counts = self.nodes.iter_mut().map(|node| node.handler(path, ""));
-        counts.map(|n| n.parse::<u64>().expect("a number")).sum()
-    }
-
-    /// Checks the books of every node, and of the cluster: what came in left, or was dropped under a name.
-    fn check(&mut self, arrived: u64) -> Vec<(String, u64)> {
-        let (mut drops, mut taken) = (Vec::new(), 0);
-        for node in &mut self.nodes {
-            let books = node.check();
-            // What looked like a heartbeat, or was for the node itself.
-            taken += books.ended_at("Discard");
-            drops.extend(books.drops());
-        }
-        let dropped: u64 = drops.iter().map(|(_, n)| n).sum();
-        assert_eq!(self.sent, arrived + taken + dropped, "{drops:?}");
-        drops
-    }
-
-    /// A flow from each node to each other one, as many packets of each, with a little time between.
-    fn all_pairs(&mut self, packets: u16) -> Vec<Vec<Vec<u8>>> {
-        let nodes = self.nodes.len();
-        let mut arrived = vec![Vec::new(); nodes];
-        for number in 0..packets {
-            for (from, to) in (0..nodes * nodes).map(|pair| (pair / nodes, pair % nodes)) {
-                if from != to {
-                    self.send(from, &packet(from, to, number));
-                }
-            }
-            for (all, new) in arrived.iter_mut().zip(self.settle()) {
-                all.extend(new);
-            }
-            self.advance(Duration::from_micros(200));
-        }
-        arrived
-    }
-}
-
-fn packet(from: usize, to: usize, number: u16) -> Vec<u8> {
-    let packet = ip4()
-        .src(format!("10.0.{from}.9"))
-        .dst(format!("10.0.{to}.9"));
-    packet
-        .ttl(17)
-        .udp(1000 + number % 10, 2)
-        .ident(number.into())
-        .payload_len(400)
-        .bytes()
+fn mesh(arguments: &str) -> Cluster {
+    Cluster::new(Map::mesh(4, R), arguments, None)
 }
 
 /// What a packet is behind a router.
@@ -213,12 +28,14 @@ fn routed(packet: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_host_reaches_every_other_and_the_ttl_falls_by_one() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let arrived = cluster.all_pairs(50);
     for (to, mut packets) in arrived.into_iter().enumerate() {
         let others = (0..4).filter(|&from| from != to);
         let sent = others.flat_map(|from| (0..50).map(move |n| (from, n)));
-        let mut wanted: Vec<_> = sent.map(|(from, n)| routed(&packet(from, to, n))).collect();
+        let mut wanted: Vec<_> = sent
+            .map(|(from, n)| routed(&host_packet(from, to, n)))
+            .collect();
         packets.sort();
         wanted.sort();
         assert_eq!(packets.len(), wanted.len());
@@ -232,12 +49,12 @@ fn every_host_reaches_every_other_and_the_ttl_falls_by_one() {
 
 #[test]
 fn more_than_one_link_carries_goes_by_all_of_them() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), ", FLOWS 0");
+    let mut cluster = mesh(", FLOWS 0");
     let mut arrived = 0;
     for round in 0..500u16 {
         // Ten packets of 464 bytes in 40 us: 928 Mbit/s from node 0 to node 3.
         for number in 0..10 {
-            cluster.send(0, &packet(0, 3, round * 10 + number));
+            cluster.send(0, &host_packet(0, 3, round * 10 + number));
         }
         arrived += cluster.settle()[3].len() as u64;
         cluster.advance(Duration::from_micros(40));
@@ -255,7 +72,7 @@ fn more_than_one_link_carries_goes_by_all_of_them() {
 
 #[test]
 fn flows_keep_their_order_and_their_way_where_it_fits() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let arrived = cluster.all_pairs(200);
     assert_eq!(cluster.read("enter.moved"), 0);
     for packets in arrived {
@@ -272,7 +89,7 @@ fn flows_keep_their_order_and_their_way_where_it_fits() {
 /// One flow from node 0 to node 3 that no link bears alone, while one way takes longer: packets that left in
 /// another order than others of the flow.
 fn reordered(more: &str) -> usize {
-    let mut cluster = Cluster::new(Map::mesh(4, R), more);
+    let mut cluster = mesh(more);
     cluster.slow = 5;
     let (mut arrived, mut last, mut wrong) = (0, 0, 0);
     for round in 0..700u32 {
@@ -308,7 +125,7 @@ fn flowlets_reorder_less_than_packets_by_themselves_and_a_resequencer_nothing() 
 
 #[test]
 fn a_fly_of_sixteen_nodes_sends_frames_over_several_links() {
-    let mut cluster = Cluster::new(Map::fly(4, 2, R), ", FLOWS 0");
+    let mut cluster = Cluster::new(Map::fly(4, 2, R), ", FLOWS 0", None);
     let arrived = cluster.all_pairs(40);
     let came: usize = arrived.iter().map(Vec::len).sum();
     assert_eq!(came, 16 * 15 * 40);
@@ -320,7 +137,7 @@ fn a_fly_of_sixteen_nodes_sends_frames_over_several_links() {
     let mut more = 0;
     for round in 0..200 {
         for number in 0..10 {
-            cluster.send(0, &packet(0, 15, round * 10 + number));
+            cluster.send(0, &host_packet(0, 15, round * 10 + number));
         }
         more += cluster.settle()[15].len();
         cluster.advance(Duration::from_micros(50));
@@ -332,7 +149,7 @@ fn a_fly_of_sixteen_nodes_sends_frames_over_several_links() {
 
 #[test]
 fn errors_come_from_the_external_address_of_the_input_node() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let dying = ip4()
         .src("10.0.1.9")
         .dst("10.0.2.9")
@@ -350,9 +167,9 @@ fn errors_come_from_the_external_address_of_the_input_node() {
 
 #[test]
 fn a_link_that_goes_down_is_gone_round_and_comes_back() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let all = |cluster: &mut Cluster, state: &str| {
-        for node in &mut cluster.nodes {
+        for node in cluster.routers() {
             node.handler("vlb.link", &format!("n0-n3 {state}"));
         }
         cluster.crossed.iter_mut().for_each(|links| links.fill(0));
@@ -370,7 +187,7 @@ fn a_link_that_goes_down_is_gone_round_and_comes_back() {
 
 #[test]
 fn forged_and_foreign_frames_end_under_their_names_and_the_books_balance() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let good = Address {
         kind: Kind::Data,
         hops: HOPS_MAX,
@@ -386,7 +203,7 @@ fn forged_and_foreign_frames_end_under_their_names_and_the_books_balance() {
     for case in 0..3000 {
         let mut frame = good.bytes().to_vec();
         frame.extend([8, 0]);
-        frame.extend(packet(0, 1, case));
+        frame.extend(host_packet(0, 1, case));
         let flips = 1 + rng.below(3);
         for _ in 0..flips {
             let at = rng.below(14);
@@ -394,16 +211,15 @@ fn forged_and_foreign_frames_end_under_their_names_and_the_books_balance() {
         }
         frame.truncate(rng.below(60));
         let to = rng.below(4);
-        cluster.nodes[to].receive(1 + rng.below(3), [&frame[..]]);
+        cluster.inject(to, rng.below(3), &frame);
         cluster.sent += 1;
         bad += 1;
     }
     let arrived: usize = cluster.settle().iter().map(Vec::len).sum();
     let drops = cluster.check(arrived as u64);
     for name in ["malformed", "foreign", "unknown_node", "loop"] {
-        let wanted = format!("transit {name}");
-        let of_name = drops.iter().filter(|(drop, _)| *drop == wanted);
-        assert!(of_name.map(|d| d.1).sum::<u64>() > 50, "{name}: {drops:?}");
+        let dropped = dropped_as(&drops, &format!("transit {name}"));
+        assert!(dropped > 50, "{name}: {drops:?}");
     }
     assert!(arrived < bad / 2, "{arrived}");
 }
@@ -413,7 +229,7 @@ const KEY: &str = ", KEY 000102030405060708090a0b0c0d0e0f";
 #[test]
 fn with_a_key_packets_cross_the_cluster_as_they_do_without() {
     for more in [KEY.to_owned(), format!("{KEY}, RESEQUENCE 1ms, FLOWS 0")] {
-        let mut cluster = Cluster::new(Map::mesh(4, R), &more);
+        let mut cluster = mesh(&more);
         let mut came: usize = cluster.all_pairs(60).iter().map(Vec::len).sum();
         cluster.advance(Duration::from_millis(2));
         let late = cluster.settle();
@@ -426,36 +242,29 @@ fn with_a_key_packets_cross_the_cluster_as_they_do_without() {
 
 #[test]
 fn forged_and_replayed_frames_are_dropped_by_name() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), KEY);
-    cluster.send(0, &packet(0, 1, 1));
-    cluster.nodes[0].settle();
-    let frame = cluster.nodes[0].sent(1).remove(0);
+    let mut cluster = mesh(KEY);
+    cluster.send(0, &host_packet(0, 1, 1));
+    cluster.router(0).settle();
+    let frame = cluster.router(0).sent(1).remove(0);
     for bit in 0..frame.len().min(56) * 8 {
         let mut forged = frame.clone();
         forged[bit / 8] ^= 1 << (bit % 8);
-        cluster.nodes[1].receive(1, [&forged[..]]);
+        cluster.inject(1, 0, &forged);
     }
     for _ in 0..3 {
-        cluster.nodes[1].receive(1, [&frame[..]]);
+        cluster.inject(1, 0, &frame);
     }
     cluster.sent += 56 * 8 + 2;
     let arrived = cluster.settle();
-    assert_eq!(arrived[1], [routed(&packet(0, 1, 1))]);
+    assert_eq!(arrived[1], [routed(&host_packet(0, 1, 1))]);
     let drops = cluster.check(1);
-    let of = |name: &str| {
-        drops
-            .iter()
-            .filter(|d| d.0 == name)
-            .map(|d| d.1)
-            .sum::<u64>()
-    };
-    assert_eq!(of("transit replayed"), 2, "{drops:?}");
-    assert!(of("transit forged") > 400, "{drops:?}");
+    assert_eq!(dropped_as(&drops, "transit replayed"), 2, "{drops:?}");
+    assert!(dropped_as(&drops, "transit forged") > 400, "{drops:?}");
 }
 
 #[test]
 fn a_host_cannot_send_frames_into_the_cluster() {
-    let mut cluster = Cluster::new(Map::mesh(4, R), "");
+    let mut cluster = mesh("");
     let forged = Address {
         kind: Kind::Data,
         hops: HOPS_MAX,
@@ -469,9 +278,8 @@ fn a_host_cannot_send_frames_into_the_cluster() {
     // What looks like an internal frame to node 2 is an external one to node 1, by its IP header.
     let mut frame = forged.bytes().to_vec();
     frame.extend([8, 0]);
-    frame.extend(packet(0, 1, 1));
-    cluster.nodes[0].receive(EXTERNAL, [&frame[..]]);
-    cluster.sent += 1;
+    frame.extend(host_packet(0, 1, 1));
+    cluster.send_frame(0, &frame);
     let beat = Address {
         kind: Kind::Heartbeat,
         ..forged
@@ -479,12 +287,11 @@ fn a_host_cannot_send_frames_into_the_cluster() {
     let mut frame = beat.bytes().to_vec();
     frame.extend([0x88, 0xb6]);
     frame.extend([0; 60]);
-    cluster.nodes[0].receive(EXTERNAL, [&frame[..]]);
-    cluster.sent += 1;
+    cluster.send_frame(0, &frame);
     let arrived = cluster.settle();
     let came: Vec<usize> = arrived.iter().map(Vec::len).collect();
     assert_eq!(came, [0, 1, 0, 0]);
-    assert_eq!(arrived[1][0], routed(&packet(0, 1, 1)));
+    assert_eq!(arrived[1][0], routed(&host_packet(0, 1, 1)));
     let drops = cluster.check(1);
     assert!(
         drops

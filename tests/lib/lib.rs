@@ -6,15 +6,15 @@
 //! its seeds and seeded random bytes.
 
 mod books;
+mod cluster;
 mod feeder;
 mod links;
-mod mesh;
 pub mod random;
 pub mod targets;
 mod whole;
 
 pub use books::{Account, Books, Law, law};
+pub use cluster::{Cluster, dropped_as, host_packet};
 pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, dropped, on_both, strip};
-pub use mesh::Mesh;
 pub use whole::{InMemory, Whole, conf, plan, plan_with, registry, router_text};
