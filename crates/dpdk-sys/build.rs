@@ -21,6 +21,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_stats_get",
     "rte_eth_xstats_(get|get_names)",
+    "rte_flow_(create|destroy|flush|validate)",
     "rte_lcore_id",
     "rte_mempool_(free|in_use_count)",
     "rte_pktmbuf_(alloc|free|pool_create)",
@@ -34,6 +35,8 @@ const TYPES: &[&str] = &[
     "rte_eth_rss_reta_entry64",
     "rte_eth_xstat",
     "rte_eth_xstat_name",
+    "rte_flow_(action|action_queue|action_type|attr|error|item|item_type)",
+    "rte_flow_item_(eth|ipv4|ipv6|sctp|tcp|udp|vlan)",
 ];
 const VARIABLES: &[&str] = &["ASHLAR_RSS"];
 

@@ -6,8 +6,10 @@
 //! reload or a rebalancing hands queues over between batches.
 
 use crate::packet::Batch;
+use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError};
+use wire::FlowKey;
 
 /// A receive queue.
 pub trait RxQueue: Send {
@@ -73,6 +75,42 @@ pub struct PortRequest {
 /// A counter of a port: name, queue (`None` = whole port), value.
 pub type PortCounter = (&'static str, Option<usize>, u64);
 
+/// What packets have in common that a port may give to one of its receive queues: a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Match {
+    /// The five-tuple.
+    Flow(FlowKey),
+    /// The destination address, the VLAN of the outermost tag, or both.
+    Station {
+        /// Destination, if it counts.
+        address: Option<[u8; 6]>,
+        /// VLAN, if it counts.
+        vlan: Option<u16>,
+    },
+    /// The first bits of the destination.
+    Prefix {
+        /// The address; bits behind the first `len` do not count.
+        address: IpAddr,
+        /// How many bits count.
+        len: u8,
+        /// Whether it is the source instead.
+        is_source: bool,
+    },
+}
+
+/// How far a port does the rules that it has been told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directed {
+    /// Rules that it has.
+    pub held: usize,
+    /// Rules that it will not have.
+    pub refused: usize,
+    /// Rules whose turn has not come.
+    pub waiting: usize,
+    /// What it said of the first that it refused.
+    pub why: Option<String>,
+}
+
 /// The part of an open port that control sees.
 pub trait Port: Send + Sync {
     /// State now: MAC and MTU can change while the port is open.
@@ -96,6 +134,18 @@ pub trait Port: Send + Sync {
 
     /// The key by which the port hashes flows (RSS) and notes the hash with packets, if it does.
     fn hash_key(&self) -> Option<[u8; 40]> {
+        None
+    }
+
+    /// Has the port give what fits a rule to a queue, and nothing any more where there is none. With `all` these are
+    /// all rules, and others end. It returns at once: the port takes its time, and may refuse what it likes. Packets
+    /// that wait in a queue when others of theirs get another one may be overtaken.
+    fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        let _ = (rules, all);
+    }
+
+    /// How far it does; `None` if it has no rules.
+    fn directed(&self) -> Option<Directed> {
         None
     }
 

@@ -2,8 +2,11 @@
 
 use engine::packet::{Batch, Packet};
 use engine::pool;
-use engine::port::{PortDirectory, PortRequest};
+use engine::port::{Directed, Match, Port, PortDirectory, PortRequest};
 use ports::{Directory, DpdkSizes};
+use std::time::{Duration, Instant};
+use wire::flow::Flow;
+use wire::{FlowKey, proto};
 
 fn request(queues: usize) -> PortRequest {
     PortRequest {
@@ -23,6 +26,8 @@ fn dpdk_ports_work_and_every_buffer_comes_home() {
     let directory = Directory::with_dpdk_sizes(sizes);
     null_forwards(&directory);
     null_takes_key_and_table(&directory);
+    rules_reach_a_driver_that_takes_them(&directory);
+    drivers_that_refuse_rules_say_why(&directory);
     ring_keeps_bytes_and_order(&directory);
     capture_file_crosses(&directory);
     wrong_names_are_refused(&directory);
@@ -91,6 +96,109 @@ fn null_takes_key_and_table(directory: &Directory) {
     assert_eq!((port.hash_key(), port.spreading()), (None, vec![]));
     drop(port);
     directory.close(name);
+}
+
+/// What fits rules of every kind.
+fn rules(queue: u16) -> Vec<(Match, Option<u16>)> {
+    macro_rules! flow {
+        ($kind:ident $src:expr, $dst:expr, $protocol:expr) => {
+            Match::Flow(FlowKey::$kind(Flow {
+                src: $src.parse().unwrap(),
+                dst: $dst.parse().unwrap(),
+                src_port: 1000,
+                dst_port: 53,
+                protocol: $protocol,
+            }))
+        };
+    }
+    let station = |address, vlan| Match::Station { address, vlan };
+    let prefix = |text: &str, len| Match::Prefix {
+        address: text.parse().unwrap(),
+        len,
+        is_source: false,
+    };
+    let all = [
+        flow!(V4 "10.0.0.1", "10.0.0.2", proto::UDP),
+        flow!(V6 "2001:db8::1", "2001:db8::2", proto::TCP),
+        station(Some([2, 0, 0, 0, 0, 1]), None),
+        station(Some([2, 0, 0, 0, 0, 1]), Some(7)),
+        station(None, Some(9)),
+        prefix("10.0.0.0", 8),
+        prefix("2001:db8::", 32),
+    ];
+    all.into_iter().map(|rule| (rule, Some(queue))).collect()
+}
+
+fn settled(port: &dyn Port) -> Directed {
+    let begun = Instant::now();
+    loop {
+        let now = port.directed().unwrap();
+        if now.waiting == 0 {
+            return now;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{now:?}");
+        std::thread::yield_now();
+    }
+}
+
+/// net_failsafe keeps rules for the devices that it stands for, and this one has none yet: it takes them all, and no
+/// packet comes. What a card does with them is not tried here.
+fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
+    let name = "net_failsafe0,mac=02:00:00:00:00:01,exec(true)";
+    let port = directory.open(name, &request(2)).unwrap().port;
+    port.direct(&rules(1), true);
+    let all = settled(&*port);
+    assert_eq!((all.held, all.refused, all.why), (7, 0, None));
+    port.direct(&rules(0), true);
+    assert_eq!(settled(&*port).held, 7);
+    let one = rules(0)[0].0;
+    port.direct(&[(one, None)], false);
+    assert_eq!(settled(&*port).held, 6);
+    // As many as Flow Director has, again and again.
+    let flow = |n: u32, port| {
+        let flow = Flow {
+            src: (0x0a00_0000 + n).into(),
+            dst: [10, 0, 0, 2].into(),
+            src_port: port,
+            dst_port: 80,
+            protocol: proto::TCP,
+        };
+        Match::Flow(FlowKey::V4(flow))
+    };
+    let begun = Instant::now();
+    for turn in 1..=3 {
+        let all: Vec<_> = (0..8192).map(|n| (flow(n, turn), Some(1))).collect();
+        port.direct(&all, true);
+        let now = settled(&*port);
+        assert_eq!((now.held, now.refused), (8192, 0), "{now:?}");
+    }
+    println!("8192 rules three times: {:?}", begun.elapsed());
+    port.direct(&[], true);
+    assert_eq!(settled(&*port), Directed::default());
+    drop(port);
+    directory.close(name);
+}
+
+/// net_null has no rules. net_tap hands those to the kernel that it understands, and the kernel's answer is its own.
+fn drivers_that_refuse_rules_say_why(directory: &Directory) {
+    let name = "net_null3";
+    let port = directory.open(name, &request(2)).unwrap().port;
+    assert_eq!(port.directed(), None);
+    drop(port);
+    directory.close(name);
+    let name = format!("net_tap0,iface=rules{}", std::process::id() % 1_000_000);
+    let Ok(port) = directory.open(&name, &request(2)) else {
+        eprintln!("skipped: there are no TAP interfaces for DPDK here");
+        return;
+    };
+    let port = port.port;
+    port.direct(&rules(1), true);
+    let now = settled(&*port);
+    println!("net_tap: {now:?}");
+    assert_eq!(now.held + now.refused, 7, "{now:?}");
+    assert_eq!(now.why.is_some(), now.refused > 0, "{now:?}");
+    drop(port);
+    directory.close(&name);
 }
 
 fn ring_keeps_bytes_and_order(directory: &Directory) {

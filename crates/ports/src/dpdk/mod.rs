@@ -4,12 +4,14 @@
 //! attached when it is first looked at, since only its driver knows its queues.
 
 mod eal;
+mod flow;
 mod sys;
 
 use crate::counts::Count;
 use crate::directory::Parts;
 use engine::packet::Batch;
-use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use flow::Rules;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::{Device, Facts};
 
@@ -27,10 +29,13 @@ struct Held {
     own_names: Vec<&'static str>,
     /// The key that the device hashes by, once it was told.
     key: Mutex<Option<[u8; 40]>>,
+    /// What the driver sorts by rules, if it can.
+    rules: Option<Rules>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
+        self.rules = None;
         self.device.remove(&self.facts);
     }
 }
@@ -81,6 +86,16 @@ impl Port for Dpdk {
 
     fn hash_key(&self) -> Option<[u8; 40]> {
         *self.held.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        if let Some(own) = &self.held.rules {
+            own.direct(rules, all);
+        }
+    }
+
+    fn directed(&self) -> Option<Directed> {
+        self.held.rules.as_ref().map(Rules::directed)
     }
 
     fn counters(&self) -> Vec<PortCounter> {
@@ -214,11 +229,13 @@ pub(crate) fn open(
         too_long: Count::default(),
         own_names: Vec::new(),
         key: Mutex::default(),
+        rules: None,
     };
     held.device
         .start(&held.facts, queues, descriptors, request.promiscuous)
         .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
     held.own_names = device.own_names();
+    held.rules = Rules::new(device);
     let held = Arc::new(held);
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {

@@ -60,7 +60,7 @@ static POOL: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
 static LARGE: AtomicPtr<c::rte_mempool> = AtomicPtr::new(ptr::null_mut());
 
 /// What DPDK says about an error number, of either sign.
-fn reason(code: c_int) -> String {
+pub(super) fn reason(code: c_int) -> String {
     // SAFETY: the result is a terminated string that lives until the next call on this thread.
     unsafe { CStr::from_ptr(c::rte_strerror(code.abs())) }
         .to_string_lossy()
@@ -258,6 +258,11 @@ impl Device {
                 device: info.device,
             })
         }
+    }
+
+    /// EAL's number of it.
+    pub(super) fn number(self) -> u16 {
+        self.0
     }
 
     pub(super) fn mac(self) -> [u8; 6] {

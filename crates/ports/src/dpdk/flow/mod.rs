@@ -1,0 +1,300 @@
+//! Rules that a driver does by itself (rte_flow): what fits one goes to its queue.
+//!
+//! Rules may change ten thousand times a second, and drivers take their time. So what is wanted is noted, each rule
+//! once, and a thread of the device's own tells the driver: a rule that changes while it waits is told as it is when
+//! its turn comes, and what waits is never more than there are rules. A driver may refuse any rule, which is counted.
+
+mod items;
+mod sys;
+
+use super::sys::Device;
+use engine::port::{Directed, Match};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use sys::Handle;
+
+/// What takes rules: a driver.
+pub(super) trait Driver: Send + Sync + 'static {
+    type Handle: Send + 'static;
+    fn create(&self, rule: &Match, queue: u16) -> Result<Self::Handle, String>;
+    fn destroy(&self, rule: Self::Handle) -> Result<(), String>;
+}
+
+impl Driver for Device {
+    type Handle = Handle;
+
+    fn create(&self, rule: &Match, queue: u16) -> Result<Handle, String> {
+        let mut pattern = items::of(rule)?;
+        sys::create(*self, &pattern, queue).or_else(|why| {
+            // Many drivers rank nothing. Which of two rules counts then is theirs to say, and harms nobody.
+            if std::mem::take(&mut pattern.rank) == 0 {
+                return Err(why);
+            }
+            sys::create(*self, &pattern, queue)
+        })
+    }
+
+    fn destroy(&self, rule: Handle) -> Result<(), String> {
+        sys::destroy(*self, rule)
+    }
+}
+
+/// What has become of a rule.
+enum Told<H> {
+    /// The driver does not know it.
+    Nothing,
+    /// The driver has it, with this queue.
+    Held(H, u16),
+    /// The driver does not want it with this queue.
+    Refused(u16),
+}
+
+struct Rule<H> {
+    /// The queue that it should have.
+    wanted: Option<u16>,
+    told: Told<H>,
+    /// It waits for its turn, or for what the driver says.
+    waits: bool,
+}
+
+impl<H> Rule<H> {
+    fn is_done(&self) -> bool {
+        match (&self.told, self.wanted) {
+            (Told::Nothing, wanted) => wanted.is_none(),
+            (Told::Held(_, queue) | Told::Refused(queue), wanted) => wanted == Some(*queue),
+        }
+    }
+}
+
+struct State<H> {
+    rules: HashMap<Match, Rule<H>>,
+    /// Rules that wait for their turn.
+    changed: VecDeque<Match>,
+    /// Calls of the driver that have not returned.
+    calling: usize,
+    held: usize,
+    refused: usize,
+    why: Option<String>,
+    ends: bool,
+}
+
+impl<H> State<H> {
+    fn new() -> State<H> {
+        State {
+            rules: HashMap::new(),
+            changed: VecDeque::new(),
+            calling: 0,
+            held: 0,
+            refused: 0,
+            why: None,
+            ends: false,
+        }
+    }
+
+    fn want(&mut self, of: Match, queue: Option<u16>) {
+        if queue.is_none() && !self.rules.contains_key(&of) {
+            return;
+        }
+        let new = Rule {
+            wanted: None,
+            told: Told::Nothing,
+            waits: false,
+        };
+        self.rules.entry(of).or_insert(new).wanted = queue;
+        self.look(of);
+    }
+
+    /// Has a rule wait for its turn if it needs one.
+    fn look(&mut self, of: Match) {
+        if let Some(rule) = self.rules.get_mut(&of)
+            && !rule.waits
+            && !rule.is_done()
+        {
+            rule.waits = true;
+            self.changed.push_back(of);
+        }
+    }
+
+    /// Makes these the rules; what was refused is tried again.
+    fn replace(&mut self, rules: &[(Match, Option<u16>)]) {
+        for rule in self.rules.values_mut() {
+            rule.wanted = None;
+            if matches!(rule.told, Told::Refused(_)) {
+                rule.told = Told::Nothing;
+            }
+        }
+        (self.refused, self.why) = (0, None);
+        for (rule, queue) in rules {
+            self.want(*rule, *queue);
+        }
+        let all: Vec<Match> = self.rules.keys().copied().collect();
+        all.into_iter().for_each(|rule| self.look(rule));
+        let is_known = |rule: &Rule<H>| rule.waits || rule.wanted.is_some();
+        self.rules.retain(|_, rule| is_known(rule));
+    }
+
+    /// The next rule, with what the driver must be told to forget and to know.
+    fn next(&mut self) -> Option<(Match, Option<H>, Option<u16>)> {
+        loop {
+            let of = self.changed.pop_front()?;
+            let Some(rule) = self.rules.get_mut(&of) else {
+                continue;
+            };
+            if !rule.is_done() {
+                let old = match std::mem::replace(&mut rule.told, Told::Nothing) {
+                    Told::Held(handle, _) => {
+                        self.held -= 1;
+                        Some(handle)
+                    }
+                    Told::Refused(_) => {
+                        self.refused -= 1;
+                        None
+                    }
+                    Told::Nothing => None,
+                };
+                self.calling += 1;
+                return Some((of, old, rule.wanted));
+            }
+            rule.waits = false;
+            if rule.wanted.is_none() {
+                self.rules.remove(&of);
+            }
+        }
+    }
+
+    /// What the driver has said of it.
+    fn note(&mut self, of: Match, queue: Option<u16>, said: Result<Option<H>, String>) {
+        self.calling -= 1;
+        let told = match (said, queue) {
+            (Ok(Some(handle)), Some(queue)) => {
+                self.held += 1;
+                Told::Held(handle, queue)
+            }
+            (Ok(_), _) => Told::Nothing,
+            (Err(why), queue) => {
+                self.why.get_or_insert(why);
+                self.refused += usize::from(queue.is_some());
+                queue.map_or(Told::Nothing, Told::Refused)
+            }
+        };
+        let Some(rule) = self.rules.get_mut(&of) else {
+            return;
+        };
+        (rule.told, rule.waits) = (told, false);
+        match rule.is_done() && rule.wanted.is_none() {
+            true => _ = self.rules.remove(&of),
+            false => self.look(of),
+        }
+    }
+}
+
+struct Shared<D: Driver> {
+    driver: D,
+    state: Mutex<State<D::Handle>>,
+    bell: Condvar,
+}
+
+impl<D: Driver> Shared<D> {
+    fn lock(&self) -> MutexGuard<'_, State<D::Handle>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the driver what waits, until the end.
+    fn work(&self) {
+        let mut state = self.lock();
+        while !state.ends {
+            let Some((of, old, queue)) = state.next() else {
+                let woken = self.bell.wait(state);
+                state = woken.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            let gone = old.map_or(Ok(()), |old| self.driver.destroy(old));
+            let said = match queue {
+                Some(queue) => self.driver.create(&of, queue).map(Some),
+                None => gone.map(|()| None),
+            };
+            state = self.lock();
+            state.note(of, queue, said);
+        }
+    }
+}
+
+/// The rules of a device.
+pub(super) struct Rules<D: Driver = Device> {
+    shared: Arc<Shared<D>>,
+    /// Started with the first rule; `None` if it could not be.
+    thread: OnceLock<Option<JoinHandle<()>>>,
+}
+
+impl Rules {
+    /// Those of a device that runs; `None` if its driver has none at all.
+    pub(super) fn new(device: Device) -> Option<Rules> {
+        sys::is_known(device).then(|| Rules::of(device))
+    }
+}
+
+impl<D: Driver> Rules<D> {
+    fn of(driver: D) -> Rules<D> {
+        Rules {
+            shared: Arc::new(Shared {
+                driver,
+                state: Mutex::new(State::new()),
+                bell: Condvar::new(),
+            }),
+            thread: OnceLock::new(),
+        }
+    }
+
+    /// As [`Port::direct`](engine::port::Port::direct).
+    pub(super) fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        let mut state = self.shared.lock();
+        match all {
+            true => state.replace(rules),
+            false => rules.iter().for_each(|(rule, q)| state.want(*rule, *q)),
+        }
+        let waits = !state.changed.is_empty();
+        drop(state);
+        if waits {
+            self.thread.get_or_init(|| {
+                let shared = Arc::clone(&self.shared);
+                let thread = std::thread::Builder::new().name("rte_flow".into());
+                thread.spawn(move || shared.work()).ok()
+            });
+            self.shared.bell.notify_one();
+        }
+    }
+
+    /// As [`Port::directed`](engine::port::Port::directed).
+    pub(super) fn directed(&self) -> Directed {
+        let state = self.shared.lock();
+        Directed {
+            held: state.held,
+            refused: state.refused,
+            waiting: state.changed.len() + state.calling,
+            why: state.why.clone(),
+        }
+    }
+}
+
+impl<D: Driver> Drop for Rules<D> {
+    /// The driver has no rule of ours any more, and is not called again.
+    fn drop(&mut self) {
+        self.shared.lock().ends = true;
+        self.shared.bell.notify_one();
+        if let Some(Some(thread)) = self.thread.take() {
+            // If it died, what the driver still has goes with the device.
+            let _ = thread.join();
+        }
+        let rules = std::mem::take(&mut self.shared.lock().rules);
+        for rule in rules.into_values() {
+            if let Told::Held(handle, _) = rule.told {
+                let _ = self.shared.driver.destroy(handle);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use super::*;
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use wire::flow::Flow;
+use wire::{FlowKey, proto};
+
+fn rule(n: u32) -> Match {
+    Match::Flow(FlowKey::V4(Flow {
+        src: n.into(),
+        dst: 1.into(),
+        src_port: 7,
+        dst_port: 9,
+        protocol: proto::UDP,
+    }))
+}
+
+/// A driver with room for some rules, which keeps what it is told, and waits for leave to be called if that is given.
+struct Card {
+    room: usize,
+    rules: Mutex<BTreeMap<u32, u16>>,
+    calls: Mutex<Vec<String>>,
+    leave: Option<Mutex<mpsc::Receiver<()>>>,
+}
+
+fn number(rule: &Match) -> u32 {
+    match rule {
+        Match::Flow(FlowKey::V4(flow)) => flow.src.to_bits(),
+        _ => unreachable!("the tests have flows"),
+    }
+}
+
+impl Card {
+    fn new(room: usize) -> Card {
+        Card {
+            room,
+            rules: Mutex::default(),
+            calls: Mutex::default(),
+            leave: None,
+        }
+    }
+
+    fn call(&self, what: String) {
+        lock(&self.calls).push(what);
+        if let Some(leave) = &self.leave {
+            // Who no longer gives leave lets all calls pass.
+            let _ = lock(leave).recv();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Driver for Arc<Card> {
+    type Handle = u32;
+
+    fn create(&self, rule: &Match, queue: u16) -> Result<u32, String> {
+        let n = number(rule);
+        self.call(format!("{n} to {queue}"));
+        let mut rules = lock(&self.rules);
+        if rules.len() == self.room {
+            return Err("no room".into());
+        }
+        assert_eq!(rules.insert(n, queue), None, "a rule that it has");
+        Ok(n)
+    }
+
+    fn destroy(&self, rule: u32) -> Result<(), String> {
+        self.call(format!("not {rule}"));
+        let known = lock(&self.rules).remove(&rule);
+        known.map(|_| ()).ok_or_else(|| "no such rule".into())
+    }
+}
+
+fn settled(rules: &Rules<Arc<Card>>) -> Directed {
+    let begun = Instant::now();
+    while rules.directed().waiting > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not end");
+        std::thread::yield_now();
+    }
+    rules.directed()
+}
+
+#[test]
+fn the_driver_has_the_rules_that_are_wanted_whatever_the_order_of_changes() {
+    let card = Arc::new(Card::new(1000));
+    let rules = Rules::of(Arc::clone(&card));
+    let mut rng = testkit::Rng::seed(7);
+    let mut model = BTreeMap::new();
+    for _ in 0..200 {
+        let some: Vec<(u32, Option<u16>)> = (0..20)
+            .map(|_| {
+                let n = u32::from(rng.u8() % 64);
+                (n, Some(u16::from(rng.u8() % 4)).filter(|q| *q != 3))
+            })
+            .collect();
+        let all = rng.u8().is_multiple_of(8);
+        if all {
+            model.clear();
+        }
+        for (n, queue) in &some {
+            match queue {
+                Some(queue) => _ = model.insert(*n, *queue),
+                None => _ = model.remove(n),
+            }
+        }
+        let some: Vec<_> = some.iter().map(|(n, q)| (rule(*n), *q)).collect();
+        rules.direct(&some, all);
+    }
+    let end = settled(&rules);
+    assert_eq!(*lock(&card.rules), model);
+    assert_eq!((end.held, end.refused, end.why), (model.len(), 0, None));
+    assert_eq!(lock(&rules.shared.state).rules.len(), model.len());
+    drop(rules);
+    assert!(lock(&card.rules).is_empty(), "rules that nobody wants");
+}
+
+#[test]
+fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
+    let (leave, taken) = mpsc::channel();
+    let card = Arc::new(Card {
+        leave: Some(Mutex::new(taken)),
+        ..Card::new(10)
+    });
+    let rules = Rules::of(Arc::clone(&card));
+    rules.direct(&[(rule(1), Some(0))], false);
+    for n in 0..1000 {
+        rules.direct(&[(rule(2), Some(n % 2)), (rule(3), Some(1))], false);
+        rules.direct(&[(rule(1), Some(n % 2)), (rule(3), None)], false);
+        assert!(rules.directed().waiting <= 3);
+    }
+    drop(leave);
+    settled(&rules);
+    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 1), (2, 1)]));
+    let calls = lock(&card.calls).len();
+    assert!(calls <= 4, "{calls} calls for two rules");
+}
+
+#[test]
+fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told() {
+    let card = Arc::new(Card::new(2));
+    let rules = Rules::of(Arc::clone(&card));
+    let all: Vec<_> = (0..5).map(|n| (rule(n), Some(1))).collect();
+    rules.direct(&all, true);
+    let full = settled(&rules);
+    assert_eq!((full.held, full.refused), (2, 3));
+    assert_eq!(full.why.as_deref(), Some("no room"));
+    // To say it again changes nothing; what is no longer wanted is no longer refused.
+    let calls = lock(&card.calls).len();
+    rules.direct(&all, false);
+    assert_eq!((settled(&rules), lock(&card.calls).len()), (full, calls));
+    let held: Vec<u32> = lock(&card.rules).keys().copied().collect();
+    rules.direct(
+        &held.iter().map(|n| (rule(*n), None)).collect::<Vec<_>>(),
+        false,
+    );
+    let rest = all.iter().filter(|(of, _)| !held.contains(&number(of)));
+    let rest: Vec<_> = rest.copied().collect();
+    assert_eq!((settled(&rules).held, settled(&rules).refused), (0, 3));
+    rules.direct(&rest[..2], true);
+    let fits = settled(&rules);
+    assert_eq!((fits.held, fits.refused, fits.why), (2, 0, None));
+}
