@@ -144,6 +144,13 @@ pub struct Table {
     unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
     ways: Mutex<Vec<Weak<dyn Ways>>>,
+    followers: Mutex<Vec<Weak<dyn Follower>>>,
+}
+
+/// Who wants to know when buckets are dealt out.
+pub trait Follower: Send + Sync {
+    /// Buckets have owners now, or other ones as there are other workers.
+    fn dealt(&self);
 }
 
 /// The ways of packets from worker to worker, where elements steer by a table.
@@ -170,7 +177,13 @@ impl Table {
             unsettled: AtomicBool::new(false),
             counts: OnceLock::new(),
             ways: Mutex::default(),
+            followers: Mutex::default(),
         }
+    }
+
+    /// Has the table tell somebody when buckets are dealt out.
+    pub fn tell(&self, who: Weak<dyn Follower>) {
+        lock(&self.followers).push(who);
     }
 
     /// Has the table know the ways of an element, for as long as they are in use.
@@ -230,14 +243,24 @@ impl Table {
     /// no longer own any are.
     pub fn deal(&self, workers: &[usize]) -> Vec<usize> {
         let mut state = lock(&self.state);
-        if state.workers != workers {
+        let is_new = state.workers != workers;
+        if is_new {
             state.owners.resize(self.buckets, usize::MAX);
             let owners = state.owners.iter_mut().enumerate();
             let lost = owners.filter(|(_, owner)| !workers.contains(owner));
             lost.for_each(|(bucket, owner)| *owner = workers[bucket % workers.len()]);
             state.workers = workers.to_vec();
         }
-        state.owners.clone()
+        let owners = state.owners.clone();
+        drop(state);
+        if is_new {
+            let mut followers = lock(&self.followers);
+            followers.retain(|who| who.strong_count() > 0);
+            let all: Vec<_> = followers.iter().filter_map(Weak::upgrade).collect();
+            drop(followers);
+            all.iter().for_each(|who| who.dealt());
+        }
+        owners
     }
 
     /// Notes that buckets belong to a worker now.

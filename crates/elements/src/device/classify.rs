@@ -52,6 +52,17 @@ const MODES: [Mode; 5] = [
 /// A mistake, and what to do about it.
 type Wrong = (String, String);
 
+/// What a port can do by itself.
+pub(super) struct OfPort {
+    /// The key of its hash.
+    pub(super) key: Option<String>,
+    /// Whether there are rules for it.
+    pub(super) has_rules: bool,
+    pub(super) buckets: usize,
+    /// The name of the table.
+    pub(super) table: String,
+}
+
 /// What CLASSIFY says.
 pub(super) struct Classify {
     mode: &'static Mode,
@@ -115,12 +126,17 @@ impl Classify {
         })
     }
 
-    /// What a port can do by itself of a text of CLASSIFY: the key and the number of buckets of its hash, and the
-    /// name of the table.
-    pub(super) fn of_port(text: &str) -> Option<(String, usize, String)> {
+    /// What a port can do by itself of a text of CLASSIFY.
+    pub(super) fn of_port(text: &str) -> Option<OfPort> {
         let asked = Classify::parse(&lang::args::unquoted_words(text)).ok()?;
-        let key = asked.key("KEY").unwrap_or("symmetric").to_owned();
-        (asked.mode.name == "hash").then(|| (key, asked.buckets(), asked.table()))
+        let key = asked.key("KEY").unwrap_or("symmetric");
+        Some(OfPort {
+            key: matches!(asked.mode.name, "hash" | "flow").then(|| key.to_owned()),
+            has_rules: matches!(asked.mode.name, "flow" | "address" | "prefix"),
+            buckets: asked.buckets(),
+            table: asked.table(),
+        })
+        .filter(|of_port| of_port.key.is_some() || of_port.has_rules)
     }
 
     fn key(&self, name: &str) -> Option<&str> {
@@ -143,9 +159,7 @@ impl Classify {
         let mut arguments = self.places.clone();
         let keys = self.keys.iter();
         arguments.extend(keys.map(|(name, value)| format!("{name} {value}")));
-        if self.mode.name == "hash" {
-            arguments.push(format!("PORT {}", lang::args::quote(device)));
-        }
+        arguments.push(format!("PORT {}", lang::args::quote(device)));
         arguments.join(", ")
     }
 
@@ -415,21 +429,21 @@ mod tests {
         has(
             "FromDevice(mem:a, CLASSIFY address 02:00:00:00:00:01 02:00:00:00:00:02) -> Discard",
             &[
-                "mem_a@bucket :: BucketByAddress(02:00:00:00:00:01, 02:00:00:00:00:02)",
+                "mem_a@bucket :: BucketByAddress(02:00:00:00:00:01, 02:00:00:00:00:02, PORT mem:a)",
                 "Steer(BUCKETS 4, TABLE address-02:00",
             ],
         );
         has(
             "FromDevice(a, CLASSIFY prefix 10.0.0.0/8 11.0.0.0/8=3 DEFAULT 4) -> Discard",
             &[
-                "BucketByPrefix(10.0.0.0/8, 11.0.0.0/8=3, DEFAULT 4)",
+                "BucketByPrefix(10.0.0.0/8, 11.0.0.0/8=3, DEFAULT 4, PORT a)",
                 "BUCKETS 5",
             ],
         );
         has(
             "FromDevice(a, CLASSIFY flow FIELDS 12/2 30/4 RULES 9000 BUCKETS 64) -> Discard",
             &[
-                "BucketByFlow(FIELDS 12/2 30/4, RULES 9000, BUCKETS 64)",
+                "BucketByFlow(FIELDS 12/2 30/4, RULES 9000, BUCKETS 64, PORT a)",
                 "BUCKETS 64",
             ],
         );

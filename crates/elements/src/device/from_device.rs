@@ -22,6 +22,7 @@
 //! - `CLASSIFY`: how packets are spread over the workers, whatever the port can do: `hash`, `address`, `flow`,
 //!   `prefix` or `program`, with its arguments behind it; `WORKERS` among them names the workers that get packets,
 //!   all unless it is there. It stands for a BucketBy element and a Steer behind this one; see docs/queues.md.
+//!   A port that can is given the same description, which saves ways from worker to worker (`spread` says how far).
 //!   Default is none: packets stay on the worker that receives them.
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 where nothing
 //!   behind looks at what is noted on packets (`ashlar plan` says so).
@@ -54,7 +55,7 @@ pub(crate) struct Config {
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
     /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
-    pub(super) spread: Option<Spread>,
+    pub(super) spread: Option<Arc<Spread>>,
     /// Whether packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
     /// Whether the port is polled less while all that it brings is lost.
@@ -77,11 +78,12 @@ impl Style for Click {
     const MANUAL: &'static str = manual!();
 
     fn configure(args: &mut Args) -> Config {
-        let device = args.required("DEVICE", "the port");
+        let device: String = args.required("DEVICE", "the port");
         let doc = "whether frames for other stations are wanted";
         let promiscuous = args.optional("PROMISC", false, doc);
         args.maybe::<u32>("SNAPLEN", "taken, and without effect");
         of_click(args);
+        let spread = Spread::configure(args, &device);
         Config {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
@@ -92,7 +94,7 @@ impl Style for Click {
                 0,
                 "frames that each queue holds; 0 = the port's default",
             ),
-            spread: Spread::configure(args),
+            spread,
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
             yields: args.key("YIELD", true, "polls less while all that comes is lost"),
@@ -300,15 +302,15 @@ impl<S: Style> Element for FromDevice<S> {
             "what the port does of CLASSIFY by itself",
             |config: &Config, _| {
                 let none = || "nothing is asked of the port".into();
-                Ok(config.spread.as_ref().map_or_else(none, Spread::show))
+                Ok(config.spread.as_ref().map_or_else(none, |s| s.show()))
             },
         ),
         Handler::action(
             "spread",
-            "has the port's own table follow Steer's; what waits in its queues may be overtaken",
+            "has the port's own table and rules follow Steer's; what waits in its queues may be overtaken",
             |config: &Config, _| match &config.spread {
                 Some(spread) => spread.follow().map(|()| String::new()),
-                None => Err("nothing is asked of the port without CLASSIFY hash".into()),
+                None => Err("nothing is asked of the port".into()),
             },
         ),
         Handler::text("burst", "packets taken from a queue at a time", |e, _| {

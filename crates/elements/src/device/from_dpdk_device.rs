@@ -51,6 +51,7 @@ impl Style for Dpdk {
                 "use CORES to place queues on workers",
             );
         }
+        let spread = Spread::configure(args, &device);
         Config {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
@@ -66,7 +67,7 @@ impl Style for Dpdk {
                 true,
                 "whether frames for other stations are wanted",
             ),
-            spread: Spread::configure(args),
+            spread,
             timestamp: Some(false),
             yields: true,
             owners: Owners::default(),

@@ -14,9 +14,15 @@
 //! Arguments:
 //!
 //! - `RULE`: `ADDRESS`, `VLAN` or `ADDRESS@VLAN`. Its bucket is its place among the rules, or stands behind `=`.
+//!
+//! Keyword arguments:
+//!
+//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given these.
 
 use super::place;
+use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use engine::port::Match;
 use engine::publish::{Published, domain};
 use engine::steer::BUCKETS_MAX;
 use std::collections::HashMap;
@@ -58,6 +64,15 @@ impl Key {
         let parsed = address.parse::<EtherAddr>();
         let parsed = parsed.map_err(|_| format!("`{address}` is no Ethernet address"))?;
         Ok(Key::new(Some(parsed), tag))
+    }
+
+    /// As a port may be told.
+    fn to_match(self) -> Match {
+        let [a, b, c, d, e, f, ..] = self.0.to_be_bytes();
+        Match::Station {
+            address: (self.0 & ANY == 0).then_some([a, b, c, d, e, f]),
+            vlan: (self.0 & TAGGED != 0).then_some((self.0 & 0xfff) as u16),
+        }
     }
 
     fn show(self) -> String {
@@ -149,6 +164,25 @@ pub(super) struct Config {
     rules: Published<Rules>,
     /// The bucket of broadcasts; the one behind it is that of what is not known.
     group: u16,
+    port: Option<Arc<PortRules>>,
+}
+
+impl Source for Config {
+    fn rules(&self) -> Vec<(Match, u16)> {
+        let rules = self.rules.snapshot();
+        let each = rules.by_key.iter();
+        each.map(|(key, b)| (key.to_match(), *b)).collect()
+    }
+
+    fn bucket(&self, rule: &Match) -> Option<u16> {
+        match rule {
+            Match::Station { address, vlan } => {
+                let key = Key::new(address.map(EtherAddr), *vlan);
+                self.rules.snapshot().by_key.get(&key).copied()
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Config {
@@ -156,13 +190,16 @@ impl Config {
         usize::from(self.group) + 2
     }
 
-    fn change(&self, how: impl FnOnce(&mut Rules)) {
+    fn change(&self, keys: &[Key], how: impl FnOnce(&mut Rules)) {
         self.rules.update(|old| {
             let mut new = Rules::clone(old);
             how(&mut new);
             new.note_kinds();
             Arc::new(new)
         });
+        if let Some(port) = &self.port {
+            port.changed(keys.iter().map(|key| key.to_match()));
+        }
     }
 
     fn show(&self) -> String {
@@ -186,6 +223,7 @@ impl Element for BucketByAddress {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
+        let port = PortRules::configure(args);
         let given = args.rest(
             "RULE",
             "ADDRESS, VLAN or ADDRESS@VLAN",
@@ -216,10 +254,14 @@ impl Element for BucketByAddress {
         Config {
             rules: Published::new(domain(), rules),
             group,
+            port,
         }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> BucketByAddress {
+        if let Some(port) = &config.port {
+            port.come_from(config);
+        }
         BucketByAddress(Arc::clone(config))
     }
 
@@ -247,7 +289,8 @@ impl Element for BucketByAddress {
             "adds or changes rules, one `RULE BUCKET` a line; all of them or none",
             |c: &Config, value| {
                 let rules = place::lines(value, c.buckets(), Key::parse)?;
-                c.change(|all| all.by_key.extend(rules));
+                let keys: Vec<Key> = rules.iter().map(|rule| rule.0).collect();
+                c.change(&keys, |all| all.by_key.extend(rules));
                 Ok(String::new())
             },
         ),
@@ -257,7 +300,9 @@ impl Element for BucketByAddress {
             |c: &Config, value| {
                 let words = value.split_whitespace();
                 let keys: Vec<Key> = words.map(Key::parse).collect::<Result<_, _>>()?;
-                c.change(|all| all.by_key.retain(|key, _| !keys.contains(key)));
+                c.change(&keys, |all| {
+                    keys.iter().for_each(|key| _ = all.by_key.remove(key))
+                });
                 Ok(String::new())
             },
         ),

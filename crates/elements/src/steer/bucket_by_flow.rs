@@ -27,11 +27,14 @@
 //!   Default tuple.
 //! - `RULES`: rules that there may be, up to a million. Default 16384.
 //! - `KEY`, `BUCKETS`, `INNER`: as of BucketByHash; rules may name buckets below `BUCKETS`.
+//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given those for five-tuples.
 
-use super::flow_fields::{self, Fields};
+use super::flow_fields::{self, Fields, of_tuple};
 use super::hashing::Hashing;
 use super::place;
+use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use engine::port::Match;
 use engine::publish::{Epoch, domain};
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
@@ -111,6 +114,25 @@ pub(super) struct Config {
     hashing: Hashing,
     rules: Arc<Exact>,
     writer: Mutex<Writer>,
+    port: Option<Arc<PortRules>>,
+}
+
+impl Source for Config {
+    fn rules(&self) -> Vec<(Match, u16)> {
+        let writer = self.lock();
+        let rules = writer.rules.iter();
+        let rules = rules.map(|(key, bucket)| (self.fields.flow(&key), bucket));
+        rules
+            .filter_map(|(flow, bucket)| Some((Match::Flow(flow?), bucket as u16)))
+            .collect()
+    }
+
+    fn bucket(&self, rule: &Match) -> Option<u16> {
+        match rule {
+            Match::Flow(flow) => Some(self.rules.find(&of_tuple(flow))? as u16),
+            _ => None,
+        }
+    }
 }
 
 impl Config {
@@ -126,7 +148,17 @@ impl Config {
 
     fn add(&self, value: &str) -> Result<String, String> {
         let rules = self.parse(value)?;
-        self.lock().add(&rules).map(|()| String::new())
+        self.lock().add(&rules)?;
+        Ok(self.changed(rules.iter().map(|rule| &rule.0)))
+    }
+
+    /// Has the port know of changes.
+    fn changed<'a>(&self, keys: impl Iterator<Item = &'a Key>) -> String {
+        if let Some(port) = &self.port {
+            let flows = keys.filter_map(|key| self.fields.flow(key));
+            port.changed(flows.map(Match::Flow));
+        }
+        String::new()
     }
 
     fn remove(&self, value: &str) -> Result<String, String> {
@@ -138,7 +170,8 @@ impl Config {
             writer.rules.remove(key);
         }
         writer.retire();
-        Ok(String::new())
+        drop(writer);
+        Ok(self.changed(keys.iter()))
     }
 
     /// Makes these the rules: others go, and those that stay are never missed.
@@ -155,7 +188,11 @@ impl Config {
             writer.rules.remove(key);
         }
         writer.retire();
-        writer.add(&rules).map(|()| String::new())
+        let done = writer.add(&rules);
+        drop(writer);
+        // What is gone is gone, also if there was no room for the rest.
+        let changed = self.changed(gone.iter().chain(rules.iter().map(|rule| &rule.0)));
+        done.map(|()| changed)
     }
 
     fn show(&self) -> String {
@@ -187,6 +224,7 @@ impl Element for BucketByFlow {
         let fields = args.key("FIELDS", "tuple".to_owned(), "the bytes that are compared");
         let mut capacity: usize = args.key("RULES", 16384, "rules that there may be");
         let hashing = Hashing::configure(args);
+        let port = PortRules::configure(args);
         let given = args.rest("RULE", "VALUES=BUCKET", "a rule");
         let fields = Fields::parse(&fields).unwrap_or_else(|wrong| {
             args.error_in_whole(wrong, "FIELDS is `tuple` or places such as `12/2 26/4`");
@@ -217,10 +255,14 @@ impl Element for BucketByFlow {
             hashing,
             rules: Arc::clone(writer.rules.table()),
             writer: Mutex::new(writer),
+            port,
         }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> BucketByFlow {
+        if let Some(port) = &config.port {
+            port.come_from(config);
+        }
         BucketByFlow {
             config: Arc::clone(config),
             matched: 0,

@@ -19,12 +19,16 @@
 //!
 //! - `DEFAULT`: the bucket of what fits no prefix. Default 0.
 //! - `SOURCE`: whether source addresses count instead of destinations. Default false.
+//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given these.
 
 use super::place;
+use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use engine::port::Match;
 use engine::publish::{Epoch, domain};
 use engine::steer::BUCKETS_MAX;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tables::fib::{Fib4, Fib6, Full, Limbo, Prefix, Rib, Rib4, Rib6, Structure};
@@ -45,6 +49,30 @@ impl Either {
             false => engine::units::parse(text).map(Either::V4),
         }
         .map_err(|_| wrong())
+    }
+
+    /// As a port may be told.
+    fn to_match(self, is_source: bool) -> Match {
+        let (address, len) = match self {
+            Either::V4(prefix) => (prefix.addr().into(), prefix.len()),
+            Either::V6(prefix) => (prefix.addr().into(), prefix.len()),
+        };
+        Match::Prefix {
+            address,
+            len,
+            is_source,
+        }
+    }
+
+    /// What [`to_match`](Self::to_match) was made of.
+    fn of_match(rule: &Match) -> Option<Either> {
+        match *rule {
+            Match::Prefix { address, len, .. } => Some(match address {
+                IpAddr::V4(addr) => Either::V4(Prefix4::new(addr, len)),
+                IpAddr::V6(addr) => Either::V6(Prefix6::new(addr, len)),
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -126,14 +154,22 @@ impl Table {
         done.map_err(|Full| "the table is full".to_owned())
     }
 
-    fn show(&self) -> String {
+    fn rules(&self) -> Vec<(Either, u16)> {
         let writer = self.lock();
         let bucket = |id: NonZeroU16| id.get() - 1;
         let four = writer.rib4.iter();
-        let four = four.map(|(p, id)| format!("{} {}\n", Prefix4::from(p), bucket(id)));
+        let four = four.map(|(p, id)| (Either::V4(p.into()), bucket(id)));
         let six = writer.rib6.iter();
-        let six = six.map(|(p, id)| format!("{} {}\n", Prefix6::from(p), bucket(id)));
+        let six = six.map(|(p, id)| (Either::V6(p.into()), bucket(id)));
         four.chain(six).collect()
+    }
+
+    fn show(&self) -> String {
+        let line = |(prefix, bucket): (Either, u16)| match prefix {
+            Either::V4(prefix) => format!("{prefix} {bucket}\n"),
+            Either::V6(prefix) => format!("{prefix} {bucket}\n"),
+        };
+        self.rules().into_iter().map(line).collect()
     }
 }
 
@@ -149,9 +185,37 @@ pub(super) struct Config {
     default: u16,
     is_source: bool,
     buckets: usize,
+    port: Option<Arc<PortRules>>,
+}
+
+impl Source for Config {
+    fn rules(&self) -> Vec<(Match, u16)> {
+        let all = self.table.as_ref().map_or_else(Vec::new, Table::rules);
+        let each = all.into_iter();
+        each.map(|(prefix, b)| (prefix.to_match(self.is_source), b))
+            .collect()
+    }
+
+    fn bucket(&self, rule: &Match) -> Option<u16> {
+        let writer = self.table.as_ref()?.lock();
+        let id = match Either::of_match(rule)? {
+            Either::V4(prefix) => writer.rib4.get(&prefix.into()),
+            Either::V6(prefix) => writer.rib6.get(&prefix.into()),
+        };
+        Some(id?.get() - 1)
+    }
 }
 
 impl Config {
+    fn change(&self, prefixes: &[(Either, Option<u16>)]) -> Result<String, String> {
+        let done = self.table()?.change(prefixes);
+        if let Some(port) = &self.port {
+            let each = prefixes.iter();
+            port.changed(each.map(|rule| rule.0.to_match(self.is_source)));
+        }
+        done
+    }
+
     fn table(&self) -> Result<&Table, String> {
         self.table
             .as_ref()
@@ -223,6 +287,7 @@ impl Element for BucketByPrefix {
     fn configure(args: &mut Args) -> Config {
         let default: u16 = args.key("DEFAULT", 0, "the bucket of what fits no prefix");
         let is_source = args.key("SOURCE", false, "whether source addresses count");
+        let port = PortRules::configure(args);
         let given = args.rest("PREFIX", "a prefix, and =BUCKET", "a part of the addresses");
         let mut rules = Vec::new();
         for (at, arg) in given.iter().enumerate() {
@@ -254,10 +319,14 @@ impl Element for BucketByPrefix {
             default,
             is_source,
             buckets: buckets.min(BUCKETS_MAX),
+            port,
         }
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> BucketByPrefix {
+        if let Some(port) = &config.port {
+            port.come_from(config);
+        }
         BucketByPrefix {
             config: Arc::clone(config),
             keys: Vec::new(),
@@ -312,7 +381,7 @@ impl Element for BucketByPrefix {
             |c: &Config, value| {
                 let rules = place::lines(value, c.buckets, Either::parse)?;
                 let rules: Vec<_> = rules.into_iter().map(|(p, b)| (p, Some(b))).collect();
-                c.table()?.change(&rules)
+                c.change(&rules)
             },
         ),
         Handler::action(
@@ -322,7 +391,7 @@ impl Element for BucketByPrefix {
                 let words = value.split_whitespace();
                 let rules = words.map(|word| Ok((Either::parse(word)?, None)));
                 let rules: Vec<_> = rules.collect::<Result<_, String>>()?;
-                c.table()?.change(&rules)
+                c.change(&rules)
             },
         ),
     ];

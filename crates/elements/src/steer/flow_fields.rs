@@ -116,11 +116,16 @@ impl Fields {
         }
     }
 
+    /// The flow of a key, where keys are five-tuples.
+    pub(super) fn flow(&self, key: &Key) -> Option<FlowKey> {
+        (*self == Fields::Tuple).then(|| flow_of(key))
+    }
+
     /// A key as the rule that stands for it.
     pub(super) fn show(&self, key: &Key) -> String {
         let bytes: Vec<u8> = key.iter().flat_map(|word| word.to_be_bytes()).collect();
         match self {
-            Fields::Tuple => show_tuple(&bytes),
+            Fields::Tuple => show_tuple(&flow_of(key)),
             Fields::Chosen(fields) => {
                 let (mut text, mut rest) = (String::new(), &bytes[..]);
                 for Chosen(field) in fields {
@@ -194,7 +199,7 @@ fn value(text: &str, len: usize) -> Option<Vec<u8>> {
 
 /// First word: version, protocol and ports; then the addresses.
 #[inline]
-fn of_tuple(flow: &FlowKey) -> Key {
+pub(super) fn of_tuple(flow: &FlowKey) -> Key {
     let head = |version: u64, protocol: u8, src: u16, dst: u16| {
         version << 40 | u64::from(protocol) << 32 | u64::from(src) << 16 | u64::from(dst)
     };
@@ -211,6 +216,26 @@ fn of_tuple(flow: &FlowKey) -> Key {
             let ([a, b], [c, d]) = (halves(src), halves(dst));
             [first, a, b, c, d, 0]
         }
+    }
+}
+
+/// What [`of_tuple`] has made a key of.
+fn flow_of(&[first, a, b, c, d, _]: &Key) -> FlowKey {
+    let halves = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)).into();
+    macro_rules! flow {
+        ($src:expr, $dst:expr) => {
+            wire::flow::Flow {
+                src: $src,
+                dst: $dst,
+                src_port: (first >> 16) as u16,
+                dst_port: first as u16,
+                protocol: (first >> 32) as u8,
+            }
+        };
+    }
+    match first >> 40 {
+        6 => FlowKey::V6(flow!(halves(a, b), halves(c, d))),
+        _ => FlowKey::V4(flow!(((a >> 32) as u32).into(), (a as u32).into())),
     }
 }
 
@@ -247,20 +272,13 @@ fn tuple(words: &[&str]) -> Option<Key> {
     }
 }
 
-fn show_tuple(bytes: &[u8]) -> String {
-    let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-    let protocol = wire::proto::NAMES.iter().find(|name| name.1 == bytes[3]);
-    let protocol = protocol.map_or_else(|| bytes[3].to_string(), |name| name.0.to_owned());
-    let address = |from: usize, len: usize| match <[u8; 16]>::try_from(&bytes[from..from + len]) {
-        Ok(six) => IpAddr::from(six),
-        Err(_) => IpAddr::from([
-            bytes[from],
-            bytes[from + 1],
-            bytes[from + 2],
-            bytes[from + 3],
-        ]),
+fn show_tuple(flow: &FlowKey) -> String {
+    let (src, dst) = (flow.src(), flow.dst());
+    let (protocol, src_port, dst_port) = match flow {
+        FlowKey::V4(f) => (f.protocol, f.src_port, f.dst_port),
+        FlowKey::V6(f) => (f.protocol, f.src_port, f.dst_port),
     };
-    let len = if bytes[2] == 6 { 16 } else { 4 };
-    let (src, dst) = (address(8, len), address(8 + len, len));
-    format!("{protocol} {src} {} {dst} {}", port(4), port(6))
+    let named = wire::proto::NAMES.iter().find(|name| name.1 == protocol);
+    let protocol = named.map_or_else(|| protocol.to_string(), |name| name.0.to_owned());
+    format!("{protocol} {src} {src_port} {dst} {dst_port}")
 }

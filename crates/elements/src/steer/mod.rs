@@ -8,6 +8,7 @@ mod hashing;
 mod mesh;
 mod parking;
 mod place;
+pub(crate) mod port_rules;
 mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;

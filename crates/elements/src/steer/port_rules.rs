@@ -1,0 +1,340 @@
+//! What a port does of an element's rules by itself: packets that fit one come by a queue of the worker that owns
+//! their bucket.
+//!
+//! The element that sorts decides, whatever the port does: packets that come by another queue are steered all the
+//! same. Rules are handed on as they change; when buckets change worker, rules that the port has stay until it is told
+//! to follow, as packets that wait in one queue could be overtaken by those of another.
+
+use engine::args::Args;
+use engine::port::{Directed, Match, Port};
+use engine::steer::Table;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// An element with rules.
+pub(crate) trait Source: Send + Sync {
+    /// Rules with their buckets, as far as a port could do them.
+    fn rules(&self) -> Vec<(Match, u16)>;
+
+    /// The bucket of a rule, if there is this one.
+    fn bucket(&self, rule: &Match) -> Option<u16>;
+}
+
+/// Who receives, and for whom.
+#[derive(Clone)]
+pub(crate) struct Receivers {
+    pub(crate) table: Arc<Table>,
+    /// Queues by worker.
+    pub(crate) queues: BTreeMap<usize, Vec<usize>>,
+}
+
+impl Receivers {
+    /// The queue of each bucket: one of its owner's. Buckets of workers without a queue are spread over all queues,
+    /// and so are all of them before they have owners.
+    pub(crate) fn by_bucket(&self) -> Vec<u16> {
+        let (owners, of) = (self.table.owners(), &self.queues);
+        let all: Vec<usize> = of.values().flatten().copied().collect();
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let each = (0..self.table.buckets()).map(|bucket| {
+            let own = owners.get(bucket).and_then(|owner| of.get(owner));
+            match own.filter(|queues| !queues.is_empty()) {
+                Some(own) => own[bucket / of.len() % own.len()] as u16,
+                None => all[bucket % all.len()] as u16,
+            }
+        });
+        each.collect()
+    }
+}
+
+/// The rules of a router's ports, by port.
+#[derive(Default)]
+pub(crate) struct ByPort(Mutex<HashMap<String, Weak<PortRules>>>);
+
+impl ByPort {
+    /// Those of a port, made if nobody has them.
+    pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, rules| rules.strong_count() > 0);
+        // FromDPDKDevice may leave this out.
+        let port = port.strip_prefix("dpdk:").unwrap_or(port);
+        if let Some(rules) = all.get(port).and_then(Weak::upgrade) {
+            return rules;
+        }
+        let rules = Arc::new(PortRules::default());
+        all.insert(port.to_owned(), Arc::downgrade(&rules));
+        rules
+    }
+}
+
+/// The rules of a port: where they come from, and who does them.
+#[derive(Default)]
+pub(crate) struct PortRules(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    source: Option<Weak<dyn Source>>,
+    port: Option<(Arc<dyn Port>, Receivers)>,
+}
+
+impl State {
+    /// The port, if it can do rules and has a choice of queues, with the queue of each bucket.
+    fn able(&self) -> Option<(&Arc<dyn Port>, Vec<u16>)> {
+        let (port, receivers) = self.port.as_ref()?;
+        let is_choice = receivers.queues.values().flatten().nth(1).is_some();
+        (is_choice && port.directed().is_some()).then(|| (port, receivers.by_bucket()))
+    }
+
+    fn source(&self) -> Option<Arc<dyn Source>> {
+        self.source.as_ref()?.upgrade()
+    }
+
+    fn tell_all(&self) {
+        if let (Some((port, queues)), Some(source)) = (self.able(), self.source()) {
+            let queue = |bucket: u16| queues.get(usize::from(bucket)).copied();
+            let rules = source.rules();
+            let rules = rules.into_iter().map(|(rule, b)| (rule, queue(b)));
+            port.direct(&rules.collect::<Vec<_>>(), true);
+        }
+    }
+}
+
+impl Drop for State {
+    /// Nobody has rules for the port any more.
+    fn drop(&mut self) {
+        if let Some((port, _)) = &self.port {
+            port.direct(&[], true);
+        }
+    }
+}
+
+impl PortRules {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads PORT of an element with rules.
+    pub(super) fn configure(args: &mut Args) -> Option<Arc<PortRules>> {
+        let port: String = args.key_maybe("PORT", "the port from which packets come")?;
+        Some(args.common::<ByPort>().get(&port))
+    }
+
+    /// Rules are those of this element. Each of its copies may say so.
+    pub(super) fn come_from<S: Source + 'static>(&self, source: &Arc<S>) {
+        let source: Weak<dyn Source> = Arc::downgrade(source) as _;
+        let mut state = self.lock();
+        let known = state.source.as_ref();
+        if !known.is_some_and(|known| known.ptr_eq(&source)) {
+            state.source = Some(source);
+            state.tell_all();
+        }
+    }
+
+    /// The port is this one. It is told all rules if it was another, or has other queues, or `again` asks for it.
+    /// Returns whether it does rules.
+    pub(crate) fn go_to(&self, port: &Arc<dyn Port>, receivers: Receivers, again: bool) -> bool {
+        let mut state = self.lock();
+        let known = state.port.as_ref().is_some_and(|(own, known)| {
+            Arc::ptr_eq(own, port)
+                && Arc::ptr_eq(&known.table, &receivers.table)
+                && known.queues == receivers.queues
+        });
+        if !known || again {
+            state.port = Some((Arc::clone(port), receivers));
+            state.tell_all();
+        }
+        state.able().is_some()
+    }
+
+    /// These rules have been added, changed or removed.
+    pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
+        let state = self.lock();
+        if let (Some((port, queues)), Some(source)) = (state.able(), state.source()) {
+            // As they are by now, so that the last of several changes is the one that is told last.
+            let queue = |bucket: u16| queues.get(usize::from(bucket)).copied();
+            let rules = rules.map(|rule| (rule, source.bucket(&rule).and_then(queue)));
+            port.direct(&rules.collect::<Vec<_>>(), false);
+        }
+    }
+
+    /// How far the port does them, as a sentence.
+    pub(crate) fn show(&self) -> String {
+        let state = self.lock();
+        let Some((port, _)) = &state.port else {
+            return "the port is not open".into();
+        };
+        match (port.directed(), state.able()) {
+            (None, _) => "rules are matched in software: the port takes none".into(),
+            (_, None) => "rules are matched in software: the port has one queue".into(),
+            (Some(now), _) => shown(&now),
+        }
+    }
+}
+
+fn shown(now: &Directed) -> String {
+    let mut text = format!("the port has {} rules", now.held);
+    if now.refused > 0 {
+        let why = now.why.as_deref().unwrap_or("without a reason");
+        text += &format!(", and has refused {} (the first: {why})", now.refused);
+    }
+    if now.waiting > 0 {
+        text += &format!("; {} wait for it", now.waiting);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::port::{PortCounter, PortInfo};
+    use engine::steer::Tables;
+
+    /// A port that keeps what it is told.
+    #[derive(Default)]
+    struct Card {
+        rules: Mutex<HashMap<Match, u16>>,
+        calls: Mutex<usize>,
+    }
+
+    impl Port for Card {
+        fn info(&self) -> PortInfo {
+            unreachable!("nobody asks")
+        }
+
+        fn link_up(&self) -> bool {
+            true
+        }
+
+        fn counters(&self) -> Vec<PortCounter> {
+            Vec::new()
+        }
+
+        fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+            *self.calls.lock().expect("nobody panics") += 1;
+            let mut own = self.rules.lock().expect("nobody panics");
+            if all {
+                own.clear();
+            }
+            for (rule, queue) in rules {
+                match queue {
+                    Some(queue) => _ = own.insert(*rule, *queue),
+                    None => _ = own.remove(rule),
+                }
+            }
+        }
+
+        fn directed(&self) -> Option<Directed> {
+            let held = self.rules.lock().expect("nobody panics").len();
+            Some(Directed {
+                held,
+                refused: 2,
+                waiting: 1,
+                why: Some("no room".into()),
+            })
+        }
+    }
+
+    struct Rules(Mutex<HashMap<Match, u16>>);
+
+    impl Source for Rules {
+        fn rules(&self) -> Vec<(Match, u16)> {
+            let own = self.0.lock().expect("nobody panics");
+            own.iter().map(|(rule, bucket)| (*rule, *bucket)).collect()
+        }
+
+        fn bucket(&self, rule: &Match) -> Option<u16> {
+            self.0.lock().expect("nobody panics").get(rule).copied()
+        }
+    }
+
+    fn vlan(id: u16) -> Match {
+        Match::Station {
+            address: None,
+            vlan: Some(id),
+        }
+    }
+
+    fn receivers(queues: &[(usize, &[usize])]) -> Receivers {
+        Receivers {
+            table: Tables::default().get("t", 4),
+            queues: queues.iter().map(|(w, q)| (*w, q.to_vec())).collect(),
+        }
+    }
+
+    #[test]
+    fn buckets_go_to_a_queue_of_their_owner() {
+        let all = receivers(&[(0, &[0, 2]), (1, &[1, 3])]);
+        assert_eq!(all.by_bucket(), [0, 2, 1, 3]);
+        all.table.deal(&[0, 1]);
+        assert_eq!(all.by_bucket(), [0, 1, 2, 3]);
+        all.table.deal(&[1]);
+        assert_eq!(all.by_bucket(), [1, 1, 3, 3]);
+        // The third worker receives nothing.
+        all.table.deal(&[2]);
+        assert_eq!(all.by_bucket(), [0, 2, 1, 3]);
+        assert!(receivers(&[]).by_bucket().is_empty());
+    }
+
+    #[test]
+    fn the_port_has_the_rules_of_its_element_with_the_queues_of_their_buckets() {
+        let all = ByPort::default();
+        let rules = all.get("dpdk:net_null0");
+        assert!(Arc::ptr_eq(&rules, &all.get("net_null0")));
+        let card = Arc::new(Card::default());
+        let port: Arc<dyn Port> = Arc::clone(&card) as _;
+        let told = |id| {
+            card.rules
+                .lock()
+                .expect("nobody panics")
+                .get(&vlan(id))
+                .copied()
+        };
+        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0), (vlan(2), 1)].into())));
+        let set = |id, bucket| {
+            let mut own = source.0.lock().expect("nobody panics");
+            match bucket {
+                Some(bucket) => _ = own.insert(vlan(id), bucket),
+                None => _ = own.remove(&vlan(id)),
+            }
+            drop(own);
+            rules.changed([vlan(id)].into_iter());
+        };
+        rules.come_from(&source);
+        assert!(rules.show().contains("not open"));
+        let both = receivers(&[(0, &[0]), (1, &[1])]);
+        both.table.deal(&[0, 1]);
+        rules.go_to(&port, both.clone(), false);
+        assert_eq!((told(1), told(2)), (Some(0), Some(1)));
+        // As on a reload: nothing is new.
+        let calls = *card.calls.lock().expect("nobody panics");
+        rules.come_from(&source);
+        rules.go_to(&port, both.clone(), false);
+        assert_eq!(*card.calls.lock().expect("nobody panics"), calls);
+        set(3, Some(3));
+        set(1, None);
+        assert_eq!((told(1), told(3)), (None, Some(1)));
+        let shown = "the port has 2 rules, and has refused 2 (the first: no room); 1 wait for it";
+        assert_eq!(rules.show(), shown);
+        // A rule that comes has a queue of the worker that owns its bucket now; others stay until they shall follow.
+        both.table.deal(&[0]);
+        set(4, Some(1));
+        assert_eq!((told(3), told(4)), (Some(1), Some(0)));
+        rules.go_to(&port, both, true);
+        assert_eq!((told(3), told(4)), (Some(0), Some(0)));
+        drop((all, rules));
+        assert!(card.rules.lock().expect("nobody panics").is_empty());
+    }
+
+    #[test]
+    fn a_port_that_has_no_choice_is_told_nothing() {
+        let rules = PortRules::default();
+        let card = Arc::new(Card::default());
+        let port: Arc<dyn Port> = Arc::clone(&card) as _;
+        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0)].into())));
+        rules.come_from(&source);
+        rules.go_to(&port, receivers(&[(0, &[0])]), false);
+        assert_eq!(*card.calls.lock().expect("nobody panics"), 0);
+        assert!(rules.show().contains("one queue"));
+    }
+}

@@ -1,0 +1,291 @@
+//! A port that sorts by rules (Flow Director, VMDq): what it is told, and that packets then need not cross.
+
+use engine::plan::{self, Options};
+use engine::port::{
+    Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
+};
+use engine::router::Router;
+use engine::steer::Ask;
+use ports::Directory;
+use ports::memory::{Memory, Sent};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use testkit::ip4;
+use wire::FlowKey;
+
+const LONG: Duration = Duration::from_secs(20);
+
+/// The control side of the port `mem:a`, as a card has it that takes some rules.
+struct Card {
+    inner: Arc<dyn Port>,
+    rules: Mutex<HashMap<Match, u16>>,
+    room: usize,
+}
+
+impl Card {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Match, u16>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue of a frame: that of its rule, or the first.
+    fn queue(&self, frame: &[u8]) -> usize {
+        let flow = FlowKey::of_ip(&frame[14..]).map(Match::Flow);
+        let address = frame[..6].try_into().ok();
+        let station = Match::Station {
+            address,
+            vlan: None,
+        };
+        let rules = self.lock();
+        let found = [flow, Some(station)].into_iter().flatten();
+        let queue = found.filter_map(|rule| rules.get(&rule)).next();
+        queue.copied().unwrap_or(0).into()
+    }
+}
+
+impl Port for Card {
+    fn info(&self) -> PortInfo {
+        self.inner.info()
+    }
+
+    fn link_up(&self) -> bool {
+        self.inner.link_up()
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        self.inner.counters()
+    }
+
+    fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        let mut own = self.lock();
+        if all {
+            own.clear();
+        }
+        for (rule, queue) in rules {
+            match queue {
+                None => _ = own.remove(rule),
+                Some(_) if own.len() == self.room && !own.contains_key(rule) => {}
+                Some(queue) => _ = own.insert(*rule, *queue),
+            }
+        }
+    }
+
+    fn directed(&self) -> Option<Directed> {
+        Some(Directed {
+            held: self.lock().len(),
+            ..Directed::default()
+        })
+    }
+}
+
+/// Ports of memory, of which `mem:a` is a card.
+struct Ports {
+    inner: Directory,
+    room: usize,
+    card: Mutex<Option<Arc<Card>>>,
+}
+
+impl Ports {
+    fn card(&self) -> Arc<Card> {
+        let card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        card.clone().expect("it is open")
+    }
+
+    fn with_card(&self, name: &str, open: OpenPort) -> OpenPort {
+        if name != "mem:a" {
+            return open;
+        }
+        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        let card = card.get_or_insert_with(|| {
+            Arc::new(Card {
+                inner: Arc::clone(&open.port),
+                rules: Mutex::default(),
+                room: self.room,
+            })
+        });
+        OpenPort {
+            port: Arc::clone(card) as _,
+            ..open
+        }
+    }
+}
+
+impl PortDirectory for Ports {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        self.inner.probe(name)
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
+        let open = self.inner.open(name, request)?;
+        Ok(self.with_card(name, open))
+    }
+
+    fn get(&self, name: &str) -> Option<OpenPort> {
+        let open = self.inner.get(name)?;
+        Some(self.with_card(name, open))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.inner.names()
+    }
+
+    fn close(&self, name: &str) {
+        self.inner.close(name);
+    }
+}
+
+struct Stand {
+    router: Router,
+    ports: Arc<Ports>,
+    a: Memory,
+    b: Memory,
+}
+
+fn start(text: &str, room: usize) -> Stand {
+    let ports = Arc::new(Ports {
+        inner: Directory::new(),
+        room,
+        card: Mutex::default(),
+    });
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let (parsed, mut errors) = lang::parse(&mut map, file, &[]);
+    let options = Options::new(2, &*ports);
+    let (plan, more) = plan::make(&parsed, &elements::registry(), &options);
+    errors.extend(more);
+    let plan = plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)));
+    let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
+    let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
+    let router = router.unwrap_or_else(|e| panic!("{e}"));
+    // Workers have built their graphs when they answer.
+    router.each(|_| ()).expect("workers answer");
+    Stand {
+        router,
+        a: ports.inner.memory("a"),
+        b: ports.inner.memory("b"),
+        ports,
+    }
+}
+
+/// A frame of one flow, for a station of that number.
+fn frame(n: u8) -> Vec<u8> {
+    let packet = ip4().src(format!("10.0.0.{n}")).dst("192.0.2.1");
+    let to = format!("02:00:00:00:01:{n:02x}");
+    packet.udp(1000, 53).ether("02:00:00:00:00:01", &to).bytes()
+}
+
+/// The number of a frame.
+fn read(frame: &[u8]) -> u8 {
+    frame[29]
+}
+
+impl Stand {
+    fn write(&self, handler: &str, value: &str) {
+        let done = self.router.write(handler, value);
+        done.unwrap_or_else(|e| panic!("{handler}: {e}"));
+    }
+
+    /// Offers a frame of each flow by the queue that the card gives it; by flow, queues by which it came and left.
+    /// Each worker sends by a queue of its own.
+    fn pass(&self, flows: std::ops::Range<u8>) -> HashMap<u8, (usize, usize)> {
+        let card = self.ports.card();
+        let came: Vec<(u8, usize)> = flows.map(|n| (n, card.queue(&frame(n)))).collect();
+        for (n, queue) in &came {
+            assert!(self.a.inject(*queue, &frame(*n)));
+        }
+        let sent: Vec<Sent> = self.b.collect_at_least(came.len(), LONG);
+        let left: HashMap<u8, usize> = sent.iter().map(|s| (read(&s.frame), s.queue)).collect();
+        let both = came.into_iter().map(|(n, queue)| (n, (queue, left[&n])));
+        both.collect()
+    }
+}
+
+fn crossed(passed: &HashMap<u8, (usize, usize)>) -> usize {
+    passed.values().filter(|(came, left)| came != left).count()
+}
+
+fn flow(n: u8) -> String {
+    format!("udp 10.0.0.{n} 1000 192.0.2.1 53")
+}
+
+#[test]
+fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    let passed = stand.pass(0..64);
+    assert_eq!(crossed(&passed), 0, "{passed:?}");
+    assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
+    let shown = stand.router.read("f.spread", "").expect("it is there");
+    assert!(shown.contains("the port has 64 rules"), "{shown}");
+    // A rule that changes or ends does so in the port.
+    stand.write("mem_a@bucket.add", &format!("{} 1", flow(0)));
+    stand.write("mem_a@bucket.remove", &flow(1));
+    assert_eq!(stand.pass(0..1)[&0], (1, 1));
+    assert_eq!(stand.ports.card().lock().len(), 63);
+    let two = [flow(2), flow(70)].map(|flow| format!("{flow} 5"));
+    stand.write("mem_a@bucket.replace", &two.join("\n"));
+    assert_eq!(stand.ports.card().lock().len(), 2);
+    assert_eq!(stand.pass(2..3)[&2], (1, 1));
+}
+
+#[test]
+fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    let all: Vec<u16> = (0..64).collect();
+    let moved = stand.router.move_buckets("mem_a@steer", &all, 1);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    let passed = stand.pass(0..64);
+    assert_eq!(crossed(&passed), 32);
+    assert!(passed.values().all(|(_, left)| *left == 1));
+    stand.write("f.spread", "");
+    assert_eq!(crossed(&stand.pass(0..64)), 0);
+}
+
+#[test]
+fn what_the_port_has_no_room_for_is_steered() {
+    let text = "FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 10);
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    let passed = stand.pass(0..64);
+    assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
+    assert!((22..=32).contains(&crossed(&passed)), "{passed:?}");
+}
+
+#[test]
+fn stations_and_prefixes_are_given_to_the_port_when_it_is_opened() {
+    let stations: Vec<String> = (0..8).map(|n| format!("02:00:00:00:01:{n:02x}")).collect();
+    let text = format!(
+        "FromDevice(mem:a, QUEUES 2, CLASSIFY address {}) -> ToDevice(mem:b)",
+        stations.join(" ")
+    );
+    let stand = start(&text, 1000);
+    let passed = stand.pass(0..8);
+    assert_eq!(crossed(&passed), 0, "{passed:?}");
+    assert!((0..8).all(|n| passed[&n].1 == usize::from(n % 2)));
+    stand.write("mem_a@bucket.remove", &stations[0]);
+    assert_eq!(stand.ports.card().lock().len(), 7);
+    let prefixes = "prefix 10.0.0.0/8 10.1.0.0/16 2001:db8::/32";
+    let text = format!("FromDevice(mem:a, QUEUES 2, CLASSIFY {prefixes}) -> ToDevice(mem:b)");
+    let stand = start(&text, 1000);
+    let prefix = |address: &str, len| Match::Prefix {
+        address: address.parse().expect("an address"),
+        len,
+        is_source: false,
+    };
+    let all = [
+        (prefix("10.0.0.0", 8), 0),
+        (prefix("10.1.0.0", 16), 1),
+        (prefix("2001:db8::", 32), 0),
+    ];
+    assert_eq!(*stand.ports.card().lock(), HashMap::from(all));
+    stand.write("mem_a@bucket.add", "10.1.0.0/16 0");
+    stand.write("mem_a@bucket.remove", "10.0.0.0/8");
+    let left = [(prefix("10.1.0.0", 16), 0), (prefix("2001:db8::", 32), 0)];
+    assert_eq!(*stand.ports.card().lock(), HashMap::from(left));
+}
