@@ -290,3 +290,14 @@ fn a_connection_to_a_port_that_a_class_lacks_is_refused_by_name() {
         assert!(errors.contains(says), "{text}\n{errors}");
     }
 }
+
+#[test]
+fn what_copies_take_for_themselves_counts_for_each() {
+    let text = "vlb :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b, FLOWS 65536);
+        FromDevice(four) -> Strip(14) -> CheckIPHeader -> in :: VLBInput(vlb, b/0) -> Discard;";
+    for workers in [1, 2, 4] {
+        let plan = plan(workers, text);
+        let input = &plan.elements[plan.find("in").expect("it is there")];
+        assert_eq!(input.memory(), workers * 16 * 65_536);
+    }
+}

@@ -13,10 +13,13 @@ fn check_says_what_each_server_would_run() {
     let text = said(&run(&["cluster", "check", RB4, "-j2"]));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
-    assert_eq!(lines[0], "cluster rb4: 4 servers, 6 internal links");
+    let head = "cluster rb4: 4 servers, 6 internal links, 40.000 Gbit/s of external ports";
+    assert_eq!(lines[0], head);
     for (name, line) in ["a", "b", "c", "d"].iter().zip(&lines[1..]) {
         assert!(line.starts_with(&format!("server {name}: ")), "{line}");
-        assert!(line.contains("1 external port, 3 internal links"), "{line}");
+        let inside =
+            "1 external port, 3 internal links of 15.000 Gbit/s where 15.000 Gbit/s may be needed";
+        assert!(line.contains(inside), "{line}");
         assert!(line.contains("on 2 workers"), "{line}");
     }
 }

@@ -241,6 +241,20 @@ impl Description {
         links.filter_map(move |link| Some((link, link.end(server)?)))
     }
 
+    /// Bits per second that a server's links carry together, and what they may be asked for: every load that the external
+    /// ports admit passes if each node can send all it gets to the others, and again as much for them (RouteBricks,
+    /// 3.2): 2R (N-1)/N between equal servers.
+    pub fn inside(&self, server: usize) -> (u64, u64) {
+        let links = self.links_of(server).map(|(link, _)| link.rate);
+        let all: u128 = self.servers.iter().map(|of| u128::from(of.rate())).sum();
+        let own = u128::from(self.servers[server].rate());
+        let asked = 2 * own * (all - own) / all.max(1);
+        (
+            links.fold(0, u64::saturating_add),
+            u64::try_from(asked).unwrap_or(u64::MAX),
+        )
+    }
+
     /// The networks attached to all external ports, IPv4 first at each.
     pub fn connected(&self) -> impl Iterator<Item = Connected> {
         let servers = self.servers.iter().enumerate();

@@ -17,3 +17,12 @@ pub use description::{
 };
 pub use numbers::Numbers;
 pub use seen::{Look, Seen, SeenLink};
+
+/// Bits per second as people read them.
+pub fn rate_text(bits: u64) -> String {
+    let bits = bits as f64;
+    match bits {
+        1e9.. => format!("{:.3} Gbit/s", bits / 1e9),
+        _ => format!("{:.3} Mbit/s", bits / 1e6),
+    }
+}

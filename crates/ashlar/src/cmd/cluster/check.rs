@@ -3,7 +3,7 @@
 use super::{Done, File, read, server};
 use crate::cli::cluster::servers::Check;
 use crate::cmd::{compile_source, print, say};
-use control::cluster::Server;
+use control::cluster::{Description, Server, rate_text};
 use engine::plan::Plan;
 use std::fmt::Write;
 
@@ -11,11 +11,13 @@ pub(crate) fn check(asked: &Check) -> Done {
     let file = read(&asked.of.file)?;
     let ports = ports::Directory::new();
     let registry = elements::registry();
+    let of = &file.description;
     let mut text = format!(
-        "cluster {}: {}, {}\n",
-        file.description.name,
-        lang::count(file.description.servers.len(), "server"),
-        lang::count(file.description.links.len(), "internal link"),
+        "cluster {}: {}, {}, {} of external ports\n",
+        of.name,
+        lang::count(of.servers.len(), "server"),
+        lang::count(of.links.len(), "internal link"),
+        rate_text(of.servers.iter().map(Server::rate).sum()),
     );
     let mut wrong = 0;
     for of in &file.description.servers {
@@ -49,15 +51,28 @@ pub(crate) fn check(asked: &Check) -> Done {
     }
 }
 
+/// A server's links, what they carry, and what its own ports may ask of them.
+fn links(of: &Description, server: usize) -> String {
+    let links = lang::count(of.links_of(server).count(), "internal link");
+    match of.inside(server) {
+        (0, _) => links,
+        (inside, 0) => format!("{links} of {}", rate_text(inside)),
+        (inside, asked) => format!(
+            "{links} of {} where {} may be needed",
+            rate_text(inside),
+            rate_text(asked)
+        ),
+    }
+}
+
 /// What a server would run, in a line.
 fn line(file: &File, of: &Server, plan: &Plan) -> String {
-    let mut text = format!("server {}:", of.name);
     let number = file.description.server(&of.name).unwrap_or_default();
-    let _ = write!(
-        text,
-        " {}, {}, {} on {}, receives and sends by",
+    let mut text = format!(
+        "server {}: {}, {}, {} on {}, receives and sends by",
+        of.name,
         lang::count(of.ports.len(), "external port"),
-        lang::count(file.description.links_of(number).count(), "internal link"),
+        links(&file.description, number),
         lang::count(plan.elements.len(), "element"),
         lang::count(plan.workers, "worker"),
     );

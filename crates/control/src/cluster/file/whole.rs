@@ -1,7 +1,8 @@
 //! What only all of a file together shows.
 
 use super::{Places, Reader};
-use crate::cluster::description::{Description, Link, Over};
+use crate::cluster::description::{Description, Over};
+use crate::cluster::rate_text;
 use cluster::address::{HOPS_MAX, NodeId};
 use cluster::health::LINKS_MAX;
 use cluster::map::{Fabric, Links, Reach};
@@ -236,37 +237,21 @@ fn near(of: &Description, places: &Places, r: &mut Reader) {
     r.wrong("cluster-link", places.servers[b], wrong, help);
 }
 
-/// Every admissible load passes if each node can send all it gets to the others, and again as much for them
-/// (RouteBricks, 3.2): 2R (N-1)/N.
 fn capacity(of: &Description, places: &Places, r: &mut Reader) {
-    let all: u64 = of.servers.iter().map(|server| server.rate()).sum();
     for (number, (server, &place)) in of.servers.iter().zip(&places.servers).enumerate() {
-        let inside: u64 = of.links_of(number).map(rate).sum();
-        let share = 1.0 - server.rate() as f64 / (all.max(1)) as f64;
-        let wanted = 2.0 * server.rate() as f64 * share;
-        if inside > 0 && (inside as f64) < 0.999 * wanted {
+        let (inside, asked) = of.inside(number);
+        if inside > 0 && inside < asked - asked / 1000 {
             let wrong = format!(
                 "the links of `{}` carry {} in all, and {} may be needed",
                 server.name,
-                show(inside as f64),
-                show(wanted)
+                rate_text(inside),
+                rate_text(asked)
             );
             let mistake = Diagnostic::warning("cluster-capacity", wrong).at(place).help(
                 "not every load that the external ports admit will pass: 2R/N on each link of a full mesh is enough",
             );
             r.mistakes.push(mistake);
         }
-    }
-}
-
-fn rate((link, _): (&Link, usize)) -> u64 {
-    link.rate
-}
-
-fn show(bits: f64) -> String {
-    match bits {
-        1e9.. => format!("{:.3} Gbit/s", bits / 1e9),
-        _ => format!("{:.3} Mbit/s", bits / 1e6),
     }
 }
 
