@@ -263,6 +263,16 @@ impl<T: Transfer> Tail<T> {
         n
     }
 
+    /// Whether at least so many items are inside; looks at the other end only if so many seem to be.
+    #[inline]
+    pub fn holds(&mut self, items: usize) -> bool {
+        if self.tail.wrapping_sub(self.head_seen) < items {
+            return false;
+        }
+        self.head_seen = self.level.0.head.0.load(Ordering::Acquire);
+        self.tail.wrapping_sub(self.head_seen) >= items
+    }
+
     /// How full the ring is; see [`Level`].
     pub fn level(&self) -> &Level {
         &self.level

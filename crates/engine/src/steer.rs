@@ -15,6 +15,7 @@ pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
 pub use pumps::{move_queue, pumps};
 
+use crate::wake::WakeFn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -145,6 +146,7 @@ pub struct Table {
     counts: OnceLock<Vec<Counts>>,
     ways: Mutex<Vec<Weak<dyn Ways>>>,
     followers: Mutex<Vec<Weak<dyn Follower>>>,
+    bell: OnceLock<WakeFn>,
 }
 
 /// Who wants to know when buckets are dealt out.
@@ -178,6 +180,20 @@ impl Table {
             counts: OnceLock::new(),
             ways: Mutex::default(),
             followers: Mutex::default(),
+            bell: OnceLock::new(),
+        }
+    }
+
+    /// Has workers ring a bell when a way from one to another fills. The first one that is set stays.
+    pub fn set_bell(&self, bell: impl FnOnce() -> WakeFn) {
+        self.bell.get_or_init(bell);
+    }
+
+    /// Rings it. Whoever listens sees to it that many calls cost no more than one.
+    #[cold]
+    pub fn ring_bell(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell();
         }
     }
 

@@ -16,10 +16,10 @@ use engine::plan::Options;
 use lang::{Diagnostic, Router};
 
 /// Packets that devices take and give at a time unless told otherwise.
-const BURST: usize = 64;
+pub(crate) const BURST: usize = 64;
 /// Packets taken at a time where nothing looks at them. They share little that more of them could share further,
 /// and the buffers of more would drive each other out of the first-level cache.
-const BARE_BURST: usize = 32;
+pub(crate) const BARE_BURST: usize = 32;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[

@@ -92,10 +92,38 @@ impl Mesh {
     }
 }
 
+/// How much room the fullest ring has of those that were asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Room {
+    /// More than half of it.
+    #[default]
+    Ample,
+    /// Between a quarter and half.
+    Half,
+    /// Less than a quarter.
+    Little,
+}
+
 /// The way to one worker, and packets that are to go there.
 struct Out {
     tail: Option<Tail<Packet>>,
     packets: Vec<Packet>,
+}
+
+impl Out {
+    fn room(&mut self) -> Room {
+        let Some(tail) = &mut self.tail else {
+            return Room::Ample;
+        };
+        let limit = tail.level().limit();
+        if !tail.holds(limit.div_ceil(2)) {
+            Room::Ample
+        } else if !tail.holds(limit - limit / 4) {
+            Room::Half
+        } else {
+            Room::Little
+        }
+    }
 }
 
 /// One worker's ends of the rings.
@@ -172,8 +200,10 @@ impl Ends {
         self.out[to].packets.push(packet);
     }
 
-    /// Sends what was put aside, and calls `lost` for what finds a ring full.
-    pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) {
+    /// Sends what was put aside, and calls `lost` for what finds a ring full. Says how much room is left in the rings
+    /// that were filled.
+    pub(super) fn send(&mut self, cx: &mut Cx, mut lost: impl FnMut(Packet, &mut Cx)) -> Room {
+        let mut room = Room::Ample;
         for to in 0..self.out.len() {
             if self.out[to].packets.is_empty() {
                 continue;
@@ -182,7 +212,15 @@ impl Ends {
             self.send_some(to, &mut packets, cx);
             packets.drain(..).for_each(|packet| lost(packet, cx));
             self.out[to].packets = packets;
+            room = room.max(self.out[to].room());
         }
+        room
+    }
+
+    /// The room in the fullest of the rings that this worker fills.
+    pub(super) fn room(&mut self) -> Room {
+        let each = self.out.iter_mut().map(Out::room);
+        each.max().unwrap_or_default()
     }
 
     /// Appends up to `max` packets of every other worker.

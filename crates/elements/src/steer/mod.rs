@@ -9,6 +9,7 @@ mod mesh;
 mod parking;
 mod place;
 pub(crate) mod port_rules;
+mod rest;
 mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;

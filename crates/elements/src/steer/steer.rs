@@ -10,8 +10,12 @@
 //! bucket, and with them all packets of a flow, keep their order and meet on one worker, by whatever
 //! port and queue they came.
 //!
-//! Each pair of workers has a ring of its own. What finds it full is dropped (`full`), and counted for its
-//! bucket. At first buckets are dealt out to the workers in turn. Behind Steer all elements have copies on
+//! Each pair of workers has a ring of its own. While one is nearly full the sources of the worker that fills it rest, so that
+//! the rings of its devices bridge the time until the other worker has caught up or buckets have moved; for 100 ms at most, until no
+//! ring has been nearly full for a second. What then finds a ring full is dropped (`full`), and counted for its bucket: packets for
+//! other workers do not wait any longer behind those for one that has too much to do.
+//!
+//! At first buckets are dealt out to the workers in turn. Behind Steer all elements have copies on
 //! the workers that own buckets, and on no others.
 //!
 //! Buckets move to other workers while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or by
@@ -31,8 +35,10 @@
 //! - `CORES`: the workers that own buckets. Default all.
 //! - `CAPACITY`: packets on their way from a worker to another. Default 1024.
 
-use super::mesh::{Ends, Mesh};
+use super::mesh::{Ends, Mesh, Room};
 use super::parking::Parking;
+use super::rest::{self, Rest};
+use crate::device;
 use crate::prelude::*;
 use engine::anno::Anno;
 use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
@@ -40,8 +46,6 @@ use engine::units::Cores;
 use std::sync::atomic::AtomicU64;
 
 const FULL: usize = 0;
-/// Packets of another worker that are sent on at a time.
-const BURST: usize = 32;
 
 pub(crate) struct Config {
     table: Arc<Table>,
@@ -59,6 +63,10 @@ pub(crate) struct Steer {
     /// `None` if there is one worker only.
     ends: Option<Ends>,
     parking: Parking,
+    rest: Rest,
+    /// Packets of another worker that are sent on at a time: as many as a device gives, so that both have their share of
+    /// a worker that has too much to do.
+    burst: usize,
     /// Packets may come without annotations.
     bare: bool,
 }
@@ -114,6 +122,11 @@ impl Element for Steer {
             owners: owners.map(|owner| owner as u16).collect(),
             ends: many.then(ends),
             parking: Parking::default(),
+            rest: Rest::default(),
+            burst: match init.bare {
+                true => device::BARE_BURST,
+                false => device::BURST,
+            },
             bare: init.bare,
         }
     }
@@ -163,10 +176,16 @@ impl Element for Steer {
             return Did::Sleep;
         };
         let mut batch = cx.spare();
-        ends.receive(BURST, &mut batch);
+        ends.receive(self.burst, &mut batch);
         let came = !batch.is_empty();
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
+        if self.rest.goes_on() {
+            match self.rest.ends(cx.now(), ends.room() == Room::Ample) {
+                true => cx.choke(false),
+                false => cx.set_timer(cx.now() + rest::LOOK),
+            }
+        }
         if self.parking.release(&mut self.owners, ends, cx) || came {
             Did::Work
         } else {
@@ -221,6 +240,11 @@ impl Element for Steer {
         Handler::sum("parked", "packets that wait for a move", |e| {
             e.parking.waiting() as u64
         }),
+        Handler::sum(
+            "rests",
+            "times that sources rested as a ring was nearly full",
+            |e| e.rest.count(),
+        ),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.table.buckets().to_string())
         }),
@@ -344,11 +368,19 @@ impl Steer {
     #[inline(never)]
     fn send(&mut self, cx: &mut Cx) {
         let full = self.table.counts(self.workers)[self.worker].full();
-        if let Some(ends) = &mut self.ends {
-            ends.send(cx, |packet, cx| {
-                add(&full[usize::from(packet.bucket())], 1);
-                cx.drop(packet, FULL);
-            });
+        let Some(ends) = &mut self.ends else {
+            return;
+        };
+        let room = ends.send(cx, |packet, cx| {
+            add(&full[usize::from(packet.bucket())], 1);
+            cx.drop(packet, FULL);
+        });
+        if room != Room::Ample {
+            self.table.ring_bell();
+            if room == Room::Little && self.rest.begins(cx.now()) {
+                cx.choke(true);
+                cx.set_timer(cx.now() + rest::LOOK);
+            }
         }
     }
 }

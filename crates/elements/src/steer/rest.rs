@@ -1,0 +1,126 @@
+//! When the sources of a worker rest because a ring to another worker is nearly full.
+//!
+//! What such a ring has no room for is lost, though it was received and sorted; a device's own ring can bridge the time
+//! until the other worker has caught up, or buckets have moved. But packets for others wait behind then: so it is for a
+//! short time only, after which what finds the ring full is lost, as if nobody had rested. One worker that has too much to
+//! do for good takes no more than that from the others.
+
+use crate::prelude::*;
+use std::time::Duration;
+
+/// So long sources rest in one crowd, all rests together.
+const MOST: Duration = Duration::from_millis(100);
+/// A crowd is over when no ring has been nearly full for so long.
+const OVER: Duration = Duration::from_secs(1);
+/// How often a worker that rests looks at its rings, however little it has to do.
+pub(super) const LOOK: Duration = Duration::from_micros(100);
+
+/// Whether sources rest.
+#[derive(Default)]
+pub(super) struct Rest {
+    /// They do, since then.
+    since: Option<Time>,
+    /// For how long they did before, in this crowd.
+    rested: Duration,
+    /// When a ring was nearly full the last time.
+    crowded: Time,
+    count: u64,
+}
+
+impl Rest {
+    /// A ring is nearly full: whether sources are to rest from now on.
+    pub(super) fn begins(&mut self, now: Time) -> bool {
+        if now.since(self.crowded) >= OVER {
+            self.rested = Duration::ZERO;
+        }
+        self.crowded = now;
+        let begins = self.since.is_none() && self.rested < MOST;
+        if begins {
+            self.since = Some(now);
+            self.count += 1;
+        }
+        begins
+    }
+
+    /// Whether sources rest.
+    #[inline]
+    pub(super) fn goes_on(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// Whether a rest is over: there is room again, or it has lasted too long.
+    pub(super) fn ends(&mut self, now: Time, has_room: bool) -> bool {
+        let Some(since) = self.since else {
+            return false;
+        };
+        self.crowded = now;
+        let rested = self.rested + now.since(since);
+        let ends = has_room || rested >= MOST;
+        if ends {
+            (self.since, self.rested) = (None, rested);
+        }
+        ends
+    }
+
+    /// Times that sources rested.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Duration = Duration::from_millis(1);
+
+    /// Sources whose packets fill a ring for `on` milliseconds, and which then rest for `off`, again and again; gives how
+    /// long they rest within `time`.
+    fn run(rest: &mut Rest, from: Time, time: Duration, on: u32, off: u32) -> Duration {
+        let (mut now, mut rested, mut phase) = (from, Duration::ZERO, 0);
+        while now < from + time {
+            phase += 1;
+            if rest.goes_on() {
+                rested += STEP;
+                if rest.ends(now, phase >= off) {
+                    phase = 0;
+                }
+            } else if phase >= on && rest.begins(now) {
+                phase = 0;
+            }
+            now = now + STEP;
+        }
+        rested
+    }
+
+    #[test]
+    fn sources_rest_until_there_is_room() {
+        let mut rest = Rest::default();
+        assert!(!rest.goes_on() && rest.begins(Time(0) + OVER));
+        assert!(!rest.begins(Time(0) + OVER + STEP), "they do already");
+        assert!(!rest.ends(Time(0) + OVER + STEP, false) && rest.goes_on());
+        assert!(rest.ends(Time(0) + OVER + STEP * 2, true) && !rest.goes_on());
+        assert_eq!(rest.count(), 1);
+    }
+
+    #[test]
+    fn a_ring_that_stays_full_or_fills_again_and_again_takes_no_more_than_so_much_time() {
+        for (on, off) in [(1, u32::MAX), (5, 12), (1, 1), (900, 10)] {
+            let mut rest = Rest::default();
+            let rested = run(&mut rest, Time(0) + OVER, OVER * 20, on, off);
+            assert!(
+                (MOST..=MOST + STEP * 2).contains(&rested),
+                "{on} {off}: {rested:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn another_crowd_later_is_bridged_again() {
+        let mut rest = Rest::default();
+        let first = run(&mut rest, Time(0) + OVER, OVER, 1, u32::MAX);
+        let quiet = Time(0) + OVER * 4;
+        let second = run(&mut rest, quiet, OVER, 1, u32::MAX);
+        assert!(first >= MOST && second >= MOST, "{first:?} {second:?}");
+    }
+}
