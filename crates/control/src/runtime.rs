@@ -94,6 +94,7 @@ impl Runtime {
         let ended = runtime.block_on(run(control, &serve, signals));
         service::stopping();
         control.ending.store(true, Ordering::Release);
+        control.balance.ring();
         // This also wakes who waits for the end. Workers that do not answer end with the process.
         let _ = control.router.halt();
         // Requests under way are cut off; what waits for a worker ends with its answer.
@@ -130,7 +131,7 @@ async fn run(control: &Arc<Control>, serve: &Serve, signals: Signals) -> Result<
     }
     let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
     let workers = control.router.workers();
-    tokio::spawn(keep_balance(Arc::clone(control)));
+    keep_balance(control);
     control.follow_devices();
     info!(name = control.info().name, socket, workers, "start");
     service::ready();
@@ -162,16 +163,15 @@ fn watch_end(control: &Arc<Control>) -> tokio::task::JoinHandle<()> {
     )
 }
 
-/// Spreads load over the workers, again and again.
-async fn keep_balance(control: Arc<Control>) {
-    while !control.is_ending() {
-        tokio::time::sleep(control.balance.interval()).await;
-        let looking = Arc::clone(&control);
-        let look = tokio::task::spawn_blocking(move || looking.balance.step(&looking.router));
-        if look.await.is_err() {
-            return;
+/// Spreads load over the workers, again and again, on a thread of its own.
+fn keep_balance(control: &Arc<Control>) {
+    let control = Arc::clone(control);
+    tokio::task::spawn_blocking(move || {
+        while !control.is_ending() {
+            control.balance.wait();
+            control.balance.step(&control.router);
         }
-    }
+    });
 }
 
 /// SIGHUP: reads the configuration's file again.

@@ -1,19 +1,26 @@
 //! Looks at a running router's load, and moves buckets and queues as the pure functions say.
 
-use super::moves::{Bucket, Limits, Proposal, Why, propose};
+use super::bell::Bell;
+use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
 use super::scale::Scaler;
 use super::settings::{Mode, Settings};
+use engine::clock::{Clock, Time};
 use engine::plan::Plan;
-use engine::router::Router;
-use engine::steer::{self, Table};
+use engine::router::{AskError, Router};
+use engine::steer::{self, Moved, Table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tracing::warn;
 
-/// Of a table's buckets, one in so many moves at a time.
+/// Of a table's buckets, one in so many moves at a time at least.
 const PARTS: usize = 16;
+/// How long packets are thought to wait for a move before one has been seen, and at least.
+const WAIT: Duration = Duration::from_millis(5);
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Time between two looks when workers ring.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
@@ -31,9 +38,52 @@ pub struct Event {
     pub text: String,
 }
 
+/// Workers whose load is to be balanced: those of a running router.
+pub trait Workers {
+    /// What they run.
+    fn plan(&self) -> Arc<Plan>;
+    /// Their number.
+    fn count(&self) -> usize;
+    /// The time.
+    fn now(&self) -> Time;
+    /// Nanoseconds that one has been busy.
+    fn busy(&self, worker: usize) -> u64;
+    /// As [`Router::move_buckets`].
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
+    /// As [`Router::move_queue`].
+    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
+}
+
+impl Workers for Router {
+    fn plan(&self) -> Arc<Plan> {
+        Router::plan(self)
+    }
+
+    fn count(&self) -> usize {
+        self.workers()
+    }
+
+    fn now(&self) -> Time {
+        Clock::real().now()
+    }
+
+    fn busy(&self, worker: usize) -> u64 {
+        self.pulse(worker).busy.load(Relaxed)
+    }
+
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
+        Router::move_buckets(self, table, buckets, to)
+    }
+
+    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
+        Router::move_queue(self, element, queue, to)
+    }
+}
+
 /// The balancer of a router.
 pub struct Balance {
     state: Mutex<State>,
+    bell: Arc<Bell>,
 }
 
 /// A table and what is proposed for it.
@@ -48,22 +98,25 @@ pub(super) struct Look {
 
 /// Packets of a table by bucket at some moment.
 struct Seen {
-    at: Instant,
+    at: Time,
     loads: Vec<u64>,
     lost: u64,
 }
 
 pub(super) struct State {
     pub(super) settings: Settings,
-    started: Instant,
+    started: Option<Time>,
+    now: Time,
     /// By name of the table.
     seen: BTreeMap<String, Seen>,
     /// Nanoseconds that each worker was busy, and when that was read.
-    pulses: Option<(Instant, Vec<u64>)>,
+    pulses: Option<(Time, Vec<u64>)>,
     pub(super) busy: Vec<f64>,
     scaler: Scaler,
     /// Workers that should work, as the last look says.
     works: Vec<usize>,
+    /// How long packets had to wait for the last move.
+    wait: Duration,
     /// How many work now, and how many could.
     pub(super) active: usize,
     pub(super) all: usize,
@@ -80,12 +133,14 @@ impl Balance {
         Balance {
             state: Mutex::new(State {
                 settings,
-                started: Instant::now(),
+                started: None,
+                now: Time::default(),
                 seen: BTreeMap::new(),
                 pulses: None,
                 busy: Vec::new(),
                 scaler: Scaler::default(),
                 works: Vec::new(),
+                wait: WAIT,
                 active: usize::MAX,
                 all: 0,
                 looks: Vec::new(),
@@ -94,6 +149,7 @@ impl Balance {
                 moves: 0,
                 queues: 0,
             }),
+            bell: Arc::default(),
         }
     }
 
@@ -101,14 +157,21 @@ impl Balance {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Time between two looks.
-    pub fn interval(&self) -> Duration {
-        self.lock().settings.interval
+    /// Waits until it is time for the next look: the interval is over, or a worker rings. On one thread only.
+    pub fn wait(&self) {
+        let interval = self.lock().settings.interval;
+        std::thread::sleep(PAUSE);
+        self.bell.wait(interval.saturating_sub(PAUSE));
+    }
+
+    /// Ends the [`wait`](Self::wait).
+    pub fn ring(&self) {
+        self.bell.ring();
     }
 
     /// Changes a setting ([`Settings::set`]), or with `now` moves what the last look proposed. The error is a
     /// sentence.
-    pub fn set(&self, router: &Router, text: &str) -> Result<(), String> {
+    pub fn set(&self, router: &impl Workers, text: &str) -> Result<(), String> {
         let mut state = self.lock();
         match text.trim() {
             "now" => state.act(router),
@@ -121,8 +184,8 @@ impl Balance {
     }
 
     /// Looks once, and moves what should move if that is wanted.
-    pub fn step(&self, router: &Router) {
-        self.lock().step(router);
+    pub fn step(&self, router: &impl Workers) {
+        self.lock().step(router, &self.bell);
     }
 
     /// How many workers work, and how many could.
@@ -144,9 +207,15 @@ impl Balance {
 }
 
 impl State {
-    fn step(&mut self, router: &Router) {
+    fn step(&mut self, router: &impl Workers, bell: &Arc<Bell>) {
+        self.now = router.now();
+        self.started.get_or_insert(self.now);
         let plan = router.plan();
         let mut tables = steer::tables(&plan);
+        for table in &tables {
+            let bell = Arc::clone(bell);
+            table.set_bell(|| Box::new(move || bell.ring()));
+        }
         // Workers that have just been started, or given a plan, deal buckets out when they get to it.
         tables.retain(|table| !table.workers().is_empty());
         let workers: BTreeSet<usize> = tables.iter().flat_map(|t| t.workers()).collect();
@@ -160,9 +229,7 @@ impl State {
         let lost = self.look(router, &tables);
         let wanted = self.wanted(&workers, lost);
         workers.truncate(wanted);
-        let works: Vec<bool> = (0..router.workers())
-            .map(|w| workers.contains(&w))
-            .collect();
+        let works: Vec<bool> = (0..router.count()).map(|w| workers.contains(&w)).collect();
         let mut loads: Vec<Vec<Bucket>> = tables.iter().map(|t| self.loads(t)).collect();
         for at in 0..tables.len() {
             let look = self.propose(&tables, at, &loads, &works);
@@ -179,10 +246,10 @@ impl State {
     }
 
     /// Does what the last look proposed.
-    fn act(&mut self, router: &Router) {
+    fn act(&mut self, router: &impl Workers) {
         let looks = std::mem::take(&mut self.looks);
         for look in &looks {
-            self.even(router, &look.table, &look.proposal);
+            self.even(router, look);
         }
         self.looks = looks;
         if !self.looks.is_empty() {
@@ -192,18 +259,17 @@ impl State {
     }
 
     /// Reads how busy workers are; returns whether rings to workers are nearly full, or packets found them full.
-    fn look(&mut self, router: &Router, tables: &[Arc<Table>]) -> bool {
-        let now = Instant::now();
-        let each = (0..router.workers()).map(|w| router.pulse(w).busy.load(Relaxed));
-        let pulses: Vec<u64> = each.collect();
+    fn look(&mut self, router: &impl Workers, tables: &[Arc<Table>]) -> bool {
+        let now = self.now;
+        let pulses: Vec<u64> = (0..router.count()).map(|w| router.busy(w)).collect();
         if let Some((at, before)) = &self.pulses {
-            let time = (now - *at).as_nanos().max(1) as f64;
+            let time = now.since(*at).as_nanos().max(1) as f64;
             let pairs = pulses.iter().zip(before);
             self.busy = pairs
                 .map(|(n, b)| (n.saturating_sub(*b) as f64 / time).min(1.0))
                 .collect();
         } else {
-            self.busy = vec![0.0; router.workers()];
+            self.busy = vec![0.0; router.count()];
         }
         self.pulses = Some((now, pulses));
         let lost = |t: &Arc<Table>| t.lost().iter().sum::<u64>();
@@ -270,40 +336,51 @@ impl State {
             table: Arc::clone(table),
             proposal: propose(&loads[at], &base, &works, Limits::of(self.settings.share)),
             buckets,
-            time: seen.map_or(Duration::ZERO, |seen| seen.at.elapsed()),
+            time: seen.map_or(Duration::ZERO, |seen| self.now.since(seen.at)),
         }
     }
 
-    fn even(&mut self, router: &Router, table: &Table, proposal: &Proposal) {
-        let mut by_target: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
-        for m in &proposal.moves {
-            let bucket = u16::try_from(m.bucket).unwrap_or(u16::MAX);
-            by_target.entry(m.to).or_default().push(bucket);
+    fn even(&mut self, router: &impl Workers, look: &Look) {
+        let (table, why) = (&*look.table, look.proposal.why);
+        let mut by_target: BTreeMap<usize, Vec<&Move>> = BTreeMap::new();
+        for m in &look.proposal.moves {
+            by_target.entry(m.to).or_default().push(m);
         }
-        // What comes for buckets that move must wait. A few at a time, and that fits where it waits; of half the traffic
-        // it would not, and then all traffic waits.
-        let few = (table.buckets() / PARTS).max(1);
-        let parts = by_target
-            .iter()
-            .flat_map(|(&to, all)| all.chunks(few).map(move |part| (to, part)));
-        for (to, buckets) in parts {
-            let name = table.name();
-            match router.move_buckets(name, buckets, to) {
-                Ok(moved) => {
-                    self.moved += moved.buckets as u64;
-                    self.moves += 1;
-                    self.say(format!("{name}: {}: to worker {to}: {moved}", proposal.why));
-                }
-                Err(e) => {
-                    warn!(table = name, "buckets do not move: {e}");
-                    self.say(format!("{name}: buckets do not move to worker {to}: {e}"));
+        let (name, seconds) = (table.name(), look.time.as_secs_f64());
+        for (to, moves) in by_target {
+            let mut moves = &moves[..];
+            while !moves.is_empty() {
+                // What comes for buckets that move must wait: some at a time, such that it fits where it waits. When
+                // it does not, all traffic waits.
+                let rates = moves.iter().map(|m| m.load as f64 / seconds);
+                let least = (table.buckets() / PARTS).max(1);
+                let n = at_a_time(rates, self.wait * 2, least).min(moves.len());
+                let (part, others) = moves.split_at(n);
+                moves = others;
+                let bucket = |m: &&Move| u16::try_from(m.bucket).unwrap_or(u16::MAX);
+                let buckets: Vec<u16> = part.iter().map(bucket).collect();
+                match router.move_buckets(name, &buckets, to) {
+                    Ok(moved) => {
+                        self.wait = moved.longest.max(SHORTEST);
+                        self.moved += moved.buckets as u64;
+                        self.moves += 1;
+                        self.say(
+                            router.now(),
+                            format!("{name}: {why}: to worker {to}: {moved}"),
+                        );
+                    }
+                    Err(e) => {
+                        warn!(table = name, "buckets do not move: {e}");
+                        let text = format!("{name}: buckets do not move to worker {to}: {e}");
+                        self.say(router.now(), text);
+                    }
                 }
             }
         }
     }
 
     /// Queues of ports go to workers that work, and back home when their first worker works again.
-    fn pump(&mut self, router: &Router, plan: &Plan) {
+    fn pump(&mut self, router: &impl Workers, plan: &Plan) {
         let works = self.works.clone();
         for (node, queues) in steer::pumps(plan) {
             let element = &plan.elements[node];
@@ -334,13 +411,15 @@ impl State {
                         } else {
                             "; packets of before were late"
                         };
-                        self.say(format!(
-                            "{name}: queue {queue} from worker {owner} to {to}{late}"
-                        ));
+                        let text =
+                            format!("{name}: queue {queue} from worker {owner} to {to}{late}");
+                        self.say(router.now(), text);
                     }
-                    Err(e) => self.say(format!(
-                        "{name}: queue {queue} does not move to worker {to}: {e}"
-                    )),
+                    Err(e) => {
+                        let text =
+                            format!("{name}: queue {queue} does not move to worker {to}: {e}");
+                        self.say(router.now(), text);
+                    }
                 }
             }
         }
@@ -348,7 +427,7 @@ impl State {
 
     /// Loads are counted anew, but where they were too few to tell.
     fn remember(&mut self, tables: &[Arc<Table>]) {
-        let now = Instant::now();
+        let now = self.now;
         for (table, look) in tables.iter().zip(&self.looks) {
             let lost = table.lost().iter().sum();
             if look.proposal.why == Why::Chance
@@ -367,8 +446,8 @@ impl State {
         }
     }
 
-    fn say(&mut self, text: String) {
-        let at = self.started.elapsed();
+    fn say(&mut self, now: Time, text: String) {
+        let at = now.since(self.started.unwrap_or(now));
         if self.history.len() == REMEMBERED {
             self.history.pop_front();
         }

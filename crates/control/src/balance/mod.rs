@@ -5,6 +5,7 @@
 //! again; workers are not disturbed by that. What should move is decided by pure functions ([`moves`],
 //! [`scale`]).
 
+mod bell;
 mod driver;
 pub mod moves;
 pub mod scale;
@@ -14,5 +15,5 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Balance, Event};
+pub use driver::{Balance, Event, Workers};
 pub use settings::{Mode, Settings};

@@ -5,6 +5,7 @@
 //! little. So few buckets move. Where no single bucket helps, two are exchanged.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A bucket: who has it, and what it brought in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,20 @@ impl Limits {
             target: share / 2.0,
         }
     }
+}
+
+/// Packets that may wait for a move.
+const ROOM: f64 = 4096.0;
+
+/// How many buckets may move at a time, if what comes for them waits for so long: as many as there is room for, and `least`
+/// in any case. `rates` says how many packets a second each brings.
+pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: usize) -> usize {
+    let mut packets = 0.0;
+    let fits = |rate: &f64| {
+        packets += rate * wait.as_secs_f64();
+        packets <= ROOM
+    };
+    rates.into_iter().take_while(fits).count().max(least)
 }
 
 /// A bucket that should change its worker.

@@ -1,6 +1,7 @@
 //! The moves against a naive optimum: all tables of small cases.
 
-use super::moves::{Bucket, Limits, Proposal, Why, propose};
+use super::moves::{Bucket, Limits, Proposal, Why, at_a_time, propose};
+use std::time::Duration;
 use testkit::Rng;
 
 const LIMITS: Limits = Limits {
@@ -178,4 +179,14 @@ fn workers_that_are_to_rest_give_all_they_have_silent_buckets_too() {
         let proposal = propose(&buckets, &[0; 4], &works, LIMITS);
         check(&buckets, &[0; 4], &works, &proposal);
     }
+}
+
+#[test]
+fn so_many_buckets_move_at_a_time_that_what_comes_for_them_has_room() {
+    let rates = || [1000.0; 100].into_iter();
+    let wait = Duration::from_millis(100);
+    assert_eq!(at_a_time(rates(), wait, 1), 40, "100 packets each, of 4096");
+    assert_eq!(at_a_time(rates(), wait / 10, 1), 100, "they are all");
+    assert_eq!(at_a_time(rates(), wait * 1000, 6), 6);
+    assert_eq!(at_a_time([f64::INFINITY, f64::NAN], wait, 2), 2);
 }
