@@ -1,0 +1,450 @@
+//! The balancer and two workers in simulated time: each takes some microseconds for a packet, control answers late, and the
+//! machine takes workers' cores away. Rings of the port and between workers overflow, as they do.
+
+use control::balance::{Balance, Mode, Settings, Workers};
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Site, Walker};
+use engine::peers::Peers;
+use engine::plan::{Options, Plan};
+use engine::root::Plain;
+use engine::router::{AskError, single_at};
+use engine::steer::{self, Ask, Moved, Table};
+use engine::wake::Wakers;
+use router_tests::{InMemory, plan_with, registry};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use testkit::{Rng, ip4};
+
+/// Between workers there is less room than in a ring of the port.
+const ROUTER: &str =
+    "FromDevice(IN, QUEUES 2) -> BucketByHash -> s :: Steer(256, CAPACITY 512) -> ToDevice(OUT)";
+const TABLE: &str = "s";
+const FLOWS: usize = 128;
+/// Frames in each ring of the port.
+const RING: usize = 1024;
+/// What a worker takes to forward a packet, to receive one, and for a turn.
+const PACKET: u64 = 30_000;
+const RECEIVE: u64 = 500;
+const TURN: u64 = 20_000;
+/// Packets a second that one worker carries, about.
+const ONE: f64 = 1e9 / (PACKET + RECEIVE) as f64;
+/// How long it takes until workers hear of control.
+const LATE: Duration = Duration::from_micros(500);
+const WINDOW: u64 = 20_000_000;
+
+/// What a worker does between turns until it is done.
+type Chore = Box<dyn FnMut(&mut Graph) -> bool>;
+
+struct World {
+    graphs: Vec<Graph>,
+    /// Where each worker is in time.
+    at: Vec<u64>,
+    busy: Vec<u64>,
+    /// The core is taken from a worker then, for so long.
+    stalls: Vec<VecDeque<(u64, u64)>>,
+    chores: Vec<Vec<Chore>>,
+    ports: Arc<InMemory>,
+    frames: Vec<Vec<u8>>,
+    /// Packets a second from some time on, in nanoseconds.
+    load: Vec<(u64, f64)>,
+    /// Packets that were due, and when the next one is.
+    due: usize,
+    next_due: f64,
+    /// Packets that found the ring of their queue full.
+    missed: [usize; 2],
+    next_of: Vec<u32>,
+    /// Packets that left, by the window in which they were due and by worker.
+    left: Vec<[usize; 2]>,
+    reordered: usize,
+}
+
+impl World {
+    /// What is due comes.
+    fn come(&mut self, now: u64) {
+        while self.next_due <= now as f64 {
+            let begun = |part: &&(u64, f64)| part.0 as f64 <= self.next_due;
+            let rate = self
+                .load
+                .iter()
+                .rev()
+                .find(begun)
+                .map_or(0.0, |part| part.1);
+            if rate > 0.0 {
+                self.inject();
+            }
+            self.next_due += 1e9 / rate.max(1000.0);
+        }
+    }
+
+    fn inject(&mut self) {
+        let (flow, number) = (self.due % FLOWS, (self.due / FLOWS) as u32);
+        let frame = &mut self.frames[flow];
+        let end = frame.len();
+        frame[end - 16..end - 8].copy_from_slice(&(self.next_due as u64).to_be_bytes());
+        frame[end - 8..end - 4].copy_from_slice(&(flow as u32).to_be_bytes());
+        frame[end - 4..].copy_from_slice(&number.to_be_bytes());
+        let taken = self.ports.far("IN").inject(flow % 2, frame);
+        self.missed[flow % 2] += usize::from(!taken);
+        self.due += 1;
+    }
+
+    /// The worker that is behind takes a turn.
+    fn go_on(&mut self) {
+        let worker = usize::from(self.at[1] < self.at[0]);
+        let now = self.at[worker];
+        if let Some(&(_, time)) = self.stalls[worker].front().filter(|stall| stall.0 <= now) {
+            self.stalls[worker].pop_front();
+            self.at[worker] += time;
+            return;
+        }
+        self.come(now);
+        let waiting = |world: &World| {
+            let far = world.ports.far("IN");
+            far.waiting(0) + far.waiting(1)
+        };
+        let before = waiting(self);
+        let graph = &mut self.graphs[worker];
+        graph.set_time(Time(now));
+        let worked = graph.turn();
+        let mut chores = std::mem::take(&mut self.chores[worker]);
+        chores.retain_mut(|chore| !chore(&mut self.graphs[worker]));
+        self.chores[worker].append(&mut chores);
+        let sent = self.ports.far("OUT").collect();
+        let received = before - waiting(self);
+        let time = TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64;
+        self.at[worker] += time;
+        self.busy[worker] += if worked { time } else { 0 };
+        for sent in sent {
+            self.leave(&sent.frame, sent.queue);
+        }
+    }
+
+    fn leave(&mut self, frame: &[u8], worker: usize) {
+        let end = frame.len();
+        let due = u64::from_be_bytes(frame[end - 16..end - 8].try_into().expect("8 bytes"));
+        let word = |at: usize| u32::from_be_bytes(frame[at..at + 4].try_into().expect("4 bytes"));
+        let (flow, number) = (word(end - 8) as usize, word(end - 4));
+        self.reordered += usize::from(number < self.next_of[flow]);
+        self.next_of[flow] = number + 1;
+        let window = (due / WINDOW) as usize;
+        if self.left.len() <= window {
+            self.left.resize(window + 1, [0; 2]);
+        }
+        self.left[window][worker] += 1;
+    }
+
+    fn now(&self) -> u64 {
+        self.at[0].min(self.at[1])
+    }
+}
+
+struct Stand {
+    plan: Arc<Plan>,
+    table: Arc<Table>,
+    rung: Arc<AtomicBool>,
+    world: RefCell<World>,
+}
+
+impl Stand {
+    /// Two workers without load, whose cores are taken away for up to `stall`, for a tenth of the time.
+    fn new(seed: u64, stall: Duration) -> Stand {
+        let ports = Arc::new(InMemory::default());
+        let plan = plan_with(registry(), ROUTER, &[], &Options::new(2, &*ports));
+        let wakers = Arc::new(Wakers::none(2));
+        let peers = Peers::new(2);
+        let site = |worker| Site {
+            worker,
+            walker: Walker::Sweep,
+            clock: Clock::Virtual(Time(0)),
+            ports: Arc::clone(&ports) as _,
+            wakers: Arc::clone(&wakers),
+            seed: 1,
+            root: Arc::new(Plain),
+            peers: Arc::clone(&peers),
+        };
+        let graph = |worker| single_at(&plan, &site(worker)).expect("ports can be opened");
+        let graphs = vec![graph(0), graph(1)];
+        ports.far("IN").limit(RING, 0);
+        let mut rng = Rng::seed(seed);
+        let mut stalls = || {
+            let (mut all, mut at, most) = (VecDeque::new(), 0, stall.as_nanos() as usize);
+            while !stall.is_zero() && at < 20_000_000_000 {
+                at += rng.range(most..9 * most) as u64;
+                all.push_back((at, rng.below(most) as u64));
+            }
+            all
+        };
+        let frame = |flow: usize| {
+            let packet = ip4().udp(1000 + flow as u16, 53).payload([0; 16]);
+            packet
+                .ether("02:00:00:00:00:03", "42:00:00:00:00:01")
+                .bytes()
+        };
+        let table = steer::tables(&plan).pop().expect("there is one");
+        table.set_limit(Duration::from_secs(20));
+        let rung = Arc::<AtomicBool>::default();
+        let rings = Arc::clone(&rung);
+        table.set_bell(|| Box::new(move || rings.store(true, Relaxed)));
+        Stand {
+            table,
+            rung,
+            world: RefCell::new(World {
+                graphs,
+                at: vec![0; 2],
+                busy: vec![0; 2],
+                stalls: vec![stalls(), stalls()],
+                chores: vec![Vec::new(), Vec::new()],
+                ports,
+                frames: (0..FLOWS).map(frame).collect(),
+                load: Vec::new(),
+                due: 0,
+                next_due: 0.0,
+                missed: [0; 2],
+                next_of: vec![0; FLOWS],
+                left: Vec::new(),
+                reordered: 0,
+            }),
+            plan,
+        }
+    }
+
+    fn until(&self, time: u64) {
+        let mut world = self.world.borrow_mut();
+        while world.now() < time {
+            world.go_on();
+        }
+    }
+
+    /// Has control look as it would, until that time.
+    fn balance(&self, balance: &Balance, end: u64) {
+        const INTERVAL: u64 = 100_000_000;
+        const PAUSE: u64 = 10_000_000;
+        let mut next = self.world.borrow().now() + INTERVAL;
+        while next < end {
+            let begin = next - INTERVAL;
+            self.until(begin + PAUSE);
+            while self.world.borrow().now() < next && !self.rung.swap(false, Relaxed) {
+                self.world.borrow_mut().go_on();
+            }
+            balance.step(self);
+            next = self.world.borrow().now() + INTERVAL;
+        }
+        self.until(end);
+    }
+
+    /// Ends the load, and checks that nothing was reordered; gives how many packets were due and how many of them are
+    /// lost.
+    fn end(&self) -> (usize, usize) {
+        self.world.borrow_mut().load.push((0, 0.0));
+        let now = self.world.borrow().now();
+        self.until(now + 1_000_000_000);
+        let world = self.world.borrow();
+        assert_eq!(world.reordered, 0);
+        let left: usize = world.left.iter().flatten().sum();
+        (world.due, world.due - left)
+    }
+
+    /// Nanoseconds from `begin` until workers' packets were within 10 % of the mean, and stayed so until `end`.
+    fn balanced_after(&self, begin: u64, end: u64) -> u64 {
+        let world = self.world.borrow();
+        let window = |time: u64| (time / WINDOW) as usize;
+        let windows = &world.left[window(begin)..window(end)];
+        let off = |[a, b]: &[usize; 2]| a.abs_diff(*b) * 10 > a + b;
+        let last = windows.iter().rposition(off);
+        last.map_or(0, |last| (last as u64 + 1) * WINDOW)
+    }
+
+    fn losses(&self) -> String {
+        let world = self.world.borrow();
+        format!(
+            "{:?} at the port, {} between workers",
+            world.missed,
+            self.table.lost().iter().sum::<u64>()
+        )
+    }
+}
+
+impl Ask for Stand {
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        _: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let heard = self.world.borrow().now() + LATE.as_nanos() as u64;
+        Stand::until(self, heard);
+        let mut world = self.world.borrow_mut();
+        let what = Arc::new(what);
+        let answers: [Arc<Mutex<Option<R>>>; 2] = Default::default();
+        for (worker, answer) in answers.iter().enumerate() {
+            let (what, to, mut state) = (Arc::clone(&what), Arc::clone(answer), S::default());
+            world.chores[worker].push(Box::new(move |graph| {
+                let answer = what(graph, &mut state);
+                let done = answer.is_some();
+                *to.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+                done
+            }));
+        }
+        let lock = |answer: &Arc<Mutex<Option<R>>>| {
+            let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
+            answer.take()
+        };
+        let mut found = [None, None];
+        while found.iter().any(Option::is_none) {
+            world.go_on();
+            let each = found.iter_mut().zip(&answers);
+            each.for_each(|(found, answer)| *found = found.take().or_else(|| lock(answer)));
+        }
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let heard = self.world.borrow().now() + LATE.as_nanos() as u64;
+        Stand::until(self, heard);
+        let mut world = self.world.borrow_mut();
+        while world.at[worker] > world.now() {
+            world.go_on();
+        }
+        Ok(what(&mut world.graphs[worker]))
+    }
+}
+
+impl Workers for Stand {
+    fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&self.plan)
+    }
+
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn now(&self) -> Time {
+        Time(self.world.borrow().now())
+    }
+
+    fn busy(&self, worker: usize) -> u64 {
+        self.world.borrow().busy[worker]
+    }
+
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
+        steer::move_buckets(self, &self.plan, table, buckets, to)
+    }
+
+    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
+        steer::move_queue(self, &self.plan, element, queue, to)
+    }
+}
+
+fn balancer(mode: Mode) -> Balance {
+    Balance::new(Settings {
+        mode,
+        ..Settings::default()
+    })
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+impl Stand {
+    /// Gives these buckets to worker 0, and has so many packets a second come from the next window on; gives when that is.
+    fn begin(&self, buckets: u16, load: f64) -> u64 {
+        let buckets: Vec<u16> = (0..buckets).collect();
+        self.move_buckets(TABLE, &buckets, 0)
+            .expect("workers answer");
+        let begin = self.world.borrow().now().next_multiple_of(WINDOW);
+        self.world.borrow_mut().load.push((begin, load));
+        self.until(begin);
+        begin
+    }
+}
+
+/// All buckets are worker 0's, which has as much to do as it can; gives how long it takes until they are shared out.
+fn skewed(seed: u64, stall: Duration) -> u64 {
+    let stand = Stand::new(seed, stall);
+    let begin = stand.begin(256, 0.95 * ONE);
+    let balance = balancer(Mode::Even);
+    balance.step(&stand);
+    let end = begin + 2 * SECOND;
+    stand.balance(&balance, end);
+    let (due, lost) = stand.end();
+    assert!(due > 50_000, "{due}");
+    let losses = stand.losses();
+    assert_eq!(
+        lost,
+        0,
+        "seed {seed}, {stall:?}: {losses}\n{}",
+        balance.show()
+    );
+    stand.balanced_after(begin, end)
+}
+
+#[test]
+fn a_skewed_load_is_shared_out_soon_after_the_first_look() {
+    assert!(skewed(1, Duration::ZERO) <= SECOND / 5);
+}
+
+#[test]
+fn it_is_though_the_machine_takes_cores_away_and_nothing_is_lost_or_reordered() {
+    for seed in 0..6 {
+        let after = skewed(seed, Duration::from_millis(25));
+        assert!(after <= SECOND / 2, "seed {seed}: {after} ns");
+    }
+}
+
+#[test]
+fn a_load_that_falls_to_a_tenth_and_rises_again_is_followed_by_workers_without_loss() {
+    for seed in 0..2 {
+        let stand = Stand::new(seed, Duration::from_millis(10));
+        let begin = stand.begin(0, 0.95 * ONE);
+        let steps = |n: u64| 0.95 * ONE * 10f64.powf(-(n as f64) / 10.0);
+        let (falls, rises) = (begin + SECOND, begin + 5 * SECOND);
+        for n in 1..=10 {
+            let mut world = stand.world.borrow_mut();
+            world.load.push((falls + n * SECOND / 5, steps(n)));
+        }
+        for n in 1..=10 {
+            let mut world = stand.world.borrow_mut();
+            world.load.push((rises + n * SECOND / 5, steps(10 - n)));
+        }
+        let balance = balancer(Mode::On);
+        stand.balance(&balance, rises);
+        assert_eq!(balance.workers(), (1, 2), "{}", balance.show());
+        stand.balance(&balance, begin + 8 * SECOND);
+        assert_eq!(balance.workers(), (2, 2), "{}", balance.show());
+        let (_, lost) = stand.end();
+        let losses = stand.losses();
+        assert_eq!(lost, 0, "seed {seed}: {losses}\n{}", balance.show());
+    }
+}
+
+#[test]
+fn a_worker_that_has_too_much_to_do_for_good_takes_little_from_the_other() {
+    let stand = Stand::new(1, Duration::ZERO);
+    // More than worker 0 can do, and half of what worker 1 can; half of each comes by the other one's queue.
+    let begin = stand.begin(224, 2.0 * ONE);
+    stand.until(begin + SECOND);
+    let missed = stand.world.borrow().missed[1];
+    // While sources rested: 100 ms of what comes by its queue.
+    assert!(missed as f64 <= 0.1 * ONE, "{missed}");
+    stand.until(begin + 4 * SECOND);
+    assert_eq!(stand.world.borrow().missed[1], missed);
+    assert!(stand.table.lost().iter().sum::<u64>() > 10_000);
+    stand.end();
+}
+
+#[test]
+fn the_ports_ring_bridges_the_time_when_one_between_workers_would_overflow() {
+    let stand = Stand::new(1, Duration::ZERO);
+    let begin = stand.begin(256, 0.6 * ONE);
+    // More comes than there is room for between the workers.
+    let stall = (begin + SECOND / 20, SECOND / 16);
+    stand.world.borrow_mut().stalls[0].push_back(stall);
+    stand.until(begin + SECOND);
+    let (_, lost) = stand.end();
+    assert_eq!(lost, 0, "{}", stand.losses());
+}
