@@ -10,7 +10,7 @@ mod sys;
 use super::sys::Device;
 use engine::port::{Directed, Match};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use sys::Handle;
 
@@ -224,27 +224,32 @@ impl<D: Driver> Shared<D> {
 /// The rules of a device.
 pub(super) struct Rules<D: Driver = Device> {
     shared: Arc<Shared<D>>,
-    /// Started with the first rule; `None` if it could not be.
-    thread: OnceLock<Option<JoinHandle<()>>>,
+    /// Started when the device is opened, not with the first rule, which may come from a worker: it would then run on
+    /// that worker's core.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Rules {
     /// Those of a device that runs; `None` if its driver has none at all.
     pub(super) fn new(device: Device) -> Option<Rules> {
-        sys::is_known(device).then(|| Rules::of(device))
+        sys::is_known(device).then(|| Rules::of(device)).flatten()
     }
 }
 
 impl<D: Driver> Rules<D> {
-    fn of(driver: D) -> Rules<D> {
-        Rules {
-            shared: Arc::new(Shared {
-                driver,
-                state: Mutex::new(State::new()),
-                bell: Condvar::new(),
-            }),
-            thread: OnceLock::new(),
-        }
+    /// `None` if there can be no thread.
+    fn of(driver: D) -> Option<Rules<D>> {
+        let shared = Arc::new(Shared {
+            driver,
+            state: Mutex::new(State::new()),
+            bell: Condvar::new(),
+        });
+        let thread = std::thread::Builder::new().name("rte_flow".into());
+        let theirs = Arc::clone(&shared);
+        Some(Rules {
+            shared,
+            thread: Some(thread.spawn(move || theirs.work()).ok()?),
+        })
     }
 
     /// As [`Port::direct`](engine::port::Port::direct).
@@ -254,16 +259,8 @@ impl<D: Driver> Rules<D> {
             true => state.replace(rules),
             false => rules.iter().for_each(|(rule, q)| state.want(*rule, *q)),
         }
-        let waits = !state.changed.is_empty();
         drop(state);
-        if waits {
-            self.thread.get_or_init(|| {
-                let shared = Arc::clone(&self.shared);
-                let thread = std::thread::Builder::new().name("rte_flow".into());
-                thread.spawn(move || shared.work()).ok()
-            });
-            self.shared.bell.notify_one();
-        }
+        self.shared.bell.notify_one();
     }
 
     /// As [`Port::directed`](engine::port::Port::directed).
@@ -283,7 +280,7 @@ impl<D: Driver> Drop for Rules<D> {
     fn drop(&mut self) {
         self.shared.lock().ends = true;
         self.shared.bell.notify_one();
-        if let Some(Some(thread)) = self.thread.take() {
+        if let Some(thread) = self.thread.take() {
             // If it died, what the driver still has goes with the device.
             let _ = thread.join();
         }

@@ -86,7 +86,7 @@ fn settled(rules: &Rules<Arc<Card>>) -> Directed {
 #[test]
 fn the_driver_has_the_rules_that_are_wanted_whatever_the_order_of_changes() {
     let card = Arc::new(Card::new(1000));
-    let rules = Rules::of(Arc::clone(&card));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     let mut rng = testkit::Rng::seed(7);
     let mut model = BTreeMap::new();
     for _ in 0..200 {
@@ -124,7 +124,7 @@ fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
         leave: Some(Mutex::new(taken)),
         ..Card::new(10)
     });
-    let rules = Rules::of(Arc::clone(&card));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[(rule(1), Some(0))], false);
     for n in 0..1000 {
         rules.direct(&[(rule(2), Some(n % 2)), (rule(3), Some(1))], false);
@@ -141,7 +141,7 @@ fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
 #[test]
 fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told() {
     let card = Arc::new(Card::new(2));
-    let rules = Rules::of(Arc::clone(&card));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     let all: Vec<_> = (0..5).map(|n| (rule(n), Some(1))).collect();
     rules.direct(&all, true);
     let full = settled(&rules);
