@@ -218,7 +218,7 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
     assert_eq!(crossed(&passed), 0, "{passed:?}");
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
     let shown = stand.router.read("f.spread", "").expect("it is there");
-    assert!(shown.contains("the port has 64 rules"), "{shown}");
+    assert!(shown.contains("rules in the port: 64"), "{shown}");
     // A rule that changes or ends does so in the port.
     stand.write("mem_a@bucket.add", &format!("{} 1", flow(0)));
     stand.write("mem_a@bucket.remove", &flow(1));
@@ -244,6 +244,28 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
     assert!(passed.values().all(|(_, left)| *left == 1));
     stand.write("f.spread", "");
     assert_eq!(crossed(&stand.pass(0..64)), 0);
+}
+
+#[test]
+fn the_port_follows_queues_that_have_changed_worker() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    for (queue, to) in [(0, 1), (1, 0)] {
+        let moved = stand.router.move_queue("f", queue, to);
+        moved.unwrap_or_else(|e| panic!("{e}"));
+    }
+    // Each comes by the queue that is the other worker's now.
+    assert_eq!(crossed(&stand.pass(0..64)), 0);
+    stand.write("f.spread", "");
+    let passed = stand.pass(0..64);
+    assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
+    assert_eq!(
+        crossed(&passed),
+        64,
+        "queues and workers are the other way round"
+    );
 }
 
 #[test]

@@ -192,8 +192,9 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
+        let pump = Pump::new(&config.device, &config.owners, init);
         if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
-            spread.add_copy(&port.port, init.worker, init.queues);
+            spread.add_copy(&port.port, config.owners.by_worker());
         }
         let usual = if init.bare {
             super::BARE_BURST
@@ -202,7 +203,7 @@ impl<S: Style> Element for FromDevice<S> {
         };
         FromDevice {
             style: PhantomData,
-            pump: Pump::new(&config.device, &config.owners, init),
+            pump,
             config: Arc::clone(config),
             pace: (config.yields && !init.as_click()).then(Pace::default),
             came: 0,
@@ -309,7 +310,9 @@ impl<S: Style> Element for FromDevice<S> {
             "spread",
             "has the port's own table and rules follow Steer's; what waits in its queues may be overtaken",
             |config: &Config, _| match &config.spread {
-                Some(spread) => spread.follow().map(|()| String::new()),
+                Some(spread) => spread
+                    .follow(config.owners.by_worker())
+                    .map(|()| String::new()),
                 None => Err("nothing is asked of the port".into()),
             },
         ),

@@ -23,6 +23,15 @@ impl Owners {
         *self = Owners(Mutex::new(old.lock().clone()));
     }
 
+    /// The queues of each worker that has some.
+    pub(super) fn by_worker(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (&queue, &worker) in self.lock().iter() {
+            all.entry(worker).or_default().push(queue);
+        }
+        all
+    }
+
     /// A line for each queue: its number and its worker.
     pub(super) fn show(&self) -> String {
         let line = |(queue, worker): (&usize, &usize)| format!("{queue} {worker}\n");

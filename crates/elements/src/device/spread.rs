@@ -24,7 +24,7 @@ pub(crate) struct Spread {
     copies: Mutex<Copies>,
 }
 
-/// What the copies of the receiver have said of themselves.
+/// What is known of the copies of the receiver.
 #[derive(Default)]
 struct Copies {
     port: Option<Arc<dyn Port>>,
@@ -58,16 +58,15 @@ impl Spread {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of the receiver is made: the port is told at once, as far as is known by now.
+    /// A copy of the receiver is made, and these queues have workers: the port is told at once, as far as is known.
     pub(super) fn add_copy(
         self: &Arc<Self>,
         port: &Arc<dyn Port>,
-        worker: usize,
-        queues: &[usize],
+        queues: BTreeMap<usize, Vec<usize>>,
     ) {
         let mut copies = self.lock();
         let is_first = copies.port.replace(Arc::clone(port)).is_none();
-        copies.queues.insert(worker, queues.to_vec());
+        copies.queues = queues;
         drop(copies);
         if is_first {
             let this: Weak<Spread> = Arc::downgrade(self);
@@ -77,8 +76,9 @@ impl Spread {
         let _ = self.tell(false);
     }
 
-    /// Has the port follow the table as it is now.
-    pub(super) fn follow(&self) -> Result<(), String> {
+    /// Has the port follow the table as it is now, and queues that have changed worker.
+    pub(super) fn follow(&self, queues: BTreeMap<usize, Vec<usize>>) -> Result<(), String> {
+        self.lock().queues = queues;
         self.tell(true)
     }
 
@@ -108,7 +108,7 @@ impl Spread {
         let entries = || copies.port.as_ref().map_or(0, |p| p.spreading().len());
         let hash = self.key.as_ref().map(|_| match &copies.done {
             None => "the port is not open".into(),
-            Some(Err(why)) => format!("done in software: {why}"),
+            Some(Err(why)) => format!("flows are hashed in software: {why}"),
             Some(Ok(())) => format!(
                 "the port hashes by the same key, with a table of {}",
                 entries()
@@ -153,6 +153,10 @@ mod tests {
         }
     }
 
+    fn both() -> BTreeMap<usize, Vec<usize>> {
+        BTreeMap::from([(0, vec![0]), (1, vec![1])])
+    }
+
     fn spread(rules: Option<Arc<PortRules>>) -> Arc<Spread> {
         Arc::new(Spread {
             key: Some(Keys::default().get("x", &HashKey(wire::rss::SYMMETRIC))),
@@ -165,14 +169,14 @@ mod tests {
     #[test]
     fn the_port_follows_the_table_when_it_is_told_to() {
         let spread = spread(None);
-        assert!(spread.follow().is_err());
+        assert!(spread.follow(BTreeMap::new()).is_err());
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, 0, &[0]);
-        spread.add_copy(&port, 1, &[1]);
+        spread.add_copy(&port, BTreeMap::from([(0, vec![0])]));
+        spread.add_copy(&port, both());
         assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
         told.0.lock().expect("nobody panics").clear();
-        spread.follow().expect("the port does all");
+        spread.follow(both()).expect("the port does all");
         assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
         assert!(spread.show().contains("by the same key"));
     }
@@ -182,8 +186,8 @@ mod tests {
         let spread = spread(Some(Arc::default()));
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, 0, &[0]);
-        spread.add_copy(&port, 1, &[1]);
+        spread.add_copy(&port, BTreeMap::from([(0, vec![0])]));
+        spread.add_copy(&port, both());
         spread.table.deal(&[1]);
         assert_eq!(*told.0.lock().expect("nobody panics"), [1, 1, 1, 1]);
         let shown = spread.show();

@@ -173,13 +173,13 @@ impl PortRules {
 }
 
 fn shown(now: &Directed) -> String {
-    let mut text = format!("the port has {} rules", now.held);
+    let mut text = format!("rules in the port: {}", now.held);
     if now.refused > 0 {
         let why = now.why.as_deref().unwrap_or("without a reason");
-        text += &format!(", and has refused {} (the first: {why})", now.refused);
+        text += &format!("; refused: {} (the first: {why})", now.refused);
     }
     if now.waiting > 0 {
-        text += &format!("; {} wait for it", now.waiting);
+        text += &format!("; waiting: {}", now.waiting);
     }
     text
 }
@@ -314,7 +314,7 @@ mod tests {
         set(3, Some(3));
         set(1, None);
         assert_eq!((told(1), told(3)), (None, Some(1)));
-        let shown = "the port has 2 rules, and has refused 2 (the first: no room); 1 wait for it";
+        let shown = "rules in the port: 2; refused: 2 (the first: no room); waiting: 1";
         assert_eq!(rules.show(), shown);
         // A rule that comes has a queue of the worker that owns its bucket now; others stay until they shall follow.
         both.table.deal(&[0]);
