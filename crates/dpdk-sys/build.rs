@@ -17,7 +17,6 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_rss_(hash_update|reta_query|reta_update)",
     "rte_eth_link_get_nowait",
     "rte_eth_macaddr_get",
-    "rte_eth_(rx|tx)_burst",
     "rte_eth_(rx|tx)_queue_setup",
     "rte_eth_stats_get",
     "rte_eth_xstats_(get|get_names)",
@@ -38,7 +37,7 @@ const TYPES: &[&str] = &[
     "rte_flow_(action|action_queue|action_type|attr|error|item|item_type)",
     "rte_flow_item_(eth|ipv4|ipv6|sctp|tcp|udp|vlan)",
 ];
-const VARIABLES: &[&str] = &["ASHLAR_RSS"];
+const VARIABLES: &[&str] = &["ASHLAR_RSS", "rte_eth_fp_ops"];
 
 fn main() {
     println!("cargo::rerun-if-changed=wrapper.h");

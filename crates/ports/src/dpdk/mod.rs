@@ -113,6 +113,7 @@ impl Port for Dpdk {
 
 struct Rx {
     held: Arc<Held>,
+    device: Device,
     queue: u16,
 }
 
@@ -136,7 +137,7 @@ impl Rx {
     #[inline]
     fn burst(&self, into: &mut Batch, max: usize) {
         sys::register_thread();
-        self.held.device.receive(self.queue, into, max);
+        self.device.receive(self.queue, into, max);
     }
 
     /// Returns how many packets have come behind the first `before`, once each of them is whole.
@@ -161,7 +162,8 @@ impl Rx {
 }
 
 struct Tx {
-    held: Arc<Held>,
+    _held: Arc<Held>,
+    device: Device,
     queue: u16,
 }
 
@@ -169,7 +171,7 @@ impl TxQueue for Tx {
     #[inline]
     fn transmit(&mut self, batch: &mut Batch) -> usize {
         sys::register_thread();
-        self.held.device.send(self.queue, batch)
+        self.device.send(self.queue, batch)
     }
 }
 
@@ -240,12 +242,14 @@ pub(crate) fn open(
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {
             held: Arc::clone(&held),
+            device,
             queue,
         }) as Box<dyn RxQueue>
     });
     let tx = (0..request.tx_queues as u16).map(|queue| {
         Box::new(Tx {
-            held: Arc::clone(&held),
+            _held: Arc::clone(&held),
+            device,
             queue,
         }) as Box<dyn TxQueue>
     });
