@@ -221,14 +221,17 @@ impl Batch {
     /// # Safety
     /// `fill(place, max)` must write that many mbufs from `place` on, each as [`Packet::from_raw`]
     /// asks, and return no more than `max`.
+    #[inline]
     pub unsafe fn fill_raw(
         &mut self,
         max: usize,
         fill: impl FnOnce(*mut *mut Mbuf, usize) -> usize,
     ) -> usize {
         let packets = self.changing();
-        packets.reserve(max);
         let len = packets.len();
+        if packets.capacity() - len < max {
+            packets.reserve(max);
+        }
         // SAFETY: room for `max` was reserved; `Packet` is a transparent mbuf pointer.
         unsafe {
             let n = fill(packets.as_mut_ptr().add(len).cast(), max);
@@ -241,18 +244,20 @@ impl Batch {
     /// buffer only: a longer frame cannot be looked at as a whole, and is not counted right.
     #[inline]
     pub fn count_arrived(&mut self) -> bool {
-        let (fours, rest) = self.packets.as_chunks();
-        let one = |packet: &Packet| (packet.mbuf().nb_segs, packet.mbuf().pkt_len);
-        // Packets of one buffer are short enough for these sums.
-        let both = |a: (u16, u32), b: (u16, u32)| (a.0 | b.0, a.1.wrapping_add(b.1));
-        let of_four = |[a, b, c, d]: &[Packet; 4]| both(both(one(a), one(b)), both(one(c), one(d)));
-        let each = fours.iter().map(of_four).chain(rest.iter().map(one));
-        let (segments, bytes) = each.fold((1, 0), |sum, next| {
-            (sum.0 | next.0, sum.1 + u64::from(next.1))
-        });
+        // Packets of one buffer are short enough for this sum.
+        let (mut segments, mut bytes) = (1, 0u32);
+        let mut add = |packet: &Packet| {
+            segments |= packet.mbuf().nb_segs;
+            bytes = bytes.wrapping_add(packet.mbuf().pkt_len);
+        };
+        let (eights, rest) = self.packets.as_chunks::<8>();
+        eights
+            .iter()
+            .for_each(|eight| eight.iter().for_each(&mut add));
+        rest.iter().for_each(add);
         let whole = segments == 1;
         if whole {
-            self.set_bytes(bytes);
+            self.set_bytes(u64::from(bytes));
         }
         whole
     }
@@ -262,6 +267,7 @@ impl Batch {
     ///
     /// # Safety
     /// `send` must take ownership of exactly the mbufs that it counts.
+    #[inline]
     pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
         let packets = self.changing();
         let len = packets.len();
