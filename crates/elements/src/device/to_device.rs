@@ -115,29 +115,27 @@ impl<S> ToDevice<S> {
     /// Hands waiting packets to the port. False if it did not take all of them.
     fn flush(&mut self) -> bool {
         let mut waiting = std::mem::take(&mut self.waiting);
-        let all = self.send(&mut waiting);
+        let all = waiting.is_empty() || self.send(&mut waiting);
         self.waiting = waiting;
         all
     }
 
     /// Hands packets to the port. False if it did not take all of them.
-    #[inline]
+    #[inline(always)] // once where packets come, once where they have waited
     fn send(&mut self, batch: &mut Batch) -> bool {
-        if batch.is_empty() {
-            return true;
-        }
         if self.queue.is_none() {
             self.queue = self.slot.as_ref().and_then(Slot::take);
         }
         let Some(queue) = &mut self.queue else {
             return false;
         };
-        let bytes = batch.bytes();
-        self.count += if batch.len() <= self.burst {
-            queue.transmit(batch) as u64
+        let (packets, bytes) = (batch.len(), batch.bytes());
+        let sent = if packets <= self.burst {
+            queue.transmit(batch)
         } else {
             in_bursts(&mut **queue, batch, &mut self.part, self.burst)
         };
+        self.count += sent as u64;
         self.bytes += bytes;
         if batch.is_empty() {
             return true;
@@ -176,11 +174,16 @@ impl<S> ToDevice<S> {
 }
 
 /// Hands packets to the port, `burst` at a time, until it does not take them; how many it took.
-fn in_bursts(queue: &mut dyn TxQueue, waiting: &mut Batch, part: &mut Batch, burst: usize) -> u64 {
+fn in_bursts(
+    queue: &mut dyn TxQueue,
+    waiting: &mut Batch,
+    part: &mut Batch,
+    burst: usize,
+) -> usize {
     let mut sent = 0;
     while part.is_empty() && !waiting.is_empty() {
         part.extend(waiting.drain_front(burst));
-        sent += queue.transmit(part) as u64;
+        sent += queue.transmit(part);
     }
     part.append(waiting);
     std::mem::swap(part, waiting);
