@@ -2,12 +2,13 @@
 
 use crate::clock::{Clock, Time};
 use crate::element::Verdict;
-use crate::graph::{Core, Nodes, Walker, follow, put_back, revive};
+use crate::graph::{Core, Nodes, Walker, put_back, revive};
 use crate::notify::nearest_queues;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
 use std::time::Duration;
 
+mod lead;
 mod notify;
 
 /// The element's view of the graph around it.
@@ -145,37 +146,6 @@ impl Cx<'_> {
         if self.core.edges.output(self.this, output).is_some() {
             taps.leave(self.this, output, batch.iter(), now);
         }
-    }
-
-    /// As [`emit_batch`](Self::emit_batch), for the task of an element without inputs that sends nothing else:
-    /// the packets may move on before this returns, so that they need not be set down in an inbox.
-    #[inline(always)] // once for each source
-    pub fn lead(&mut self, output: usize, batch: &mut Batch) {
-        let core = &mut *self.core;
-        debug_assert!(core.plan.elements[self.this].inputs.is_empty());
-        debug_assert!(core.running == 1 && core.ready.is_empty());
-        let at_once = core.walker == Walker::Sweep && !core.taps.watching();
-        match core.edges.output(self.this, output) {
-            Some(target) if at_once && !batch.is_empty() => {
-                core.note_sent(self.this, output, batch.len());
-                let before = core.stamp();
-                follow(self.nodes, core, (target.node(), target.port()), batch);
-                core.led += core.spent(before);
-            }
-            _ => self.emit_batch(output, batch),
-        }
-    }
-
-    /// Whether the task of a source may go on with what waits for it, as if it had been called again: it is the
-    /// only one, turns are light, and all that it has sent has gone its way. Then a turn's own cost is shared.
-    #[inline]
-    pub fn goes_on(&mut self) -> bool {
-        let core = &mut *self.core;
-        if core.more == 0 || core.stops > 0 || core.choked > 0 || core.taps.watching() {
-            return false;
-        }
-        core.more -= 1;
-        core.ready.is_empty() && core.deferred.is_empty()
     }
 
     /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay; the others go

@@ -13,11 +13,12 @@ mod schedule;
 mod swap;
 mod walk;
 
-use edges::{Edges, Target};
+use edges::Edges;
+pub(crate) use edges::Target;
 pub use overflow::Fate;
 pub(crate) use overflow::Overflows;
 pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
-pub(crate) use walk::{descend, follow};
+pub(crate) use walk::{descend, follow, follow_from};
 
 use crate::call::{Deferred, Outside};
 use crate::class::Node;
@@ -142,7 +143,7 @@ impl Ready {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.0 == 0 && self.1.iter().all(|&word| word == 0)
+        self.0 == 0 && (self.1.is_empty() || self.1.iter().all(|&word| word == 0))
     }
 
     #[inline]
@@ -467,6 +468,7 @@ impl Graph {
         (fds, poll)
     }
 
+    #[inline(always)] // into the packet loop; where else it is used there is little of it
     pub(crate) fn with_node<R>(
         &mut self,
         node: usize,

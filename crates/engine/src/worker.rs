@@ -17,10 +17,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Rounds of a turn while they are light: the clock, the mail and timers are looked at once in so many.
-const ROUNDS: u32 = 4;
-/// A light round takes less than so many nanoseconds, so that a turn of them takes a few microseconds.
-const LIGHT: u64 = 2_000;
+/// Rounds of a turn at most: the clock, the mail and timers are looked at once in so many.
+const ROUNDS: u32 = 16;
+/// A turn of several rounds is to take less than so many nanoseconds.
+const TURN: u64 = 8_000;
 
 /// How often a worker that moves no more packets does what it has to do until it is done.
 const CHORES_EVERY: Duration = Duration::from_millis(1);
@@ -323,10 +323,7 @@ impl Worker {
             if moved {
                 add(&pulse.busy, turn);
             }
-            rounds = match turn < LIGHT * u64::from(rounds) {
-                true => ROUNDS,
-                false => 1,
-            };
+            rounds = next_rounds(rounds, turn, moved);
             let mut worked = inside.graph().turn_at(now, rounds);
             if !inside.chores.is_empty() && inside.do_chores() && !worked {
                 // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
@@ -377,6 +374,19 @@ impl Worker {
         inside.graph = None;
         pulse.ended.store(true, Ordering::Release);
         pulse.changed.tell();
+    }
+}
+
+/// Rounds of the next turn, after one of up to `rounds` that took so many nanoseconds: more, as long as they are
+/// known to be light.
+#[inline]
+fn next_rounds(rounds: u32, turn: u64, moved: bool) -> u32 {
+    if !moved || turn >= TURN {
+        1
+    } else if turn < TURN / 2 {
+        (2 * rounds).min(ROUNDS)
+    } else {
+        rounds
     }
 }
 
@@ -458,5 +468,28 @@ fn sleep(
     match must_poll {
         true => Slept::Polling,
         false => Slept::Soundly,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_have_more_rounds_while_they_are_light() {
+        let after = |turns: &[(u64, bool)]| {
+            let next = |rounds, &(turn, moved): &(u64, bool)| next_rounds(rounds, turn, moved);
+            turns.iter().fold(1, next)
+        };
+        assert_eq!(after(&[(1_000, true); 2]), 4);
+        assert_eq!(after(&[(10, true); 9]), ROUNDS);
+        // As many as fill the time.
+        assert_eq!(
+            after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
+            4
+        );
+        // A turn without work says nothing of the next one's.
+        assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
+        assert_eq!(after(&[(10, true), (10, true), (TURN, true)]), 1);
     }
 }

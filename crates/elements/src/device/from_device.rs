@@ -146,35 +146,12 @@ pub(crate) struct FromDevice<S = Click> {
     came: u64,
     burst: usize,
     timestamp: bool,
-    /// Nobody looks at annotations.
+    /// Nobody looks at annotations, and none are noted.
     bare: bool,
     /// What a poll brings; empty between polls.
     batch: Batch,
     count: u64,
     bytes: u64,
-}
-
-impl<S> FromDevice<S> {
-    /// Polls every queue once and sends on what came. Returns how many packets did, and whether none ever will.
-    #[inline]
-    fn receive(&mut self, cx: &mut Cx) -> (usize, bool) {
-        let bare = self.bare && !self.timestamp && !cx.watched();
-        let (batch, burst) = (&mut self.batch, self.burst);
-        let (received, ended) = self.pump.poll(|queue| match bare {
-            true => queue.receive_bare(batch, burst),
-            false => queue.receive(batch, burst),
-        });
-        self.count += received as u64;
-        self.bytes += self.batch.bytes();
-        if self.timestamp {
-            let now = cx.timestamp();
-            self.batch
-                .iter_mut()
-                .for_each(|packet| packet.cold_mut().timestamp = now);
-        }
-        cx.lead(0, &mut self.batch);
-        (received, ended)
-    }
 }
 
 impl<S: Style> Element for FromDevice<S> {
@@ -201,6 +178,7 @@ impl<S: Style> Element for FromDevice<S> {
         } else {
             super::BURST
         };
+        let timestamp = config.timestamp.unwrap_or(init.as_click());
         FromDevice {
             style: PhantomData,
             pump,
@@ -208,8 +186,8 @@ impl<S: Style> Element for FromDevice<S> {
             pace: (config.yields && !init.as_click()).then(Pace::default),
             came: 0,
             burst: config.burst.unwrap_or(usual).max(1),
-            timestamp: config.timestamp.unwrap_or(init.as_click()),
-            bare: init.bare,
+            timestamp,
+            bare: init.bare && !timestamp,
             batch: Batch::new(),
             count: 0,
             bytes: 0,
@@ -228,18 +206,28 @@ impl<S: Style> Element for FromDevice<S> {
             cx.set_timer(until);
             return Did::Sleep;
         }
-        self.came = 0;
-        loop {
-            let (received, ended) = self.receive(cx);
-            self.came += received as u64;
-            if received >= self.burst && cx.goes_on() {
-                continue;
+        let (mut came, burst) = (0, self.burst);
+        cx.lead(0, &mut self.batch, |batch, cx| {
+            let bare = self.bare && !cx.watched();
+            let received = self.pump.poll(|queue| match bare {
+                true => queue.receive_bare(batch, burst),
+                false => queue.receive(batch, burst),
+            });
+            self.count += received as u64;
+            self.bytes += batch.bytes();
+            if self.timestamp {
+                let now = cx.timestamp();
+                let each = batch.iter_mut();
+                each.for_each(|packet| packet.cold_mut().timestamp = now);
             }
-            return match self.came {
-                0 if ended => Did::End,
-                0 => Did::Nothing,
-                _ => Did::Work,
-            };
+            came += received;
+            received >= burst
+        });
+        self.came = came as u64;
+        match came {
+            0 if self.pump.has_ended() => Did::End,
+            0 => Did::Nothing,
+            _ => Did::Work,
         }
     }
 

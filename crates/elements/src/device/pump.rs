@@ -103,28 +103,28 @@ impl Pump {
         self.queues.is_empty()
     }
 
-    /// Has `receive` poll every queue, and returns how many packets came, and whether none will ever come.
+    /// Has `receive` poll every queue, and returns how many packets came.
     #[inline]
-    pub(super) fn poll(
-        &mut self,
-        mut receive: impl FnMut(&mut dyn RxQueue) -> usize,
-    ) -> (usize, bool) {
-        let (mut received, mut ended) = (0, !self.queues.is_empty());
+    pub(super) fn poll(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
+        let mut received = 0;
         for owned in &mut self.queues {
             if owned.held {
-                ended = false;
                 continue;
             }
-            let Some(queue) = owned.queue.as_mut() else {
+            if owned.queue.is_none() {
                 owned.queue = owned.slot.take();
-                ended = false;
-                continue;
-            };
-            let came = receive(&mut **queue);
-            ended &= came == 0 && queue.ended();
-            received += came;
+            }
+            if let Some(queue) = &mut owned.queue {
+                received += receive(&mut **queue);
+            }
         }
-        (received, ended)
+        received
+    }
+
+    /// Whether no packet will ever come, as every queue says after a poll that has brought none.
+    pub(super) fn has_ended(&self) -> bool {
+        let ended = |q: &Owned| !q.held && q.queue.as_ref().is_some_and(|q| q.ended());
+        !self.queues.is_empty() && self.queues.iter().all(ended)
     }
 
     /// Rests from a queue that is to go to another worker.

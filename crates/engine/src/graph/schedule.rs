@@ -44,7 +44,16 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
+    /// A task runs: it pays for that, and stands behind those that waited.
+    #[inline]
+    fn charge(&mut self, task: &mut Task) {
+        self.pass = task.pass;
+        self.queue(task);
+        task.pass += task.stride;
+    }
+
     /// Puts a task behind those of its pass.
+    #[inline]
     fn queue(&mut self, task: &mut Task) {
         task.place = self.place;
         self.place += 1;
@@ -81,24 +90,25 @@ impl Graph {
         self.turn_at(self.core.clock.now(), 1)
     }
 
-    /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times while one has work. A
-    /// task that is alone may go on by itself instead ([`Cx::goes_on`](crate::cx::Cx::goes_on)).
+    /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times, once at least, while one
+    /// has work. A task that is alone may go on by itself instead ([`Cx::lead`](crate::cx::Cx::lead)).
     #[inline(never)] // profilers know the packet loop by it
-    pub(crate) fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
+    pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;
         let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
-        let served = called && self.outside(|outside| outside.serve());
+        let mut worked = called && self.outside(|outside| outside.serve());
         self.start();
         let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
-        let mut worked = self.core.timers.peek().is_some_and(is_due) && self.run_timers();
-        worked |= served;
-        let alone = self.core.tasks.len() == 1;
-        let (rounds, more) = if alone { (1, rounds - 1) } else { (rounds, 0) };
-        self.core.more = more;
+        worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
+        if let [only] = &*self.core.tasks {
+            self.core.more = rounds.saturating_sub(1);
+            return worked | (self.core.may_run(only) && self.run_task(0) == Did::Work);
+        }
+        self.core.more = 0;
         for _ in 0..rounds {
             let mut any = false;
             for _ in 0..self.core.tasks.len() {
-                match self.run_next_task() {
+                match self.run_next() {
                     Some(did) => any |= did == Did::Work,
                     None => break,
                 }
@@ -202,47 +212,61 @@ impl Graph {
     }
 
     /// Runs the ready task with the least pass; `None` if no task is ready.
-    #[inline(always)] // once for turns, once for rounds
     pub fn run_next_task(&mut self) -> Option<Did> {
         self.start();
+        self.run_next()
+    }
+
+    #[inline(never)]
+    fn run_next(&mut self) -> Option<Did> {
         let index = self.core.next_task()?;
-        let task = &mut self.core.tasks[index];
-        self.core.schedule.pass = task.pass;
-        self.core.schedule.queue(task);
-        task.pass += task.stride;
+        self.core.schedule.charge(&mut self.core.tasks[index]);
+        Some(self.run_task(index))
+    }
+
+    #[inline(always)] // once for a task that is alone, once for others
+    fn run_task(&mut self, index: usize) -> Did {
+        let task = &self.core.tasks[index];
         let node = task.node;
         // Reading the counter costs as much as an element does, so a sample is measured.
-        self.core.weight = match task.stats.runs % MEASURED_ONE_IN {
-            0 => MEASURED_ONE_IN,
-            _ => 0,
-        };
+        let measured = task.stats.runs.is_multiple_of(MEASURED_ONE_IN);
+        if measured || !self.core.overflows.is_empty() {
+            return self.run_watched(index, measured);
+        }
+        self.core.weight = 0;
+        let did = self.with_node(node, |element, cx| element.task(cx));
+        self.walk();
+        self.core.weight = 1;
+        let did = did.unwrap_or(Did::End);
+        self.core.tasks[index].note(did, 0);
+        if !self.core.overflows.is_empty() {
+            self.account(node, (0, 0));
+        }
+        did
+    }
+
+    /// As `run_task`, of a run that is measured or may be accounted for.
+    #[inline(never)]
+    fn run_watched(&mut self, index: usize, measured: bool) -> Did {
+        let node = self.core.tasks[index].node;
+        self.core.weight = if measured { MEASURED_ONE_IN } else { 0 };
         let room = self.core.overflows.begin(&self.core.stats);
         self.core.led = 0;
         let before = self.core.stamp();
-        let did = self
-            .with_node(node, |element, cx| element.task(cx))
-            .unwrap_or(Did::End);
+        let did = self.with_node(node, |element, cx| element.task(cx));
+        let did = did.unwrap_or(Did::End);
         let own = self.core.spent(before).saturating_sub(self.core.led);
-        if did == Did::Work && own > 0 {
+        if did == Did::Work {
             self.core.stats[node].cycles += own;
         }
         self.walk();
         let spent = self.core.spent(before);
         self.core.weight = 1;
-        let task = &mut self.core.tasks[index];
-        task.stats.note(did, spent);
-        task.state = match did {
-            Did::Work | Did::Nothing => TaskState::Ready,
-            // The walk may have woken the task again: then its pass stands.
-            Did::Sleep if task.stats.woken => TaskState::Ready,
-            Did::Sleep => TaskState::Asleep,
-            Did::End => TaskState::Ended,
-        };
-        task.stats.woken = false;
+        self.core.tasks[index].note(did, spent);
         if !self.core.overflows.is_empty() {
             self.account(node, room);
         }
-        Some(did)
+        did
     }
 
     /// Changes the share of the worker's time that a task gets; false if the element has no task.
@@ -269,6 +293,21 @@ impl Task {
         }
     }
 
+    /// Notes what came of a run of so many cycles.
+    #[inline]
+    fn note(&mut self, did: Did, cycles: u64) {
+        self.stats.note(did, cycles);
+        self.state = match did {
+            Did::Work | Did::Nothing => TaskState::Ready,
+            // The walk may have woken the task again: then its pass stands.
+            Did::Sleep if self.stats.woken => TaskState::Ready,
+            Did::Sleep => TaskState::Asleep,
+            Did::End => TaskState::Ended,
+        };
+        self.stats.woken = false;
+    }
+
+    #[inline]
     pub(crate) fn is_ready(&self) -> bool {
         self.state == TaskState::Ready
     }
@@ -286,23 +325,25 @@ impl Core {
     /// The ready task with the least pass, of several the one that has waited longest.
     #[inline]
     fn next_task(&self) -> Option<usize> {
-        if let [only] = &*self.tasks {
-            return (only.is_ready() && !self.rests(only)).then_some(0);
-        }
         let mut best: Option<(usize, &Task)> = None;
         for (index, task) in self.tasks.iter().enumerate() {
             let is_next = match best {
                 None => true,
                 Some((_, best)) => (task.pass, task.place) < (best.pass, best.place),
             };
-            if task.state == TaskState::Ready && is_next && !self.rests(task) {
+            if is_next && self.may_run(task) {
                 best = Some((index, task));
             }
         }
         best.map(|(index, _)| index)
     }
 
-    /// Whether a task makes packets while none are to be made.
+    /// Whether a task is ready, and does not make packets while none are to be made.
+    #[inline]
+    fn may_run(&self, task: &Task) -> bool {
+        task.is_ready() && !self.rests(task)
+    }
+
     #[inline]
     fn rests(&self, task: &Task) -> bool {
         (self.paused || self.choked > 0) && self.plan.elements[task.node].inputs.is_empty()

@@ -105,22 +105,47 @@ pub(crate) fn follow(
         } else {
             visit(nodes, core, node, input, batch);
         }
-        let output = std::mem::take(&mut core.on);
-        run_deferred(nodes, core);
-        if batch.is_empty() {
-            return;
+        match leave(nodes, core, node, batch) {
+            Some(next) => (node, input) = next,
+            None => return,
         }
-        let Some(target) = core.edges.output(node, output) else {
-            return core.drop_unconnected(node, output, batch);
-        };
-        core.note_on(node, output, batch);
-        let backward = target.rank() <= core.plan.rank[node];
-        // Jobs that are left wait for an element that runs around all this, and packets for them.
-        if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
-            return core.put(target, batch);
-        }
-        (node, input) = (target.node(), target.port());
     }
+}
+
+/// As [`follow`], for what an element has left in a batch that was handed to it.
+#[inline(never)]
+pub(crate) fn follow_from(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) {
+    if let Some(next) = leave(nodes, core, node, batch) {
+        follow(nodes, core, next, batch);
+    }
+}
+
+/// An element has returned: what it has left in the batch leaves it by output 0, or the one that it has named. The
+/// input where that goes on at once, if there is something and it need not wait.
+#[inline(always)]
+fn leave(
+    nodes: &mut Nodes,
+    core: &mut Core,
+    node: usize,
+    batch: &mut Batch,
+) -> Option<(usize, usize)> {
+    let output = std::mem::take(&mut core.on);
+    run_deferred(nodes, core);
+    if batch.is_empty() {
+        return None;
+    }
+    let Some(target) = core.edges.output(node, output) else {
+        core.drop_unconnected(node, output, batch);
+        return None;
+    };
+    core.note_on(node, output, batch);
+    let backward = target.rank() <= core.plan.rank[node];
+    // Jobs that are left wait for an element that runs around all this, and packets for them.
+    if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
+        core.put(target, batch);
+        return None;
+    }
+    Some((target.node(), target.port()))
 }
 
 /// Runs the row that begins at a node, and returns its last node.
@@ -163,7 +188,9 @@ fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &
     };
     element.process(input, batch, &mut cx);
     core.running -= 1;
-    core.stats[node].cycles += core.spent(before);
+    if core.weight > 0 {
+        core.stats[node].cycles += core.spent(before);
+    }
     put_back(nodes, node, element);
 }
 

@@ -1,0 +1,132 @@
+//! How what a source brings moves on: from where it lies, and burst after burst while there is more.
+//!
+//! An element that takes all that comes (a device, a queue) and follows a source directly is held while bursts
+//! come: it is found, counted and put back once for all of them.
+
+use super::Cx;
+use crate::class::Node;
+use crate::graph::{Target, Walker, follow, follow_from, put_back};
+use crate::packet::Batch;
+
+/// The element behind a source, taken out of its place.
+struct Next {
+    target: Target,
+    element: Box<dyn Node>,
+    packets: u64,
+    batches: u64,
+}
+
+impl Cx<'_> {
+    /// For the task of an element without inputs that sends nothing else: `bring` fills `batch`, and says whether
+    /// more may wait; what came goes out by `output`, and may be far when this asks again. It asks again as long as
+    /// there is more, the task is the only one, turns are light, and all that was sent has gone its way. So a turn's
+    /// own cost is shared.
+    #[inline(always)] // once for each source
+    pub fn lead(
+        &mut self,
+        output: usize,
+        batch: &mut Batch,
+        mut bring: impl FnMut(&mut Batch, &mut Cx) -> bool,
+    ) {
+        debug_assert!(self.core.plan.elements[self.this].inputs.is_empty());
+        debug_assert!(self.core.running == 1 && self.core.ready.is_empty());
+        let mut held = self.hold_next(output);
+        loop {
+            let more = bring(batch, self);
+            if let Some(next) = &mut held {
+                self.hand(next, batch);
+                if batch.is_empty() && self.core.deferred.is_empty() {
+                    // Nothing is left to go on by an output that it may have named.
+                    self.core.on = 0;
+                } else {
+                    let node = next.target.node();
+                    self.put_back(held.take(), output);
+                    follow_from(self.nodes, self.core, node, batch);
+                }
+            } else if !batch.is_empty() {
+                self.send_on(output, batch);
+            }
+            if !(more && self.goes_on()) {
+                break;
+            }
+        }
+        self.put_back(held, output);
+    }
+
+    /// Takes out the element that an output leads to, if packets may go to it straight: it does not begin a row,
+    /// and this run is neither watched nor measured.
+    #[inline(always)]
+    fn hold_next(&mut self, output: usize) -> Option<Next> {
+        let core = &mut *self.core;
+        let target = core.edges.output(self.this, output)?;
+        let apart = core.weight > 0 || core.taps.watching() || core.walker == Walker::Strict;
+        if apart || core.rows[target.node()].is_some() {
+            return None;
+        }
+        let element = self.nodes[target.node()].take()?;
+        core.running += 1;
+        Some(Next {
+            target,
+            element,
+            packets: 0,
+            batches: 0,
+        })
+    }
+
+    #[inline(always)]
+    fn hand(&mut self, next: &mut Next, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
+        next.packets += batch.len() as u64;
+        next.batches += 1;
+        let source = std::mem::replace(&mut self.this, next.target.node());
+        next.element.process(next.target.port(), batch, self);
+        self.this = source;
+    }
+
+    /// Puts an element back, and counts what it was handed.
+    #[inline(always)]
+    fn put_back(&mut self, next: Option<Next>, output: usize) {
+        let Some(next) = next else {
+            return;
+        };
+        let (core, node) = (&mut *self.core, next.target.node());
+        core.running -= 1;
+        core.note_sent(self.this, output, next.packets as usize);
+        let stats = &mut core.stats[node];
+        stats.packets += next.packets;
+        stats.batches += next.batches;
+        put_back(self.nodes, node, next.element);
+    }
+
+    /// As [`emit_batch`](Self::emit_batch), but what is sent moves on before this returns, if it may: so it need not
+    /// be set down in an inbox.
+    #[inline]
+    fn send_on(&mut self, output: usize, batch: &mut Batch) {
+        let core = &mut *self.core;
+        let at_once = core.walker == Walker::Sweep && !core.taps.watching();
+        match core.edges.output(self.this, output) {
+            Some(target) if at_once => {
+                core.note_sent(self.this, output, batch.len());
+                let before = core.stamp();
+                follow(self.nodes, core, (target.node(), target.port()), batch);
+                if core.weight > 0 {
+                    core.led += core.spent(before);
+                }
+            }
+            _ => self.emit_batch(output, batch),
+        }
+    }
+
+    /// Whether a source may go on with what waits for it, as if its task had been run again.
+    #[inline]
+    fn goes_on(&mut self) -> bool {
+        let core = &mut *self.core;
+        if core.more == 0 || core.stops > 0 || core.choked > 0 || core.taps.watching() {
+            return false;
+        }
+        core.more -= 1;
+        core.ready.is_empty() && core.deferred.is_empty()
+    }
+}

@@ -1,0 +1,101 @@
+//! Turns of several rounds: a source goes on by itself with what waits for it, and nothing else changes.
+
+use engine::clock::{Clock, Time};
+use engine::graph::{Graph, Walker};
+use engine::plan::Options;
+use engine::router::single;
+use engine::stats::NodeStats;
+use router_tests::{InMemory, plan_with, registry};
+use std::sync::Arc;
+
+const NOW: Time = Time(1_000_000_000);
+const ROUNDS: u32 = 16;
+
+fn start(text: &str) -> (Graph, Arc<InMemory>) {
+    let ports = Arc::new(InMemory::default());
+    let plan = plan_with(registry(), text, &[], &Options::new(1, &*ports));
+    let graph = single(
+        &plan,
+        Arc::clone(&ports) as _,
+        Walker::Sweep,
+        Clock::Virtual(NOW),
+        7,
+    );
+    (graph.unwrap_or_else(|e| panic!("{e}")), ports)
+}
+
+/// Frames that differ in their first byte and in their length.
+fn frames(n: u8) -> Vec<Vec<u8>> {
+    let frame = |i: u8| [&[i][..], &vec![0; 60 + usize::from(i)]].concat();
+    (0..n).map(frame).collect()
+}
+
+fn inject(ports: &InMemory, frames: &[Vec<u8>]) {
+    let all = frames.iter().map(Vec::as_slice);
+    assert_eq!(ports.far("DEV0").inject_all(0, all), frames.len());
+}
+
+fn sent_by(ports: &InMemory) -> Vec<Vec<u8>> {
+    let sent = ports.far("DEV1").collect();
+    sent.into_iter().map(|sent| sent.frame).collect()
+}
+
+fn stats<'g>(graph: &'g Graph, element: &str) -> &'g NodeStats {
+    &graph.stats()[graph.plan().find(element).expect("an element")]
+}
+
+#[test]
+fn one_turn_brings_all_that_waits_in_bursts_and_in_order() {
+    let (mut graph, ports) = start("in :: FromDevice(DEV0, BURST 4) -> out :: ToDevice(DEV1);");
+    let all = frames(30);
+    for runs in 1..=4 {
+        inject(&ports, &all);
+        assert!(graph.turn_at(NOW, ROUNDS));
+        assert_eq!(sent_by(&ports), all);
+        let n = runs * all.len() as u64;
+        let (sent, came) = (stats(&graph, "in"), stats(&graph, "out"));
+        assert_eq!((sent.sent[0], came.packets, came.batches), (n, n, runs * 8));
+        assert_eq!(
+            graph.task_stats().map(|(_, task)| task.runs).sum::<u64>(),
+            runs
+        );
+    }
+    assert!(!graph.turn_at(NOW, ROUNDS));
+}
+
+#[test]
+fn no_turn_has_more_rounds_than_it_may() {
+    let (mut graph, ports) = start("FromDevice(DEV0, BURST 4) -> ToDevice(DEV1);");
+    inject(&ports, &frames(30));
+    let mut sent = || {
+        graph.turn_at(NOW, 3);
+        sent_by(&ports).len()
+    };
+    assert_eq!([sent(), sent(), sent(), sent()], [12, 12, 6, 0]);
+}
+
+#[test]
+fn what_the_next_element_does_not_take_goes_on() {
+    let text = "FromDevice(DEV0, BURST 4) -> k :: Classifier(0/03, 0/05, -) -> c :: Counter -> ToDevice(DEV1);
+        k[1] -> odd :: Discard; k[2] -> rest :: Discard;";
+    let (mut graph, ports) = start(text);
+    inject(&ports, &frames(30));
+    assert!(graph.turn_at(NOW, ROUNDS));
+    while graph.turn() {}
+    assert_eq!(sent_by(&ports), frames(30)[3..4]);
+    let came = ["k", "c", "odd", "rest"].map(|name| stats(&graph, name).packets);
+    assert_eq!(came, [30, 1, 1, 28]);
+    assert_eq!(stats(&graph, "k").sent, [1, 1, 28]);
+}
+
+#[test]
+fn a_call_is_made_before_the_next_burst_comes() {
+    let text = "FromDevice(DEV0, BURST 4) -> c :: Counter(COUNT_CALL 8 s.switch 1) -> s :: Switch -> ToDevice(DEV1);
+        s[1] -> late :: Discard;";
+    let (mut graph, ports) = start(text);
+    inject(&ports, &frames(30));
+    assert!(graph.turn_at(NOW, ROUNDS));
+    while graph.turn() {}
+    assert_eq!(sent_by(&ports), frames(4));
+    assert_eq!(stats(&graph, "late").packets, 26);
+}
