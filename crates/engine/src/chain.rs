@@ -32,8 +32,8 @@ impl Chain {
 }
 
 /// Tuples of two to eight element types, of which only the first may look at whole batches
-/// ([`Element::PREPARES`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own
-/// would not be called. The compiler cannot tell; who lists chains must test it.
+/// ([`Element::PREPARES`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
+/// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
 pub trait Sequence {
     /// The element types.
     fn kinds() -> Vec<TypeId>;

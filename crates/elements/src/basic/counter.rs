@@ -159,6 +159,13 @@ impl Element for Counter {
         Verdict::ON
     }
 
+    /// As `step` for each packet: what the batch knows of itself need not be counted again.
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.packets += batch.len() as u64;
+        self.bytes += batch.bytes();
+        self.settle(cx);
+    }
+
     fn settle(&mut self, cx: &mut Cx) {
         let before = self.settled;
         self.settled = (self.packets, self.bytes);
@@ -223,6 +230,21 @@ mod tests {
         );
         bench.write("c.reset", "");
         assert_eq!(bench.read("c.count"), "0");
+    }
+
+    #[test]
+    fn a_batch_counts_as_its_packets_do() {
+        let counts = |mut bench: Bench, c: &str| {
+            bench.push("first", &[&[0; 60][..], &[0; 99], &[0; 7]]);
+            bench.push("first", &[[0; 8]]);
+            ["count", "byte_count"].map(|count| bench.read(&format!("{c}.{count}")))
+        };
+        let bench = |text| Bench::new(crate::CLASSES, text);
+        let alone = counts(bench("first :: Counter -> Discard"), "first");
+        assert_eq!(alone, ["4", "174"]);
+        // An element before it has changed the lengths.
+        let cut = "first :: Strip(7) -> c :: Counter -> Discard";
+        assert_eq!(counts(bench(cut), "c"), ["4", "146"]);
     }
 
     #[test]
