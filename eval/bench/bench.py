@@ -27,6 +27,8 @@ RATIOS = [
     ("forward", "testpmd-io"),
     ("route", "l3fwd-lpm"),
     ("route", "l3fwd-fib"),
+    ("forward-counter", "forward"),
+    ("route-counter", "route"),
     ("router", "l3fwd-lpm"),
     ("route6", "route"),
     *linux_router.RATIOS,

@@ -135,7 +135,9 @@ PEERS = {
     "l3fwd-lpm": l3fwd("lpm"),
     "l3fwd-fib": l3fwd("fib"),
     "forward": ashlar(CONF / "forward.click"),
+    "forward-counter": ashlar(CONF / "forward-counter.click"),
     "route": ashlar(CONF / "route.click", values=["ROUTES={folder}/routes4"]),
+    "route-counter": ashlar(CONF / "route-counter.click", values=["ROUTES={folder}/routes4"]),
     "router": ashlar(
         ROOT / "conf" / "ip-router.click",
         values=["IP0=10.0.1.1", "IP1=10.0.2.1"],
