@@ -1,6 +1,6 @@
 //! A port that sorts by rules (Flow Director, VMDq): what it is told, and that packets then need not cross.
 
-use engine::plan::{self, Options};
+use engine::plan::{self, Options, Plan};
 use engine::port::{
     Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
 };
@@ -10,7 +10,7 @@ use ports::Directory;
 use ports::memory::{Memory, Sent};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use testkit::ip4;
 use wire::FlowKey;
 
@@ -141,19 +141,26 @@ struct Stand {
     b: Memory,
 }
 
+fn plan(previous: Option<&Plan>, text: &str, ports: &Ports) -> Arc<Plan> {
+    let mut map = lang::SourceMap::new();
+    let file = map.add("test.click", text);
+    let (parsed, mut errors) = lang::parse(&mut map, file, &[]);
+    let options = Options {
+        previous,
+        ..Options::new(2, ports)
+    };
+    let (plan, more) = plan::make(&parsed, &elements::registry(), &options);
+    errors.extend(more);
+    plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
+}
+
 fn start(text: &str, room: usize) -> Stand {
     let ports = Arc::new(Ports {
         inner: Directory::new(),
         room,
         card: Mutex::default(),
     });
-    let mut map = lang::SourceMap::new();
-    let file = map.add("test.click", text);
-    let (parsed, mut errors) = lang::parse(&mut map, file, &[]);
-    let options = Options::new(2, &*ports);
-    let (plan, more) = plan::make(&parsed, &elements::registry(), &options);
-    errors.extend(more);
-    let plan = plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)));
+    let plan = plan(None, text, &ports);
     let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
     let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
     let router = router.unwrap_or_else(|e| panic!("{e}"));
@@ -183,6 +190,12 @@ impl Stand {
     fn write(&self, handler: &str, value: &str) {
         let done = self.router.write(handler, value);
         done.unwrap_or_else(|e| panic!("{handler}: {e}"));
+    }
+
+    fn reload(&self, text: &str) {
+        let next = plan(Some(&self.router.plan()), text, &self.ports);
+        self.router.reload(&next).unwrap_or_else(|e| panic!("{e}"));
+        self.router.each(|_| ()).expect("workers answer");
     }
 
     /// Offers a frame of each flow by the queue that the card gives it; by flow, queues by which it came and left.
@@ -244,6 +257,30 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
     assert!(passed.values().all(|(_, left)| *left == 1));
     stand.write("f.spread", "");
     assert_eq!(crossed(&stand.pass(0..64)), 0);
+}
+
+#[test]
+fn a_reload_keeps_rules_ends_them_and_brings_others() {
+    let text = |mode: &str, sender: &str| {
+        format!("f :: FromDevice(mem:a, QUEUES 2, CLASSIFY {mode}) -> {sender}ToDevice(mem:b)")
+    };
+    let stand = start(&text("flow BUCKETS 64", ""), 1000);
+    stand.write("mem_a@bucket.add", &format!("{} 3", flow(1)));
+    let rules = || stand.ports.card().lock().len();
+    stand.reload(&text("flow BUCKETS 64", "Counter -> "));
+    assert_eq!(rules(), 1);
+    stand.reload(&text("address 02:00:00:00:00:01 7 9", ""));
+    assert_eq!(rules(), 3);
+    stand.reload(&text("hash", ""));
+    // The old plan goes when the last worker lets go of it.
+    let begun = Instant::now();
+    while rules() > 0 {
+        assert!(begun.elapsed() < LONG, "rules that nobody has");
+        std::thread::yield_now();
+    }
+    stand.reload(&text("flow BUCKETS 64", ""));
+    stand.write("mem_a@bucket.add", &format!("{} 3", flow(1)));
+    assert_eq!(stand.pass(1..2)[&1], (1, 1));
 }
 
 #[test]

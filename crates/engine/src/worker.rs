@@ -294,6 +294,8 @@ impl Worker {
         } = self;
         let clock = site.clock.clone();
         let graph = Graph::build(&plan, &site, reader);
+        // The graph has it; after a reload nobody should have it any more.
+        drop(plan);
         let mut inside = Inside {
             graph: Some(graph),
             site,
