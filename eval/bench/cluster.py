@@ -4,6 +4,7 @@ Frames are made here and not by the router, so that a node is measured alone. Th
 their intermediate node; or they leave at b.
 """
 
+import ipaddress
 import struct
 
 import traffic
@@ -12,7 +13,10 @@ NODES = "NODES a 1000Gbps b 1000Gbps c 1000Gbps d 1000Gbps, LINKS a-b a-c a-d b-
 NAME = "bench"
 KEY = bytes(range(16))
 KEYED = f", KEY {KEY.hex()}"
-GATEWAY = "write arp.insert 10.0.2.254 02:00:00:00:00:02,"
+# Who is on the link where frames leave: gateways, which frames name by their place from 1, and hosts.
+GATEWAYS = [f"10.0.2.{n}" for n in range(254, 250, -1)]
+HOSTS = [f"10.0.2.{n}" for n in range(10, 74)]
+NEIGHBOURS = " ".join(f"write arp.insert {ip} 02:00:00:00:01:{n:02x}," for n, ip in enumerate(GATEWAYS + HOSTS))
 TAG = 0x88B5
 # A worker that started at the epoch, behind which no number is.
 FIRST = 1 << 20
@@ -26,9 +30,9 @@ def cookie(name):
     return state >> 24 ^ state >> 16 & 255 ^ state >> 8 & 255 ^ state & 255
 
 
-def addresses(node, via, port=0, gateway=1, hops=14):
-    """The two addresses of a frame from node 0; docs are in crates/cluster/src/address.rs."""
-    return struct.pack("!BHBHBHHB", hops << 2 | 2, node, port, gateway, 2, 0, via, cookie(NAME))
+def addresses(node, via, port=0, gateway=1, hops=14, source=0):
+    """The two addresses of a frame from a node; docs are in crates/cluster/src/address.rs."""
+    return struct.pack("!BHBHBHHB", hops << 2 | 2, node, port, gateway, 2, source, via, cookie(NAME))
 
 
 def siphash(key, data):
@@ -65,12 +69,23 @@ def tagged(address, packet, number, flow, sequence, key):
     return head + struct.pack("!Q", digest) + inner + packet
 
 
+def leaving(n, dst):
+    """Of a frame that leaves at b: its addresses and where its packet goes. It comes from a, or has come by it; of two
+    packets one goes by a gateway, the other to a host on the link."""
+    source = (0, 2, 3)[n * 7919 % 101 % 3]
+    more = {"hops": 14 if source == 0 else 13, "source": source}
+    if n * 6007 % 97 % 2:
+        return addresses(1, 0xFFFF, gateway=n * 4801 % 89 % len(GATEWAYS) + 1, **more), dst
+    return addresses(1, 0xFFFF, gateway=0, **more), int(ipaddress.IPv4Address(HOSTS[n * 5003 % 83 % len(HOSTS)]))
+
+
 def frames(to, tag, key, count):
-    """Frames to nodes of `to`, in turn, that come from a; a direct one if it leaves at b (1)."""
+    """Frames to nodes of `to`, in turn, that come from a; those that leave at b (1) from other nodes, too."""
     routes = traffic.routes4()
     for n, dst in enumerate(traffic.destinations(routes, 32, count, 3)):
         node = to[n * 7919 % 101 % len(to)]
-        address, packet = addresses(node, 0xFFFF if node == 1 else 1), traffic.frame4(dst, 60)[14:]
+        address, dst = leaving(n, dst) if node == 1 else (addresses(node, 1), dst)
+        packet = traffic.frame4(dst, 60)[14:]
         if not tag:
             yield address + b"\x08\x00" + packet
         else:
@@ -82,10 +97,10 @@ MANY = 1 << 17
 CAPTURES = {
     "transit": ([2], False, None, 1 << 16),
     "mixed": ([2, 3], False, None, 1 << 16),
-    "output": ([1], False, None, 1 << 16),
+    "leaving": ([1], False, None, 1 << 16),
     "transit-key": ([2], True, KEY, MANY),
-    "output-key": ([1], True, KEY, MANY),
-    "output-resequence": ([1], True, None, MANY),
+    "leaving-key": ([1], True, KEY, MANY),
+    "leaving-resequence": ([1], True, None, MANY),
 }
 
 
@@ -111,16 +126,17 @@ def transit(more="", two=False):
     """
 
 
-def output(more="", stage=""):
+def output(more="", stage="", at_once=False):
     """Node b, where frames leave the cluster, as `ashlar cluster text` has it."""
     return node("b", more) + f"""
-    FromDevice($IN) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
+    FromDevice($IN) -> t :: VLBTransit(vlb{", LEAVE leave arp" if at_once else ""}); Idle -> [1]t; Idle -> [2]t;
     t[0] -> Discard; t[1] -> Discard; t[2] -> Discard; t[4] -> Discard;
     t[3] -> {stage} family :: Classifier(12/0800, 12/86dd);
     family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
-    family[0] -> leave :: VLBOutput(vlb, 0 10.0.2.254); leave[1] -> Discard;
+    family[0] -> leave :: VLBOutput(vlb, 0 {" ".join(GATEWAYS)}); leave[1] -> Discard;
     leave[0] -> arp :: ARPQuerier(10.0.2.1/24, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 64); Idle -> [1]arp;
     arp[0] -> out :: ToDevice($OUT); arp[1] -> Discard; arp[2] -> Discard;
+    {"t[5] -> out;" if at_once else ""}
     """
 
 
@@ -151,7 +167,8 @@ def configurations(folder):
         "vlb-transit": row(transit(), plain, "transit"),
         "vlb-transit-two": row(transit(two=True), two, "mixed", out="from"),
         "vlb-transit-key": row(transit(KEYED), plain, "transit-key"),
-        "vlb-output": row(output(), plain, "output", GATEWAY),
-        "vlb-output-resequence": row(output(reseq, "VLBResequencer(vlb) ->"), plain, "output-resequence", GATEWAY),
-        "vlb-output-key": row(output(KEYED), plain, "output-key", GATEWAY),
+        "vlb-output": row(output(at_once=True), plain, "leaving", NEIGHBOURS),
+        "vlb-output-long": row(output(), plain, "leaving", NEIGHBOURS),
+        "vlb-output-resequence": row(output(reseq, "VLBResequencer(vlb) ->"), plain, "leaving-resequence", NEIGHBOURS),
+        "vlb-output-key": row(output(KEYED), plain, "leaving-key", NEIGHBOURS),
     }

@@ -199,6 +199,36 @@ impl<K: Key> Link<K> {
     }
 }
 
+/// An element's place on a link: for others who write frames to its neighbours, those whose addresses are sure.
+pub(crate) struct Face<K> {
+    link: Arc<Link<K>>,
+    ether: EtherAddr,
+}
+
+impl<K: Key> Face<K> {
+    /// With the element's own Ethernet address.
+    pub(crate) fn new(link: &Arc<Link<K>>, ether: EtherAddr) -> Face<K> {
+        Face {
+            link: Arc::clone(link),
+            ether,
+        }
+    }
+
+    /// The addresses of frames to a neighbour, destination first, if nobody need be asked. They hold as long as
+    /// [`changes`](Self::changes), read before, stays as it was.
+    pub(crate) fn addresses(&self, key: K) -> Option<[u8; 12]> {
+        let [a, b, c, d, e, f] = self.link.table().sure(key)?.0;
+        let [g, h, i, j, k, l] = self.ether.0;
+        Some([a, b, c, d, e, f, g, h, i, j, k, l])
+    }
+
+    /// Changes whenever such addresses do.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.link.table().changes()
+    }
+}
+
 /// Something that the element has to do.
 pub(crate) enum Event<K> {
     /// Send this packet to this address.

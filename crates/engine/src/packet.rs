@@ -93,7 +93,9 @@ impl Packet {
         let m = self.mbuf();
         // SAFETY: data_off + data_len <= buf_len holds for every packet (pools and ports establish
         // it, the methods below keep it), and bytes of a pooled buffer are always initialised.
-        unsafe { std::slice::from_raw_parts(m.buf_addr.add(usize::from(m.data_off)), self.len()) }
+        unsafe {
+            std::slice::from_raw_parts(m.buf_addr.as_ptr().add(usize::from(m.data_off)), self.len())
+        }
     }
 
     /// The packet's bytes, and `before` ones before them, which must not be more than the headroom.
@@ -103,7 +105,12 @@ impl Packet {
         let offset = usize::from(m.data_off);
         assert!(before <= offset);
         // SAFETY: as in `data`; the bytes before lie in the same buffer (checked above).
-        unsafe { std::slice::from_raw_parts(m.buf_addr.add(offset - before), self.len() + before) }
+        unsafe {
+            std::slice::from_raw_parts(
+                m.buf_addr.as_ptr().add(offset - before),
+                self.len() + before,
+            )
+        }
     }
 
     /// The packet's bytes, to change.
@@ -112,7 +119,9 @@ impl Packet {
         let len = self.len();
         let m = self.mbuf_mut();
         // SAFETY: as in `data`, and `&mut self` makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(m.buf_addr.add(usize::from(m.data_off)), len) }
+        unsafe {
+            std::slice::from_raw_parts_mut(m.buf_addr.as_ptr().add(usize::from(m.data_off)), len)
+        }
     }
 
     /// Free bytes before the data.
@@ -202,8 +211,8 @@ impl Packet {
         // before either); `copy` allows overlap.
         unsafe {
             let (source, place) = (
-                m.buf_addr.add(from - removed),
-                m.buf_addr.add(headroom - removed),
+                m.buf_addr.as_ptr().add(from - removed),
+                m.buf_addr.as_ptr().add(headroom - removed),
             );
             std::ptr::copy(source, place, len + removed);
         }
@@ -314,7 +323,7 @@ impl Packet {
         let m = self.mbuf();
         // SAFETY: start..end lies inside the buffer (end = data_off + data_len <= buf_len), whose
         // bytes are initialised.
-        Some(unsafe { std::slice::from_raw_parts(m.buf_addr.add(start), end - start) })
+        Some(unsafe { std::slice::from_raw_parts(m.buf_addr.as_ptr().add(start), end - start) })
     }
 
     /// Fetches the header cache lines ahead of use.

@@ -49,7 +49,7 @@
 use super::arp_table::{self, ArpTable};
 use super::station::Station;
 use super::table::{self, Manner};
-use crate::neighbour::{Event, Found, Link, Resolver};
+use crate::neighbour::{Event, Face, Found, Link, Resolver};
 use crate::peer;
 use crate::prelude::*;
 use std::net::Ipv4Addr;
@@ -88,6 +88,14 @@ impl Config {
         self.named.get().unwrap_or(&self.own)
     }
 
+    /// Finds the table that it names.
+    fn find(&self, init: &Init) {
+        let named = self.table.as_ref();
+        if let Some(table) = named.and_then(|name| init.shared_by::<arp_table::Config>(name)) {
+            self.named.get_or_init(|| Arc::clone(&table.link));
+        }
+    }
+
     fn ip(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.ip.load(Relaxed))
     }
@@ -109,6 +117,13 @@ impl Config {
             && !addr::is_martian_source4(ip)
             && self.broadcast != Some(ip)
     }
+}
+
+/// An ARPQuerier's place on its link, by its full name.
+pub(crate) fn face(init: &Init, name: &str) -> Option<Face<u32>> {
+    let config = init.shared_by::<Config>(name)?;
+    config.find(init);
+    Some(Face::new(config.link(), config.ether))
 }
 
 /// What leaves a worker's copy: frames, questions, and packets given up.
@@ -386,10 +401,7 @@ impl Element for ArpQuerier {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {
-        let named = config.table.as_ref();
-        if let Some(table) = named.and_then(|name| init.shared_by::<arp_table::Config>(name)) {
-            config.named.get_or_init(|| Arc::clone(&table.link));
-        }
+        config.find(init);
         config.link().tell(init.now);
         ArpQuerier {
             resolver: Resolver::new(config.link(), init.workers),

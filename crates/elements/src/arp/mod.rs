@@ -4,6 +4,7 @@ mod arp_table;
 mod station;
 mod table;
 
+pub(crate) use arp_querier::face;
 use engine::element::Class;
 
 /// The folder's classes.

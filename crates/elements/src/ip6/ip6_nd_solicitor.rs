@@ -35,7 +35,7 @@
 //! - `IDLE`: how long an unused neighbour is remembered. Default 20 min.
 
 use super::nd::{self, Received};
-use crate::neighbour::{Bounds, Event, Found, Link, Resolver};
+use crate::neighbour::{self, Bounds, Event, Found, Link, Resolver};
 use crate::prelude::*;
 use engine::args::Names;
 use engine::units::FromArg;
@@ -96,6 +96,12 @@ pub(super) struct Config {
     face: Face,
     entries: Entries,
     link: Arc<Link<Key6>>,
+}
+
+/// An IP6NDSolicitor's place on its link, by its full name.
+pub(crate) fn face(init: &Init, name: &str) -> Option<neighbour::Face<Key6>> {
+    let config = init.shared_by::<Config>(name)?;
+    Some(neighbour::Face::new(&config.link, config.face.ether))
 }
 
 /// The router on this link.

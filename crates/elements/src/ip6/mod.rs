@@ -28,6 +28,7 @@ mod set_ip6_address;
 pub(crate) mod testing;
 
 use engine::element::Class;
+pub(crate) use ip6_nd_solicitor::face;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[

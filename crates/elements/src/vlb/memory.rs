@@ -1,33 +1,68 @@
 //! Remembers which way frames with some addresses go, so that the rules are asked once for all of them.
+//!
+//! A frame's 14 bytes are its key, and what its addresses become is written over them: those for the next node or,
+//! where the frame leaves the cluster here, the neighbour's (see [`Leave`]).
 
+use super::leave::{Leave, Next, Ready};
 use super::{ETHER_LEN, Node};
 use crate::prelude::*;
 use cluster::address::LEN;
 use cluster::transit::{self, Fault, Step};
+use wire::ipv4;
 
 /// Different addresses that are remembered.
-const KNOWN: usize = 256;
+const KNOWN: usize = 1024;
 const SHIFT: u32 = u64::BITS - KNOWN.trailing_zeros();
+/// Bytes of a frame up to its IPv4 destination; what is shorter is looked at with care.
+const WHOLE: usize = ETHER_LEN + ipv4::MIN_LEN;
 
-/// The two addresses of a frame, as they lie in it, in two words.
+/// The addresses and the ethertype of a frame, as they lie in it: bytes 0 to 7, and 6 to 13.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Words(u64, u32);
+pub(super) struct Words(u64, u64);
 
 impl Words {
     /// Of what begins with them.
-    #[inline]
-    fn of<const N: usize>(head: &[u8; N]) -> Words {
-        const { assert!(N >= LEN) };
-        let (first, rest) = head.split_at(8);
-        let (first, second) = (first.first_chunk(), rest.first_chunk());
+    #[inline(always)]
+    pub(super) fn of<const N: usize>(head: &[u8; N]) -> Words {
+        const { assert!(N >= ETHER_LEN) };
+        let (first, second) = (head.first_chunk(), head[LEN / 2..].first_chunk());
         Words(
+            first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+            second.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+        )
+    }
+
+    /// The bytes.
+    fn bytes(self) -> [u8; ETHER_LEN] {
+        let mut bytes = [0; ETHER_LEN];
+        bytes[..8].copy_from_slice(&self.0.to_ne_bytes());
+        bytes[LEN / 2..].copy_from_slice(&self.1.to_ne_bytes());
+        bytes
+    }
+
+    /// Where their way is remembered.
+    #[inline]
+    fn place(self) -> usize {
+        let mixed = self.0.wrapping_mul(0x2c1b_3c6d) ^ self.1;
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
+    }
+}
+
+/// Two addresses, as they lie in a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Addresses(u64, u32);
+
+impl Addresses {
+    pub(super) fn of(bytes: &[u8; LEN]) -> Addresses {
+        let (first, second) = (bytes.first_chunk(), bytes.last_chunk());
+        Addresses(
             first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
             second.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
         )
     }
 
-    /// Writes them where they were.
-    #[inline]
+    /// Writes them where a frame's are.
+    #[inline(always)]
     pub(super) fn write(self, frame: &mut [u8]) {
         if let Some((first, rest)) = frame.split_first_chunk_mut() {
             *first = self.0.to_ne_bytes();
@@ -36,39 +71,47 @@ impl Words {
             }
         }
     }
-
-    /// Where their way is remembered.
-    #[inline]
-    fn place(self) -> usize {
-        let word = self.0 ^ u64::from(self.1) << 32;
-        (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> SHIFT) as usize
-    }
 }
 
 /// A way that frames with some addresses have taken: 32 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     first: u64,
-    new_first: u64,
-    second: u32,
-    new_second: u32,
+    /// As in [`Words`], but for a mark in the bytes that both words have.
+    second: u64,
+    becomes: Addresses,
     pub(super) verdict: Verdict,
 }
 
+/// Frames that leave for the station in their IPv4 or IPv6 destination: `becomes` begins with the key of the port.
+const BY_DST4: u64 = 1 << MARK;
+const BY_DST6: u64 = 2 << MARK;
+/// The least bit of the bytes that both words of [`Words`] have.
+const MARK: u32 = if cfg!(target_endian = "little") {
+    0
+} else {
+    48
+};
+
 impl Known {
+    /// Makes it that of frames which leave by a port for the station in their destination.
+    fn by_dst(&mut self, mark: u64, port: u64) {
+        self.second ^= mark;
+        self.becomes = Addresses(port, 0);
+    }
+
     /// What the addresses become.
     #[inline]
-    pub(super) fn becomes(&self) -> Words {
-        Words(self.new_first, self.new_second)
+    pub(super) fn becomes(&self) -> Addresses {
+        self.becomes
     }
 }
 
 /// Of the addresses that no frame of ours has.
 const UNKNOWN: Known = Known {
     first: 0,
-    new_first: 0,
     second: 0,
-    new_second: 0,
+    becomes: Addresses(0, 0),
     verdict: Verdict::drop(Fault::Malformed as u8),
 };
 
@@ -76,60 +119,153 @@ const UNKNOWN: Known = Known {
 pub(super) struct Memory {
     known: Box<[Known; KNOWN]>,
     version: u64,
+    leave: Option<Box<Leave>>,
+    /// Those that begin with the next batch.
+    soon: Vec<Known>,
 }
 
 impl Memory {
     /// Nothing is remembered.
-    pub(super) fn new(node: &Node) -> Memory {
+    pub(super) fn new(node: &Node, leave: Option<Leave>) -> Memory {
         Memory {
             known: Box::new([UNKNOWN; KNOWN]),
             version: node.version(),
+            leave: leave.map(Box::new),
+            soon: Vec::new(),
         }
     }
 
-    /// Forgets all if ways have changed. To be called for every batch.
+    /// Forgets all if ways or neighbours have changed. To be called for every batch.
     #[inline]
     pub(super) fn follow(&mut self, node: &Node) {
         // Before the ways are read: what is remembered is never older than it says.
         let version = node.version();
-        if version != self.version {
+        let changed = self.leave.as_mut().is_some_and(|leave| leave.follow());
+        if version != self.version || changed {
             self.version = version;
             self.known.fill(UNKNOWN);
+            self.soon.clear();
+        } else if !self.soon.is_empty() {
+            self.begin();
         }
     }
 
-    /// Where a frame goes. Its addresses become those for the next node.
+    #[cold]
+    fn begin(&mut self) {
+        for known in self.soon.drain(..) {
+            self.known[Words(known.first, known.second).place()] = known;
+        }
+    }
+
+    /// What passes the frames of a batch.
+    #[inline]
+    pub(super) fn passing<'a>(&'a mut self, node: &'a Node) -> Passing<'a> {
+        Passing {
+            known: &mut self.known,
+            leave: self.leave.as_deref_mut(),
+            soon: &mut self.soon,
+            node,
+        }
+    }
+}
+
+/// What is at hand while the frames of a batch pass.
+pub(super) struct Passing<'a> {
+    known: &'a mut [Known; KNOWN],
+    leave: Option<&'a mut Leave>,
+    soon: &'a mut Vec<Known>,
+    pub(super) node: &'a Node,
+}
+
+impl Passing<'_> {
+    /// Where a frame goes. Its addresses become those for the next station.
     #[inline(always)] // into the loop over a batch
-    pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
-        let Some(head) = frame.first_chunk_mut::<ETHER_LEN>() else {
-            return self.pass_short(frame, node, cx);
+    pub(super) fn pass(&mut self, frame: &mut [u8], cx: &Cx) -> Verdict {
+        let Some(head) = frame.first_chunk_mut::<WHOLE>() else {
+            return self.pass_short(frame, cx);
         };
-        let known = self.look(head, node, cx);
-        known.becomes().write(head);
-        known.verdict
+        let words = Words::of(head);
+        let known = &self.known[words.place()];
+        if known.first == words.0 {
+            if known.second == words.1 {
+                known.becomes.write(head);
+                return known.verdict;
+            }
+            if known.second == words.1 ^ BY_DST4
+                && let Some(leave) = &self.leave
+            {
+                let dst = head.last_chunk().map_or(0, |dst| u32::from_be_bytes(*dst));
+                if let Some(next) = leave.host4(known.becomes.0, dst) {
+                    next.addresses.write(head);
+                    return next.verdict;
+                }
+            }
+        }
+        self.pass_new(words, frame, cx)
+    }
+
+    /// As [`pass`](Self::pass), for what is not known yet.
+    #[inline(never)]
+    fn pass_new(&mut self, words: Words, frame: &mut [u8], cx: &Cx) -> Verdict {
+        let here = Verdict::out(self.node.own_links() as u8);
+        let known = &mut self.known[words.place()];
+        let mut mark = known.second ^ words.1;
+        if known.first != words.0 || !matches!(mark, BY_DST4 | BY_DST6) {
+            *known = decide(words, self.node, cx);
+            if known.verdict == here
+                && let Some(leave) = &self.leave
+            {
+                match leave.ready(&words.bytes()) {
+                    Ready::Not => {}
+                    Ready::Soon(Next { addresses, verdict }) => self.soon.push(Known {
+                        becomes: addresses,
+                        verdict,
+                        ..*known
+                    }),
+                    Ready::ByDst4(port) => known.by_dst(BY_DST4, port),
+                    Ready::ByDst6(port) => known.by_dst(BY_DST6, port),
+                }
+            }
+            mark = known.second ^ words.1;
+        }
+        let next = match (mark, &mut self.leave) {
+            (BY_DST4, Some(leave)) => leave.find4(known.becomes.0, frame),
+            (BY_DST6, Some(leave)) => leave.find6(known.becomes.0, frame),
+            _ => Some(Next {
+                addresses: known.becomes,
+                verdict: known.verdict,
+            }),
+        };
+        let Some(next) = next else {
+            return here;
+        };
+        next.addresses.write(frame);
+        next.verdict
     }
 
     /// What is cut is sent on, if it is not for this node.
     #[cold]
-    fn pass_short(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
-        let known = match frame.first_chunk::<LEN>() {
-            Some(addresses) => *self.look(addresses, node, cx),
-            None => UNKNOWN,
+    fn pass_short(&mut self, frame: &mut [u8], cx: &Cx) -> Verdict {
+        let Some(addresses) = frame.first_chunk::<LEN>() else {
+            return UNKNOWN.verdict;
         };
-        if known.verdict.port() >= node.own_links() {
+        let mut head = [0; ETHER_LEN];
+        head[..LEN].copy_from_slice(addresses);
+        let known = decide(Words::of(&head), self.node, cx);
+        if frame.len() < ETHER_LEN && known.verdict.port() >= self.node.own_links() {
             return Verdict::drop(Fault::Malformed as u8);
         }
-        known.becomes().write(frame);
+        known.becomes.write(frame);
         known.verdict
     }
 
-    /// The way of what begins with these addresses.
-    #[inline(always)]
-    pub(super) fn look<const N: usize>(&mut self, head: &[u8; N], node: &Node, cx: &Cx) -> &Known {
+    /// The way inside the cluster of what begins with these addresses. Nobody may ask who has a [`Leave`].
+    #[inline]
+    pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], cx: &Cx) -> &Known {
         let words = Words::of(head);
         let known = &mut self.known[words.place()];
-        if Words(known.first, known.second) != words {
-            *known = decide(words, node, cx);
+        if (known.first, known.second) != (words.0, words.1) {
+            *known = decide(words, self.node, cx);
         }
         known
     }
@@ -140,20 +276,18 @@ impl Memory {
 fn decide(words: Words, node: &Node, cx: &Cx) -> Known {
     let ways = node.ways().read(cx.reader());
     let links = ways.rates().len();
-    let mut addresses = [0; LEN];
-    words.write(&mut addresses);
+    let head = words.bytes();
+    let addresses = head.first_chunk().copied().unwrap_or_default();
     let (new, verdict) = match transit::pass(&addresses, ways, node.cookie) {
         Ok(Step::On { link, addresses }) => (addresses, Verdict::out(link as u8)),
         Ok(Step::Here) => (addresses, Verdict::out(links as u8)),
         Ok(Step::Heartbeat) => (addresses, Verdict::out(links as u8 + 1)),
         Err(fault) => (addresses, Verdict::drop(fault as u8)),
     };
-    let new = Words::of(&new);
     Known {
         first: words.0,
-        new_first: new.0,
         second: words.1,
-        new_second: new.1,
+        becomes: Addresses::of(&new),
         verdict,
     }
 }

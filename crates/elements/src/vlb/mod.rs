@@ -3,6 +3,7 @@
 //! The rules are in the crate `cluster`; these classes move packets by them. VLBNode holds what the others share.
 
 mod description;
+mod leave;
 mod memory;
 pub(crate) mod output;
 mod sides;

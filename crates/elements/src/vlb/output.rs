@@ -31,7 +31,7 @@ pub(crate) trait Family: Sized + 'static {
 
 pub(crate) struct Config<F: Family> {
     /// By port.
-    gateways: Vec<Vec<F::Address>>,
+    pub(super) gateways: Vec<Vec<F::Address>>,
 }
 
 pub(crate) struct Output<F: Family> {

@@ -5,6 +5,7 @@
 
 use crate::prelude::*;
 use std::slice::IterMut;
+use std::vec::Drain;
 
 #[derive(Default)]
 pub(super) struct Sides {
@@ -20,23 +21,20 @@ impl Sides {
     }
 
     /// Sends packets, as `each` gives them, where `step` says; `leave` sees all that go by an output before they do.
-    #[inline(always)] // with the step into the loops
-    pub(super) fn part(
+    #[inline]
+    pub(super) fn part<S: FnMut(&mut Packet, &Cx) -> Verdict>(
         &mut self,
         batch: &mut Batch,
         each: fn(&mut Batch) -> IterMut<'_, Packet>,
         cx: &mut Cx,
-        mut step: impl FnMut(&mut Packet, &Cx) -> Verdict,
+        mut step: S,
         leave: impl Fn(usize, &mut Batch, &Cx),
     ) {
         let mut packets = each(batch);
         let Some(first) = packets.next().map(|packet| step(packet, cx)) else {
             return;
         };
-        let other = packets.by_ref().find_map(|packet| {
-            let verdict = step(packet, cx);
-            (verdict != first).then_some(verdict)
-        });
+        let other = agree(&mut packets, first, &mut step, cx);
         let left = packets.len();
         let Some(other) = other else {
             if let Some(reason) = first.reason() {
@@ -48,24 +46,13 @@ impl Sides {
         let same = batch.len() - left - 1;
         let mut packets = batch.drain();
         for packet in packets.by_ref().take(same) {
-            self.add(packet, first, cx);
+            add(&mut self.batches, packet, first, cx);
         }
         if let Some(packet) = packets.next() {
-            self.add(packet, other, cx);
+            add(&mut self.batches, packet, other, cx);
         }
-        for mut packet in packets {
-            let verdict = step(&mut packet, cx);
-            self.add(packet, verdict, cx);
-        }
+        deal(packets, &mut self.batches, &mut step, cx);
         self.leave(batch, cx, leave);
-    }
-
-    #[inline(always)]
-    fn add(&mut self, packet: Packet, verdict: Verdict, cx: &mut Cx) {
-        match self.batches.get_mut(verdict.port()) {
-            Some(side) => side.push(packet),
-            None => cx.drop(packet, verdict.reason().unwrap_or_default()),
-        }
     }
 
     /// Sends what there is for each output: what goes by the last of them in `batch`, which is empty.
@@ -85,5 +72,41 @@ impl Sides {
             std::mem::swap(batch, &mut self.batches[last]);
             cx.go_by(last, batch);
         }
+    }
+}
+
+/// Looks at packets until one is not to go where `first` says: where that goes.
+#[inline(never)] // a loop with all registers
+fn agree<S: FnMut(&mut Packet, &Cx) -> Verdict>(
+    packets: &mut IterMut<'_, Packet>,
+    first: Verdict,
+    step: &mut S,
+    cx: &Cx,
+) -> Option<Verdict> {
+    packets.find_map(|packet| {
+        let verdict = step(packet, cx);
+        (verdict != first).then_some(verdict)
+    })
+}
+
+/// Puts each packet where `step` says.
+#[inline(never)]
+fn deal<S: FnMut(&mut Packet, &Cx) -> Verdict>(
+    packets: Drain<'_, Packet>,
+    sides: &mut [Batch],
+    step: &mut S,
+    cx: &mut Cx,
+) {
+    for mut packet in packets {
+        let verdict = step(&mut packet, cx);
+        add(sides, packet, verdict, cx);
+    }
+}
+
+#[inline(always)]
+fn add(sides: &mut [Batch], packet: Packet, verdict: Verdict, cx: &mut Cx) {
+    match sides.get_mut(verdict.port()) {
+        Some(side) => side.push(packet),
+        None => cx.drop(packet, verdict.reason().unwrap_or_default()),
     }
 }

@@ -22,11 +22,31 @@
 //! worker receives it: others are dropped (`forged`, `replayed`). A frame that goes on gets a new tag for its link, one
 //! that has arrived loses it (with RESEQUENCE in VLBResequencer only).
 //!
+//! Frames whose output node is this one may leave the cluster at once. LEAVE and LEAVE6 say what comes behind the
+//! output for them: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. Then VLBTransit
+//! has an output more for each external port, behind all others. By it frames leave as they would at the end of that
+//! way, with the Ethernet addresses of the neighbour and of this node on the link, where the neighbour's address is
+//! known and nobody need be asked for it. Of such frames it reads the destination address if they go to a
+//! station of the port's own network, and nothing else; what an internal link has padded stays so. All others take the way as
+//! ever: it finds neighbours, asks for them anew in time, and knows what is wrong. Between this element and that which finds
+//! neighbours, and between both and the port, nothing may hold packets. Frames with tags (KEY, RESEQUENCE) always take that way.
+//!
+//! ```click
+//! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
+//! FromDevice(null:64) -> t :: VLBTransit(vlb, LEAVE leave arp) -> ToDevice(null:);
+//! t[1] -> leave :: VLBOutput(vlb, 0 192.0.2.254) -> arp :: ARPQuerier(192.0.2.1/24, 2:0:0:0:0:1) -> out :: ToDevice(null:);
+//! leave[1] -> Discard; t[2] -> Discard; Idle -> [1]arp;
+//! t[3] -> out;                    // external port 0
+//! ```
+//!
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
+//! - `LEAVE`: the VLBOutput behind the output for this node, and for each of its ports in turn the ARPQuerier behind it, or `-`.
+//! - `LEAVE6`: the same of VLBOutput6 and IP6NDSolicitors.
 
-use super::memory::Memory;
+use super::leave::{Leave, Outward};
+use super::memory::{Memory, Passing};
 use super::sides::Sides;
 use super::tagged::{self, Sealer};
 use super::{ETHER_LEN, Member, Node};
@@ -38,12 +58,28 @@ use engine::anno::PacketType;
 
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;
+/// A verdict names no other output.
+const OUTPUTS_MAX: usize = 255;
 
 pub(crate) struct Config {
     member: Member,
     links: usize,
     /// Workers that frames tell apart.
     workers_max: Option<usize>,
+    leave4: Option<Outward>,
+    leave6: Option<Outward>,
+}
+
+impl Config {
+    /// Outputs for external ports.
+    fn ports(&self) -> usize {
+        let both = [&self.leave4, &self.leave6].into_iter().flatten();
+        both.map(Outward::ports).max().unwrap_or(0)
+    }
+
+    fn outputs(&self) -> usize {
+        self.links + 2 + self.ports()
+    }
 }
 
 pub(crate) struct VlbTransit {
@@ -79,25 +115,50 @@ impl Element for VlbTransit {
 
     fn configure(args: &mut Args) -> Config {
         let (member, described) = Member::named(args);
-        Config {
+        let what = ("LEAVE", "a VLBOutput, and the ARPQuerier behind each port");
+        let leave4 = Outward::read(args, what, ["VLBOutput", "ARPQuerier"]);
+        let what = (
+            "LEAVE6",
+            "a VLBOutput6, and the IP6NDSolicitor behind each port",
+        );
+        let leave6 = Outward::read(args, what, ["VLBOutput6", "IP6NDSolicitor"]);
+        let config = Config {
             member,
             links: described
                 .as_ref()
                 .map_or(0, |d| d.map.links_of(d.node).count()),
             workers_max: described.and_then(|d| d.key.map(|_| LANES)),
+            leave4,
+            leave6,
+        };
+        if config.outputs() > OUTPUTS_MAX {
+            args.error_in_whole(
+                format!("{} links and ports are too many", config.outputs() - 2),
+                format!(
+                    "links and external ports may be {} together",
+                    OUTPUTS_MAX - 2
+                ),
+            );
         }
+        config
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> VlbTransit {
         let node = config.member.node(init);
+        let (four, six) = (config.leave4.as_ref(), config.leave6.as_ref());
+        let tagged = node.key.is_some() || node.resequence.is_some();
+        let leaves = config.ports() > 0 && !tagged;
         VlbTransit {
-            memory: Memory::new(&node),
+            memory: Memory::new(
+                &node,
+                leaves.then(|| Leave::new(four, six, config.links + 2, init)),
+            ),
             links: config.links,
             sealer: Sealer::new(&node, init),
-            annotates: (0..config.links + 2)
+            annotates: (0..config.outputs())
                 .map(|out| init.annotates(out))
                 .collect(),
-            sides: Sides::new(config.links + 2),
+            sides: Sides::new(config.outputs()),
             node,
         }
     }
@@ -120,13 +181,14 @@ impl Element for VlbTransit {
             }
             if output < *links {
                 node.carry(output, batch.bytes());
-            } else if output > *links {
+            } else if output == *links + 1 {
                 let beats = batch.iter_mut();
                 beats.for_each(|beat| beat.anno_mut().paint = input as u8);
             }
         };
         let Some(key) = &node.key else {
-            let step = |packet: &mut Packet, cx: &Cx| memory.pass(packet.data_mut(), node, cx);
+            let mut passing = memory.passing(node);
+            let step = |packet: &mut Packet, cx: &Cx| passing.pass(packet.data_mut(), cx);
             return sides.part(batch, Batch::iter_of_same_length, cx, step, leave);
         };
         sealer.follow(node);
@@ -134,8 +196,7 @@ impl Element for VlbTransit {
             arrived(batch); // it may get a hash
         }
         let mut gate = Gate {
-            memory,
-            node,
+            passing: memory.passing(node),
             key,
             sealer,
             windows: node.windows(input),
@@ -145,7 +206,7 @@ impl Element for VlbTransit {
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (Some(config.links), Some(config.links + 2))
+        (Some(config.links), Some(config.outputs()))
     }
 
     fn placement(config: &Config) -> Placement {
@@ -164,8 +225,7 @@ fn arrived(batch: &mut Batch) {
 
 /// Where frames must have a tag: what takes those that come by one link.
 struct Gate<'a> {
-    memory: &'a mut Memory,
-    node: &'a Node,
+    passing: Passing<'a>,
     key: &'a Key,
     sealer: &'a Sealer,
     windows: Option<&'a Windows>,
@@ -177,8 +237,9 @@ impl Gate<'_> {
         let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);
         };
-        let known = *self.memory.look(head, self.node, cx);
-        let (verdict, links) = (known.verdict, self.node.own_links());
+        let known = *self.passing.look(head, cx);
+        let node = self.passing.node;
+        let (verdict, links) = (known.verdict, node.own_links());
         if verdict == Verdict::out(links as u8 + 1) {
             return verdict; // VLBHeartbeat knows by itself what is forged
         }
@@ -198,7 +259,7 @@ impl Gate<'_> {
                     packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
                 }
             }
-            here if here == links && self.node.resequence.is_none() => tagged::remove(packet),
+            here if here == links && node.resequence.is_none() => tagged::remove(packet),
             _ => {}
         }
         verdict

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 /// DPDK's `struct rte_mbuf` (22.11): 128 bytes, the annotations in its dynamic fields.
 #[repr(C, align(64))]
 pub struct Mbuf {
-    pub(super) buf_addr: *mut u8,
+    pub(super) buf_addr: NonNull<u8>,
     buf_iova: u64,
     pub(super) data_off: u16,
     refcnt: u16,
@@ -103,7 +103,7 @@ impl Buffer {
         // value written is a complete mbuf and the pointers stay inside `lines`.
         unsafe {
             mbuf.write(Mbuf {
-                buf_addr: base.cast::<u8>().add(HEADER),
+                buf_addr: NonNull::new_unchecked(base.cast::<u8>().add(HEADER)),
                 buf_iova: 0,
                 data_off: HEADROOM as u16,
                 refcnt: 1,

@@ -8,7 +8,8 @@
 //!
 //! The table sends nothing: [`Neighbours::ask`] says what to send, to one caller at a time.
 //! [`Neighbours::generation`] changes whenever an address becomes known or another one: who holds
-//! packets that wait looks again then.
+//! packets that wait looks again then. [`Neighbours::changes`] counts changes of addresses that packets may
+//! be sent to without asking: who remembers such addresses looks again then.
 //!
 //! A key can be in either of two buckets of eight, so a lookup reads 16 slots at most, and with
 //! twice the wanted capacity of slots a place is all but always free. When it is not, an unanswered entry
@@ -78,6 +79,12 @@ impl Neighbour {
         (self.state != State::Incomplete).then_some(self.mac)
     }
 
+    /// The address to send to, if nobody need be asked.
+    #[inline]
+    fn sure(&self) -> Option<EtherAddr> {
+        is_sure(self.state).then_some(self.mac)
+    }
+
     fn confirmed(mac: EtherAddr, state: State, now: u64) -> Neighbour {
         Neighbour {
             mac,
@@ -87,6 +94,12 @@ impl Neighbour {
             probe_at: now,
         }
     }
+}
+
+/// Whether packets may be sent to an entry's address, and nobody be asked.
+#[inline]
+fn is_sure(state: State) -> bool {
+    matches!(state, State::Reachable | State::Permanent)
 }
 
 /// Times (in nanoseconds) and counts that rule the entries.
@@ -194,6 +207,18 @@ enum Change {
     Remove,
 }
 
+impl Change {
+    /// Whether it makes another address sure than was before.
+    fn is_news(&self, before: Option<&Neighbour>) -> bool {
+        let sure = before.and_then(Neighbour::sure);
+        match self {
+            Change::Keep => false,
+            Change::Put(new) => new.sure() != sure,
+            Change::Remove => sure.is_some(),
+        }
+    }
+}
+
 /// The table. Everything takes `&self`; any thread may call anything at any time.
 pub struct Neighbours<K> {
     buckets: Box<[Bucket]>,
@@ -202,6 +227,7 @@ pub struct Neighbours<K> {
     timing: Timing,
     len: AtomicUsize,
     generation: AtomicU64,
+    changes: AtomicU64,
     key: PhantomData<fn(K)>,
 }
 
@@ -217,6 +243,7 @@ impl<K: Key> Neighbours<K> {
             timing,
             len: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
             key: PhantomData,
         }
     }
@@ -261,6 +288,20 @@ impl<K: Key> Neighbours<K> {
         let key = key.words();
         let [first, second] = self.homes(key);
         first.find_link(key).or_else(|| second.find_link(key))
+    }
+
+    /// The address of `key` if nobody need be asked for it. It may be remembered as long as
+    /// [`changes`](Self::changes), read before, stays as it was.
+    #[inline]
+    pub fn sure(&self, key: K) -> Option<EtherAddr> {
+        let (mac, state) = self.address(key)?;
+        is_sure(state).then_some(mac)
+    }
+
+    /// Changes whenever one of the addresses that [`sure`](Self::sure) tells does, goes or comes.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// For a packet to `key` whose entry is not [`State::Reachable`] or [`State::Permanent`]: what to send
@@ -457,7 +498,9 @@ impl<K: Key> Neighbours<K> {
         let positions = [locked[0].position(key), locked[1].position(key)];
         let at = (0..2).find_map(|b| positions[b].map(|slot| (b, slot)));
         let entry = at.and_then(|(b, slot)| locked[b].get(slot)).map(|(_, n)| n);
-        match (change(entry), at) {
+        let change = change(entry);
+        let news = change.is_news(entry.as_ref());
+        match (change, at) {
             (Change::Keep, _) | (Change::Remove, None) => {}
             (Change::Remove, Some((b, slot))) => {
                 locked[b].clear(slot);
@@ -473,7 +516,16 @@ impl<K: Key> Neighbours<K> {
                 }
             }
         }
+        drop(locked);
+        self.tell_of(news);
         Ok(())
+    }
+
+    /// Tells those who remember addresses, once what is new can be read.
+    fn tell_of(&self, news: bool) {
+        if news {
+            self.changes.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Where a new entry goes: the first bucket, where it is found sooner; the emptier one if that is
@@ -518,6 +570,7 @@ impl<K: Key> Neighbours<K> {
                     if locked.get(slot) != Some((key, before)) {
                         continue;
                     }
+                    let news = change.is_news(Some(&before));
                     match change {
                         Change::Put(new) => drop(locked.put(slot, key, &new)),
                         _ => {
@@ -525,6 +578,8 @@ impl<K: Key> Neighbours<K> {
                             self.len.fetch_sub(1, Ordering::Relaxed);
                         }
                     }
+                    drop(locked);
+                    self.tell_of(news);
                 }
                 tell(K::from_words(key), event);
             }

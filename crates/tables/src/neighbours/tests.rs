@@ -257,6 +257,36 @@ impl Model {
 }
 
 #[test]
+fn who_remembers_addresses_hears_when_they_are_sure_no_more() {
+    let t = table(8);
+    let news = |act: &dyn Fn()| {
+        let before = t.changes();
+        act();
+        t.changes() != before
+    };
+    assert!(!news(&|| _ = t.ask(7, 0)));
+    assert_eq!(t.sure(7), None);
+    assert!(news(&|| _ = t.confirm(7, mac(1), 0)));
+    assert_eq!(t.sure(7), Some(mac(1)));
+    assert!(!news(&|| _ = t.confirm(7, mac(1), 50)), "it is as sure");
+    assert!(news(&|| _ = t.confirm(7, mac(2), 50)));
+    assert!(!news(&|| t.expire(149, 0..t.buckets(), |_, _| ())));
+    assert!(
+        news(&|| t.expire(150, 0..t.buckets(), |_, _| ())),
+        "it has aged"
+    );
+    assert_eq!((t.sure(7), t.get(7).unwrap().known()), (None, Some(mac(2))));
+    assert!(!news(&|| _ = t.ask(7, 150)));
+    assert!(news(&|| _ = t.confirm(7, mac(2), 151)), "the answer");
+    assert!(news(&|| _ = t.learn(7, mac(3), 152)));
+    assert_eq!(t.sure(7), None, "nobody had asked");
+    assert!(news(&|| _ = t.set_permanent(7, mac(4), 153)));
+    assert!(!news(&|| _ = t.doubt(7)));
+    assert!(news(&|| _ = t.remove(7)));
+    assert_eq!(t.sure(7), None);
+}
+
+#[test]
 fn random_histories_follow_the_model() {
     for seed in 0..5 {
         let (t, mut model, mut random) = (table(400), Model::default(), Random::new(seed));

@@ -1,6 +1,6 @@
 //! The node of the cluster, and its internal links.
 
-use super::routes::{Family, Way, Ways};
+use super::routes::{Family, Way, Ways, has};
 use super::{identifier, is_plain, port_name, underlay};
 use crate::cluster::description::{Description, Server};
 use cluster::address::PORT_SELF;
@@ -21,10 +21,17 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         );
         let _ = writeln!(out, "enter :: VLBInput(vlb, {});", inputs.join(", "));
     }
+    let ready = ready(of, own);
+    let at_once = match ready.is_empty() {
+        true => "",
+        false => {
+            "\n// By the others frames leave at once that need no question of who their neighbour is."
+        }
+    };
     let _ = writeln!(
         out,
-        "// What comes by internal links: on to the next, or {links} to leave here, or {} a heartbeat.\n\
-         transit :: VLBTransit(vlb);\n\
+        "// What comes by internal links: on to the next, or {links} to leave here, or {} a heartbeat.{at_once}\n\
+         transit :: VLBTransit(vlb{ready});\n\
          // Signs of life: which links are up, all servers learn from them.\n\
          transit[{}] -> beat :: VLBHeartbeat(vlb, INTERVAL {}, DEAD {});\n",
         links + 1,
@@ -110,14 +117,7 @@ fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
     );
     for (family, output, class) in [(Family::V4, 0, "VLBOutput"), (Family::V6, 1, "VLBOutput6")] {
         let (v, v4) = (family.number(), family == Family::V4);
-        let has = |number: usize| {
-            let port = &own.ports[number];
-            if v4 {
-                port.v4.is_some()
-            } else {
-                port.v6.is_some()
-            }
-        };
+        let has = |number: usize| has(&own.ports[number], family);
         let ports = 0..own.ports.len();
         if !ports.clone().any(has) {
             let _ = writeln!(out, "family[{output}] -> Discard;");
@@ -142,7 +142,37 @@ fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
         };
         let _ = writeln!(out, "leave{v}[{}] -> {itself};", own.ports.len());
     }
+    if !ready(of, own).is_empty() {
+        for number in 0..own.ports.len() {
+            let output = links + 2 + number;
+            let _ = writeln!(out, "transit[{output}] -> d{number};");
+        }
+    }
     out.push('\n');
+}
+
+/// What finds the neighbours of frames that leave here, as VLBTransit takes it: nothing if they have tags.
+fn ready(of: &Description, own: &Server) -> String {
+    let mut text = String::new();
+    if of.key.is_some() || of.resequence.is_some() {
+        return text;
+    }
+    for (family, keyword, finder) in [(Family::V4, "LEAVE", "arp"), (Family::V6, "LEAVE6", "nd6")] {
+        let word = |port| match has(port, family) {
+            true => format!("{}/{finder}", port_name(port, family)),
+            false => "-".to_owned(),
+        };
+        if own.ports.iter().any(|port| has(port, family)) {
+            let words: Vec<String> = own.ports.iter().map(word).collect();
+            let _ = write!(
+                text,
+                ",\n    {keyword} leave{} {}",
+                family.number(),
+                words.join(" ")
+            );
+        }
+    }
+    text
 }
 
 /// Each port's gateways. Those of the other family stand in the list as they have numbers, too.

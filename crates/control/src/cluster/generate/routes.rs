@@ -119,7 +119,8 @@ fn through(route: &Route) -> Way {
     }
 }
 
-fn has(port: &Port, family: Family) -> bool {
+/// Whether a port has addresses of a family.
+pub(super) fn has(port: &Port, family: Family) -> bool {
     match family {
         Family::V4 => port.v4.is_some(),
         Family::V6 => port.v6.is_some(),

@@ -86,6 +86,7 @@ fn keys_and_resequencers_are_part_of_each_server() {
             said.contains("transit[3] -> order :: VLBResequencer(vlb) -> family"),
             "{said}"
         );
+        assert!(said.contains("transit :: VLBTransit(vlb);"), "{said}");
     }
 }
 
@@ -102,6 +103,9 @@ fn a_packets_input_node_knows_where_it_leaves() {
         "    10.0.2.0/24 3,",
         "    203.0.113.0/24 10.0.1.254 0,",
         "FromDevice(to-b, PROMISC true) -> [0] transit;",
+        "LEAVE leave4 port_p0_4/arp,",
+        "LEAVE6 leave6 port_p0_6/nd6);",
+        "transit[3] -> d0;",
     ] {
         assert!(a.contains(line), "{line}\n{a}");
     }
@@ -111,6 +115,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
         "    203.0.113.0/24 4,",
         "rt4[4] -> far_0_0_via1_4 :: Remote4(1500, 10.0.1.1, 10.0.1.1/24) -> [2] enter;",
         "family[1] -> Discard;",
+        "transit :: VLBTransit(vlb,\n    LEAVE leave4 port_wan_4/arp);",
     ] {
         assert!(b.contains(line), "{line}\n{b}");
     }

@@ -1,0 +1,354 @@
+//! What frames that leave the cluster here become: frames to neighbours, where the neighbour's address is sure.
+//!
+//! All of a frame that is not the neighbour's business stays as it is, its ethertype and, on a link that pads short
+//! frames, its padding. So nothing is read but the 14 bytes of its Ethernet header, and the destination address of what
+//! goes to a station of the port's own network. Whoever has no sure address takes the way through VLBOutput and the
+//! element that finds neighbours, which asks for it; those behind wait until the batch that took this way has
+//! left, so that they do not overtake it.
+
+use super::ETHER_LEN;
+use super::memory::Addresses;
+use super::output::{self, Family};
+use super::vlb_output::VlbOutput;
+use super::vlb_output6::VlbOutput6;
+use crate::neighbour::Face;
+use crate::prelude::*;
+use crate::{arp, ip6};
+use cluster::address::PORT_SELF;
+use tables::neighbours::Key;
+use wire::{ether, ipv6};
+
+/// Stations of own networks that are remembered, of each family.
+const HOSTS: usize = 1024;
+const SHIFT: u32 = u64::BITS - HOSTS.trailing_zeros();
+
+/// By which ports packets of a family leave: a VLBOutput, and behind its outputs what finds neighbours.
+pub(super) struct Outward {
+    output: String,
+    finders: Vec<Option<String>>,
+}
+
+impl Outward {
+    /// Reads a keyword's value: the VLBOutput, then for each port what finds neighbours there, or `-`.
+    pub(super) fn read(
+        args: &mut Args,
+        (keyword, doc): (&'static str, &'static str),
+        classes: [&'static str; 2],
+    ) -> Option<Outward> {
+        let text: String = args.key_maybe(keyword, doc)?;
+        let mut wrong = Vec::new();
+        let mut full = |name: &str, class: &str| {
+            let peer = args.peer(name).filter(|peer| peer.class() == class);
+            if peer.is_none() {
+                wrong.push(format!("{keyword}: `{name}` is no {class}"));
+            }
+            peer.map(|peer| peer.name().to_owned())
+        };
+        let mut words = text.split_whitespace();
+        let output = words.next().and_then(|name| full(name, classes[0]));
+        let finders = words.map(|name| match name {
+            "-" => None,
+            name => full(name, classes[1]),
+        });
+        let finders = finders.collect();
+        for wrong in wrong {
+            let [output, finder] = classes;
+            let help =
+                format!("name a {output}, then the {finder} behind each of its ports, or `-`");
+            args.error_in_whole(wrong, help);
+        }
+        Some(Outward {
+            output: output?,
+            finders,
+        })
+    }
+
+    /// External ports.
+    pub(super) fn ports(&self) -> usize {
+        self.finders.len()
+    }
+}
+
+/// What a frame becomes, and where it goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Next {
+    pub(super) addresses: Addresses,
+    pub(super) verdict: Verdict,
+}
+
+/// What is to be remembered of frames with some addresses that have arrived.
+pub(super) enum Ready {
+    /// They take the long way.
+    Not,
+    /// They need not from the next batch on.
+    Soon(Next),
+    /// It depends on their IPv4 destination; the port, as [`Leave::host4`] takes it.
+    ByDst4(u64),
+    /// It depends on their IPv6 destination.
+    ByDst6(u64),
+}
+
+/// A family's ports.
+struct Side<K> {
+    /// By port.
+    faces: Vec<Option<Face<K>>>,
+    gateways: Vec<Vec<K>>,
+    /// The output of port 0.
+    first: usize,
+}
+
+impl<K: Key> Side<K> {
+    fn none() -> Side<K> {
+        Side {
+            faces: Vec::new(),
+            gateways: Vec::new(),
+            first: 0,
+        }
+    }
+
+    fn new<F: Family>(
+        outward: &Outward,
+        (first, init): (usize, &Init),
+        face: fn(&Init, &str) -> Option<Face<K>>,
+        key: fn(&F::Address) -> K,
+    ) -> Side<K> {
+        let named = outward.finders.iter().map(Option::as_deref);
+        let output = init.shared_by::<output::Config<F>>(&outward.output);
+        let gateways = output.iter().flat_map(|output| &output.gateways);
+        Side {
+            faces: named.map(|name| face(init, name?)).collect(),
+            gateways: gateways
+                .map(|port| port.iter().map(key).collect())
+                .collect(),
+            first,
+        }
+    }
+
+    fn changes(&self) -> u64 {
+        let faces = self.faces.iter().flatten();
+        faces.fold(0, |sum, face| sum.wrapping_add(face.changes()))
+    }
+
+    /// What frames to a neighbour become.
+    fn next(&self, port: usize, key: K) -> Option<Next> {
+        let addresses = self.faces.get(port)?.as_ref()?.addresses(key)?;
+        Some(Next {
+            addresses: Addresses::of(&addresses),
+            verdict: Verdict::out((self.first + port) as u8),
+        })
+    }
+
+    /// Of frames to a gateway, or with 0 to stations of the port's own network: `by_dst`.
+    fn ready(&self, port: usize, gateway: usize, by_dst: fn(u64) -> Ready) -> Ready {
+        if !matches!(self.faces.get(port), Some(Some(_))) {
+            return Ready::Not;
+        }
+        let Some(number) = gateway.checked_sub(1) else {
+            return by_dst((port as u64 + 1) << 32);
+        };
+        let gateways = self.gateways.get(port);
+        let next = gateways.and_then(|all| self.next(port, *all.get(number)?));
+        next.map_or(Ready::Not, Ready::Soon)
+    }
+}
+
+/// A port and an address, in words.
+trait Place: Copy + Eq + Default {
+    fn hash(self) -> u64;
+}
+
+impl Place for u64 {
+    #[inline]
+    fn hash(self) -> u64 {
+        self.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+impl Place for [u64; 3] {
+    fn hash(self) -> u64 {
+        let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.into_iter()
+            .fold(0, |sum, word| mix(sum ^ sum >> 32, word))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Host<P> {
+    place: P,
+    next: Next,
+}
+
+/// Stations of own networks to which frames go.
+struct Hosts<P> {
+    slots: Box<[Host<P>; HOSTS]>,
+    /// Those that begin with the next batch.
+    soon: Vec<Host<P>>,
+}
+
+impl<P: Place> Hosts<P> {
+    /// Of the place that is none: ports count from 1.
+    fn nobody() -> Host<P> {
+        let next = Next {
+            addresses: Addresses::of(&[0; 12]),
+            verdict: Verdict::ON,
+        };
+        Host {
+            place: P::default(),
+            next,
+        }
+    }
+
+    fn new() -> Hosts<P> {
+        Hosts {
+            slots: Box::new([Self::nobody(); HOSTS]),
+            soon: Vec::new(),
+        }
+    }
+
+    #[inline(always)]
+    fn get(&self, place: P) -> Option<&Next> {
+        let host = &self.slots[(place.hash() >> SHIFT) as usize];
+        (host.place == place).then_some(&host.next)
+    }
+
+    /// As [`get`](Self::get); who is not here will be with the next batch, if his address is sure.
+    fn find(&mut self, place: P, next: impl FnOnce() -> Option<Next>) -> Option<Next> {
+        let found = self.get(place).copied();
+        if found.is_none()
+            && self.soon.iter().all(|host| host.place != place)
+            && let Some(next) = next()
+        {
+            self.soon.push(Host { place, next });
+        }
+        found
+    }
+
+    fn begin(&mut self) {
+        for host in self.soon.drain(..) {
+            self.slots[(host.place.hash() >> SHIFT) as usize] = host;
+        }
+    }
+
+    /// Forgets those whose address is not sure any more, or another one.
+    fn review(&mut self, next: impl Fn(P) -> Option<Next>) {
+        self.soon.clear();
+        for host in self.slots.iter_mut() {
+            if host.place != P::default() && next(host.place) != Some(host.next) {
+                *host = Self::nobody();
+            }
+        }
+    }
+}
+
+/// What one copy of VLBTransit knows of the neighbours of this node.
+pub(super) struct Leave {
+    side4: Side<u32>,
+    side6: Side<[u8; 16]>,
+    hosts4: Hosts<u64>,
+    hosts6: Hosts<[u64; 3]>,
+    /// Changes of neighbours that have been seen.
+    seen: u64,
+}
+
+impl Leave {
+    /// `first` is the output of port 0.
+    pub(super) fn new(
+        four: Option<&Outward>,
+        six: Option<&Outward>,
+        first: usize,
+        init: &Init,
+    ) -> Leave {
+        let place = (first, init);
+        let four = four.map(|four| {
+            Side::new::<VlbOutput>(four, place, arp::face, |address| address.to_bits())
+        });
+        let six = six
+            .map(|six| Side::new::<VlbOutput6>(six, place, ip6::face, |address| address.octets()));
+        let mut leave = Leave {
+            side4: four.unwrap_or_else(Side::none),
+            side6: six.unwrap_or_else(Side::none),
+            hosts4: Hosts::new(),
+            hosts6: Hosts::new(),
+            seen: 0,
+        };
+        leave.seen = leave.changes();
+        leave
+    }
+
+    fn changes(&self) -> u64 {
+        self.side4.changes().wrapping_add(self.side6.changes())
+    }
+
+    /// Looks whether neighbours have changed, and forgets what is not so any more. To be called for every batch, before
+    /// anything is asked. Returns whether [`ready`](Self::ready) may say something else now.
+    #[inline]
+    pub(super) fn follow(&mut self) -> bool {
+        let changes = self.changes();
+        let changed = changes != self.seen;
+        if changed {
+            self.seen = changes;
+            self.review();
+        } else if !(self.hosts4.soon.is_empty() && self.hosts6.soon.is_empty()) {
+            self.begin();
+        }
+        changed
+    }
+
+    #[cold]
+    fn begin(&mut self) {
+        self.hosts4.begin();
+        self.hosts6.begin();
+    }
+
+    #[cold]
+    fn review(&mut self) {
+        let Leave { side4, side6, .. } = self;
+        self.hosts4
+            .review(|place| side4.next((place >> 32) as usize - 1, place as u32));
+        self.hosts6.review(|[port, high, low]| {
+            let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+            side6.next((port >> 32) as usize - 1, key)
+        });
+    }
+
+    /// What becomes of frames that begin so and have arrived at this node.
+    pub(super) fn ready(&self, head: &[u8; ETHER_LEN]) -> Ready {
+        let &[_, _, _, port, g0, g1, .., t0, t1] = head;
+        if port == PORT_SELF {
+            return Ready::Not;
+        }
+        let (port, gateway) = (usize::from(port), usize::from(u16::from_be_bytes([g0, g1])));
+        match u16::from_be_bytes([t0, t1]) {
+            ether::IPV4 => self.side4.ready(port, gateway, Ready::ByDst4),
+            ether::IPV6 => self.side6.ready(port, gateway, Ready::ByDst6),
+            _ => Ready::Not,
+        }
+    }
+
+    /// What a frame to a station of a port's own network becomes, if that is known.
+    #[inline(always)]
+    pub(super) fn host4(&self, port: u64, dst: u32) -> Option<&Next> {
+        self.hosts4.get(port | u64::from(dst))
+    }
+
+    /// As [`host4`](Self::host4), for a frame; a station that is not known yet may be with the next batch.
+    pub(super) fn find4(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
+        let dst = frame.get(DST4..)?.first_chunk().copied()?;
+        let (side, dst) = (&self.side4, u32::from_be_bytes(dst));
+        let next = || side.next((port >> 32) as usize - 1, dst);
+        self.hosts4.find(port | u64::from(dst), next)
+    }
+
+    /// As [`find4`](Self::find4), for IPv6.
+    pub(super) fn find6(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
+        let dst: [u8; 16] = frame.get(DST6..)?.first_chunk().copied()?;
+        let (side, words) = (&self.side6, u128::from_be_bytes(dst));
+        let next = || side.next((port >> 32) as usize - 1, dst);
+        let place = [port, (words >> 64) as u64, words as u64];
+        self.hosts6.find(place, next)
+    }
+}
+
+/// Where a frame has its destination.
+const DST4: usize = ETHER_LEN + 16;
+const DST6: usize = ETHER_LEN + ipv6::LEN - 16;
