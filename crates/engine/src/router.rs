@@ -262,19 +262,8 @@ impl Router {
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let what = Arc::new(what);
-        let mut answers = Vec::new();
-        for worker in 0..self.workers.len() {
-            let (to, answer) = sync_channel(1);
-            let what = Arc::clone(&what);
-            self.leave(worker, move |inside| {
-                let mut state = S::default();
-                inside.until(move |graph| {
-                    let answer = what(graph, &mut state);
-                    answer.map(|answer| _ = to.send(answer)).is_some()
-                });
-            })?;
-            answers.push(answer);
-        }
+        let each = (0..self.workers.len()).map(|worker| self.begin(worker, Arc::clone(&what)));
+        let answers = each.collect::<Result<Vec<_>, _>>()?;
         let begin = Instant::now();
         let at_most = patience.saturating_add(ANSWER_TIME);
         let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
@@ -284,6 +273,36 @@ impl Router {
                 .map_err(|_| AskError::NoAnswer(worker))
         };
         answers.into_iter().enumerate().map(wait).collect()
+    }
+
+    /// As [`ask_until`](Self::ask_until), on one worker.
+    pub(crate) fn ask_one_until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        worker: usize,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<R, AskError> {
+        let answer = self.begin(worker, Arc::new(what))?;
+        let at_most = patience.saturating_add(ANSWER_TIME);
+        let answer = answer.recv_timeout(at_most);
+        answer.map_err(|_| AskError::NoAnswer(worker))
+    }
+
+    /// Has a worker run `what` until it has an answer.
+    fn begin<S: Default + 'static, R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
+    ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
+        let (to, answer) = sync_channel(1);
+        self.leave(worker, move |inside| {
+            let mut state = S::default();
+            inside.until(move |graph| {
+                let answer = what(graph, &mut state);
+                answer.map(|answer| _ = to.send(answer)).is_some()
+            });
+        })?;
+        Ok(answer)
     }
 
     /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.

@@ -135,16 +135,24 @@ impl Pump {
         Ok(())
     }
 
-    /// `QUEUE WORKER`: takes the queue up, or lets go of it. Returns whether there is something to do now.
+    /// `QUEUE WORKER`: takes the queue up as soon as its owner has let go of it, or lets go of it; it has another owner then.
+    /// Returns whether there is something to do now.
     pub(super) fn hand_over(&mut self, value: &str, owners: &Owners) -> Result<bool, String> {
         let (queue, to) = self.parse(value)?;
         if to != self.worker {
             self.queues.retain(|owned| owned.number != queue);
+            // Who only looks out for it has nothing to give.
+            let mut owners = owners.lock();
+            if owners.get(&queue) == Some(&self.worker) {
+                owners.insert(queue, to);
+            }
             return Ok(false);
         }
-        owners.lock().insert(queue, to);
         match self.queues.iter_mut().find(|o| o.number == queue) {
-            Some(ours) => ours.held = false,
+            Some(ours) => {
+                ours.held = false;
+                ours.queue = ours.queue.take().or_else(|| ours.slot.take());
+            }
             None => self.add(queue),
         }
         Ok(true)

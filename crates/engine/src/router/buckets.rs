@@ -46,6 +46,15 @@ impl Ask for Router {
         self.ask_until(patience, what)
     }
 
+    fn one_until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        worker: usize,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<R, AskError> {
+        self.ask_one_until(worker, patience, what)
+    }
+
     fn one<R: Send + 'static>(
         &self,
         worker: usize,

@@ -100,6 +100,23 @@ pub trait Ask {
         self.until(Duration::ZERO, move |graph, _: &mut ()| Some(what(graph)))
     }
 
+    /// As [`until`](Self::until), on one worker. Who can have it do so should: here others answer, too.
+    fn one_until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        worker: usize,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<R, AskError> {
+        let all = self.until(patience, move |graph, state| {
+            match graph.worker() == worker {
+                true => what(graph, state).map(Some),
+                false => Some(None),
+            }
+        });
+        let mut answers = all?.into_iter().flatten();
+        answers.next().ok_or(AskError::NoAnswer(worker))
+    }
+
     /// Runs `what` on one worker.
     fn one<R: Send + 'static>(
         &self,

@@ -1,20 +1,42 @@
 //! Hands a port's receive queue from worker to worker while packets come: none is lost, and none overtakes
 //! another.
 //!
-//! The old worker rests from the queue, and what it has received goes on to the owners of its buckets. When they
-//! have taken it, the new worker begins. What comes meanwhile waits in the port.
+//! The new worker looks out for the queue. The old one rests from it until what it has received has gone on to the owners of
+//! its buckets, for a short time at most, and lets go of it by itself: nobody need answer for that, so the queue is somebody's
+//! whatever fails. What comes meanwhile waits in the port.
 
 use super::hand_over::Deadline;
 use super::moving::Ask;
-use super::{LIMIT, Steering};
+use super::{LIMIT, Steering, lock};
 use crate::graph::Graph;
 use crate::handler::Use;
 use crate::plan::Plan;
 use crate::router::AskError;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// What a worker has sent, by element that steers and by worker.
 type Sent = Vec<Vec<usize>>;
+
+/// How far the old worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It has the queue.
+    Has,
+    /// It has let go of it; what it had received was taken in time, or not.
+    Gone(bool),
+    /// It is to keep the queue: who asked has given up.
+    Keeps,
+}
+
+/// A queue of a receiver, and who is to let go of it.
+struct Hand {
+    node: usize,
+    hold: usize,
+    pump: usize,
+    queue: usize,
+    steers: Vec<usize>,
+    stage: Mutex<Stage>,
+}
 
 /// Which worker has which queue, by the element that receives; what a plan's receivers say.
 pub fn pumps(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
@@ -44,7 +66,7 @@ fn handler(plan: &Plan, node: usize, name: &str, wanted: Use) -> Option<usize> {
 
 /// Has worker `to` poll a queue of the receiver `element`. Nobody else may move queues or buckets, or replace the
 /// plan, meanwhile. Returns whether all was taken in time that the old worker had received; if not, packets of
-/// before may come behind later ones.
+/// before may come behind later ones. If it fails the queue stays where it is.
 pub fn move_queue(
     ask: &impl Ask,
     plan: &Plan,
@@ -54,19 +76,27 @@ pub fn move_queue(
 ) -> Result<bool, AskError> {
     let none = || AskError::NoElement(format!("there is no receiver `{element}`"));
     let node = plan.find(element).ok_or_else(none)?;
-    // Workers that have just been started may not have built their graphs: they answer when they have.
-    ask.each(|_| ())?;
-    let from = owners(plan, node).ok_or_else(none)?;
+    let owner = || {
+        let owners = owners(plan, node).ok_or_else(none)?;
+        let owned = owners.into_iter().find(|owned| owned.0 == queue);
+        Ok(owned.map(|owned| owned.1))
+    };
     let (Some(hold), Some(pump)) = (
         handler(plan, node, "hold", Use::Write),
         handler(plan, node, "pump", Use::Write),
     ) else {
         return Err(none());
     };
-    let Some(&(_, from)) = from.iter().find(|owned| owned.0 == queue) else {
+    let mut from = owner()?;
+    if from.is_none() {
+        // Workers that have just been started may not have built their graphs: they answer when they have.
+        ask.each(|_| ())?;
+        from = owner()?;
+    }
+    let from = from.ok_or_else(|| {
         let why = format!("`{element}` has no queue {queue}");
-        return Err(AskError::Refused(why));
-    };
+        AskError::Refused(why)
+    })?;
     if from == to {
         return Ok(true);
     }
@@ -76,59 +106,91 @@ pub fn move_queue(
         let why = format!("worker {to} has no copy of `{element}`: workers {may} have");
         return Err(AskError::Refused(why));
     }
-    let steers = (0..plan.elements.len())
-        .filter(|&n| (plan.elements[n].class.steers)(&plan.elements[n].config).is_some());
-    let steers: Arc<[usize]> = steers.collect();
-    let write = |worker, handler, value: String| {
-        let done = ask.one(worker, move |graph| {
-            let done = graph.write(node, handler, &value);
-            done.unwrap_or_else(|| Err("the configuration was replaced meanwhile".to_owned()))
+    let steers = |&n: &usize| (plan.elements[n].class.steers)(&plan.elements[n].config).is_some();
+    let hand = Arc::new(Hand {
+        node,
+        hold,
+        pump,
+        queue,
+        steers: (0..plan.elements.len()).filter(steers).collect(),
+        stage: Mutex::new(Stage::Has),
+    });
+    let pumps = |worker, owner| {
+        let hand = Arc::clone(&hand);
+        let told = ask.one(worker, move |graph| hand.pumps(graph, owner));
+        told?.map_err(AskError::Refused)
+    };
+    // It may have been given the queue a moment ago.
+    pumps(from, from)?;
+    let told = pumps(to, to).and_then(|()| {
+        let works = Arc::clone(&hand);
+        let done = ask.one_until(from, LIMIT, move |graph, state| {
+            works.work(graph, state, to)
         });
-        done?.map_err(AskError::Refused)
-    };
-    // The new worker looks out for it before the old one lets go, so it is somebody's at any time.
-    let give = |owner| {
-        let told = [to, from].map(|worker| write(worker, pump, format!("{queue} {owner}")));
-        told.into_iter().collect::<Result<(), _>>()
-    };
-    let handed = write(from, hold, queue.to_string())
-        .and_then(|()| wait_sent(ask, from, &steers, plan.workers))
-        .and_then(|in_time| give(to).map(|()| in_time));
-    if handed.is_err() {
-        // It stays whose it was, behind what the new worker may have received of it. Who does not answer does so when it
-        // can.
-        let _ = write(to, hold, queue.to_string())
-            .and_then(|()| wait_sent(ask, to, &steers, plan.workers));
-        let _ = give(from);
+        done.or_else(|why| hand.end().ok_or(why))
+    });
+    if told.is_err() {
+        // It need not look out any more. If it does not answer, it hears that when it does.
+        let _ = pumps(to, from);
     }
-    handed
+    told
 }
 
-/// Waits until all is taken that a worker has sent to others; `false` if it was not in time.
-fn wait_sent(
-    ask: &impl Ask,
-    from: usize,
-    steers: &Arc<[usize]>,
-    workers: usize,
-) -> Result<bool, AskError> {
-    let steers = Arc::clone(steers);
-    let look = move |graph: &mut Graph, (sent, deadline): &mut (Option<Sent>, Deadline)| {
-        if graph.worker() != from {
-            return Some(true);
+impl Hand {
+    /// Says to a worker who polls the queue.
+    fn pumps(&self, graph: &mut Graph, owner: usize) -> Result<(), String> {
+        self.write(graph, self.pump, &format!("{} {owner}", self.queue))
+    }
+
+    fn write(&self, graph: &mut Graph, handler: usize, value: &str) -> Result<(), String> {
+        let done = graph.write(self.node, handler, value);
+        done.unwrap_or_else(|| Err("the configuration was replaced meanwhile".to_owned()))
+    }
+
+    /// Has the old worker keep the queue. If it has let go of it already: whether packets were in time.
+    fn end(&self) -> Option<bool> {
+        let mut stage = lock(&self.stage);
+        if let Stage::Gone(in_time) = *stage {
+            return Some(in_time);
         }
+        *stage = Stage::Keeps;
+        None
+    }
+
+    /// What the old worker does between batches, until the queue is `to`'s or stays: it rests from the queue, waits until
+    /// all is taken that it has sent to others, and lets go. Returns whether that was in time.
+    fn work(
+        &self,
+        graph: &mut Graph,
+        (sent, deadline): &mut (Option<Sent>, Deadline),
+        to: usize,
+    ) -> Option<bool> {
+        if *lock(&self.stage) == Stage::Has && sent.is_none() {
+            let _ = self.write(graph, self.hold, &self.queue.to_string());
+        }
+        let workers = graph.plan().workers;
         let sent = sent.get_or_insert_with(|| {
             let all = |s: &mut dyn Steering| (0..workers).map(|to| s.sent(to)).collect();
-            let each = steers.iter().map(|&n| graph.steering(n, all));
+            let each = self.steers.iter().map(|&n| graph.steering(n, all));
             each.map(Option::unwrap_or_default).collect()
         });
-        let arrived = steers.iter().zip(sent).all(|(&n, sent)| {
+        let arrived = self.steers.iter().zip(sent).all(|(&n, sent)| {
             let there = graph.steering(n, |s| {
                 let mut each = sent.iter().enumerate();
                 each.all(|(worker, &sent)| s.has_arrived(worker, sent))
             });
             there.unwrap_or(true)
         });
-        (arrived || deadline.is_past(LIMIT)).then_some(arrived)
-    };
-    Ok(ask.until(LIMIT, look)?.into_iter().all(|arrived| arrived))
+        let mut stage = lock(&self.stage);
+        let owner = match *stage {
+            Stage::Keeps => graph.worker(),
+            _ if arrived || deadline.is_past(LIMIT) => to,
+            _ => return None,
+        };
+        if owner == to {
+            *stage = Stage::Gone(arrived);
+        }
+        let _ = self.pumps(graph, owner);
+        Some(arrived)
+    }
 }
