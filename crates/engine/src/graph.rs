@@ -83,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) on: usize,
     /// Times that a task which is alone may go on in this turn.
     pub(crate) more: u32,
+    /// Rounds that the last turn needed.
+    pub(crate) used: u32,
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
@@ -264,6 +266,7 @@ impl Graph {
             shared,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
             more: 0,
+            used: 0,
             stops: 0,
             interrupt: false,
             over: false,

@@ -325,7 +325,7 @@ impl Worker {
             if moved {
                 add(&pulse.busy, turn);
             }
-            rounds = next_rounds(rounds, turn, moved);
+            rounds = next_rounds(rounds, inside.graph().rounds_used(), turn, moved);
             let mut worked = inside.graph().turn_at(now, rounds);
             if !inside.chores.is_empty() && inside.do_chores() && !worked {
                 // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
@@ -379,12 +379,14 @@ impl Worker {
     }
 }
 
-/// Rounds of the next turn, after one of up to `rounds` that took so many nanoseconds: more, as long as they are
-/// known to be light.
+/// Rounds of the next turn, after one that used `used` of up to `rounds` and took so many nanoseconds: more, as long as
+/// so many are known to be light.
 #[inline]
-fn next_rounds(rounds: u32, turn: u64, moved: bool) -> u32 {
+fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     if !moved || turn >= TURN {
         1
+    } else if used < rounds {
+        used.max(1)
     } else if turn < TURN / 2 {
         (2 * rounds).min(ROUNDS)
     } else {
@@ -480,7 +482,8 @@ mod tests {
     #[test]
     fn turns_have_more_rounds_while_they_are_light() {
         let after = |turns: &[(u64, bool)]| {
-            let next = |rounds, &(turn, moved): &(u64, bool)| next_rounds(rounds, turn, moved);
+            let next =
+                |rounds, &(turn, moved): &(u64, bool)| next_rounds(rounds, rounds, turn, moved);
             turns.iter().fold(1, next)
         };
         assert_eq!(after(&[(1_000, true); 2]), 4);
@@ -490,6 +493,8 @@ mod tests {
             after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
             4
         );
+        // Of rounds that a turn did not need nobody knows what they take.
+        assert_eq!(next_rounds(8, 3, 10, true), 3);
         // A turn without work says nothing of the next one's.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
         assert_eq!(after(&[(10, true), (10, true), (TURN, true)]), 1);

@@ -31,6 +31,8 @@ const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
 /// Of so many runs of a task one is measured, for all of them.
 const MEASURED_ONE_IN: u64 = 64;
+/// Rounds of a turn at most where there are several tasks: one that found a packet may find a full burst next time.
+const ROUNDS_TOGETHER: u32 = 4;
 /// Tasks that run between two looks at timers and descriptors on a strict graph, as in Click.
 const TASKS_MAX: usize = 128;
 
@@ -102,11 +104,14 @@ impl Graph {
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
         if let [only] = &*self.core.tasks {
             self.core.more = rounds.saturating_sub(1);
-            return worked | (self.core.may_run(only) && self.run_task(0) == Did::Work);
+            worked |= self.core.may_run(only) && self.run_task(0) == Did::Work;
+            self.core.used = rounds - self.core.more;
+            return worked;
         }
-        self.core.more = 0;
-        for _ in 0..rounds {
+        (self.core.more, self.core.used) = (0, 0);
+        for _ in 0..rounds.min(ROUNDS_TOGETHER) {
             let mut any = false;
+            self.core.used += 1;
             for _ in 0..self.core.tasks.len() {
                 match self.run_next() {
                     Some(did) => any |= did == Did::Work,
@@ -119,6 +124,12 @@ impl Graph {
             }
         }
         worked
+    }
+
+    /// Rounds that the last turn needed, of those that it was given.
+    #[inline]
+    pub(crate) fn rounds_used(&self) -> u32 {
+        self.core.used
     }
 
     /// One round of Click's driver: ready tasks one by one, then due timers. It ends early when
