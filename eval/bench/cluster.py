@@ -94,6 +94,8 @@ def frames(to, tag, key, count):
 
 # Numbers come once: as many frames as a run takes, and more.
 MANY = 1 << 17
+# Neighbours are told while packets come already: where frames may come again, so many that those do not count.
+PACKETS = {"vlb-output": 1_000_000, "vlb-output-long": 1_000_000}
 CAPTURES = {
     "transit": ([2], False, None, 1 << 16),
     "mixed": ([2, 3], False, None, 1 << 16),

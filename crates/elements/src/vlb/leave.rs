@@ -180,7 +180,7 @@ struct Host<P> {
 
 /// Stations of own networks to which frames go.
 struct Hosts<P> {
-    slots: Box<[Host<P>; HOSTS]>,
+    slots: [Host<P>; HOSTS],
     /// Those that begin with the next batch.
     soon: Vec<Host<P>>,
 }
@@ -200,7 +200,7 @@ impl<P: Place> Hosts<P> {
 
     fn new() -> Hosts<P> {
         Hosts {
-            slots: Box::new([Self::nobody(); HOSTS]),
+            slots: [Self::nobody(); HOSTS],
             soon: Vec::new(),
         }
     }
@@ -303,8 +303,10 @@ impl Leave {
     #[cold]
     fn review(&mut self) {
         let Leave { side4, side6, .. } = self;
-        self.hosts4
-            .review(|place| side4.next((place >> 32) as usize - 1, place as u32));
+        self.hosts4.review(|place| {
+            let dst = u32::from_be_bytes((place as u32).to_ne_bytes());
+            side4.next((place >> 32) as usize - 1, dst)
+        });
         self.hosts6.review(|[port, high, low]| {
             let key = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
             side6.next((port >> 32) as usize - 1, key)
@@ -327,16 +329,16 @@ impl Leave {
 
     /// What a frame to a station of a port's own network becomes, if that is known.
     #[inline(always)]
-    pub(super) fn host4(&self, port: u64, dst: u32) -> Option<&Next> {
-        self.hosts4.get(port | u64::from(dst))
+    pub(super) fn host4(&self, port: u64, dst: [u8; 4]) -> Option<&Next> {
+        self.hosts4.get(place4(port, dst))
     }
 
     /// As [`host4`](Self::host4), for a frame; a station that is not known yet may be with the next batch.
     pub(super) fn find4(&mut self, port: u64, frame: &[u8]) -> Option<Next> {
         let dst = frame.get(DST4..)?.first_chunk().copied()?;
-        let (side, dst) = (&self.side4, u32::from_be_bytes(dst));
-        let next = || side.next((port >> 32) as usize - 1, dst);
-        self.hosts4.find(port | u64::from(dst), next)
+        let side = &self.side4;
+        let next = || side.next((port >> 32) as usize - 1, u32::from_be_bytes(dst));
+        self.hosts4.find(place4(port, dst), next)
     }
 
     /// As [`find4`](Self::find4), for IPv6.
@@ -347,6 +349,12 @@ impl Leave {
         let place = [port, (words >> 64) as u64, words as u64];
         self.hosts6.find(place, next)
     }
+}
+
+/// A port and an IPv4 address as it lies in a packet.
+#[inline(always)]
+fn place4(port: u64, dst: [u8; 4]) -> u64 {
+    port | u64::from(u32::from_ne_bytes(dst))
 }
 
 /// Where a frame has its destination.

@@ -117,22 +117,23 @@ const UNKNOWN: Known = Known {
 
 /// The ways that one copy of VLBTransit remembers.
 pub(super) struct Memory {
-    known: Box<[Known; KNOWN]>,
+    // Both tables lie in it, so that their places are known without a look.
+    known: [Known; KNOWN],
+    leave: Leave,
     version: u64,
-    leave: Option<Box<Leave>>,
     /// Those that begin with the next batch.
     soon: Vec<Known>,
 }
 
 impl Memory {
     /// Nothing is remembered.
-    pub(super) fn new(node: &Node, leave: Option<Leave>) -> Memory {
-        Memory {
-            known: Box::new([UNKNOWN; KNOWN]),
+    pub(super) fn new(node: &Node, leave: Leave) -> Box<Memory> {
+        Box::new(Memory {
+            known: [UNKNOWN; KNOWN],
+            leave,
             version: node.version(),
-            leave: leave.map(Box::new),
             soon: Vec::new(),
-        }
+        })
     }
 
     /// Forgets all if ways or neighbours have changed. To be called for every batch.
@@ -140,7 +141,7 @@ impl Memory {
     pub(super) fn follow(&mut self, node: &Node) {
         // Before the ways are read: what is remembered is never older than it says.
         let version = node.version();
-        let changed = self.leave.as_mut().is_some_and(|leave| leave.follow());
+        let changed = self.leave.follow();
         if version != self.version || changed {
             self.version = version;
             self.known.fill(UNKNOWN);
@@ -157,32 +158,11 @@ impl Memory {
         }
     }
 
-    /// What passes the frames of a batch.
-    #[inline]
-    pub(super) fn passing<'a>(&'a mut self, node: &'a Node) -> Passing<'a> {
-        Passing {
-            known: &mut self.known,
-            leave: self.leave.as_deref_mut(),
-            soon: &mut self.soon,
-            node,
-        }
-    }
-}
-
-/// What is at hand while the frames of a batch pass.
-pub(super) struct Passing<'a> {
-    known: &'a mut [Known; KNOWN],
-    leave: Option<&'a mut Leave>,
-    soon: &'a mut Vec<Known>,
-    pub(super) node: &'a Node,
-}
-
-impl Passing<'_> {
     /// Where a frame goes. Its addresses become those for the next station.
     #[inline(always)] // into the loop over a batch
-    pub(super) fn pass(&mut self, frame: &mut [u8], cx: &Cx) -> Verdict {
+    pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
         let Some(head) = frame.first_chunk_mut::<WHOLE>() else {
-            return self.pass_short(frame, cx);
+            return pass_short(frame, node, cx);
         };
         let words = Words::of(head);
         let known = &self.known[words.place()];
@@ -191,31 +171,27 @@ impl Passing<'_> {
                 known.becomes.write(head);
                 return known.verdict;
             }
-            if known.second == words.1 ^ BY_DST4
-                && let Some(leave) = &self.leave
-            {
-                let dst = head.last_chunk().map_or(0, |dst| u32::from_be_bytes(*dst));
-                if let Some(next) = leave.host4(known.becomes.0, dst) {
+            if known.second == words.1 ^ BY_DST4 {
+                let dst = head.last_chunk().copied().unwrap_or_default();
+                if let Some(next) = self.leave.host4(known.becomes.0, dst) {
                     next.addresses.write(head);
                     return next.verdict;
                 }
             }
         }
-        self.pass_new(words, frame, cx)
+        self.pass_new(words, frame, node, cx)
     }
 
     /// As [`pass`](Self::pass), for what is not known yet.
     #[inline(never)]
-    fn pass_new(&mut self, words: Words, frame: &mut [u8], cx: &Cx) -> Verdict {
-        let here = Verdict::out(self.node.own_links() as u8);
+    fn pass_new(&mut self, words: Words, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
+        let here = Verdict::out(node.own_links() as u8);
         let known = &mut self.known[words.place()];
         let mut mark = known.second ^ words.1;
         if known.first != words.0 || !matches!(mark, BY_DST4 | BY_DST6) {
-            *known = decide(words, self.node, cx);
-            if known.verdict == here
-                && let Some(leave) = &self.leave
-            {
-                match leave.ready(&words.bytes()) {
+            *known = decide(words, node, cx);
+            if known.verdict == here {
+                match self.leave.ready(&words.bytes()) {
                     Ready::Not => {}
                     Ready::Soon(Next { addresses, verdict }) => self.soon.push(Known {
                         becomes: addresses,
@@ -228,9 +204,9 @@ impl Passing<'_> {
             }
             mark = known.second ^ words.1;
         }
-        let next = match (mark, &mut self.leave) {
-            (BY_DST4, Some(leave)) => leave.find4(known.becomes.0, frame),
-            (BY_DST6, Some(leave)) => leave.find6(known.becomes.0, frame),
+        let next = match mark {
+            BY_DST4 => self.leave.find4(known.becomes.0, frame),
+            BY_DST6 => self.leave.find6(known.becomes.0, frame),
             _ => Some(Next {
                 addresses: known.becomes,
                 verdict: known.verdict,
@@ -243,32 +219,32 @@ impl Passing<'_> {
         next.verdict
     }
 
-    /// What is cut is sent on, if it is not for this node.
-    #[cold]
-    fn pass_short(&mut self, frame: &mut [u8], cx: &Cx) -> Verdict {
-        let Some(addresses) = frame.first_chunk::<LEN>() else {
-            return UNKNOWN.verdict;
-        };
-        let mut head = [0; ETHER_LEN];
-        head[..LEN].copy_from_slice(addresses);
-        let known = decide(Words::of(&head), self.node, cx);
-        if frame.len() < ETHER_LEN && known.verdict.port() >= self.node.own_links() {
-            return Verdict::drop(Fault::Malformed as u8);
-        }
-        known.becomes.write(frame);
-        known.verdict
-    }
-
-    /// The way inside the cluster of what begins with these addresses. Nobody may ask who has a [`Leave`].
+    /// The way of what begins with these addresses, where no frame leaves at once.
     #[inline]
-    pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], cx: &Cx) -> &Known {
+    pub(super) fn look(&mut self, head: &[u8; ETHER_LEN], node: &Node, cx: &Cx) -> &Known {
         let words = Words::of(head);
         let known = &mut self.known[words.place()];
         if (known.first, known.second) != (words.0, words.1) {
-            *known = decide(words, self.node, cx);
+            *known = decide(words, node, cx);
         }
         known
     }
+}
+
+/// What is cut is sent on, if it is not for this node.
+#[cold]
+fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
+    let Some(addresses) = frame.first_chunk::<LEN>() else {
+        return UNKNOWN.verdict;
+    };
+    let mut head = [0; ETHER_LEN];
+    head[..LEN].copy_from_slice(addresses);
+    let known = decide(Words::of(&head), node, cx);
+    if frame.len() < ETHER_LEN && known.verdict.port() >= node.own_links() {
+        return Verdict::drop(Fault::Malformed as u8);
+    }
+    known.becomes.write(frame);
+    known.verdict
 }
 
 /// What the rules say. Outputs are the own links, that of frames for this node, and that of heartbeats.

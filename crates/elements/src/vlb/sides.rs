@@ -34,9 +34,7 @@ impl Sides {
         let Some(first) = packets.next().map(|packet| step(packet, cx)) else {
             return;
         };
-        let other = agree(&mut packets, first, &mut step, cx);
-        let left = packets.len();
-        let Some(other) = other else {
+        let Some((other, left)) = agree(packets, first, &mut step, cx) else {
             if let Some(reason) = first.reason() {
                 return cx.drop_batch(batch, reason);
             }
@@ -75,18 +73,21 @@ impl Sides {
     }
 }
 
-/// Looks at packets until one is not to go where `first` says: where that goes.
+/// Looks at packets until one is not to go where `first` says: where that goes, and how many are left behind it.
 #[inline(never)] // a loop with all registers
 fn agree<S: FnMut(&mut Packet, &Cx) -> Verdict>(
-    packets: &mut IterMut<'_, Packet>,
+    mut packets: IterMut<'_, Packet>,
     first: Verdict,
     step: &mut S,
     cx: &Cx,
-) -> Option<Verdict> {
-    packets.find_map(|packet| {
+) -> Option<(Verdict, usize)> {
+    while let Some(packet) = packets.next() {
         let verdict = step(packet, cx);
-        (verdict != first).then_some(verdict)
-    })
+        if verdict != first {
+            return Some((verdict, packets.len()));
+        }
+    }
+    None
 }
 
 /// Puts each packet where `step` says.

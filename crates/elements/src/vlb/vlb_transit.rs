@@ -46,7 +46,7 @@
 //! - `LEAVE6`: the same of VLBOutput6 and IP6NDSolicitors.
 
 use super::leave::{Leave, Outward};
-use super::memory::{Memory, Passing};
+use super::memory::Memory;
 use super::sides::Sides;
 use super::tagged::{self, Sealer};
 use super::{ETHER_LEN, Member, Node};
@@ -84,7 +84,7 @@ impl Config {
 
 pub(crate) struct VlbTransit {
     node: Arc<Node>,
-    memory: Memory,
+    memory: Box<Memory>,
     links: usize,
     sealer: Sealer,
     sides: Sides,
@@ -145,14 +145,10 @@ impl Element for VlbTransit {
 
     fn new(config: &Arc<Config>, init: &Init) -> VlbTransit {
         let node = config.member.node(init);
-        let (four, six) = (config.leave4.as_ref(), config.leave6.as_ref());
         let tagged = node.key.is_some() || node.resequence.is_some();
-        let leaves = config.ports() > 0 && !tagged;
+        let [four, six] = [&config.leave4, &config.leave6].map(|l| l.as_ref().filter(|_| !tagged));
         VlbTransit {
-            memory: Memory::new(
-                &node,
-                leaves.then(|| Leave::new(four, six, config.links + 2, init)),
-            ),
+            memory: Memory::new(&node, Leave::new(four, six, config.links + 2, init)),
             links: config.links,
             sealer: Sealer::new(&node, init),
             annotates: (0..config.outputs())
@@ -187,8 +183,8 @@ impl Element for VlbTransit {
             }
         };
         let Some(key) = &node.key else {
-            let mut passing = memory.passing(node);
-            let step = |packet: &mut Packet, cx: &Cx| passing.pass(packet.data_mut(), cx);
+            let memory = &mut **memory;
+            let step = |packet: &mut Packet, cx: &Cx| memory.pass(packet.data_mut(), node, cx);
             return sides.part(batch, Batch::iter_of_same_length, cx, step, leave);
         };
         sealer.follow(node);
@@ -196,7 +192,8 @@ impl Element for VlbTransit {
             arrived(batch); // it may get a hash
         }
         let mut gate = Gate {
-            passing: memory.passing(node),
+            memory,
+            node,
             key,
             sealer,
             windows: node.windows(input),
@@ -225,7 +222,8 @@ fn arrived(batch: &mut Batch) {
 
 /// Where frames must have a tag: what takes those that come by one link.
 struct Gate<'a> {
-    passing: Passing<'a>,
+    memory: &'a mut Memory,
+    node: &'a Node,
     key: &'a Key,
     sealer: &'a Sealer,
     windows: Option<&'a Windows>,
@@ -237,9 +235,8 @@ impl Gate<'_> {
         let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);
         };
-        let known = *self.passing.look(head, cx);
-        let node = self.passing.node;
-        let (verdict, links) = (known.verdict, node.own_links());
+        let known = *self.memory.look(head, self.node, cx);
+        let (verdict, links) = (known.verdict, self.node.own_links());
         if verdict == Verdict::out(links as u8 + 1) {
             return verdict; // VLBHeartbeat knows by itself what is forged
         }
@@ -259,7 +256,7 @@ impl Gate<'_> {
                     packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput
                 }
             }
-            here if here == links && node.resequence.is_none() => tagged::remove(packet),
+            here if here == links && self.node.resequence.is_none() => tagged::remove(packet),
             _ => {}
         }
         verdict
