@@ -284,9 +284,9 @@ impl Steering for Steer {
 
 /// Counts packets by bucket; whether all are of buckets that there are, and that `me` owns.
 ///
-/// Every packet that comes is looked at here, so instructions count: an owner is compared where it lies, and the loop turns
-/// once for four packets.
-#[inline]
+/// Every packet that comes is looked at here, so instructions count: an owner is compared where it lies, the loop turns
+/// once for four packets, and in a function of its own all that it needs stays in registers.
+#[inline(never)]
 fn all_ours(packets: &[Packet], owners: &[u16], seen: &[AtomicU64], me: u16) -> bool {
     let seen = &seen[..owners.len()];
     let look = |packet: &Packet| {
