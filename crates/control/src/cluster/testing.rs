@@ -2,6 +2,9 @@
 
 use super::Description;
 use super::file::parse;
+use super::generate;
+use crate::source::{Compiled, Source, compile};
+use engine::plan::Options;
 
 /// Two servers, one external port each.
 pub(super) const TWO: &str = r#"
@@ -62,4 +65,19 @@ pub(super) fn description(text: &str) -> Description {
     let parsed = parse("cluster.toml", text);
     let said = parsed.text();
     parsed.description.unwrap_or_else(|| panic!("{said}"))
+}
+
+/// What a server runs, on so many workers. Nobody has its devices here.
+pub(super) fn compiled(of: &Description, server: usize, workers: usize) -> Compiled {
+    let source = Source {
+        name: "server".into(),
+        text: generate::text(of, server),
+        ..Source::default()
+    };
+    let ports = ports::Directory::new();
+    let options = Options {
+        devices_must_exist: false,
+        ..Options::new(workers, &ports)
+    };
+    compile(&source, &elements::registry(), &options)
 }

@@ -45,9 +45,10 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         let _ = writeln!(out, "// Internal link {number}, to {peer}");
         match link.device(end).map(spelled) {
             Some(device) => {
+                let queues = queues(of, &device);
                 let _ = writeln!(
                     out,
-                    "FromDevice({device}, PROMISC true) -> [{number}] transit;\n\
+                    "FromDevice({device}, PROMISC true{queues}) -> [{number}] transit;\n\
                      link{number} :: ToDevice({device});"
                 );
             }
@@ -205,6 +206,18 @@ fn destination(of: &Description, way: Way) -> String {
 /// Bits per second as elements take them.
 fn rate(bits: u64) -> String {
     Bandwidth(bits / 8).show()
+}
+
+/// How many receive queues a cable has. Ports spread frames over queues by IP addresses, and see none behind a tag's
+/// ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are dealt out over workers.
+/// The queues of shared memory are the sender's, one for each of its workers, and do not connect if some are missing.
+fn queues(of: &Description, device: &str) -> &'static str {
+    let memory =
+        ["memif:", "net_memif"].map(|start| device.trim_start_matches('"').starts_with(start));
+    match of.tag() > 0 && memory == [false; 2] {
+        true => ", QUEUES 1",
+        false => "",
+    }
 }
 
 /// A device as one argument, whatever commas and comment signs are in it.

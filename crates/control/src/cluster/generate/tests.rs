@@ -1,7 +1,5 @@
 use super::*;
-use crate::cluster::testing::{KEY, TWO, description, over};
-use crate::source::{Source, compile};
-use engine::plan::Options;
+use crate::cluster::testing::{KEY, TWO, compiled, description, over};
 
 const RB4: &str = include_str!("../../../../../conf/cluster.toml");
 
@@ -12,17 +10,7 @@ fn mistakes(of: &Description, server: usize) -> String {
 
 /// The same on so many workers.
 fn mistakes_on(of: &Description, server: usize, workers: usize) -> String {
-    let source = Source {
-        name: "server".into(),
-        text: text(of, server),
-        ..Source::default()
-    };
-    let ports = ports::Directory::new();
-    let options = Options {
-        devices_must_exist: false,
-        ..Options::new(workers, &ports)
-    };
-    let compiled = compile(&source, &elements::registry(), &options);
+    let compiled = compiled(of, server, workers);
     let bad = compiled.diagnostics.iter();
     // Nobody has these devices here.
     let bad = bad.filter(|d| {
@@ -81,13 +69,55 @@ fn keys_and_resequencers_are_part_of_each_server() {
             said.contains(&format!("KEY {KEY}, RESEQUENCE 2ms);")),
             "{said}"
         );
-        assert_eq!(said.matches("PROMISC true)").count(), 3, "{said}");
         assert!(
             said.contains("transit[3] -> order :: VLBResequencer(vlb) -> family"),
             "{said}"
         );
         assert!(said.contains("transit :: VLBTransit(vlb);"), "{said}");
     }
+}
+
+/// The workers that receive each internal link of server a of RB4, of two.
+fn receivers(text: &str) -> Vec<Vec<usize>> {
+    let compiled = compiled(&description(text), 0, 2);
+    let plan = compiled.plan.as_ref();
+    let plan = plan.unwrap_or_else(|| panic!("{}", compiled.text()));
+    let transit = plan.elements.iter().position(|e| e.name == "transit");
+    let links = plan.edges.iter().filter(|e| Some(e.to.0) == transit);
+    let mut links: Vec<_> = links.map(|edge| (edge.to.1, edge.from.0)).collect();
+    links.sort_unstable();
+    let workers = links.iter().map(|(_, from)| &plan.elements[*from].workers);
+    workers.map(|w| w.iter().copied().collect()).collect()
+}
+
+#[test]
+fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
+    assert_eq!(receivers(RB4), [[0, 1]; 3]);
+    let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
+    for field in [format!("key = \"{KEY}\""), "resequence = \"2ms\"".into()] {
+        let text = text.replace("delta", &format!("{field}\ndelta"));
+        assert_eq!(receivers(&text), [[0], [1], [0]], "{field}");
+    }
+    // The port on an IP network sees the flows of the datagrams' ports.
+    assert!(!self::text(&description(&over("udp")), 0).contains("QUEUES"));
+}
+
+#[test]
+fn shared_memory_has_a_queue_for_each_worker_of_the_peer() {
+    let two = TWO
+        .replace("\"to-b\"", "\"memif:role=server,id=0\"")
+        .replace("[[route]]", "mtu = 1522\n[[route]]")
+        .replace(
+            "name = \"two\"",
+            &format!("name = \"two\"\nkey = \"{KEY}\""),
+        );
+    let of = description(&two);
+    let a = text(&of, 0);
+    assert!(
+        a.contains("FromDevice(\"memif:role=server,id=0\", PROMISC true) -> [0]"),
+        "{a}"
+    );
+    assert!(text(&of, 1).contains("PROMISC true, QUEUES 1)"));
 }
 
 #[test]
