@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 const NODE: [&str; 7] = [
     "enter", "transit", "order", "leave4", "leave6", "beat", "from",
 ];
+/// What takes an internal link's frames, before its number.
+const LINK: &str = "link";
 /// Where what comes by an IP network is looked at.
 const UNDERLAY: &str = "under/";
 /// Names of drops that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
@@ -120,7 +122,7 @@ impl Look<'_> {
     fn sent(&self, stats: &Stats) -> Vec<u64> {
         let links = self.of.links_of(self.server).enumerate();
         let all = links.map(|(own, (link, end))| {
-            let name = format!("link{own}");
+            let name = format!("{LINK}{own}");
             if link.device(end).is_none() {
                 let counted = self.count(&format!("{name}.byte_count"));
                 return counted.unwrap_or_default();
@@ -148,9 +150,16 @@ fn state(states: &str, own: usize) -> (String, Option<f64>) {
     }
 }
 
+/// Whether an element is one of the node, or a queue `NAME@...` that the plan has put before one.
+fn is_node(name: &str) -> bool {
+    let of = name.split_once('@').map_or(name, |(of, _)| of);
+    let number = of.strip_prefix(LINK).map(str::parse::<usize>);
+    NODE.contains(&of) || of.starts_with(UNDERLAY) || matches!(number, Some(Ok(_)))
+}
+
 /// What an element has dropped, if it is one of the node.
 fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
-    if !NODE.contains(&&*element.name) && !element.name.starts_with(UNDERLAY) {
+    if !is_node(&element.name) {
         return Vec::new();
     }
     let names = element.drop_names.iter().enumerate();
@@ -167,16 +176,36 @@ fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::generate;
-    use crate::cluster::testing::{description, over};
+    use crate::cluster::testing::{compiled, description, over};
 
     #[test]
     fn the_elements_that_are_asked_are_those_of_what_a_server_runs() {
         let whole = over("udp").replace("key = ", "resequence = \"2ms\"\nkey = ");
-        let of = description(&whole.replace("10.0.2.1/24\"", "10.0.2.1/24\", \"fd00:2::1/64\""));
-        let text = generate::text(&of, 0);
-        for name in NODE.iter().chain(&["link0", "under"]) {
-            assert!(text.contains(&format!("{name} :: ")), "{name}: {text}");
+        let both = whole.replace("10.0.2.1/24\"", "10.0.2.1/24\", \"fd00:2::1/64\"");
+        let cable =
+            "[[link]]\nbetween = [\"a\", \"b\"]\nmtu = 1522\ndevices = [\"x\", \"y\"]\n[[route]]";
+        let compiled = compiled(&description(&both.replace("[[route]]", cable)), 0, 2);
+        let plan = compiled.plan.as_ref();
+        let plan = plan.unwrap_or_else(|| panic!("{}", compiled.text()));
+        let made = |name: &str, class: &str, drop: &str| {
+            let found = plan.elements.iter().find(|e| e.name == name);
+            let known = found.filter(|e| e.class.name == class);
+            known.is_some_and(|e| drop.is_empty() || e.class.drops.contains(&drop))
+        };
+        for name in NODE {
+            assert!(plan.elements.iter().any(|e| e.name == name), "{name}");
+        }
+        for (name, class, drop) in [
+            ("order@queue0", "Queue", "full"),
+            ("beat@queue0", "Queue", "full"),
+            ("link0", "Counter", ""),
+            ("link1", "ToDevice", "full"),
+            ("under/send", "ToDevice", "full"),
+        ] {
+            assert!(made(name, class, drop) && is_node(name), "{name}");
+        }
+        for name in ["d0", "rt4", "linked", "ordered@queue0"] {
+            assert!(!is_node(name), "{name}");
         }
     }
 
