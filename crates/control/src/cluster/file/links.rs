@@ -54,7 +54,10 @@ impl Reading {
         let usual = || Some(map.usual_rate([a, b].map(|end| end as NodeId))? as u64);
         let rate = match given {
             true => rate,
-            false => usual().or_else(|| rate_unknown(r, of, [a, b], place)),
+            false => match usual() {
+                Some(..8) => rate_of_nothing(r, place),
+                known => known.or_else(|| rate_unknown(r, of, [a, b], place)),
+            },
         };
         let given = carrier.mtu;
         let mut over = carrier.over(r)?;
@@ -157,6 +160,14 @@ fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span)
     );
     let help = "write rate = \"10Gbps\", what the link carries each way";
     r.wrong("cluster-missing", place, wrong, help);
+    None
+}
+
+/// Says that servers' rates give a link less than a byte per second, which is the least that elements know.
+fn rate_of_nothing(r: &mut Reader, place: Span) -> Option<u64> {
+    let wrong = "the rates of its servers give this link less than 8 bit/s".to_owned();
+    let help = "write rate = \"10Gbps\", what the link carries each way";
+    r.wrong("cluster-value", place, wrong, help);
     None
 }
 

@@ -182,6 +182,9 @@ fn links_that_do_not_say_carry_what_a_full_mesh_of_their_servers_asks() {
     let said = mistakes(&third("", ""));
     let wanted = "the rate of this link is not known: `c` has no external port";
     assert_eq!(said, [27, 30].map(|line| format!("{line}: {wanted}")));
+    let slow = third(port, "").replace("\"1Gbps\"", "\"8bps\"");
+    let wanted = "21: the rates of its servers give this link less than 8 bit/s";
+    assert_eq!(mistakes(&slow), [wanted]);
     assert!(
         parse("x", &third("", "rate = \"1Gbps\"\n"))
             .description
