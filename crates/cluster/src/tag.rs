@@ -148,7 +148,7 @@ fn sixteenths(day: u64) -> u64 {
 #[derive(Debug)]
 pub struct Window {
     newest: AtomicU64,
-    /// Each says for which numbers of all that share it it stands, in its upper bits, so that none can be taken for
+    /// Lower bits: which numbers have come. Upper bits: in which round through all words, so that none is taken for
     /// another's.
     seen: [AtomicU64; WORDS],
 }

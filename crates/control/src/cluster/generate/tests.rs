@@ -87,7 +87,7 @@ fn receivers(text: &str) -> Vec<Vec<usize>> {
     let mut links: Vec<_> = links.map(|edge| (edge.to.1, edge.from.0)).collect();
     links.sort_unstable();
     let workers = links.iter().map(|(_, from)| &plan.elements[*from].workers);
-    workers.map(|w| w.iter().copied().collect()).collect()
+    workers.map(|w| w.to_vec()).collect()
 }
 
 #[test]
