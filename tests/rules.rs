@@ -20,6 +20,8 @@ const LONG: Duration = Duration::from_secs(20);
 struct Card {
     inner: Arc<dyn Port>,
     rules: Mutex<HashMap<Match, u16>>,
+    /// The table of its hash.
+    table: Mutex<Vec<u16>>,
     room: usize,
 }
 
@@ -54,6 +56,16 @@ impl Port for Card {
 
     fn counters(&self) -> Vec<PortCounter> {
         self.inner.counters()
+    }
+
+    fn spread(&self, _: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        *self.table.lock().unwrap_or_else(PoisonError::into_inner) = queues.to_vec();
+        Ok(())
+    }
+
+    fn spreading(&self) -> Vec<u16> {
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.clone()
     }
 
     fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
@@ -100,6 +112,7 @@ impl Ports {
             Arc::new(Card {
                 inner: Arc::clone(&open.port),
                 rules: Mutex::default(),
+                table: Mutex::default(),
                 room: self.room,
             })
         });
@@ -303,6 +316,36 @@ fn the_port_follows_queues_that_have_changed_worker() {
         64,
         "queues and workers are the other way round"
     );
+}
+
+#[test]
+fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
+    let text = |burst: usize, sender: &str| {
+        let asked = "QUEUES 2, CLASSIFY flow BUCKETS 64";
+        format!("f :: FromDevice(mem:a, {asked}, BURST {burst}) -> {sender}ToDevice(mem:b)")
+    };
+    let stand = start(&text(16, ""), 1000);
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    let card = stand.ports.card();
+    let state = || (card.spreading(), card.lock().clone());
+    let before = state();
+    let half: Vec<u16> = (0..32).collect();
+    let moved = stand.router.move_buckets("mem_a@steer", &half, 1);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    let moved = stand.router.move_queue("f", 1, 0);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    // Another line, and then its own, of which the port need not know.
+    for text in [text(16, "Counter -> "), text(32, "")] {
+        stand.reload(&text);
+        assert!(state() == before, "the port has followed by itself");
+    }
+    let moved = stand.router.move_queue("f", 1, 1);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    stand.write("f.spread", "");
+    let after = state();
+    assert!(after.0 != before.0 && after.1 != before.1);
+    assert_eq!(after.0[..32], [1; 32]);
 }
 
 #[test]

@@ -250,6 +250,11 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
+        if config.device == old.device
+            && let (Some(spread), Some(old)) = (&mut config.spread, &old.spread)
+        {
+            spread.inherit(old);
+        }
         let same = (&config.device, &config.cores, config.queues);
         if same == (&old.device, &old.cores, old.queues) {
             config.owners.inherit(&old.owners);

@@ -11,7 +11,7 @@ use crate::steer::port_rules::{ByPort, PortRules, Receivers};
 use engine::args::Args;
 use engine::port::Port;
 use engine::steer::{Follower, Table, Tables};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a port can do of its CLASSIFY.
@@ -58,16 +58,36 @@ impl Spread {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of the receiver is made, and these queues have workers: the port is told at once, as far as is known.
+    /// Reload: where the same is asked of the port, it goes on as it is.
+    pub(super) fn inherit(self: &mut Arc<Self>, old: &Arc<Spread>) {
+        fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
+            a.map(Arc::as_ptr) == b.map(Arc::as_ptr)
+        }
+        if same(self.key.as_ref(), old.key.as_ref())
+            && same(self.rules.as_ref(), old.rules.as_ref())
+            && Arc::ptr_eq(&self.table, &old.table)
+        {
+            *self = Arc::clone(old);
+        }
+    }
+
+    /// A copy of the receiver is made, and these queues have workers. A port that is new, or has other queues now, is
+    /// told at once, as far as is known; another one stays as it is until it is told to follow.
     pub(super) fn add_copy(
         self: &Arc<Self>,
         port: &Arc<dyn Port>,
         queues: BTreeMap<usize, Vec<usize>>,
     ) {
         let mut copies = self.lock();
-        let is_first = copies.port.replace(Arc::clone(port)).is_none();
-        copies.queues = queues;
+        let old = copies.port.replace(Arc::clone(port));
+        let before = std::mem::replace(&mut copies.queues, queues);
+        let is_known = old.as_ref().is_some_and(|old| Arc::ptr_eq(old, port))
+            && numbers(&before) == numbers(&copies.queues);
+        let is_first = old.is_none();
         drop(copies);
+        if is_known {
+            return;
+        }
         if is_first {
             let this: Weak<Spread> = Arc::downgrade(self);
             self.table.tell(this);
@@ -118,6 +138,11 @@ impl Spread {
         let both: Vec<String> = hash.into_iter().chain(rules).collect();
         both.join("\n")
     }
+}
+
+/// The queues, whoever has them.
+fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
+    queues.values().flatten().copied().collect()
 }
 
 impl Follower for Spread {
