@@ -18,7 +18,8 @@ use sys::Handle;
 pub(super) trait Driver: Send + Sync + 'static {
     type Handle: Send + 'static;
     fn create(&self, rule: &Match, queue: u16) -> Result<Self::Handle, String>;
-    fn destroy(&self, rule: Self::Handle) -> Result<(), String>;
+    /// A rule that it does not let go of comes back, with what it says.
+    fn destroy(&self, rule: Self::Handle) -> Result<(), (Self::Handle, String)>;
 }
 
 impl Driver for Device {
@@ -35,7 +36,7 @@ impl Driver for Device {
         })
     }
 
-    fn destroy(&self, rule: Handle) -> Result<(), String> {
+    fn destroy(&self, rule: Handle) -> Result<(), (Handle, String)> {
         sys::destroy(*self, rule)
     }
 }
@@ -48,6 +49,8 @@ enum Told<H> {
     Held(H, u16),
     /// The driver does not want it with this queue.
     Refused(u16),
+    /// The driver has it with the first queue, and does not let go of it for the second.
+    Stuck(H, u16, Option<u16>),
 }
 
 struct Rule<H> {
@@ -63,7 +66,13 @@ impl<H> Rule<H> {
         match (&self.told, self.wanted) {
             (Told::Nothing, wanted) => wanted.is_none(),
             (Told::Held(_, queue) | Told::Refused(queue), wanted) => wanted == Some(*queue),
+            (Told::Stuck(_, _, refused), wanted) => wanted == *refused,
         }
+    }
+
+    /// Nobody wants it, and the driver does not know it.
+    fn is_gone(&self) -> bool {
+        matches!(self.told, Told::Nothing) && self.wanted.is_none()
     }
 }
 
@@ -120,9 +129,14 @@ impl<H> State<H> {
     fn replace(&mut self, rules: &[(Match, Option<u16>)]) {
         for rule in self.rules.values_mut() {
             rule.wanted = None;
-            if matches!(rule.told, Told::Refused(_)) {
-                rule.told = Told::Nothing;
-            }
+            rule.told = match std::mem::replace(&mut rule.told, Told::Nothing) {
+                Told::Refused(_) => Told::Nothing,
+                Told::Stuck(handle, queue, _) => {
+                    self.held += 1;
+                    Told::Held(handle, queue)
+                }
+                other => other,
+            };
         }
         (self.refused, self.why) = (0, None);
         for (rule, queue) in rules {
@@ -130,12 +144,11 @@ impl<H> State<H> {
         }
         let all: Vec<Match> = self.rules.keys().copied().collect();
         all.into_iter().for_each(|rule| self.look(rule));
-        let is_known = |rule: &Rule<H>| rule.waits || rule.wanted.is_some();
-        self.rules.retain(|_, rule| is_known(rule));
+        self.rules.retain(|_, rule| rule.waits || !rule.is_gone());
     }
 
-    /// The next rule, with what the driver must be told to forget and to know.
-    fn next(&mut self) -> Option<(Match, Option<H>, Option<u16>)> {
+    /// The next rule, with what the driver has, and the queue that it must be told.
+    fn next(&mut self) -> Option<(Match, Option<(H, u16)>, Option<u16>)> {
         loop {
             let of = self.changed.pop_front()?;
             let Some(rule) = self.rules.get_mut(&of) else {
@@ -143,9 +156,13 @@ impl<H> State<H> {
             };
             if !rule.is_done() {
                 let old = match std::mem::replace(&mut rule.told, Told::Nothing) {
-                    Told::Held(handle, _) => {
+                    Told::Held(handle, queue) => {
                         self.held -= 1;
-                        Some(handle)
+                        Some((handle, queue))
+                    }
+                    Told::Stuck(handle, queue, _) => {
+                        self.refused -= 1;
+                        Some((handle, queue))
                     }
                     Told::Refused(_) => {
                         self.refused -= 1;
@@ -157,32 +174,28 @@ impl<H> State<H> {
                 return Some((of, old, rule.wanted));
             }
             rule.waits = false;
-            if rule.wanted.is_none() {
+            if rule.is_gone() {
                 self.rules.remove(&of);
             }
         }
     }
 
-    /// What the driver has said of it.
-    fn note(&mut self, of: Match, queue: Option<u16>, said: Result<Option<H>, String>) {
+    /// What has become of it, and why it is not as it was wanted.
+    fn note(&mut self, of: Match, told: Told<H>, why: Option<String>) {
         self.calling -= 1;
-        let told = match (said, queue) {
-            (Ok(Some(handle)), Some(queue)) => {
-                self.held += 1;
-                Told::Held(handle, queue)
-            }
-            (Ok(_), _) => Told::Nothing,
-            (Err(why), queue) => {
-                self.why.get_or_insert(why);
-                self.refused += usize::from(queue.is_some());
-                queue.map_or(Told::Nothing, Told::Refused)
-            }
-        };
+        match told {
+            Told::Nothing => {}
+            Told::Held(..) => self.held += 1,
+            Told::Refused(_) | Told::Stuck(..) => self.refused += 1,
+        }
+        if self.why.is_none() {
+            self.why = why;
+        }
         let Some(rule) = self.rules.get_mut(&of) else {
             return;
         };
         (rule.told, rule.waits) = (told, false);
-        match rule.is_done() && rule.wanted.is_none() {
+        match rule.is_gone() {
             true => _ = self.rules.remove(&of),
             false => self.look(of),
         }
@@ -210,13 +223,32 @@ impl<D: Driver> Shared<D> {
                 continue;
             };
             drop(state);
-            let gone = old.map_or(Ok(()), |old| self.driver.destroy(old));
-            let said = match queue {
-                Some(queue) => self.driver.create(&of, queue).map(Some),
-                None => gone.map(|()| None),
-            };
+            let (told, why) = self.tell(&of, old, queue);
             state = self.lock();
-            state.note(of, queue, said);
+            state.note(of, told, why);
+        }
+    }
+
+    /// Has the driver change a rule. One that it does not let go of stays the only one: beside another queue's it
+    /// would be up to the driver which of the two counts.
+    fn tell(
+        &self,
+        of: &Match,
+        old: Option<(D::Handle, u16)>,
+        queue: Option<u16>,
+    ) -> (Told<D::Handle>, Option<String>) {
+        if let Some((rule, had)) = old
+            && let Err((rule, why)) = self.driver.destroy(rule)
+        {
+            return match queue == Some(had) {
+                true => (Told::Held(rule, had), None),
+                false => (Told::Stuck(rule, had, queue), Some(why)),
+            };
+        }
+        match queue.map(|queue| (queue, self.driver.create(of, queue))) {
+            None => (Told::Nothing, None),
+            Some((queue, Ok(rule))) => (Told::Held(rule, queue), None),
+            Some((queue, Err(why))) => (Told::Refused(queue), Some(why)),
         }
     }
 }
@@ -286,7 +318,7 @@ impl<D: Driver> Drop for Rules<D> {
         }
         let rules = std::mem::take(&mut self.shared.lock().rules);
         for rule in rules.into_values() {
-            if let Told::Held(handle, _) = rule.told {
+            if let Told::Held(handle, _) | Told::Stuck(handle, ..) = rule.told {
                 let _ = self.shared.driver.destroy(handle);
             }
         }

@@ -125,14 +125,15 @@ pub(super) fn create(device: Device, pattern: &Pattern, queue: u16) -> Result<Ha
     })
 }
 
-/// Takes a rule from the driver; the error is what it says.
-pub(super) fn destroy(device: Device, rule: Handle) -> Result<(), String> {
-    // SAFETY: all-zero bytes are valid; the rule is one that this driver has given, and is not used again.
+/// Takes a rule from the driver; the error is the rule, which it still has, and what it says.
+pub(super) fn destroy(device: Device, rule: Handle) -> Result<(), (Handle, String)> {
+    // SAFETY: all-zero bytes are valid; the rule is one that this driver has given, and is not used again unless the
+    // driver has kept it.
     unsafe {
         let mut error: c::rte_flow_error = zeroed();
         match c::rte_flow_destroy(device.number(), rule.0.as_ptr(), &mut error) {
             0 => Ok(()),
-            code => Err(reason(&error, code)),
+            code => Err((rule, reason(&error, code))),
         }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wire::flow::Flow;
@@ -18,6 +19,8 @@ fn rule(n: u32) -> Match {
 /// A driver with room for some rules, which keeps what it is told, and waits for leave to be called if that is given.
 struct Card {
     room: usize,
+    /// It lets go of no rule.
+    clings: AtomicBool,
     rules: Mutex<BTreeMap<u32, u16>>,
     calls: Mutex<Vec<String>>,
     leave: Option<Mutex<mpsc::Receiver<()>>>,
@@ -34,6 +37,7 @@ impl Card {
     fn new(room: usize) -> Card {
         Card {
             room,
+            clings: AtomicBool::new(false),
             rules: Mutex::default(),
             calls: Mutex::default(),
             leave: None,
@@ -67,10 +71,13 @@ impl Driver for Arc<Card> {
         Ok(n)
     }
 
-    fn destroy(&self, rule: u32) -> Result<(), String> {
+    fn destroy(&self, rule: u32) -> Result<(), (u32, String)> {
         self.call(format!("not {rule}"));
+        if self.clings.load(Relaxed) {
+            return Err((rule, "it is busy".into()));
+        }
         let known = lock(&self.rules).remove(&rule);
-        known.map(|_| ()).ok_or_else(|| "no such rule".into())
+        known.map(|_| ()).ok_or((rule, "no such rule".into()))
     }
 }
 
@@ -162,4 +169,37 @@ fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told(
     rules.direct(&rest[..2], true);
     let fits = settled(&rules);
     assert_eq!((fits.held, fits.refused, fits.why), (2, 0, None));
+}
+
+#[test]
+fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() {
+    let card = Arc::new(Card::new(10));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
+    rules.direct(&[1, 2, 3].map(|n| (rule(n), Some(0))), true);
+    settled(&rules);
+    card.clings.store(true, Relaxed);
+    // One shall have another queue, and one shall go.
+    rules.direct(&[(rule(1), Some(1)), (rule(2), None)], false);
+    let stuck = settled(&rules);
+    assert_eq!((stuck.held, stuck.refused), (1, 2));
+    assert_eq!(stuck.why.as_deref(), Some("it is busy"));
+    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 0), (2, 0), (3, 0)]));
+    // What it has is what is wanted.
+    rules.direct(&[(rule(2), Some(0))], false);
+    assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 1));
+    rules.direct(&[(rule(2), None)], false);
+    assert_eq!((settled(&rules).held, settled(&rules).refused), (1, 2));
+    // Told all, it is tried again.
+    card.clings.store(false, Relaxed);
+    rules.direct(&[(rule(1), Some(1)), (rule(3), Some(0))], true);
+    let free = settled(&rules);
+    assert_eq!((free.held, free.refused, free.why), (2, 0, None));
+    assert_eq!(*lock(&card.rules), BTreeMap::from([(1, 1), (3, 0)]));
+    // The last to go is what it did not let go of before.
+    card.clings.store(true, Relaxed);
+    rules.direct(&[(rule(3), None)], false);
+    settled(&rules);
+    card.clings.store(false, Relaxed);
+    drop(rules);
+    assert!(lock(&card.rules).is_empty(), "rules that nobody wants");
 }
