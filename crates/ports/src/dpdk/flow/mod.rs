@@ -28,11 +28,19 @@ impl Driver for Device {
     fn create(&self, rule: &Match, queue: u16) -> Result<Handle, String> {
         let mut pattern = items::of(rule)?;
         sys::create(*self, &pattern, queue).or_else(|why| {
-            // Many drivers rank nothing. Which of two rules counts then is theirs to say, and harms nobody.
-            if std::mem::take(&mut pattern.rank) == 0 {
-                return Err(why);
+            let wanted = pattern.rank;
+            let takes = |rank| {
+                pattern.rank = rank;
+                sys::takes(*self, &pattern, queue)
+            };
+            match nearest(wanted, takes) {
+                Some(rank) if rank < wanted => {
+                    pattern.rank = rank;
+                    sys::create(*self, &pattern, queue)
+                }
+                // It is not the rank.
+                _ => Err(why),
             }
-            sys::create(*self, &pattern, queue)
         })
     }
 
@@ -40,6 +48,27 @@ impl Driver for Device {
         sys::destroy(*self, rule)
     }
 }
+
+/// The rank nearest to the wanted one that a driver takes, which takes those up to some limit; 0 is the only one where
+/// it ranks nothing. Where several ranks become one, which of two rules counts is the driver's to say; a rule never
+/// goes before one that it should come behind.
+fn nearest(wanted: u32, mut takes: impl FnMut(u32) -> bool) -> Option<u32> {
+    if takes(wanted) {
+        return Some(wanted);
+    }
+    let (mut taken, mut refused) = (takes(0).then_some(0)?, wanted);
+    while refused - taken > 1 {
+        let middle = taken + (refused - taken) / 2;
+        match takes(middle) {
+            true => taken = middle,
+            false => refused = middle,
+        }
+    }
+    Some(taken)
+}
+
+/// A rule that the driver has, and its queue.
+type Known<H> = (H, u16);
 
 /// What has become of a rule.
 enum Told<H> {
@@ -148,7 +177,7 @@ impl<H> State<H> {
     }
 
     /// The next rule, with what the driver has, and the queue that it must be told.
-    fn next(&mut self) -> Option<(Match, Option<(H, u16)>, Option<u16>)> {
+    fn next(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
         loop {
             let of = self.changed.pop_front()?;
             let Some(rule) = self.rules.get_mut(&of) else {
@@ -234,7 +263,7 @@ impl<D: Driver> Shared<D> {
     fn tell(
         &self,
         of: &Match,
-        old: Option<(D::Handle, u16)>,
+        old: Option<Known<D::Handle>>,
         queue: Option<u16>,
     ) -> (Told<D::Handle>, Option<String>) {
         if let Some((rule, had)) = old

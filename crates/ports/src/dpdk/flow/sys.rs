@@ -99,16 +99,26 @@ fn with_rule<T>(
     call(&attr, pattern.as_ptr(), actions.as_ptr())
 }
 
-/// Whether the driver has rules at all, whatever it says of the simplest one.
-pub(super) fn is_known(device: Device) -> bool {
-    with_rule(&[], 0, 0, |attr, pattern, actions| {
+/// What the driver would say of a rule: 0, or minus an error.
+fn validate(device: Device, items: &[Item], rank: u32, queue: u16) -> i32 {
+    with_rule(items, rank, queue, |attr, pattern, actions| {
         // SAFETY: all-zero bytes are valid; the others are as DPDK wants them, and live until the call returns.
-        let code = unsafe {
+        unsafe {
             let mut error: c::rte_flow_error = zeroed();
             c::rte_flow_validate(device.number(), attr, pattern, actions, &mut error)
-        };
-        code != -libc::ENOSYS && code != -libc::ENODEV
+        }
     })
+}
+
+/// Whether the driver has rules at all, whatever it says of the simplest one.
+pub(super) fn is_known(device: Device) -> bool {
+    let code = validate(device, &[], 0, 0);
+    code != -libc::ENOSYS && code != -libc::ENODEV
+}
+
+/// Whether the driver could take a rule.
+pub(super) fn takes(device: Device, pattern: &Pattern, queue: u16) -> bool {
+    validate(device, &pattern.items, pattern.rank, queue) == 0
 }
 
 /// Gives a rule to the driver; the error is what it says.

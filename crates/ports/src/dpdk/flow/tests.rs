@@ -203,3 +203,24 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     drop(rules);
     assert!(lock(&card.rules).is_empty(), "rules that nobody wants");
 }
+
+#[test]
+fn a_rank_that_is_refused_becomes_the_last_that_is_taken_and_order_stays() {
+    for limit in [0, 1, 7, 8, 100] {
+        let ranks: Vec<u32> = (0..=32)
+            .map(|wanted| {
+                let mut calls = 0;
+                let takes = |rank| {
+                    calls += 1;
+                    rank <= limit
+                };
+                let rank = nearest(wanted, takes).expect("it takes rank 0");
+                assert!(calls <= 7, "{calls} calls for one rule");
+                rank
+            })
+            .collect();
+        assert!(ranks.is_sorted(), "{ranks:?}");
+        assert_eq!(ranks.last(), Some(&limit.min(32)));
+    }
+    assert_eq!(nearest(5, |_| false), None);
+}
