@@ -48,22 +48,47 @@ impl Receivers {
     }
 }
 
+/// The name of a port, which may be written with `dpdk:` and, for FromDPDKDevice, without.
+pub(super) fn port_name(port: &str) -> &str {
+    port.strip_prefix("dpdk:").unwrap_or(port)
+}
+
 /// The rules of a router's ports, by port.
 #[derive(Default)]
-pub(crate) struct ByPort(Mutex<HashMap<String, Weak<PortRules>>>);
+pub(crate) struct ByPort(Mutex<HashMap<String, Known>>);
+
+/// What is known of the rules of a port.
+#[derive(Default)]
+struct Known {
+    rules: Weak<PortRules>,
+    /// How often they were made: reloads may do without rules for a while.
+    made: u64,
+    teller: Teller,
+}
+
+/// Which of them, by number, has told the port last. An old plan may go at any time after the new one has come, and
+/// must not take rules away that are not its own.
+type Teller = Arc<Mutex<u64>>;
 
 impl ByPort {
     /// Those of a port, made if nobody has them.
     pub(crate) fn get(&self, port: &str) -> Arc<PortRules> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, rules| rules.strong_count() > 0);
-        // FromDPDKDevice may leave this out.
-        let port = port.strip_prefix("dpdk:").unwrap_or(port);
-        if let Some(rules) = all.get(port).and_then(Weak::upgrade) {
+        all.retain(|_, known| {
+            known.rules.strong_count() > 0 || Arc::strong_count(&known.teller) > 1
+        });
+        let known = all.entry(port_name(port).to_owned()).or_default();
+        if let Some(rules) = known.rules.upgrade() {
             return rules;
         }
-        let rules = Arc::new(PortRules::default());
-        all.insert(port.to_owned(), Arc::downgrade(&rules));
+        known.made += 1;
+        let rules = Arc::new(PortRules(Mutex::new(State {
+            source: None,
+            port: None,
+            number: known.made,
+            teller: Arc::clone(&known.teller),
+        })));
+        known.rules = Arc::downgrade(&rules);
         rules
     }
 }
@@ -76,9 +101,15 @@ pub(crate) struct PortRules(Mutex<State>);
 struct State {
     source: Option<Weak<dyn Source>>,
     port: Option<(Arc<dyn Port>, Receivers)>,
+    number: u64,
+    teller: Teller,
 }
 
 impl State {
+    fn teller(&self) -> MutexGuard<'_, u64> {
+        self.teller.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The port, if it can do rules and has a choice of queues, with the queue of each bucket.
     fn able(&self) -> Option<(&Arc<dyn Port>, Vec<u16>)> {
         let (port, receivers) = self.port.as_ref()?;
@@ -101,9 +132,12 @@ impl State {
 }
 
 impl Drop for State {
-    /// Nobody has rules for the port any more.
+    /// Nobody has rules for the port any more, unless others have told it since.
     fn drop(&mut self) {
-        if let Some((port, _)) = &self.port {
+        let teller = self.teller();
+        if let Some((port, _)) = &self.port
+            && *teller == self.number
+        {
             port.direct(&[], true);
         }
     }
@@ -142,6 +176,7 @@ impl PortRules {
         });
         if !known || again {
             state.port = Some((Arc::clone(port), receivers));
+            *state.teller() = state.number;
             state.tell_all();
         }
         state.able().is_some()
@@ -324,6 +359,34 @@ mod tests {
         assert_eq!((told(3), told(4)), (Some(0), Some(0)));
         drop((all, rules));
         assert!(card.rules.lock().expect("nobody panics").is_empty());
+    }
+
+    #[test]
+    fn what_an_old_plan_leaves_behind_is_not_cleared_by_it_once_others_have_told_the_port() {
+        let all = ByPort::default();
+        let card = Arc::new(Card::default());
+        let port: Arc<dyn Port> = Arc::clone(&card) as _;
+        let held = || card.rules.lock().expect("nobody panics").len();
+        let source = Arc::new(Rules(Mutex::new([(vlan(1), 0)].into())));
+        let both = receivers(&[(0, &[0]), (1, &[1])]);
+        let old = all.get("p");
+        old.come_from(&source);
+        old.go_to(&port, both.clone(), false);
+        // Nobody holds it any more, and a worker is about to drop it.
+        all.0
+            .lock()
+            .expect("nobody panics")
+            .get_mut("p")
+            .expect("it is known")
+            .rules = Weak::new();
+        let new = all.get("p");
+        assert!(!Arc::ptr_eq(&old, &new));
+        new.come_from(&source);
+        new.go_to(&port, both, false);
+        drop(old);
+        assert_eq!(held(), 1);
+        drop(new);
+        assert_eq!(held(), 0);
     }
 
     #[test]
