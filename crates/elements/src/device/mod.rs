@@ -32,10 +32,13 @@ pub const CLASSES: &[Class] = &[
     Class::of::<vlan_split::VlanSplit>(),
 ];
 
-/// Replaces VLAN sub-interfaces, and classification into queues, by the elements that do it.
+/// Replaces VLAN sub-interfaces, and classification into queues, by the elements that do it, and finds elements whose
+/// rules are for the same port.
 pub fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic> {
     vlan::rewrite(router, options);
-    classify::rewrite(router, options)
+    let mut errors = classify::rewrite(router, options);
+    errors.extend(crate::steer::check(router));
+    errors
 }
 
 /// The port's name for what Click's DPDK classes take: a number, a PCI address or a virtual device.

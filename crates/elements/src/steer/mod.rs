@@ -6,6 +6,7 @@ mod flow_fields;
 pub(crate) mod hash_key;
 mod hashing;
 mod mesh;
+mod one_source;
 mod parking;
 mod place;
 pub(crate) mod port_rules;
@@ -22,6 +23,7 @@ mod move_tests;
 mod paced_tests;
 
 use engine::element::Class;
+pub(crate) use one_source::check;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
