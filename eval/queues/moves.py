@@ -74,10 +74,14 @@ def measure(here, folder, say, seconds=3):
     """Both runs; gives what is not in the records."""
     if not PROGRAM.exists():
         raise machine.Failed(f"{PROGRAM} is missing: run `cargo build --release --locked -p ashlar --example paced`")
-    rate = capacity(here, folder)
-    say(f"one worker carries {rate / 1e3:.0f} kpps; a ring of {RING} holds {held_ms(BUSY * rate / 2):.0f} ms of a queue's share")
-    return {"one worker": rate, "ring": RING, "rebalance": rebalance(here, folder, rate, say, seconds),
-            "scale": scale(here, folder, rate, say, seconds)}
+    carried = [capacity(here, folder)]
+    say(f"one worker carries {carried[0] / 1e3:.0f} kpps; a ring of {RING} holds {held_ms(BUSY * carried[0] / 2):.0f} ms of a queue's share")
+    result = {"carried": carried, "ring": RING, "rebalance": rebalance(here, folder, carried[0], say, seconds)}
+    carried.append(capacity(here, folder))
+    result["scale"] = scale(here, folder, carried[1], say, seconds)
+    carried.append(capacity(here, folder))
+    say(f"one worker carried {', '.join(f'{rate / 1e3:.0f}' for rate in carried)} kpps before, between and after these")
+    return result
 
 
 def held_ms(rate):

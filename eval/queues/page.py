@@ -84,7 +84,7 @@ def capacity_values(raw):
 
 
 def moves_values(raw):
-    rate, found = raw["moves"]["one worker"], raw["computed"]
+    found = raw["computed"]
     rebalance, scale = found["rebalance"], found["scale"]
     high, low, again = scale["phases"]
     offered = raw["moves"]["rebalance"]["offered"]
@@ -92,7 +92,7 @@ def moves_values(raw):
     total = sum(seconds for seconds, _ in raw["moves"]["scale"]["profile"])
     used = [u for t, u in raw["moves"]["scale"]["used"] if t <= total]
     values = {
-        "one worker": f"{rate / 1e3:.0f}", "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
+        "carried": ", ".join(f"{rate / 1e3:.0f}" for rate in raw["moves"]["carried"]), "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
         "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
         "seconds": "never" if rebalance["seconds"] is None else f"{rebalance['seconds']:.2f}",
         "saved": f"{100 * (1 - (used[-1] - used[0]) / (2 * total)):.0f}",
