@@ -1,0 +1,254 @@
+//! An entry of the table of neighbours, and what time, packets and answers make of it: rules without a table.
+
+use wire::EtherAddr;
+
+/// Where an entry stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// Asked for; the address is not known.
+    Incomplete = 1,
+    /// Confirmed a short time ago.
+    Reachable,
+    /// Known, but not confirmed lately.
+    Stale,
+    /// Known, used since it was stale, and asked for again.
+    Probe,
+    /// Configured.
+    Permanent,
+}
+
+impl State {
+    #[inline]
+    pub(super) fn from_byte(byte: u8) -> Option<State> {
+        Some(match byte {
+            1 => State::Incomplete,
+            2 => State::Reachable,
+            3 => State::Stale,
+            4 => State::Probe,
+            5 => State::Permanent,
+            _ => return None,
+        })
+    }
+}
+
+/// An entry. Times are nanoseconds on the clock that the callers use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The address on the link; zeros while incomplete.
+    pub mac: EtherAddr,
+    /// Where the entry stands.
+    pub state: State,
+    /// Probes sent since it was last confirmed. Incomplete with 0: the neighbour has not answered, and
+    /// is not asked again before `probe_at`.
+    pub tries: u8,
+    /// When it was last confirmed, or else made.
+    pub confirmed: u64,
+    /// When the next probe may be sent.
+    pub probe_at: u64,
+}
+
+impl Neighbour {
+    /// The address to send to, if it is known.
+    #[inline]
+    pub fn known(&self) -> Option<EtherAddr> {
+        (self.state != State::Incomplete).then_some(self.mac)
+    }
+
+    /// The address to send to, if nobody need be asked.
+    #[inline]
+    fn sure(&self) -> Option<EtherAddr> {
+        is_sure(self.state).then_some(self.mac)
+    }
+
+    /// With an address that has just been told.
+    pub(super) fn confirmed(mac: EtherAddr, state: State, now: u64) -> Neighbour {
+        Neighbour {
+            mac,
+            state,
+            tries: 0,
+            confirmed: now,
+            probe_at: now,
+        }
+    }
+}
+
+/// Whether packets may be sent to an entry's address, and nobody be asked.
+#[inline]
+pub(super) fn is_sure(state: State) -> bool {
+    matches!(state, State::Reachable | State::Permanent)
+}
+
+/// Times (in nanoseconds) and counts that rule the entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timing {
+    /// How long an answer holds (RFC 4861: ReachableTime).
+    pub reachable: u64,
+    /// Between probes, and before a neighbour that did not answer is asked anew (RetransTimer).
+    pub retry: u64,
+    /// How long a stale entry is kept, unused, since it was confirmed.
+    pub idle: u64,
+    /// Probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
+    pub tries: u8,
+    /// For those who ask on and never call a neighbour unreachable (Click's ARPQuerier): the time between
+    /// probes beyond `tries`. No answer is used for longer than `idle` then.
+    pub slow: Option<u64>,
+    /// Whether somebody else finds the neighbours and says so here (the kernel): a known address is used
+    /// until it says otherwise, and asked for again now and then while it is stale.
+    pub told: bool,
+}
+
+impl Default for Timing {
+    /// RFC 4861's values, and the 20 minutes of most ARP tables.
+    fn default() -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        Timing {
+            reachable: 30 * SECOND,
+            retry: SECOND,
+            idle: 1200 * SECOND,
+            tries: 3,
+            slow: None,
+            told: false,
+        }
+    }
+}
+
+/// What one who has a packet for a neighbour should do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ask {
+    /// No more than before: the address is known, or was asked for.
+    Nothing,
+    /// Send a request to all (ARP broadcast, solicitation to the multicast group).
+    All,
+    /// Send a request to this address.
+    One(EtherAddr),
+    /// Give up: it has not answered.
+    Unreachable,
+}
+
+/// What [`Neighbours::expire`](super::Neighbours::expire) found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// It was reachable, and now is stale.
+    Aged,
+    /// It is time to [`Neighbours::ask`](super::Neighbours::ask) again.
+    Due,
+    /// It never answered and is gone.
+    Failed,
+    /// It was stale for long and is gone.
+    Forgotten,
+}
+
+/// What becomes of an entry.
+pub(super) enum Change {
+    Keep,
+    Put(Neighbour),
+    Remove,
+}
+
+impl Change {
+    /// Whether it makes another address sure than was before.
+    pub(super) fn is_news(&self, before: Option<&Neighbour>) -> bool {
+        let sure = before.and_then(Neighbour::sure);
+        match self {
+            Change::Keep => false,
+            Change::Put(new) => new.sure() != sure,
+            Change::Remove => sure.is_some(),
+        }
+    }
+}
+
+impl Timing {
+    /// What one who has a packet for a neighbour should do, and what becomes of its entry.
+    pub(super) fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
+        let next = |tries| {
+            let pause = match self.slow {
+                Some(slow) if tries >= self.tries => slow,
+                _ => self.retry,
+            };
+            now.saturating_add(pause)
+        };
+        let kept = entry.filter(|_| self.slow.is_some());
+        let mac = kept.map_or(EtherAddr::ZERO, |e| e.mac);
+        let incomplete = |tries, confirmed| Neighbour {
+            mac,
+            state: State::Incomplete,
+            tries,
+            confirmed,
+            probe_at: next(tries),
+        };
+        let Some(entry) = entry else {
+            return (Change::Put(incomplete(1, now)), Ask::All);
+        };
+        if self.slow.is_some() && self.outlived(&entry, now) && entry.known().is_some() {
+            return (Change::Put(incomplete(1, now)), Ask::All);
+        }
+        let due = now >= entry.probe_at;
+        let probe = |tries| Neighbour {
+            state: State::Probe,
+            tries,
+            probe_at: next(tries),
+            ..entry
+        };
+        match entry.state {
+            State::Permanent => (Change::Keep, Ask::Nothing),
+            State::Reachable if now < entry.confirmed.saturating_add(self.reachable) => {
+                (Change::Keep, Ask::Nothing)
+            }
+            State::Reachable | State::Stale => (Change::Put(probe(1)), Ask::One(entry.mac)),
+            State::Probe if !due => (Change::Keep, Ask::Nothing),
+            State::Probe if entry.tries < self.tries => {
+                (Change::Put(probe(entry.tries + 1)), Ask::One(entry.mac))
+            }
+            State::Probe if self.slow.is_some() || self.told => {
+                (Change::Put(probe(self.tries)), Ask::One(entry.mac))
+            }
+            State::Probe => (Change::Put(incomplete(1, entry.confirmed)), Ask::All),
+            State::Incomplete if !due && entry.tries == 0 => (Change::Keep, Ask::Unreachable),
+            State::Incomplete if !due => (Change::Keep, Ask::Nothing),
+            State::Incomplete if entry.tries < self.tries => (
+                Change::Put(incomplete(entry.tries + 1, entry.confirmed)),
+                Ask::All,
+            ),
+            State::Incomplete if self.slow.is_some() => (
+                Change::Put(incomplete(self.tries, entry.confirmed)),
+                Ask::All,
+            ),
+            State::Incomplete => (
+                Change::Put(incomplete(0, entry.confirmed)),
+                Ask::Unreachable,
+            ),
+        }
+    }
+
+    /// Whether an entry was confirmed so long ago that it is of no use any more.
+    fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
+        entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
+    }
+
+    /// What time has made of an entry.
+    pub(super) fn aged(&self, entry: &Neighbour, now: u64) -> Option<(Event, Change)> {
+        let older = |age: u64| now >= entry.confirmed.saturating_add(age);
+        if self.slow.is_some() && self.outlived(entry, now) && now >= entry.probe_at {
+            return Some((Event::Forgotten, Change::Remove));
+        }
+        let due = now >= entry.probe_at;
+        let waiting = entry.tries > 0 && entry.tries < self.tries;
+        match entry.state {
+            State::Reachable if older(self.reachable) => Some((
+                Event::Aged,
+                Change::Put(Neighbour {
+                    state: State::Stale,
+                    ..*entry
+                }),
+            )),
+            State::Stale if older(self.idle) => Some((Event::Forgotten, Change::Remove)),
+            State::Probe if due => Some((Event::Due, Change::Keep)),
+            State::Incomplete if due && waiting => Some((Event::Due, Change::Keep)),
+            State::Incomplete if due && self.slow.is_none() => {
+                Some((Event::Failed, Change::Remove))
+            }
+            _ => None,
+        }
+    }
+}
