@@ -234,12 +234,17 @@ fn flow(n: u8) -> String {
     format!("udp 10.0.0.{n} 1000 192.0.2.1 53")
 }
 
+/// A rule for each of 64 flows, each with a bucket of its own.
+fn give_rules(stand: &Stand) {
+    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
+    stand.write("mem_a@bucket.add", &rules.join("\n"));
+}
+
 #[test]
 fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
     let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 1000);
-    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
-    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    give_rules(&stand);
     let passed = stand.pass(0..64);
     assert_eq!(crossed(&passed), 0, "{passed:?}");
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
@@ -260,8 +265,7 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
 fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
     let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 1000);
-    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
-    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    give_rules(&stand);
     let all: Vec<u16> = (0..64).collect();
     let moved = stand.router.move_buckets("mem_a@steer", &all, 1);
     moved.unwrap_or_else(|e| panic!("{e}"));
@@ -300,8 +304,7 @@ fn a_reload_keeps_rules_ends_them_and_brings_others() {
 fn the_port_follows_queues_that_have_changed_worker() {
     let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 1000);
-    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
-    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    give_rules(&stand);
     for (queue, to) in [(0, 1), (1, 0)] {
         let moved = stand.router.move_queue("f", queue, to);
         moved.unwrap_or_else(|e| panic!("{e}"));
@@ -325,8 +328,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
         format!("f :: FromDevice(mem:a, {asked}, BURST {burst}) -> {sender}ToDevice(mem:b)")
     };
     let stand = start(&text(16, ""), 1000);
-    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
-    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    give_rules(&stand);
     let card = stand.ports.card();
     let state = || (card.spreading(), card.lock().clone());
     let before = state();
@@ -352,8 +354,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
 fn what_the_port_has_no_room_for_is_steered() {
     let text = "FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 10);
-    let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
-    stand.write("mem_a@bucket.add", &rules.join("\n"));
+    give_rules(&stand);
     let passed = stand.pass(0..64);
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
     assert!((22..=32).contains(&crossed(&passed)), "{passed:?}");
