@@ -171,7 +171,7 @@ impl<S: Style> Element for FromDevice<S> {
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
         let pump = Pump::new(&config.device, &config.owners, init);
         if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
-            spread.add_copy(&port.port, config.owners.by_worker());
+            spread.add_copy(&port.port, || config.owners.by_worker());
         }
         let usual = if init.bare {
             super::BARE_BURST

@@ -71,16 +71,17 @@ impl Spread {
         }
     }
 
-    /// A copy of the receiver is made, and these queues have workers. A port that is new, or has other queues now, is
-    /// told at once, as far as is known; another one stays as it is until it is told to follow.
+    /// A copy of the receiver is made; `queues` says which queues have workers by now. A port that is new, or has other
+    /// queues now, is told at once, as far as is known; another one stays as it is until it is told to follow.
     pub(super) fn add_copy(
         self: &Arc<Self>,
         port: &Arc<dyn Port>,
-        queues: BTreeMap<usize, Vec<usize>>,
+        queues: impl FnOnce() -> BTreeMap<usize, Vec<usize>>,
     ) {
         let mut copies = self.lock();
         let old = copies.port.replace(Arc::clone(port));
-        let before = std::mem::replace(&mut copies.queues, queues);
+        // Asked under the lock: copies are made side by side, and the last answer has to be the newest.
+        let before = std::mem::replace(&mut copies.queues, queues());
         let is_known = old.as_ref().is_some_and(|old| Arc::ptr_eq(old, port))
             && numbers(&before) == numbers(&copies.queues);
         let is_first = old.is_none();
@@ -154,6 +155,7 @@ impl Follower for Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// A port that keeps what it is told.
     #[derive(Default)]
@@ -197,8 +199,8 @@ mod tests {
         assert!(spread.follow(BTreeMap::new()).is_err());
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, BTreeMap::from([(0, vec![0])]));
-        spread.add_copy(&port, both());
+        spread.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
+        spread.add_copy(&port, both);
         assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
         told.0.lock().expect("nobody panics").clear();
         spread.follow(both()).expect("the port does all");
@@ -211,8 +213,8 @@ mod tests {
         let spread = spread(Some(Arc::default()));
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, BTreeMap::from([(0, vec![0])]));
-        spread.add_copy(&port, both());
+        spread.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
+        spread.add_copy(&port, both);
         spread.table.deal(&[1]);
         assert_eq!(*told.0.lock().expect("nobody panics"), [1, 1, 1, 1]);
         let shown = spread.show();
@@ -220,5 +222,27 @@ mod tests {
             shown.ends_with("in software: the port takes none"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn copies_that_are_made_side_by_side_leave_the_port_with_all_queues() {
+        let spread = spread(None);
+        let told = Arc::new(Told::default());
+        let port: Arc<dyn Port> = Arc::clone(&told) as _;
+        let second_is_added = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            // The second worker takes its queue right after the first one has looked who has queues.
+            spread.add_copy(&port, || {
+                s.spawn(|| {
+                    spread.add_copy(&port, both);
+                    second_is_added.store(true, Relaxed);
+                });
+                (0..1000)
+                    .take_while(|_| !second_is_added.load(Relaxed))
+                    .for_each(|_| std::thread::yield_now());
+                BTreeMap::from([(0, vec![0])])
+            });
+        });
+        assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
     }
 }
