@@ -25,6 +25,9 @@ use wire::FlowKey;
 /// Stands for the owner of a bucket that moves.
 pub const PARKED: u16 = u16::MAX;
 
+/// Packets of buckets that move which may wait on a worker before its sources rest.
+pub const PARKED_MAX: usize = 4096;
+
 /// How long a move waits for what was there before, unless a table says otherwise.
 pub const LIMIT: Duration = Duration::from_millis(50);
 

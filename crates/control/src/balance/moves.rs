@@ -4,6 +4,7 @@
 //! lightest, each time the bucket that comes nearest to what the one has too much and the other too
 //! little. So few buckets move. Where no single bucket helps, two are exchanged.
 
+use engine::steer::PARKED_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -36,16 +37,13 @@ impl Limits {
     }
 }
 
-/// Packets that may wait for a move.
-const ROOM: f64 = 4096.0;
-
 /// How many buckets may move at a time, if what comes for them waits for so long: as many as there is room for, and `least`
 /// in any case. `rates` says how many packets a second each brings.
 pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: usize) -> usize {
     let mut packets = 0.0;
     let fits = |rate: &f64| {
         packets += rate * wait.as_secs_f64();
-        packets <= ROOM
+        packets <= PARKED_MAX as f64
     };
     rates.into_iter().take_while(fits).count().max(least)
 }

@@ -2,11 +2,9 @@
 
 use super::mesh::Ends;
 use crate::prelude::*;
-use engine::steer::{PARKED, Parked};
+use engine::steer::{PARKED, PARKED_MAX, Parked};
 use std::collections::VecDeque;
 
-/// Packets that may wait before the worker's sources rest.
-const MOST: usize = 4096;
 /// Packets that leave at a time.
 const BURST: usize = 256;
 
@@ -33,7 +31,7 @@ impl Parking {
     pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {
         self.waiting.push_back((cx.now(), packet));
         self.count.packets += 1;
-        if self.waiting.len() >= MOST && !self.chokes {
+        if self.waiting.len() >= PARKED_MAX && !self.chokes {
             self.chokes = true;
             cx.choke(true);
         }
@@ -76,7 +74,7 @@ impl Parking {
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
         let left = self.waiting.len();
-        if self.chokes && left < MOST {
+        if self.chokes && left < PARKED_MAX {
             self.chokes = false;
             cx.choke(false);
         }
