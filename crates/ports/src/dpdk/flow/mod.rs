@@ -2,14 +2,15 @@
 //!
 //! Rules may change ten thousand times a second, and drivers take their time. So what is wanted is noted, each rule
 //! once, and a thread of the device's own tells the driver: a rule that changes while it waits is told as it is when
-//! its turn comes, and what waits is never more than there are rules. A driver may refuse any rule, which is counted.
+//! its turn comes, and what waits is never more than there are rules. A driver may refuse any rule, which is counted; when
+//! another one has gone there may be room, and some are tried again.
 
 mod items;
 mod sys;
 
 use super::sys::Device;
 use engine::port::{Directed, Match};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use sys::Handle;
@@ -67,6 +68,10 @@ fn nearest(wanted: u32, mut takes: impl FnMut(u32) -> bool) -> Option<u32> {
     Some(taken)
 }
 
+/// Refused rules that are tried in vain after one has gone: drivers keep rules of several kinds in tables of their own, so
+/// the next one may not fit where there is room.
+const TRIES: usize = 4;
+
 /// A rule that the driver has, and its queue.
 type Known<H> = (H, u16);
 
@@ -76,8 +81,8 @@ enum Told<H> {
     Nothing,
     /// The driver has it, with this queue.
     Held(H, u16),
-    /// The driver does not want it with this queue.
-    Refused(u16),
+    /// The driver does not want it with this queue. The number is its place among those that are.
+    Refused(u16, u64),
     /// The driver has it with the first queue, and does not let go of it for the second.
     Stuck(H, u16, Option<u16>),
 }
@@ -94,7 +99,7 @@ impl<H> Rule<H> {
     fn is_done(&self) -> bool {
         match (&self.told, self.wanted) {
             (Told::Nothing, wanted) => wanted.is_none(),
-            (Told::Held(_, queue) | Told::Refused(queue), wanted) => wanted == Some(*queue),
+            (Told::Held(_, queue) | Told::Refused(queue, _), wanted) => wanted == Some(*queue),
             (Told::Stuck(_, _, refused), wanted) => wanted == *refused,
         }
     }
@@ -112,7 +117,14 @@ struct State<H> {
     /// Calls of the driver that have not returned.
     calling: usize,
     held: usize,
-    refused: usize,
+    /// Rules that the driver does not let go of.
+    stuck: usize,
+    /// Rules that it refuses: those that were tried last are the last, and have the highest numbers.
+    refused: BTreeMap<u64, Match>,
+    numbers: u64,
+    /// Rules that have gone, in the place of which others may be tried, and how many are in vain before none is.
+    room: usize,
+    tries: usize,
     why: Option<String>,
     ends: bool,
 }
@@ -124,7 +136,11 @@ impl<H> State<H> {
             changed: VecDeque::new(),
             calling: 0,
             held: 0,
-            refused: 0,
+            stuck: 0,
+            refused: BTreeMap::new(),
+            numbers: 0,
+            room: 0,
+            tries: TRIES,
             why: None,
             ends: false,
         }
@@ -159,7 +175,7 @@ impl<H> State<H> {
         for rule in self.rules.values_mut() {
             rule.wanted = None;
             rule.told = match std::mem::replace(&mut rule.told, Told::Nothing) {
-                Told::Refused(_) => Told::Nothing,
+                Told::Refused(..) => Told::Nothing,
                 Told::Stuck(handle, queue, _) => {
                     self.held += 1;
                     Told::Held(handle, queue)
@@ -167,7 +183,8 @@ impl<H> State<H> {
                 other => other,
             };
         }
-        (self.refused, self.why) = (0, None);
+        (self.stuck, self.room, self.why) = (0, 0, None);
+        self.refused.clear();
         for (rule, queue) in rules {
             self.want(*rule, *queue);
         }
@@ -179,7 +196,9 @@ impl<H> State<H> {
     /// The next rule, with what the driver has, and the queue that it must be told.
     fn next(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
         loop {
-            let of = self.changed.pop_front()?;
+            let Some(of) = self.changed.pop_front() else {
+                return self.again();
+            };
             let Some(rule) = self.rules.get_mut(&of) else {
                 continue;
             };
@@ -190,11 +209,11 @@ impl<H> State<H> {
                         Some((handle, queue))
                     }
                     Told::Stuck(handle, queue, _) => {
-                        self.refused -= 1;
+                        self.stuck -= 1;
                         Some((handle, queue))
                     }
-                    Told::Refused(_) => {
-                        self.refused -= 1;
+                    Told::Refused(_, number) => {
+                        self.refused.remove(&number);
                         None
                     }
                     Told::Nothing => None,
@@ -209,16 +228,53 @@ impl<H> State<H> {
         }
     }
 
-    /// What has become of it, and why it is not as it was wanted.
-    fn note(&mut self, of: Match, told: Told<H>, why: Option<String>) {
+    /// Where there may be room: the refused rule that was tried longest ago, as if nobody had told it.
+    fn again(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
+        if self.room == 0 {
+            return None;
+        }
+        let Some((_, of)) = self.refused.pop_first() else {
+            (self.room, self.tries) = (0, TRIES);
+            return None;
+        };
+        let rule = self.rules.get_mut(&of)?;
+        (rule.told, rule.waits) = (Told::Nothing, true);
+        self.calling += 1;
+        let wanted = rule.wanted;
+        Some((of, None, wanted))
+    }
+
+    /// What has become of it, and why it is not as it was wanted. `had` says that the driver had it before.
+    fn note(&mut self, of: Match, had: bool, mut told: Told<H>, why: Option<String>) {
         self.calling -= 1;
-        match told {
-            Told::Nothing => {}
-            Told::Held(..) => self.held += 1,
-            Told::Refused(_) | Told::Stuck(..) => self.refused += 1,
+        match &mut told {
+            Told::Nothing => self.room += usize::from(had),
+            Told::Held(..) => {
+                self.held += 1;
+                if !had {
+                    (self.room, self.tries) = (self.room.saturating_sub(1), TRIES);
+                }
+            }
+            Told::Refused(_, number) => {
+                self.numbers += 1;
+                *number = self.numbers;
+                self.refused.insert(self.numbers, of);
+                if had {
+                    self.room += 1;
+                } else if self.room > 0 {
+                    self.tries -= 1;
+                }
+                if self.tries == 0 {
+                    (self.room, self.tries) = (0, TRIES);
+                }
+            }
+            Told::Stuck(..) => self.stuck += 1,
         }
         if self.why.is_none() {
             self.why = why;
+        }
+        if self.refused.is_empty() && self.stuck == 0 {
+            self.why = None;
         }
         let Some(rule) = self.rules.get_mut(&of) else {
             return;
@@ -252,9 +308,10 @@ impl<D: Driver> Shared<D> {
                 continue;
             };
             drop(state);
+            let had = old.is_some();
             let (told, why) = self.tell(&of, old, queue);
             state = self.lock();
-            state.note(of, told, why);
+            state.note(of, had, told, why);
         }
     }
 
@@ -277,7 +334,7 @@ impl<D: Driver> Shared<D> {
         match queue.map(|queue| (queue, self.driver.create(of, queue))) {
             None => (Told::Nothing, None),
             Some((queue, Ok(rule))) => (Told::Held(rule, queue), None),
-            Some((queue, Err(why))) => (Told::Refused(queue), Some(why)),
+            Some((queue, Err(why))) => (Told::Refused(queue, 0), Some(why)),
         }
     }
 }
@@ -329,7 +386,7 @@ impl<D: Driver> Rules<D> {
         let state = self.shared.lock();
         Directed {
             held: state.held,
-            refused: state.refused,
+            refused: state.refused.len() + state.stuck,
             waiting: state.changed.len() + state.calling,
             why: state.why.clone(),
         }

@@ -1,6 +1,6 @@
 use super::*;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use wire::flow::Flow;
@@ -21,6 +21,8 @@ struct Card {
     room: usize,
     /// It lets go of no rule.
     clings: AtomicBool,
+    /// It takes rules from this number on.
+    fits: AtomicU32,
     rules: Mutex<BTreeMap<u32, u16>>,
     calls: Mutex<Vec<String>>,
     leave: Option<Mutex<mpsc::Receiver<()>>>,
@@ -38,6 +40,7 @@ impl Card {
         Card {
             room,
             clings: AtomicBool::new(false),
+            fits: AtomicU32::new(0),
             rules: Mutex::default(),
             calls: Mutex::default(),
             leave: None,
@@ -64,7 +67,7 @@ impl Driver for Arc<Card> {
         let n = number(rule);
         self.call(format!("{n} to {queue}"));
         let mut rules = lock(&self.rules);
-        if rules.len() == self.room {
+        if rules.len() == self.room || n < self.fits.load(Relaxed) {
             return Err("no room".into());
         }
         assert_eq!(rules.insert(n, queue), None, "a rule that it has");
@@ -158,17 +161,59 @@ fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told(
     let calls = lock(&card.calls).len();
     rules.direct(&all, false);
     assert_eq!((settled(&rules), lock(&card.calls).len()), (full, calls));
-    let held: Vec<u32> = lock(&card.rules).keys().copied().collect();
-    rules.direct(
-        &held.iter().map(|n| (rule(*n), None)).collect::<Vec<_>>(),
-        false,
-    );
-    let rest = all.iter().filter(|(of, _)| !held.contains(&number(of)));
-    let rest: Vec<_> = rest.copied().collect();
-    assert_eq!((settled(&rules).held, settled(&rules).refused), (0, 3));
-    rules.direct(&rest[..2], true);
+    // Told all, it is tried again, though nothing has gone.
+    rules.direct(&all, true);
+    settled(&rules);
+    assert_eq!(lock(&card.calls).len(), calls + 3);
+    rules.direct(&all[..2], true);
     let fits = settled(&rules);
     assert_eq!((fits.held, fits.refused, fits.why), (2, 0, None));
+}
+
+#[test]
+fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_refused() {
+    let card = Arc::new(Card::new(2));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
+    rules.direct(&[0, 1, 2, 3, 4].map(|n| (rule(n), Some(1))), false);
+    settled(&rules);
+    let had = |of: &[u32]| lock(&card.rules).keys().copied().eq(of.iter().copied());
+    assert!(had(&[0, 1]));
+    rules.direct(&[(rule(0), None)], false);
+    assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 2));
+    assert!(had(&[1, 2]));
+    // One that is refused and gone by now is not tried; one that has changed is, with the queue of now.
+    rules.direct(&[(rule(3), None), (rule(4), Some(7))], false);
+    settled(&rules);
+    rules.direct(&[(rule(1), None), (rule(2), None)], false);
+    let end = settled(&rules);
+    assert_eq!((end.held, end.refused, end.why), (1, 0, None));
+    assert_eq!(*lock(&card.rules), BTreeMap::from([(4, 7)]));
+}
+
+#[test]
+fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
+    let card = Arc::new(Card::new(1));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
+    rules.direct(&[(rule(1000), Some(0))], false);
+    rules.direct(&Vec::from_iter((0..100).map(|n| (rule(n), Some(1)))), false);
+    settled(&rules);
+    // There is room for nothing that it is told again.
+    card.fits.store(1000, Relaxed);
+    let mut tried = Vec::new();
+    for _ in 0..50 {
+        let before = lock(&card.calls).len();
+        rules.direct(&[(rule(1000), None)], false);
+        settled(&rules);
+        let calls = lock(&card.calls)[before..].to_vec();
+        assert!(calls.len() <= 1 + TRIES, "{calls:?}");
+        tried.extend(calls.into_iter().filter(|call| call.ends_with("to 1")));
+        rules.direct(&[(rule(1000), Some(0))], false);
+        settled(&rules);
+    }
+    tried.sort_unstable();
+    tried.dedup();
+    assert_eq!(tried.len(), 100, "all had their turn");
+    assert_eq!((settled(&rules).held, settled(&rules).refused), (1, 100));
 }
 
 #[test]
