@@ -301,14 +301,16 @@ impl Cx<'_> {
     }
 
     /// Lets this worker's sources rest, or work again: once each, for an element that has no more room for what
-    /// it may not lose.
+    /// it may not lose. Over a reload they rest for as long as the element stays: what takes over its state lets them
+    /// work again.
     pub fn choke(&mut self, choked: bool) {
-        let choking = &mut self.core.choked;
-        *choking = if choked {
-            *choking + 1
-        } else {
-            choking.saturating_sub(1)
-        };
+        let core = &mut *self.core;
+        let own = &mut core.chokes[self.this];
+        if choked {
+            (*own, core.choked) = (*own + 1, core.choked + 1);
+        } else if *own > 0 {
+            (*own, core.choked) = (*own - 1, core.choked - 1);
+        }
     }
 
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.

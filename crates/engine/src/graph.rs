@@ -111,8 +111,9 @@ pub(crate) struct Core {
     driver: Option<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
-    /// Elements for whose sake sources rest, as they have no room.
+    /// How often elements ask that sources rest, as they have no room: of all, and by node.
     pub(crate) choked: usize,
+    pub(crate) chokes: Vec<usize>,
     /// Elements that are running: more than one while they pull through each other.
     pub(crate) running: usize,
     /// Jobs that are under way, one within the other.
@@ -276,6 +277,7 @@ impl Graph {
                 .position(|e| (e.class.drives)(&e.config)),
             paused: false,
             choked: 0,
+            chokes: vec![0; n],
             running: 0,
             depth: 0,
             deferred: Vec::new(),

@@ -219,8 +219,13 @@ impl Ends {
 
     /// The room in the fullest of the rings that this worker fills.
     pub(super) fn room(&mut self) -> Room {
-        let each = self.out.iter_mut().map(Out::room);
-        each.max().unwrap_or_default()
+        let workers = 0..self.out.len();
+        let room = workers.map(|to| {
+            // After a reload nothing may have been sent yet.
+            self.tail(to);
+            self.out[to].room()
+        });
+        room.max().unwrap_or_default()
     }
 
     /// Appends up to `max` packets of every other worker.

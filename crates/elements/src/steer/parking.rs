@@ -26,6 +26,23 @@ impl Parking {
         mark(owners, buckets, PARKED);
     }
 
+    /// Reload: goes on in a copy whose `owners` are those of the same table, or `None` if it is of another one. Then
+    /// what waits goes where it was to go, and no bucket waits for that.
+    pub(super) fn moved(mut self, before: &[u16], owners: Option<&mut [u16]>) -> Parking {
+        match owners {
+            Some(owners) => {
+                let pairs = owners.iter_mut().zip(before);
+                let parked = pairs.filter(|(_, before)| **before == PARKED);
+                parked.for_each(|(owner, _)| *owner = PARKED);
+            }
+            None => {
+                let opening = self.opening.iter_mut();
+                opening.for_each(|(buckets, _)| buckets.clear());
+            }
+        }
+        self
+    }
+
     /// Has a packet wait.
     #[inline(never)]
     pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {

@@ -217,6 +217,13 @@ impl Element for Steer {
         config.mesh.inherit(&old.mesh);
     }
 
+    fn take(&mut self, old: Steer) {
+        self.rest = old.rest;
+        let is_same = Arc::ptr_eq(&self.table, &old.table);
+        let owners = is_same.then_some(&mut *self.owners);
+        self.parking = old.parking.moved(&old.owners, owners);
+    }
+
     const HANDLERS: &'static [Handler<Steer>] = &[
         Handler::shared(
             "table",

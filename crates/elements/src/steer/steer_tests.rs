@@ -188,3 +188,83 @@ fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_where
         assert_eq!(seen, naive, "{buckets:?}");
     }
 }
+
+/// A source on worker 0 all of whose packets are worker 1's.
+const AWAY: &str = "src :: InfiniteSource(LIMIT 100) -> SetBucket(1) -> s :: Steer(4, CAPACITY 8) -> out :: Collect";
+
+/// Reloads worker 0.
+fn reload(graph: Graph, text: &str) -> Graph {
+    let before = Arc::clone(graph.plan());
+    let next = testkit::plan(crate::CLASSES, text, 2, &NoPorts, Some(&before));
+    let next = next.unwrap_or_else(|e| panic!("{e}"));
+    let site = graph.site(Arc::new(NoPorts));
+    graph.swap(&next, &site)
+}
+
+/// Packets that the source has made once it makes no more.
+fn made(graph: &mut Graph) -> u64 {
+    (0..200).for_each(|_| _ = graph.turn());
+    let src = graph.plan().find("src").expect("it is there");
+    graph.stats()[src].sent[0]
+}
+
+#[test]
+fn sources_that_rest_for_a_full_ring_do_so_over_a_reload_for_no_longer_than_without_one() {
+    let other = AWAY.replace("-> out", "-> Null -> out");
+    let changed = AWAY.replace("CAPACITY 8", "CAPACITY 9");
+    for text in [AWAY, &other, &changed] {
+        let plan = plan(AWAY, 2);
+        let mut graphs = workers(&plan);
+        let (mut other, mut graph) = (graphs.pop().expect("two"), graphs.pop().expect("two"));
+        assert_eq!(made(&mut graph), 6, "the ring is nearly full");
+        graph.set_time(Time(60_000_000));
+        graph = reload(graph, text);
+        assert_eq!(made(&mut graph), 6, "{text}");
+        // 100 ms are over, all in all: what is too much is lost.
+        graph.set_time(Time(100_000_001));
+        assert_eq!(made(&mut graph), 100, "{text}");
+        other.turn();
+        assert_eq!(numbers(other.plan(), "out").len(), 8);
+    }
+}
+
+#[test]
+fn sources_work_again_when_there_is_room_after_a_reload_or_nobody_asks_them_to_rest() {
+    let gone = AWAY.replace("s :: Steer(4, CAPACITY 8)", "Null");
+    for text in [AWAY.replace("-> out", "-> Null -> out"), gone] {
+        let plan = plan(AWAY, 2);
+        let mut graphs = workers(&plan);
+        let (mut other, mut graph) = (graphs.pop().expect("two"), graphs.pop().expect("two"));
+        assert_eq!(made(&mut graph), 6);
+        graph = reload(graph, &text);
+        other.turn();
+        assert!(made(&mut graph) > 6, "{text}");
+    }
+}
+
+#[test]
+fn packets_of_a_bucket_that_moves_wait_over_a_reload_of_steer() {
+    let text = TWO.replace("CAPACITY 3", "CAPACITY 8");
+    let plan = plan(&text, 2);
+    let mut graphs = workers(&plan);
+    let (mut other, mut graph) = (graphs.pop().expect("two"), graphs.pop().expect("two"));
+    let steer = |graph: &mut Graph, work: &dyn Fn(&mut dyn Steering)| {
+        let s = graph.plan().find("s").expect("it is there");
+        graph.steering(s, |s| work(s));
+    };
+    steer(&mut graph, &|s| s.park(&[0, 2]));
+    push(&mut graph, "s", packets([0, 2]));
+    graph = reload(graph, &TWO.replace("CAPACITY 3", "CAPACITY 9"));
+    push(&mut graph, "s", packets([0]));
+    let s = graph.plan().find("s").expect("it is there");
+    assert_eq!((graph.held_by(s), other.held_by(s)), (3, 0));
+    steer(&mut graph, &|s| s.open(&[0, 2], 1));
+    graph.turn();
+    push(&mut graph, "s", packets([2]));
+    assert_eq!(graph.held_by(s), 0);
+    for _ in 0..4 {
+        other.turn();
+        graph.turn();
+    }
+    assert_eq!(numbers(other.plan(), "out"), [0, 2, 0, 2]);
+}
