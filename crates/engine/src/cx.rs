@@ -313,6 +313,23 @@ impl Cx<'_> {
         }
     }
 
+    /// Whether what this element receives is steered by a table: then who balances wants to know how full the queues
+    /// of its port are.
+    #[inline]
+    pub fn is_steered(&self) -> bool {
+        !self.core.plan.elements[self.this].tables.is_empty()
+    }
+
+    /// Tells of that, from 0 to 1; `rings` says whether it is to be looked at now.
+    pub fn note_port(&mut self, fill: f64, rings: bool) {
+        for table in &self.core.plan.elements[self.this].tables {
+            table.note_port(fill);
+            if rings {
+                table.ring_bell();
+            }
+        }
+    }
+
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.
     #[inline]
     pub fn wake_worker(&self, worker: usize) {

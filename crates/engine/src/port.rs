@@ -31,6 +31,12 @@ pub trait RxQueue: Send {
     fn ended(&self) -> bool {
         false
     }
+
+    /// How full the queue is, from 0 to 1, where that can be told; asked now and then while polls bring as many packets
+    /// as they may.
+    fn fill(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// A transmit queue.

@@ -11,6 +11,7 @@ mod moving;
 mod pumps;
 mod steps;
 
+pub(crate) use around::mark;
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
 pub use pumps::{move_queue, pumps};
@@ -150,6 +151,8 @@ pub struct Table {
     ways: Mutex<Vec<Weak<dyn Ways>>>,
     followers: Mutex<Vec<Weak<dyn Follower>>>,
     bell: OnceLock<WakeFn>,
+    /// Thousandths: how full a port's queue was found.
+    port: AtomicU64,
 }
 
 /// Who wants to know when buckets are dealt out.
@@ -184,6 +187,7 @@ impl Table {
             ways: Mutex::default(),
             followers: Mutex::default(),
             bell: OnceLock::new(),
+            port: AtomicU64::new(0),
         }
     }
 
@@ -216,6 +220,16 @@ impl Table {
         ways.retain(|ways| ways.strong_count() > 0);
         let each = ways.iter().filter_map(Weak::upgrade);
         each.map(|ways| ways.fill()).fold(0.0, f64::max)
+    }
+
+    /// Notes how full a queue is, from 0 to 1, of a port whose packets are steered by this table.
+    pub fn note_port(&self, fill: f64) {
+        self.port.fetch_max((fill * 1000.0) as u64, Relaxed);
+    }
+
+    /// How full the fullest of such queues was found, from 0 to 1, since the last call.
+    pub fn take_port(&self) -> f64 {
+        self.port.swap(0, Relaxed) as f64 / 1000.0
     }
 
     /// Its name.

@@ -256,6 +256,11 @@ impl RxQueue for Rx {
         let state = self.memory.lock();
         state.ended && state.rx[self.queue].is_empty()
     }
+
+    fn fill(&self) -> Option<f64> {
+        let state = self.memory.lock();
+        Some(state.rx[self.queue].len() as f64 / state.rx_limit.max(1) as f64)
+    }
 }
 
 struct Tx {

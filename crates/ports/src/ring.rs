@@ -38,6 +38,11 @@ impl RxQueue for Rx {
     fn wait_fd(&self) -> Option<RawFd> {
         Some(self.bell.as_raw_fd())
     }
+
+    fn fill(&self) -> Option<f64> {
+        let level = self.head.level();
+        Some(level.len() as f64 / level.limit().max(1) as f64)
+    }
 }
 
 struct Tx {

@@ -168,6 +168,26 @@ fn wrong_names_are_refused_with_a_reason() {
 }
 
 #[test]
+fn a_queue_tells_how_full_it_is_through_whatever_is_wrapped_around_it() {
+    let directory = Directory::new();
+    let far = directory.memory("x");
+    far.limit(4, 4);
+    let port = directory.open("fault:seed=1/pace:1M/mem:x", &request(1, 1));
+    let port = port.unwrap();
+    assert_eq!(far.inject_all(0, [&b"1"[..], b"2", b"3"]), 3);
+    let rx = port.rx[0].take().unwrap();
+    assert_eq!(rx.fill(), Some(0.75));
+    let ring = directory.open("ring:x", &request(1, 1)).unwrap();
+    let (mut rx, mut tx) = (ring.rx[0].take().unwrap(), ring.tx[0].take().unwrap());
+    let mut batch: Batch = (0..256)
+        .map(|_| Packet::from_bytes(b"x").unwrap())
+        .collect();
+    assert_eq!((tx.transmit(&mut batch), rx.fill()), (256, Some(0.25)));
+    rx.receive(&mut batch, 256);
+    assert_eq!(rx.fill(), Some(0.0));
+}
+
+#[test]
 fn a_ring_port_carries_packets_between_workers_and_wakes_sleepers() {
     let directory = Directory::new();
     let port = directory.open("ring:x", &request(1, 1)).unwrap();

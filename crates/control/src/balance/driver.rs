@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
-/// Share of a ring to a worker from which on it is nearly full.
+/// Share of a ring to a worker, or of a port's queue, from which on it is nearly full.
 const NEARLY_FULL: f64 = 0.75;
 /// Loads that chance may explain are added up for so long at most.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -258,7 +258,8 @@ impl State {
         }
     }
 
-    /// Reads how busy workers are; returns whether rings to workers are nearly full, or packets found them full.
+    /// Reads how busy workers are; returns whether rings to workers or queues of ports are nearly full, or packets found
+    /// rings full.
     fn look(&mut self, router: &impl Workers, tables: &[Arc<Table>]) -> bool {
         let now = self.now;
         let pulses: Vec<u64> = (0..router.count()).map(|w| router.busy(w)).collect();
@@ -273,10 +274,13 @@ impl State {
         }
         self.pulses = Some((now, pulses));
         let lost = |t: &Arc<Table>| t.lost().iter().sum::<u64>();
-        tables.iter().any(|t| {
+        let crowded = |t: &Arc<Table>| {
             let before = self.seen.get(t.name()).map(|seen| seen.lost);
-            before.is_some_and(|before| lost(t) > before) || t.fill() >= NEARLY_FULL
-        })
+            let fill = t.fill().max(t.take_port());
+            before.is_some_and(|before| lost(t) > before) || fill >= NEARLY_FULL
+        };
+        // Each is asked: what was noted until now is over.
+        tables.iter().fold(false, |any, t| crowded(t) | any)
     }
 
     /// How many of the workers should work.

@@ -37,6 +37,7 @@
 //! (the kernel sees the packets of its interfaces too), `METHOD`, `SNAPLEN`, `HEADROOM`, `ENCAP`; others
 //! where they ask for nothing: `FORCE_IP`, `OUTBOUND`, `BPF_FILTER`, `PROTOCOL`.
 
+use super::fill::Fill;
 use super::pace::Pace;
 use super::pump::{Owners, Pump};
 use super::spread::Spread;
@@ -142,6 +143,7 @@ pub(crate) struct FromDevice<S = Click> {
     pump: Pump,
     config: Arc<Config>,
     pace: Option<Pace>,
+    fill: Fill,
     /// Packets that the last run brought.
     came: u64,
     burst: usize,
@@ -184,6 +186,7 @@ impl<S: Style> Element for FromDevice<S> {
             pump,
             config: Arc::clone(config),
             pace: (config.yields && !init.as_click()).then(Pace::default),
+            fill: Fill::default(),
             came: 0,
             burst: config.burst.unwrap_or(usual).max(1),
             timestamp,
@@ -206,7 +209,7 @@ impl<S: Style> Element for FromDevice<S> {
             cx.set_timer(until);
             return Did::Sleep;
         }
-        let (mut came, burst) = (0, self.burst);
+        let (mut came, mut has_more, burst) = (0, false, self.burst);
         cx.lead(0, &mut self.batch, |batch, cx| {
             let bare = self.bare && !cx.watched();
             let received = self.pump.poll(|queue| match bare {
@@ -221,8 +224,10 @@ impl<S: Style> Element for FromDevice<S> {
                 each.for_each(|packet| packet.cold_mut().timestamp = now);
             }
             came += received;
-            received >= burst
+            has_more = received >= burst;
+            has_more
         });
+        self.fill.polled(has_more, &self.pump, cx);
         self.came = came as u64;
         match came {
             0 if self.pump.has_ended() => Did::End,

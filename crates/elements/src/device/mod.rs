@@ -1,4 +1,5 @@
 mod classify;
+mod fill;
 mod from_device;
 mod from_dpdk_device;
 mod kernel_tap;

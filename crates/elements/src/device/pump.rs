@@ -121,6 +121,12 @@ impl Pump {
         received
     }
 
+    /// How full the fullest of its queues is, of those that tell.
+    pub(super) fn fill(&self) -> f64 {
+        let queues = self.queues.iter().filter_map(|q| q.queue.as_ref()?.fill());
+        queues.fold(0.0, f64::max)
+    }
+
     /// Whether no packet will ever come, as every queue says after a poll that has brought none.
     pub(super) fn has_ended(&self) -> bool {
         let ended = |q: &Owned| !q.held && q.queue.as_ref().is_some_and(|q| q.ended());

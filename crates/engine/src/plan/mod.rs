@@ -27,7 +27,7 @@ use crate::near::nearest;
 use crate::notify::Signal;
 use crate::placement::Device;
 use crate::port::{PortDirectory, PortRequest};
-use crate::steer::Sorter;
+use crate::steer::{self, Sorter, Table};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -180,6 +180,8 @@ pub struct PlanElement {
     /// By what packets are sorted, where each worker owns the state of its buckets; see
     /// [`Element::splits`](crate::element::Element::splits).
     pub sorter: Option<Arc<dyn Sorter>>,
+    /// By what the packets are steered that it receives.
+    pub(crate) tables: Vec<Arc<Table>>,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// What says whether packets wait behind each input.
@@ -402,6 +404,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             bare: false,
             annotated: Vec::new(),
             sorter: None,
+            tables: Vec::new(),
             queues: Vec::new(),
             signals: Vec::new(),
             rooms: Vec::new(),
@@ -432,6 +435,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     };
     placement::place(&mut plan, router, options, &mut errors);
     sorted::mark(&mut plan);
+    steer::mark(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);

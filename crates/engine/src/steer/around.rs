@@ -75,6 +75,25 @@ impl Around {
     }
 }
 
+/// Notes with elements that receive by which tables their packets are steered: the first ones behind them.
+pub(crate) fn mark(plan: &mut Plan) {
+    let tables: Vec<Option<Arc<Table>>> = plan
+        .elements
+        .iter()
+        .map(|e| (e.class.steers)(&e.config))
+        .collect();
+    for node in 0..plan.elements.len() {
+        if tables.iter().any(Option::is_some)
+            && plan.elements[node].device().is_some_and(|d| d.receives)
+        {
+            let reached = behind(plan, &[node], &tables).into_iter();
+            let mut found: Vec<Arc<Table>> = reached.filter_map(|n| tables[n].clone()).collect();
+            found.dedup_by(|a, b| Arc::ptr_eq(a, b));
+            plan.elements[node].tables = found;
+        }
+    }
+}
+
 /// Elements that packets reach from `steers`, up to those that steer by another table.
 fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();

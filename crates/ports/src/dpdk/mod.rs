@@ -25,6 +25,8 @@ struct Held {
     device: Device,
     facts: Facts,
     too_long: Count,
+    /// Descriptors of a receive queue.
+    descriptors: u16,
     /// Names of the driver's own counters (DPDK's xstats), once it runs.
     own_names: Vec<&'static str>,
     /// The key that the device hashes by, once it was told.
@@ -131,6 +133,13 @@ impl RxQueue for Rx {
         self.burst(into, max);
         self.check(into, before)
     }
+
+    fn fill(&self) -> Option<f64> {
+        let waiting = self.device.waiting(self.queue)?;
+        // Drivers may say that something went wrong by a number that is none of packets.
+        let fill = waiting as f64 / f64::from(self.held.descriptors.max(1));
+        Some(fill).filter(|fill| *fill <= 1.0)
+    }
 }
 
 impl Rx {
@@ -229,11 +238,13 @@ pub(crate) fn open(
         device,
         facts,
         too_long: Count::default(),
+        descriptors,
         own_names: Vec::new(),
         key: Mutex::default(),
         rules: None,
     };
-    held.device
+    held.descriptors = held
+        .device
         .start(&held.facts, queues, descriptors, request.promiscuous)
         .map_err(|e| format!("{devargs} cannot start with {queues:?} queues: {e}"))?;
     held.own_names = device.own_names();

@@ -295,14 +295,14 @@ impl Device {
         }
     }
 
-    /// Sets the queues up and starts the device.
+    /// Sets the queues up and starts the device; says how many descriptors a receive queue has.
     pub(super) fn start(
         self,
         facts: &Facts,
         queues: (u16, u16),
         descriptors: u16,
         promiscuous: bool,
-    ) -> Result<(), String> {
+    ) -> Result<u16, String> {
         // SAFETY: all-zero bytes are a valid default configuration; the pool was made before.
         unsafe {
             let mut conf: c::rte_eth_conf = zeroed();
@@ -339,7 +339,7 @@ impl Device {
             } else {
                 c::rte_eth_allmulticast_enable(self.0);
             }
-            Ok(())
+            Ok(rx)
         }
     }
 
@@ -375,6 +375,16 @@ impl Device {
                 burst.map_or(0, |burst| burst(queue, place.cast(), max as u16).into())
             })
         }
+    }
+
+    /// Descriptors of a receive queue in which packets wait, if the driver tells. The queue must be in use by this thread
+    /// alone.
+    pub(super) fn waiting(self, queue: u16) -> Option<usize> {
+        let ops = self.fast_path();
+        let count = ops.rx_queue_count?;
+        // SAFETY: the device has started with this queue; the driver reads its descriptors.
+        let waiting = unsafe { count(*ops.rxq.data.add(queue.into())) };
+        Some(waiting as usize)
     }
 
     /// One burst to a queue. The queue must be in use by this thread alone.

@@ -121,6 +121,10 @@ impl RxQueue for Rx {
     fn ended(&self) -> bool {
         self.inner.ended()
     }
+
+    fn fill(&self) -> Option<f64> {
+        self.inner.fill()
+    }
 }
 
 struct Tx {

@@ -50,6 +50,10 @@ impl RxQueue for Rx {
     fn ended(&self) -> bool {
         self.inner.ended()
     }
+
+    fn fill(&self) -> Option<f64> {
+        self.inner.fill()
+    }
 }
 
 /// Puts the wrapper around a port.

@@ -1,0 +1,41 @@
+//! How full the queues of a port are, for who moves buckets: while one fills, somebody behind has too much to do.
+
+use super::pump::Pump;
+use crate::prelude::*;
+use std::time::Duration;
+
+/// Time between two looks: some drivers count descriptor by descriptor.
+const OFTEN: Duration = Duration::from_millis(1);
+/// Quarters of a queue from which on it is worth telling.
+const HALF: u32 = 2;
+
+/// Looks at the queues of one worker.
+#[derive(Default)]
+pub(super) struct Fill {
+    next: Time,
+    /// Quarters that were full at the last look.
+    quarters: u32,
+}
+
+impl Fill {
+    /// Polls bring as much as they may, or less. Rings when a queue is fuller than before: half, or three quarters.
+    #[inline]
+    pub(super) fn polled(&mut self, has_more: bool, pump: &Pump, cx: &mut Cx) {
+        if !has_more {
+            self.quarters = 0;
+        } else if cx.now() >= self.next && cx.is_steered() {
+            self.look(pump, cx);
+        }
+    }
+
+    #[cold]
+    fn look(&mut self, pump: &Pump, cx: &mut Cx) {
+        self.next = cx.now() + OFTEN;
+        let fill = pump.fill();
+        let quarters = (fill * 4.0) as u32;
+        if quarters >= HALF {
+            cx.note_port(fill, quarters > self.quarters);
+        }
+        self.quarters = quarters;
+    }
+}
