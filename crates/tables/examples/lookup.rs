@@ -2,20 +2,22 @@
 //!
 //!     lookup ROUTES ADDRESSES
 //!
-//! ROUTES holds lines `PREFIX/LENGTH ID`, ADDRESSES 32-bit words in host order. Says `ready` and the
-//! structures there are. Then reads lines `STRUCTURE PASSES` and answers each with the least of the times that
-//! a pass over all addresses took, in nanoseconds per lookup, a sum of the ids, and the structure's bytes.
+//! ROUTES holds lines `PREFIX/LENGTH ID`, all of IPv4 or all of IPv6; ADDRESSES 32-bit words in host order, or 16 bytes
+//! each in network order. Says `ready` and the structures that have room for the routes. Then reads lines `STRUCTURE PASSES`
+//! and answers each with the least of the times that a pass over all addresses took, in nanoseconds per lookup, a sum
+//! of the ids, and the structure's bytes.
 
 use std::hint::black_box;
 use std::io::Write;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use tables::fib::{Dir24, Poptrie, Radix, Rib, Route, Stride4, Structure};
+use tables::fib::{Address, Dir24, Poptrie, Prefix, Radix, Rib, Route, Stride4, Structure};
 use tables::sample::parse_routes;
 
 const BURST: usize = 64;
 
-fn pass(fib: &impl Structure<4>, addresses: &[u32]) -> u64 {
+fn pass<const N: usize>(fib: &impl Structure<N>, addresses: &[impl Address<N>]) -> u64 {
     let mut ids = [0u16; BURST];
     let mut sum = 0;
     for burst in addresses.chunks_exact(BURST) {
@@ -25,7 +27,11 @@ fn pass(fib: &impl Structure<4>, addresses: &[u32]) -> u64 {
     black_box(sum)
 }
 
-fn measure<S: Structure<4>>(rib: &Rib<4, S>, addresses: &[u32], passes: u32) -> String {
+fn measure<const N: usize, S: Structure<N>>(
+    rib: &Rib<N, S>,
+    addresses: &[impl Address<N>],
+    passes: u32,
+) -> String {
     let fib = &**rib.fib();
     let (mut least, mut sum) = (Duration::MAX, 0);
     for _ in 0..passes {
@@ -37,17 +43,46 @@ fn measure<S: Structure<4>>(rib: &Rib<4, S>, addresses: &[u32], passes: u32) -> 
     format!("{each:.4} {sum} {}", fib.memory_bytes())
 }
 
-/// A structure with all routes in it, when there is something to look up.
-fn server<'a, S: Structure<4> + 'a>(routes: &[Route<4>], addresses: &'a [u32]) -> Server<'a> {
-    let mut rib = Rib::<4, S>::new();
+/// A structure with all routes in it, if it has room for them, when there is something to look up.
+fn server<'a, const N: usize, S: Structure<N> + 'a>(
+    routes: &[Route<N>],
+    addresses: &'a [impl Address<N>],
+) -> Option<Server<'a>> {
+    let mut rib = Rib::<N, S>::new();
     for (prefix, id) in routes {
         rib.stage_insert(*prefix, *id);
     }
-    rib.publish().expect("room for the table");
-    Box::new(move |passes| measure(&rib, addresses, passes))
+    rib.publish().ok()?;
+    Some(Box::new(move |passes| measure(&rib, addresses, passes)))
 }
 
 type Server<'a> = Box<dyn Fn(u32) -> String + 'a>;
+
+/// Answers as the head of this file says.
+fn serve<P: FromStr + Into<Prefix<N>>, const N: usize>(text: &str, addresses: &[impl Address<N>]) {
+    let routes = parse_routes::<P, N>(text);
+    let addresses = &addresses[..addresses.len() / BURST * BURST];
+    let all = [
+        ("poptrie", server::<N, Poptrie<N>>(&routes, addresses)),
+        ("dir-24-8", server::<N, Dir24<N>>(&routes, addresses)),
+        ("stride-4", server::<N, Stride4<N>>(&routes, addresses)),
+        ("radix", server::<N, Radix<N>>(&routes, addresses)),
+    ];
+    let some = all.into_iter();
+    let all: Vec<_> = some
+        .filter_map(|(name, server)| Some((name, server?)))
+        .collect();
+    let names: Vec<_> = all.iter().map(|(name, _)| *name).collect();
+    println!("ready {}", names.join(" "));
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let (name, passes) = line.split_once(' ').expect("STRUCTURE PASSES");
+        let passes = passes.trim().parse().expect("a number of passes");
+        let found = all.iter().find(|(known, _)| *known == name);
+        let (_, measure) = found.expect("one of the structures there are");
+        println!("{}", measure(passes));
+        std::io::stdout().flush().expect("somebody who reads");
+    }
+}
 
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).collect();
@@ -56,24 +91,13 @@ fn main() {
         std::process::exit(2);
     };
     let text = std::fs::read_to_string(routes).expect("a readable file of routes");
-    let routes = parse_routes::<wire::Prefix4, 4>(&text);
     let bytes = std::fs::read(addresses).expect("a readable file of addresses");
-    let word = |four: &[u8]| four.try_into().map_or(0, u32::from_ne_bytes);
-    let addresses: Vec<u32> = bytes.chunks_exact(4).map(word).collect();
-    let addresses = &addresses[..addresses.len() / BURST * BURST];
-    let all = [
-        ("poptrie", server::<Poptrie<4>>(&routes, addresses)),
-        ("dir-24-8", server::<Dir24<4>>(&routes, addresses)),
-        ("stride-4", server::<Stride4<4>>(&routes, addresses)),
-        ("radix", server::<Radix<4>>(&routes, addresses)),
-    ];
-    println!("ready {}", all.each_ref().map(|(name, _)| *name).join(" "));
-    for line in std::io::stdin().lines().map_while(Result::ok) {
-        let (name, passes) = line.split_once(' ').expect("STRUCTURE PASSES");
-        let passes = passes.trim().parse().expect("a number of passes");
-        let found = all.iter().find(|(known, _)| *known == name);
-        let (_, measure) = found.expect("one of the structures there are");
-        println!("{}", measure(passes));
-        std::io::stdout().flush().expect("somebody who reads");
+    if text.contains(':') {
+        let (addresses, _) = bytes.as_chunks::<16>();
+        serve::<wire::Prefix6, 16>(&text, addresses);
+    } else {
+        let (words, _) = bytes.as_chunks::<4>();
+        let addresses: Vec<u32> = words.iter().map(|word| u32::from_ne_bytes(*word)).collect();
+        serve::<wire::Prefix4, 4>(&text, &addresses);
     }
 }

@@ -108,7 +108,7 @@ impl Address<4> for u32 {
     }
 }
 
-/// `count` bits of `address` (1 to 32) from bit `at` on, which lies in it; zeros follow its last bit.
+/// `count` bits of `address` (1 to 64) from bit `at` on, which lies in it; zeros follow its last bit.
 #[inline(always)]
 pub(super) fn bits<const N: usize>(address: &[u8; N], at: u32, count: u32) -> usize {
     if N == 4 {

@@ -53,9 +53,10 @@ fn prefix_near<const N: usize>(random: &mut Random, base: [u8; N]) -> Prefix<N> 
     let bits = u64::from(Prefix::<N>::BITS);
     let mut address = base;
     for _ in 0..random.below(6) {
-        let bit = match random.below(3) {
+        let bit = match random.below(4) {
             0 => 16 + random.below(9),
             1 => bits - 1 - random.below(9),
+            2 => bits / 2 - 6 + random.below(12),
             _ => 14 + random.below(bits - 14),
         };
         address[bit as usize / 8] ^= 0x80 >> (bit % 8);
@@ -65,6 +66,7 @@ fn prefix_near<const N: usize>(random: &mut Random, base: [u8; N]) -> Prefix<N> 
         1 => 14 + random.below(3),
         2..8 => 20 + random.below(8),
         8..12 => bits - random.below(10),
+        12..15 => bits / 2 - 6 + random.below(12),
         _ => 16 + random.below(bits - 15),
     };
     Prefix::new(address, length as u8)
@@ -227,6 +229,23 @@ fn a_default_route_does_not_fill_the_table() {
     assert_eq!((rib.fib().lookup(0), rib.fib().lookup(u32::MAX)), (9, 9));
     assert_eq!(rib.remove(Prefix::ALL), Ok(Some(id(9))));
     assert_eq!(rib.fib().lookup(77), 0);
+}
+
+#[test]
+fn a_prefix_of_ipv6_with_nothing_near_takes_16_bytes_of_any_length_up_to_64() {
+    let mut rib = Rib6::new();
+    rib.insert("fd00::/48".parse::<wire::Prefix6>().unwrap(), id(1))
+        .unwrap();
+    let mut before = rib.fib().memory_bytes();
+    for length in 21..=64 {
+        // Each below a word of the first level of its own.
+        let address = (0x2_0100 + u128::from(length)) << 108;
+        rib.insert(Prefix::new(address.to_be_bytes(), length), id(2))
+            .unwrap();
+        let now = rib.fib().memory_bytes();
+        assert_eq!(now - before, 16, "/{length}");
+        before = now;
+    }
 }
 
 #[test]

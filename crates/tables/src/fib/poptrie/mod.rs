@@ -6,12 +6,17 @@
 //!
 //! # Shape
 //!
-//! The first [`TOP_BITS`] bits of an address index `top`. A word there is a route's id, or names a node
+//! The first bits of an address, 18 of IPv4 and 20 of IPv6, index `top`. A word there is a route's id, or names a node
 //! for the next 6 bits: a bitmap with a bit for each of the 64 slots that differs from the next, and
 //! behind it what the slots hold, once for each run of equal ones: 16-bit ids in a *narrow* node, where
 //! nothing goes on below; else, in a *wide* one, 32-bit words like those of `top`. With 18 bits on top,
 //! the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap,
 //! id, the last two mostly from one cache line.
+//!
+//! IPv6 has no narrow nodes, but one for a prefix that differs from all around it ([`lone`]), however many
+//! bits are between: mostly it stands in the place of a row of nodes that lead nowhere else. An address of a table of 65,536
+//! prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the Internet's 160,147 takes 3.2 instead of 3.7.
+//! With 20 bits on top, the second node ends where the networks of 32 bits do that the registries give out.
 //!
 //! Other than the paper's, a node lies in one piece and is never changed: a change writes new nodes
 //! from the changed prefix up, then one word of `top`. So each address goes from its old route to its
@@ -20,30 +25,31 @@
 //!
 //! # Memory
 //!
-//! 4 x 2^18 bytes + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes. Address
-//! space for 128 MiB of nodes is set aside; pages of it that were never used cost nothing.
+//! 4 x 2^18 bytes (IPv6: 4 x 2^20) + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes, 16 for
+//! a lone prefix. Address space for 128 MiB of nodes is set aside. Pages that were never used cost nothing: of the 4 MB
+//! of IPv6, routes in 2000::/3 touch 0.5 MB at most.
 
 mod arena;
+mod lone;
+mod nodes;
 mod writer;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use bytemuck::allocation::try_zeroed_box;
+use bytemuck::allocation::{try_zeroed_box, try_zeroed_slice_box};
 
 use self::arena::{WORDS_MAX, Words};
+use self::nodes::Nodes;
 use super::default::DefaultRoute;
-use super::prefix::{Address, bits};
+use super::prefix::Address;
 use super::{NoMemory, Structure, sys};
 
 pub use writer::PoptrieWriter;
 
-/// Bits of an address that index `top`.
-const TOP_BITS: u32 = 18;
 /// Bits of an address that index a node.
 const NODE_BITS: u32 = 6;
 /// Slots of a node.
 const SLOTS: usize = 1 << NODE_BITS;
-const TOP: usize = 1 << TOP_BITS;
 /// Addresses that are looked up between two looks at the default route.
 const BURST: usize = 64;
 
@@ -53,12 +59,14 @@ struct Slot(u32);
 
 impl Slot {
     const NODE: u32 = 1 << 31;
+    /// With NODE; without it, a [`Lone`](lone::Lone).
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 
+    /// Whether there is something below.
     #[inline(always)]
     fn is_node(self) -> bool {
-        self.0 & Self::NODE != 0
+        self.0 >= Self::WIDE
     }
 
     #[inline(always)]
@@ -66,10 +74,28 @@ impl Slot {
         self.0 >= Self::NODE | Self::WIDE // both, which are the uppermost bits: one comparison
     }
 
-    /// Of a node: where its bitmap is.
+    #[inline(always)]
+    fn is_lone(self) -> bool {
+        self.0 & (Self::NODE | Self::WIDE) == Self::WIDE
+    }
+
+    /// 1 for a wide node, where no node is narrow.
+    #[inline(always)]
+    fn wide_bit(self) -> u64 {
+        u64::from(self.0 >> 31)
+    }
+
+    /// 1 for a lone prefix, where no other nodes are.
+    #[inline(always)]
+    fn lone_bit(self) -> u64 {
+        u64::from(self.0 >> 30)
+    }
+
+    /// Of a node: where it begins.
     #[inline(always)]
     fn word(self) -> usize {
-        (self.0 & !(Self::NODE | Self::WIDE)) as usize
+        const { assert!(WORDS_MAX <= Self::WIDE as usize) };
+        self.0 as usize % WORDS_MAX
     }
 
     /// Of a route: its id.
@@ -82,7 +108,8 @@ impl Slot {
 /// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the
 /// [`super::Rib`] changes it.
 pub struct Poptrie<const N: usize> {
-    top: Box<[AtomicU32; TOP]>,
+    /// 2^[`Self::TOP_BITS`] words.
+    top: Box<[AtomicU32]>,
     /// Nodes. The first two words are a node without routes, where lookups that need none read.
     words: Box<Words>,
     default: DefaultRoute,
@@ -91,13 +118,16 @@ pub struct Poptrie<const N: usize> {
 }
 
 impl<const N: usize> Poptrie<N> {
+    /// Bits of an address that index `top`.
+    const TOP_BITS: u32 = if N == 4 { 18 } else { 20 };
+
     fn new() -> Result<Self, NoMemory> {
-        const { assert!(N * 8 > TOP_BITS as usize && N <= 16) };
+        const { assert!(N == 4 || N * 8 >= 64 && N <= 16) };
         let refused = |()| NoMemory {
-            bytes: size_of::<[AtomicU32; TOP]>() + size_of::<Words>(),
+            bytes: size_of::<AtomicU32>() << Self::TOP_BITS | size_of::<Words>(),
         };
         Ok(Poptrie {
-            top: try_zeroed_box().map_err(refused)?,
+            top: try_zeroed_slice_box(1 << Self::TOP_BITS).map_err(refused)?,
             words: try_zeroed_box().map_err(refused)?,
             default: DefaultRoute::default(),
             used: AtomicUsize::new(0),
@@ -107,7 +137,7 @@ impl<const N: usize> Poptrie<N> {
     #[inline(always)]
     fn nodes(&self) -> Nodes<'_, N> {
         Nodes {
-            top: &self.top,
+            top: &self.top[..1 << Self::TOP_BITS], // said once, it need not be looked at for each address
             words: &self.words,
         }
     }
@@ -115,125 +145,19 @@ impl<const N: usize> Poptrie<N> {
     /// As [`Structure::lookup_bulk`], for at most [`BURST`] addresses.
     #[inline(always)]
     fn burst<A: Address<N>>(&self, addresses: &[A], ids: &mut [u16]) {
-        let mut slots = [Slot::NONE; BURST];
         let nodes = self.nodes();
         self.default.or_all(
             ids,
             // Else it is a function by itself, without the instructions that this one is compiled for.
             #[inline(always)]
             |ids| {
-                // The first loads of all before the next of any: none waits for another.
-                for (slot, address) in slots.iter_mut().zip(addresses) {
-                    *slot = nodes.top(&address.octets());
-                    sys::prefetch(&nodes.words[slot.word() % WORDS_MAX]);
-                }
-                if N > 4 {
-                    nodes.descend_together(addresses, &mut slots);
-                }
-                for ((slot, address), id) in slots.iter().zip(addresses).zip(ids.iter_mut()) {
-                    *id = match N {
-                        4 => nodes.leaf(&address.octets(), *slot),
-                        _ => slot.id(),
-                    };
+                match N {
+                    4 => nodes.burst_short(addresses, ids),
+                    _ => nodes.burst_long(addresses, ids),
                 }
                 ids.iter().fold(false, |any, id| any | (*id == 0))
             },
         );
-    }
-}
-
-/// Where a lookup reads. By value in registers: behind [`Poptrie`], which holds atomics, these would be read again after
-/// every word.
-#[derive(Clone, Copy)]
-struct Nodes<'a, const N: usize> {
-    top: &'a [AtomicU32; TOP],
-    words: &'a Words,
-}
-
-impl<const N: usize> Nodes<'_, N> {
-    #[inline(always)]
-    fn word(self, at: usize) -> u64 {
-        self.words[at % WORDS_MAX].load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    fn top(self, address: &[u8; N]) -> Slot {
-        Slot(self.top[bits(address, 0, TOP_BITS) % TOP].load(Ordering::Acquire))
-    }
-
-    /// The run of slot `index` in the node at `word`: how many slots before it differ from their next.
-    #[inline(always)]
-    fn run(self, word: usize, index: usize) -> usize {
-        let before = (1u64 << (index as u32 % 64)) - 1;
-        (self.word(word) & before).count_ones() as usize
-    }
-
-    #[inline(always)]
-    fn narrow(self, word: usize, run: usize) -> u16 {
-        (self.word(word + 1 + run / 4) >> (run % 4 * 16)) as u16
-    }
-
-    #[inline(always)]
-    fn wide(self, word: usize, run: usize) -> Slot {
-        Slot((self.word(word + 1 + run / 2) >> (run % 2 * 32)) as u32)
-    }
-
-    /// The id of the longest prefix other than the default route's, or 0, from `slot` of `top` on.
-    #[inline(always)]
-    fn descend(self, address: &[u8; N], mut slot: Slot) -> u16 {
-        let mut at = TOP_BITS;
-        while slot.is_node() && at < N as u32 * 8 {
-            let (word, index) = (slot.word(), bits(address, at, NODE_BITS));
-            let run = self.run(word, index);
-            if !slot.is_wide() {
-                return self.narrow(word, run);
-            }
-            slot = self.wide(word, run);
-            at += NODE_BITS;
-        }
-        slot.id()
-    }
-
-    /// As [`Nodes::descend`] for all of `slots`: one level for all before the next for any.
-    #[inline(always)]
-    fn descend_together<A: Address<N>>(self, addresses: &[A], slots: &mut [Slot; BURST]) {
-        // A bit for each address that has not reached its id.
-        let mut open = 0u64;
-        for (i, slot) in slots.iter().take(addresses.len()).enumerate() {
-            open |= u64::from(slot.is_node()) << i;
-        }
-        let mut at = TOP_BITS;
-        while open != 0 && at < N as u32 * 8 {
-            let mut rest = open;
-            while let Some(address) = addresses.get(rest.trailing_zeros() as usize) {
-                let slot = &mut slots[rest.trailing_zeros() as usize % BURST];
-                let (word, index) = (slot.word(), bits(&address.octets(), at, NODE_BITS));
-                let run = self.run(word, index);
-                *slot = match slot.is_wide() {
-                    true => self.wide(word, run),
-                    false => Slot(u32::from(self.narrow(word, run))),
-                };
-                sys::prefetch(&self.words[slot.word() % WORDS_MAX]);
-                if !slot.is_node() {
-                    open &= !(rest & rest.wrapping_neg());
-                }
-                rest &= rest - 1;
-            }
-            at += NODE_BITS;
-        }
-    }
-
-    /// As [`Nodes::descend`], without a branch where there is one node or none.
-    #[inline(always)]
-    fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
-        if slot.is_wide() {
-            return self.descend(address, slot);
-        }
-        // All ones for a node; else the node without routes is read.
-        let node = ((slot.0 as i32) >> 31) as u32;
-        let word = slot.word() & node as usize;
-        let run = self.run(word, bits(address, TOP_BITS, NODE_BITS));
-        self.narrow(word, run) | (slot.0 & !node) as u16
     }
 }
 
@@ -244,8 +168,9 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
     #[inline]
     fn lookup(&self, address: impl Address<N>) -> u16 {
         let address = address.octets();
+        let nodes = self.nodes();
         self.default
-            .or(|| self.nodes().descend(&address, self.nodes().top(&address)))
+            .or(|| nodes.descend(&address, nodes.top(&address), Self::TOP_BITS))
     }
 
     fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
@@ -266,7 +191,8 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
     }
 
     fn memory_bytes(&self) -> usize {
-        TOP * size_of::<AtomicU32>() + self.used.load(Ordering::Relaxed) * size_of::<AtomicU64>()
+        self.top.len() * size_of::<AtomicU32>()
+            + self.used.load(Ordering::Relaxed) * size_of::<AtomicU64>()
     }
 }
 

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use super::super::prefix::{Prefix, bits};
 use super::super::rib::{Full, Limbo, NoMemory, Writer};
 use super::super::routes::{Route, Routes};
-use super::arena::{Arena, WORDS_MAX};
-use super::{NODE_BITS, Poptrie, SLOTS, Slot, TOP_BITS};
+use super::arena::{Arena, NODE_MAX, WORDS_MAX};
+use super::lone::{Lone, odd};
+use super::{NODE_BITS, Poptrie, SLOTS, Slot};
 
 /// Words that only the removal of routes may use: it must not fail for lack of them.
 const RESERVE: usize = WORDS_MAX / 32;
@@ -30,6 +31,8 @@ pub struct PoptrieWriter<const N: usize> {
 }
 
 impl<const N: usize> PoptrieWriter<N> {
+    const TOP_BITS: u32 = Poptrie::<N>::TOP_BITS;
+
     /// Makes nodes anew for all of `prefix`, which has `id` where no route of `below` is longer, and
     /// publishes them.
     fn follow_with(
@@ -41,17 +44,17 @@ impl<const N: usize> PoptrieWriter<N> {
     ) -> Result<(), Full> {
         (self.reserve, self.full) = (reserve, false);
         let waiting = self.limbo.0.len();
-        let first = bits(&prefix.address(), 0, TOP_BITS);
+        let first = bits(&prefix.address(), 0, Self::TOP_BITS);
         let (one, mut many);
-        let slots = match TOP_BITS.checked_sub(u32::from(prefix.length())) {
+        let slots = match Self::TOP_BITS.checked_sub(u32::from(prefix.length())) {
             None => {
-                one = [self.change(self.load_top(first), TOP_BITS, prefix, id, below)];
+                one = [self.change(self.load_top(first), Self::TOP_BITS, prefix, id, below)];
                 &one[..]
             }
             Some(bits) => {
                 many = vec![id; 1 << bits];
                 (first..first + many.len()).for_each(|i| self.retire(self.load_top(i)));
-                self.fill(&mut many, first, 0, TOP_BITS, prefix, below);
+                self.fill(&mut many, first, 0, Self::TOP_BITS, prefix, below);
                 &many[..]
             }
         };
@@ -62,7 +65,10 @@ impl<const N: usize> PoptrieWriter<N> {
             return Err(Full);
         }
         for (top, new) in self.fib.top[first..].iter().zip(slots) {
-            top.store(new.0, Ordering::Release);
+            // Words that were never written take no memory.
+            if top.load(Ordering::Relaxed) != new.0 {
+                top.store(new.0, Ordering::Release);
+            }
         }
         self.made.clear();
         Ok(())
@@ -77,7 +83,7 @@ impl<const N: usize> PoptrieWriter<N> {
         id: Slot,
         below: &mut Peekable<impl Iterator<Item = Route<N>>>,
     ) -> Slot {
-        let mut slots = self.slots(slot);
+        let mut slots = self.slots(slot, at);
         let (index, end) = (bits(&prefix.address(), at, NODE_BITS), at + NODE_BITS);
         if u32::from(prefix.length()) > end {
             slots[index] = self.change(slots[index], end, prefix, id, below);
@@ -88,10 +94,10 @@ impl<const N: usize> PoptrieWriter<N> {
             slots.fill(id);
             self.fill(slots, index, at, NODE_BITS, prefix, below);
         }
-        if slot.is_node() {
+        if slot.is_node() && !self.moves_down(slot, at) {
             self.limbo.0.push(slot.0);
         }
-        self.node(&slots)
+        self.node(&slots, &prefix.address(), at)
     }
 
     /// Paints the routes below `within` over `slots`, the first of which has the index `first` in the
@@ -118,13 +124,14 @@ impl<const N: usize> PoptrieWriter<N> {
                 let child = Prefix::new(prefix.address(), end as u8); // shorter than a route
                 let mut below = [slots[index]; SLOTS];
                 self.fill(&mut below, 0, end, NODE_BITS, &child, routes);
-                slots[index] = self.node(&below);
+                slots[index] = self.node(&below, &child.address(), end);
             }
         }
     }
 
-    /// The node of these slots; none where all are the same.
-    fn node(&mut self, slots: &[Slot; SLOTS]) -> Slot {
+    /// The node of these slots for the bits from `at` on, below addresses that begin as `within` does up to there;
+    /// none where all slots are the same.
+    fn node(&mut self, slots: &[Slot; SLOTS], within: &[u8; N], at: u32) -> Slot {
         let mut bitmap = 0u64;
         let mut runs = [slots[0].0; SLOTS];
         let mut last = 0;
@@ -140,32 +147,72 @@ impl<const N: usize> PoptrieWriter<N> {
         if last == 0 {
             return slots[0];
         }
-        let (each, bits, tag) = match any_node {
+        if N > 4
+            && let Some(slot) = self.alone(slots, bitmap, within, at)
+        {
+            return slot;
+        }
+        let (each, bits, tag) = match any_node || N > 4 {
             true => (2, 32, Slot::NODE | Slot::WIDE),
             false => (4, 16, Slot::NODE),
         };
-        let words = 1 + (last + 1).div_ceil(each);
-        let Some(at) = self.arena.take(words, self.reserve) else {
+        let mut words = [bitmap; NODE_MAX];
+        let runs = runs[..=last].chunks(each);
+        let end = 1 + runs.len();
+        for (word, some) in words[1..].iter_mut().zip(runs) {
+            let some = some.iter().rev();
+            *word = some.fold(0, |word, run| word << bits | u64::from(*run));
+        }
+        self.write(tag, &words[..end])
+    }
+
+    /// As [`Self::node`], where one prefix differs from all around it and is not too long for a [`Lone`].
+    fn alone(
+        &mut self,
+        slots: &[Slot; SLOTS],
+        bitmap: u64,
+        within: &[u8; N],
+        at: u32,
+    ) -> Option<Slot> {
+        let (inside, outside) = odd(slots, bitmap).filter(|(_, outside)| !outside.is_node())?;
+        let slot = slots[inside.start];
+        if slot.is_lone() && self.fib.nodes().lone(slot).outside() == outside {
+            return Some(slot); // it does as well here
+        }
+        if slot.is_node() {
+            return None;
+        }
+        let path = bits(&Prefix::new(*within, at as u8).address(), 0, 64);
+        let lone = Lone::new(path as u64, at, &inside, [slot, outside])?;
+        Some(self.write(Slot::WIDE, &lone.words()))
+    }
+
+    /// A node of these words; if there is no room, none, and the writer says that it is full.
+    fn write(&mut self, tag: u32, words: &[u64]) -> Slot {
+        let Some(at) = self.arena.take(words.len(), self.reserve) else {
             self.full = true;
             return Slot::NONE;
         };
         self.fib.used.store(self.arena.used(), Ordering::Relaxed);
-        self.fib.words[at].store(bitmap, Ordering::Relaxed);
-        for (i, some) in runs[..=last].chunks(each).enumerate() {
-            let word = some
-                .iter()
-                .rev()
-                .fold(0, |word, run| word << bits | u64::from(*run));
-            self.fib.words[at + 1 + i].store(word, Ordering::Relaxed);
+        for (place, word) in self.fib.words[at..].iter().zip(words) {
+            place.store(*word, Ordering::Relaxed);
         }
         self.made.push(tag | at as u32);
         Slot(tag | at as u32)
     }
 
-    /// What the 64 slots below hold.
-    fn slots(&self, slot: Slot) -> [Slot; SLOTS] {
+    /// Whether what `slot` leads to at level `at` hangs from one of its 64 slots where these are spelt out.
+    fn moves_down(&self, slot: Slot, at: u32) -> bool {
+        slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
+    }
+
+    /// What the 64 slots below hold, for the bits from `at` on.
+    fn slots(&self, slot: Slot, at: u32) -> [Slot; SLOTS] {
         if !slot.is_node() {
             return [slot; SLOTS];
+        }
+        if slot.is_lone() {
+            return self.fib.nodes().lone(slot).slots(slot, at);
         }
         let (word, bitmap) = (slot.word(), self.fib.nodes().word(slot.word()));
         let mut run = 0;
@@ -227,7 +274,8 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     }
 
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
-        if changed.len() < 128 + routes.len() / FEW {
+        // Nor are all words of `top` looked at for a few.
+        if changed.len() < (1 << Self::TOP_BITS) / 2048 + routes.len() / FEW {
             return changed
                 .iter()
                 .try_for_each(|prefix| self.follow(routes, prefix));
@@ -244,6 +292,10 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
 
     fn release(&mut self, limbo: Limbo) {
         for slot in limbo.0.into_iter().map(Slot) {
+            if slot.is_lone() {
+                self.arena.give_back(slot.word(), Lone::WORDS);
+                continue;
+            }
             let runs = self.fib.nodes().run(slot.word(), SLOTS - 1) + 1;
             let each = if slot.is_wide() { 2 } else { 4 };
             self.arena.give_back(slot.word(), 1 + runs.div_ceil(each));

@@ -1,0 +1,150 @@
+//! How addresses are looked up.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::arena::{WORDS_MAX, Words};
+use super::lone::Lone;
+use super::{BURST, NODE_BITS, Poptrie, Slot};
+use crate::fib::prefix::{Address, bits};
+use crate::fib::sys;
+
+/// Where a lookup reads. By value in registers: behind [`Poptrie`], which holds atomics, these would be read again after
+/// every word.
+#[derive(Clone, Copy)]
+pub(super) struct Nodes<'a, const N: usize> {
+    pub(super) top: &'a [AtomicU32],
+    pub(super) words: &'a Words,
+}
+
+impl<const N: usize> Nodes<'_, N> {
+    #[inline(always)]
+    pub(super) fn word(self, at: usize) -> u64 {
+        self.words[at % WORDS_MAX].load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn top(self, address: &[u8; N]) -> Slot {
+        let index = bits(address, 0, Poptrie::<N>::TOP_BITS);
+        Slot(self.top[index].load(Ordering::Acquire))
+    }
+
+    /// The run of slot `index` in the node at `word`: how many slots before it differ from their next.
+    #[inline(always)]
+    pub(super) fn run(self, word: usize, index: usize) -> usize {
+        let before = (1u64 << (index as u32 % 64)) - 1;
+        (self.word(word) & before).count_ones() as usize
+    }
+
+    #[inline(always)]
+    pub(super) fn narrow(self, word: usize, run: usize) -> u16 {
+        (self.word(word + 1 + run / 4) >> (run % 4 * 16)) as u16
+    }
+
+    #[inline(always)]
+    pub(super) fn wide(self, word: usize, run: usize) -> Slot {
+        Slot((self.word(word + 1 + run / 2) >> (run % 2 * 32)) as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn lone(self, slot: Slot) -> Lone {
+        Lone::of_words([self.word(slot.word()), self.word(slot.word() + 1)])
+    }
+
+    #[inline(always)]
+    fn fetch(self, slot: Slot) {
+        sys::prefetch(&self.words[slot.word()]);
+    }
+
+    /// The id of the longest prefix other than the default route's, or 0, from `slot` on, which is for the bits from
+    /// `at` on.
+    #[inline(always)]
+    pub(super) fn descend(self, address: &[u8; N], mut slot: Slot, mut at: u32) -> u16 {
+        while slot.is_node() && at < N as u32 * 8 {
+            if N > 4 && slot.is_lone() {
+                return self.lone(slot).id(bits(address, 0, 64) as u64);
+            }
+            let (word, index) = (slot.word(), bits(address, at, NODE_BITS));
+            let run = self.run(word, index);
+            if !slot.is_wide() {
+                return self.narrow(word, run);
+            }
+            slot = self.wide(word, run);
+            at += NODE_BITS;
+        }
+        slot.id()
+    }
+
+    /// The ids of at most [`BURST`] addresses of IPv4, most of which come to one node.
+    #[inline(always)]
+    pub(super) fn burst_short<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
+        let mut slots = [Slot::NONE; BURST];
+        // The first loads of all before the next of any: none waits for another.
+        for (slot, address) in slots.iter_mut().zip(addresses) {
+            *slot = self.top(&address.octets());
+            self.fetch(*slot);
+        }
+        for ((slot, address), id) in slots.iter().zip(addresses).zip(ids) {
+            *id = self.leaf(&address.octets(), *slot);
+        }
+    }
+
+    /// As [`Nodes::descend`], without a branch where there is one node or none.
+    #[inline(always)]
+    fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
+        if slot.is_wide() {
+            return self.descend(address, slot, Poptrie::<N>::TOP_BITS);
+        }
+        // All ones for a node; else the node without routes is read.
+        let node = ((slot.0 as i32) >> 31) as u32;
+        let word = slot.word() & node as usize;
+        let run = self.run(word, bits(address, Poptrie::<N>::TOP_BITS, NODE_BITS));
+        self.narrow(word, run) | (slot.0 & !node) as u16
+    }
+
+    /// The ids of at most [`BURST`] addresses of IPv6: one level for all before the next for any, and lone prefixes last,
+    /// so that there is no branch by what a word leads to.
+    #[inline(always)]
+    pub(super) fn burst_long<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
+        let (mut keys, mut slots) = ([0u64; BURST], [Slot::NONE; BURST]);
+        // A bit for each address that has come to a wide node.
+        let mut open = 0u64;
+        for (i, (address, (key, slot))) in (addresses.iter())
+            .zip(keys.iter_mut().zip(&mut slots))
+            .enumerate()
+        {
+            *key = bits(&address.octets(), 0, 64) as u64;
+            *slot = self.top(&address.octets());
+            self.fetch(*slot);
+            open |= slot.wide_bit() << i;
+        }
+        let mut at = Poptrie::<N>::TOP_BITS;
+        while open != 0 && at + NODE_BITS <= 64 {
+            let mut rest = std::mem::take(&mut open);
+            while rest != 0 {
+                let i = rest.trailing_zeros() as usize % BURST;
+                let index = keys[i] << at >> (64 - NODE_BITS);
+                let word = slots[i].word();
+                slots[i] = self.wide(word, self.run(word, index as usize));
+                self.fetch(slots[i]);
+                open |= slots[i].wide_bit() << i;
+                rest &= rest - 1;
+            }
+            at += NODE_BITS;
+        }
+        while let Some(address) = addresses.get(open.trailing_zeros() as usize) {
+            let slot = &mut slots[open.trailing_zeros() as usize % BURST];
+            *slot = Slot(u32::from(self.descend(&address.octets(), *slot, at)));
+            open &= open - 1;
+        }
+        let mut lone = 0u64;
+        for (i, (slot, id)) in slots.iter().zip(ids.iter_mut()).enumerate() {
+            *id = slot.id();
+            lone |= slot.lone_bit() << i;
+        }
+        while let Some(id) = ids.get_mut(lone.trailing_zeros() as usize) {
+            let i = lone.trailing_zeros() as usize % BURST;
+            *id = self.lone(slots[i]).id(keys[i]);
+            lone &= lone - 1;
+        }
+    }
+}
