@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU64;
 
 /// Words for nodes that a table can have: 128 MiB of address space.
 pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 24 };
-pub(super) type Words = [AtomicU64; WORDS_MAX];
+/// Behind them none that is used: so a node's words need not be looked at for whether there are so many.
+pub(super) type Words = [AtomicU64; WORDS_MAX + NODE_MAX];
 /// Words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
 pub(super) const NODE_MAX: usize = 34;
 /// Nodes take pairs of words, which lie in one cache line.
@@ -12,21 +13,12 @@ const STEP: usize = 2;
 
 /// Gives out pieces of `0..WORDS_MAX`. A piece that came back serves the next node of its length, or
 /// two shorter ones.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Arena {
     /// By length, in steps.
     free: [Vec<u32>; NODE_MAX / STEP + 1],
     /// From here on nothing was ever given out.
     used: usize,
-}
-
-impl Default for Arena {
-    fn default() -> Self {
-        Arena {
-            free: Default::default(),
-            used: STEP, // the node without routes
-        }
-    }
 }
 
 impl Arena {

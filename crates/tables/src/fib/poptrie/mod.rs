@@ -110,7 +110,7 @@ impl Slot {
 pub struct Poptrie<const N: usize> {
     /// 2^[`Self::TOP_BITS`] words.
     top: Box<[AtomicU32]>,
-    /// Nodes. The first two words are a node without routes, where lookups that need none read.
+    /// Nodes.
     words: Box<Words>,
     default: DefaultRoute,
     /// Words in which there are or were nodes.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::arena::{WORDS_MAX, Words};
+use super::arena::Words;
 use super::lone::Lone;
 use super::{BURST, NODE_BITS, Poptrie, Slot};
 use crate::fib::prefix::{Address, bits};
@@ -19,7 +19,7 @@ pub(super) struct Nodes<'a, const N: usize> {
 impl<const N: usize> Nodes<'_, N> {
     #[inline(always)]
     pub(super) fn word(self, at: usize) -> u64 {
-        self.words[at % WORDS_MAX].load(Ordering::Relaxed)
+        self.words[at].load(Ordering::Relaxed)
     }
 
     #[inline(always)]
@@ -88,17 +88,16 @@ impl<const N: usize> Nodes<'_, N> {
         }
     }
 
-    /// As [`Nodes::descend`], without a branch where there is one node or none.
+    /// As [`Nodes::descend`] from `top` on, without a branch where there is one node or none.
     #[inline(always)]
     fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
         if slot.is_wide() {
             return self.descend(address, slot, Poptrie::<N>::TOP_BITS);
         }
-        // All ones for a node; else the node without routes is read.
-        let node = ((slot.0 as i32) >> 31) as u32;
-        let word = slot.word() & node as usize;
-        let run = self.run(word, bits(address, Poptrie::<N>::TOP_BITS, NODE_BITS));
-        self.narrow(word, run) | (slot.0 & !node) as u16
+        // Without a node, what is read is some other word, and not looked at.
+        let index = bits(address, Poptrie::<N>::TOP_BITS, NODE_BITS);
+        let found = self.narrow(slot.word(), self.run(slot.word(), index));
+        if slot.is_node() { found } else { slot.id() }
     }
 
     /// The ids of at most [`BURST`] addresses of IPv6: one level for all before the next for any, and lone prefixes last,
