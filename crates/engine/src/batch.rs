@@ -45,7 +45,7 @@ impl Batch {
     /// Adds a packet at the end.
     #[inline]
     pub fn push(&mut self, packet: Packet) {
-        self.bytes.set(self.bytes.get() + packet.len() as u64);
+        self.add_bytes(packet.len() as u64);
         self.packets.push(packet);
     }
 
@@ -121,6 +121,21 @@ impl Batch {
     #[inline]
     pub(crate) fn set_bytes(&mut self, bytes: u64) {
         self.bytes.set(bytes);
+    }
+
+    /// Remembers that so many bytes have come.
+    #[inline]
+    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+        self.bytes.set(self.bytes.get() + bytes);
+    }
+
+    /// Remembers that so many bytes have gone.
+    #[inline]
+    pub(crate) fn less_bytes(&mut self, bytes: u64) {
+        let before = self.bytes.get();
+        if before < UNKNOWN {
+            self.bytes.set(before.saturating_sub(bytes));
+        }
     }
 
     /// The packets for somebody who may change them.

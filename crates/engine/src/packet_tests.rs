@@ -121,6 +121,97 @@ fn split_keeps_order_on_both_sides() {
 }
 
 #[test]
+fn packets_are_dealt_out_in_order() {
+    let home = Verdict::out(9);
+    // What is said of each packet: by its first byte, at once or only when it is asked for.
+    let of = |byte: u8| match byte % 5 {
+        0 | 1 => home,
+        side => Verdict::out(side - 2),
+    };
+    for (from, slow) in [(0, 7), (3, 2), (10, 1), (200, 1), (0, 255)] {
+        let mut batch: Batch = (0..100u8).map(|i| packet(&[i; 60])).collect();
+        let bytes = batch.bytes();
+        let mut sides = [Batch::new(), Batch::with_capacity(4)];
+        let mut dropped = Vec::new();
+        let mut dealing = batch.deal(from);
+        let mut asked = 0;
+        while dealing.peek().is_some() {
+            let at_once = |p: &mut Packet| {
+                let byte = p.data()[0];
+                (!byte.is_multiple_of(slow)).then(|| of(byte))
+            };
+            let known = dealing.run(&mut sides, home, at_once);
+            let Some(packet) = dealing.peek() else {
+                break;
+            };
+            let verdict = of(packet.data()[0]);
+            asked += usize::from(known.is_none());
+            assert!(known.is_none_or(|known| known == verdict));
+            if verdict == home {
+                dealing.keep();
+            } else if let Some(packet) = dealing.take() {
+                match sides.get_mut(verdict.port()) {
+                    Some(side) => side.push(packet),
+                    None => dropped.push(packet.data()[0]),
+                }
+            }
+        }
+        drop(dealing);
+        let firsts = |batch: &Batch| -> Vec<u8> { batch.iter().map(|p| p.data()[0]).collect() };
+        let start = from.min(100) as u8;
+        let expected = |verdict| (start..100).filter(move |&i| of(i) == verdict);
+        let kept: Vec<u8> = (0..start).chain(expected(home)).collect();
+        assert_eq!(firsts(&batch), kept);
+        assert!(firsts(&sides[0]).into_iter().eq(expected(Verdict::out(0))));
+        assert!(firsts(&sides[1]).into_iter().eq(expected(Verdict::out(1))));
+        assert!(dropped.iter().copied().eq(expected(Verdict::out(2))));
+        assert_eq!(
+            asked,
+            (start..100).filter(|i| i.is_multiple_of(slow)).count()
+        );
+        assert_eq!(batch.bytes(), bytes - 60 * (100 - batch.len() as u64));
+        assert!(
+            sides
+                .iter()
+                .all(|side| side.bytes() == 60 * side.len() as u64)
+        );
+    }
+}
+
+#[test]
+fn a_panic_while_packets_are_dealt_out_frees_none_twice() {
+    let before = pool::balance();
+    let mut sides = [Batch::with_capacity(10)];
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut batch: Batch = (0..10u8).map(|i| packet(&[i])).collect();
+        batch.deal(0).run(&mut sides, Verdict::out(1), |p| {
+            assert!(p.data()[0] < 6, "on purpose");
+            Some(Verdict::out(p.data()[0] % 2))
+        });
+    }));
+    assert!(result.is_err());
+    assert_eq!(sides[0].len(), 3);
+    drop(sides);
+    assert_eq!(
+        pool::balance(),
+        before + 7,
+        "those that stayed, and were not looked at, are leaked"
+    );
+}
+
+#[test]
+fn who_lets_go_early_has_the_rest() {
+    let mut batch: Batch = (0..5u8).map(|i| packet(&[i])).collect();
+    let mut dealing = batch.deal(1);
+    drop(dealing.take());
+    dealing.keep();
+    drop(dealing.take());
+    drop(dealing);
+    let left: Vec<u8> = batch.iter().map(|p| p.data()[0]).collect();
+    assert_eq!(left, [0, 2, 4]);
+}
+
+#[test]
 fn a_panic_in_a_step_frees_no_packet_twice() {
     let before = pool::balance();
     let result = std::panic::catch_unwind(|| {

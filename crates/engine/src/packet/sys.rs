@@ -269,16 +269,15 @@ impl Batch {
     /// `send` must take ownership of exactly the mbufs that it counts.
     #[inline]
     pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
-        let packets = self.changing();
-        let len = packets.len();
+        let (base, len) = (self.packets.as_mut_ptr(), self.packets.len());
         // SAFETY: the first `n` packets are not ours any more; the rest moves to the front.
         unsafe {
-            let base = packets.as_mut_ptr();
             let n = send(base.cast(), len).min(len);
-            packets.set_len(0);
+            self.packets.set_len(0);
+            self.set_bytes(0); // whoever fills an empty batch need not count them again
             if n < len {
                 std::ptr::copy(base.add(n), base, len - n);
-                packets.set_len(len - n);
+                self.changing().set_len(len - n);
             }
             n
         }
