@@ -7,14 +7,14 @@
 //! left, so that they do not overtake it.
 
 use super::ETHER_LEN;
-use super::memory::Addresses;
+use super::memory::Next;
 use super::output::{self, Family};
 use super::vlb_output::VlbOutput;
 use super::vlb_output6::VlbOutput6;
 use crate::neighbour::Face;
 use crate::prelude::*;
 use crate::{arp, ip6};
-use cluster::address::PORT_SELF;
+use cluster::address::{LEN, PORT_SELF};
 use tables::neighbours::Key;
 use wire::{ether, ipv6};
 
@@ -67,13 +67,6 @@ impl Outward {
     pub(super) fn ports(&self) -> usize {
         self.finders.len()
     }
-}
-
-/// What a frame becomes, and where it goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Next {
-    pub(super) addresses: Addresses,
-    pub(super) verdict: Verdict,
 }
 
 /// What is to be remembered of frames with some addresses that have arrived.
@@ -132,10 +125,8 @@ impl<K: Key> Side<K> {
     /// What frames to a neighbour become.
     fn next(&self, port: usize, key: K) -> Option<Next> {
         let addresses = self.faces.get(port)?.as_ref()?.addresses(key)?;
-        Some(Next {
-            addresses: Addresses::of(&addresses),
-            verdict: Verdict::out((self.first + port) as u8),
-        })
+        let verdict = Verdict::out((self.first + port) as u8);
+        Some(Next::new(&addresses, verdict))
     }
 
     /// Of frames to a gateway, or with 0 to stations of the port's own network: `by_dst`.
@@ -173,6 +164,7 @@ impl Place for [u64; 3] {
 }
 
 #[derive(Clone, Copy)]
+#[repr(align(32))] // a shift finds it
 struct Host<P> {
     place: P,
     next: Next,
@@ -188,13 +180,9 @@ struct Hosts<P> {
 impl<P: Place> Hosts<P> {
     /// Of the place that is none: ports count from 1.
     fn nobody() -> Host<P> {
-        let next = Next {
-            addresses: Addresses::of(&[0; 12]),
-            verdict: Verdict::ON,
-        };
         Host {
             place: P::default(),
-            next,
+            next: Next::new(&[0; LEN], Verdict::ON),
         }
     }
 

@@ -3,7 +3,7 @@
 //! A frame's 14 bytes are its key, and what its addresses become is written over them: those for the next node or,
 //! where the frame leaves the cluster here, the neighbour's (see [`Leave`]).
 
-use super::leave::{Leave, Next, Ready};
+use super::leave::{Leave, Ready};
 use super::{ETHER_LEN, Node};
 use crate::prelude::*;
 use cluster::address::LEN;
@@ -48,28 +48,34 @@ impl Words {
     }
 }
 
-/// Two addresses, as they lie in a frame.
+/// What a frame's addresses become, as they lie in it, and where it goes: 16 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Addresses(u64, u32);
+pub(super) struct Next {
+    first: u64,
+    second: u32,
+    pub(super) verdict: Verdict,
+}
 
-impl Addresses {
-    pub(super) fn of(bytes: &[u8; LEN]) -> Addresses {
-        let (first, second) = (bytes.first_chunk(), bytes.last_chunk());
-        Addresses(
-            first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
-            second.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
-        )
+impl Next {
+    pub(super) fn new(addresses: &[u8; LEN], verdict: Verdict) -> Next {
+        let (first, second) = (addresses.first_chunk(), addresses.last_chunk());
+        Next {
+            first: first.map_or(0, |bytes| u64::from_ne_bytes(*bytes)),
+            second: second.map_or(0, |bytes| u32::from_ne_bytes(*bytes)),
+            verdict,
+        }
     }
 
-    /// Writes them where a frame's are.
+    /// Writes the addresses where a frame's are, and says where it goes.
     #[inline(always)]
-    pub(super) fn write(self, frame: &mut [u8]) {
+    pub(super) fn write(&self, frame: &mut [u8]) -> Verdict {
         if let Some((first, rest)) = frame.split_first_chunk_mut() {
-            *first = self.0.to_ne_bytes();
+            *first = self.first.to_ne_bytes();
             if let Some(second) = rest.first_chunk_mut() {
-                *second = self.1.to_ne_bytes();
+                *second = self.second.to_ne_bytes();
             }
         }
+        self.verdict
     }
 }
 
@@ -79,11 +85,10 @@ pub(super) struct Known {
     first: u64,
     /// As in [`Words`], but for a mark in the bytes that both words have.
     second: u64,
-    becomes: Addresses,
-    pub(super) verdict: Verdict,
+    pub(super) next: Next,
 }
 
-/// Frames that leave for the station in their IPv4 or IPv6 destination: `becomes` begins with the key of the port.
+/// Frames that leave for the station in their IPv4 or IPv6 destination: `next` begins with the key of the port.
 const BY_DST4: u64 = 1 << MARK;
 const BY_DST6: u64 = 2 << MARK;
 /// The least bit of the bytes that both words of [`Words`] have.
@@ -97,13 +102,7 @@ impl Known {
     /// Makes it that of frames which leave by a port for the station in their destination.
     fn by_dst(&mut self, mark: u64, port: u64) {
         self.second ^= mark;
-        self.becomes = Addresses(port, 0);
-    }
-
-    /// What the addresses become.
-    #[inline]
-    pub(super) fn becomes(&self) -> Addresses {
-        self.becomes
+        self.next.first = port;
     }
 }
 
@@ -111,8 +110,11 @@ impl Known {
 const UNKNOWN: Known = Known {
     first: 0,
     second: 0,
-    becomes: Addresses(0, 0),
-    verdict: Verdict::drop(Fault::Malformed as u8),
+    next: Next {
+        first: 0,
+        second: 0,
+        verdict: Verdict::drop(Fault::Malformed as u8),
+    },
 };
 
 /// The ways that one copy of VLBTransit remembers.
@@ -158,46 +160,41 @@ impl Memory {
         }
     }
 
-    /// Where a frame goes. Its addresses become those for the next station.
+    /// Where a frame goes, if that is known. Its addresses become those for the next station.
     #[inline(always)] // into the loop over a batch
+    pub(super) fn quick(&self, frame: &mut [u8]) -> Option<Verdict> {
+        let head = frame.first_chunk_mut::<WHOLE>()?;
+        let words = Words::of(head);
+        let known = &self.known[words.place()];
+        // Both words at once, and no more than that where a way does not depend on the destination.
+        let differs = (known.first ^ words.0) | (known.second ^ words.1);
+        if differs == 0 {
+            return Some(known.next.write(head));
+        }
+        if differs != BY_DST4 {
+            return None;
+        }
+        let dst = head.last_chunk().copied().unwrap_or_default();
+        let next = self.leave.host4(known.next.first, dst)?;
+        Some(next.write(head))
+    }
+
+    /// As [`quick`](Self::quick), for what is not known yet.
+    #[cold]
     pub(super) fn pass(&mut self, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
-        let Some(head) = frame.first_chunk_mut::<WHOLE>() else {
+        let Some(head) = frame.first_chunk::<WHOLE>() else {
             return pass_short(frame, node, cx);
         };
         let words = Words::of(head);
-        let known = &self.known[words.place()];
-        if known.first == words.0 {
-            if known.second == words.1 {
-                known.becomes.write(head);
-                return known.verdict;
-            }
-            if known.second == words.1 ^ BY_DST4 {
-                let dst = head.last_chunk().copied().unwrap_or_default();
-                if let Some(next) = self.leave.host4(known.becomes.0, dst) {
-                    next.addresses.write(head);
-                    return next.verdict;
-                }
-            }
-        }
-        self.pass_new(words, frame, node, cx)
-    }
-
-    /// As [`pass`](Self::pass), for what is not known yet.
-    #[inline(never)]
-    fn pass_new(&mut self, words: Words, frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
         let here = Verdict::out(node.own_links() as u8);
         let known = &mut self.known[words.place()];
         let mut mark = known.second ^ words.1;
         if known.first != words.0 || !matches!(mark, BY_DST4 | BY_DST6) {
             *known = decide(words, node, cx);
-            if known.verdict == here {
+            if known.next.verdict == here {
                 match self.leave.ready(&words.bytes()) {
                     Ready::Not => {}
-                    Ready::Soon(Next { addresses, verdict }) => self.soon.push(Known {
-                        becomes: addresses,
-                        verdict,
-                        ..*known
-                    }),
+                    Ready::Soon(next) => self.soon.push(Known { next, ..*known }),
                     Ready::ByDst4(port) => known.by_dst(BY_DST4, port),
                     Ready::ByDst6(port) => known.by_dst(BY_DST6, port),
                 }
@@ -205,18 +202,11 @@ impl Memory {
             mark = known.second ^ words.1;
         }
         let next = match mark {
-            BY_DST4 => self.leave.find4(known.becomes.0, frame),
-            BY_DST6 => self.leave.find6(known.becomes.0, frame),
-            _ => Some(Next {
-                addresses: known.becomes,
-                verdict: known.verdict,
-            }),
+            BY_DST4 => self.leave.find4(known.next.first, frame),
+            BY_DST6 => self.leave.find6(known.next.first, frame),
+            _ => Some(known.next),
         };
-        let Some(next) = next else {
-            return here;
-        };
-        next.addresses.write(frame);
-        next.verdict
+        next.map_or(here, |next| next.write(frame))
     }
 
     /// The way of what begins with these addresses, where no frame leaves at once.
@@ -235,16 +225,15 @@ impl Memory {
 #[cold]
 fn pass_short(frame: &mut [u8], node: &Node, cx: &Cx) -> Verdict {
     let Some(addresses) = frame.first_chunk::<LEN>() else {
-        return UNKNOWN.verdict;
+        return UNKNOWN.next.verdict;
     };
     let mut head = [0; ETHER_LEN];
     head[..LEN].copy_from_slice(addresses);
     let known = decide(Words::of(&head), node, cx);
-    if frame.len() < ETHER_LEN && known.verdict.port() >= node.own_links() {
-        return Verdict::drop(Fault::Malformed as u8);
+    if frame.len() < ETHER_LEN && known.next.verdict.port() >= node.own_links() {
+        return UNKNOWN.next.verdict;
     }
-    known.becomes.write(frame);
-    known.verdict
+    known.next.write(frame)
 }
 
 /// What the rules say. Outputs are the own links, that of frames for this node, and that of heartbeats.
@@ -263,7 +252,6 @@ fn decide(words: Words, node: &Node, cx: &Cx) -> Known {
     Known {
         first: words.0,
         second: words.1,
-        becomes: Addresses::of(&new),
-        verdict,
+        next: Next::new(&new, verdict),
     }
 }

@@ -5,11 +5,29 @@
 
 use crate::prelude::*;
 use std::slice::IterMut;
-use std::vec::Drain;
+
+/// Says where packets go.
+pub(super) trait Step {
+    /// At once, if it can; a packet of which it says nothing is as it was.
+    fn quick(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict>;
+    /// As long as it takes.
+    fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict;
+}
+
+impl<F: FnMut(&mut Packet, &Cx) -> Verdict> Step for F {
+    #[inline]
+    fn quick(&mut self, packet: &mut Packet, cx: &Cx) -> Option<Verdict> {
+        Some(self(packet, cx))
+    }
+
+    fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {
+        self(packet, cx)
+    }
+}
 
 #[derive(Default)]
 pub(super) struct Sides {
-    /// By output; empty between batches.
+    /// By output, of what does not go where most of a batch goes; empty between batches.
     batches: Box<[Batch]>,
 }
 
@@ -22,7 +40,7 @@ impl Sides {
 
     /// Sends packets, as `each` gives them, where `step` says; `leave` sees all that go by an output before they do.
     #[inline]
-    pub(super) fn part<S: FnMut(&mut Packet, &Cx) -> Verdict>(
+    pub(super) fn part<S: Step>(
         &mut self,
         batch: &mut Batch,
         each: fn(&mut Batch) -> IterMut<'_, Packet>,
@@ -30,84 +48,107 @@ impl Sides {
         mut step: S,
         leave: impl Fn(usize, &mut Batch, &Cx),
     ) {
-        let mut packets = each(batch);
-        let Some(first) = packets.next().map(|packet| step(packet, cx)) else {
+        let packets = each(batch).into_slice();
+        let Some(packet) = packets.first_mut() else {
             return;
         };
-        let Some((other, left)) = agree(packets, first, &mut step, cx) else {
-            if let Some(reason) = first.reason() {
-                return cx.drop_batch(batch, reason);
-            }
-            leave(first.port(), batch, cx);
-            return cx.go_by(first.port(), batch);
+        let home = match step.quick(packet, cx) {
+            Some(verdict) => verdict,
+            None => step.slow(packet, cx),
         };
-        let same = batch.len() - left - 1;
-        let mut packets = batch.drain();
-        for packet in packets.by_ref().take(same) {
-            add(&mut self.batches, packet, first, cx);
+        let mut at = 1;
+        while at < packets.len() {
+            let known;
+            (at, known) = agree(packets, at, home, &mut step, cx);
+            let Some(packet) = packets.get_mut(at) else {
+                break;
+            };
+            let verdict = known.unwrap_or_else(|| step.slow(packet, cx));
+            if verdict != home {
+                self.deal(batch, (at, verdict), home, &mut step, cx);
+                self.leave(cx, &leave);
+                break;
+            }
+            at += 1;
         }
-        if let Some(packet) = packets.next() {
-            add(&mut self.batches, packet, other, cx);
+        if let Some(reason) = home.reason() {
+            return cx.drop_batch(batch, reason);
         }
-        deal(packets, &mut self.batches, &mut step, cx);
-        self.leave(batch, cx, leave);
+        leave(home.port(), batch, cx);
+        cx.go_by(home.port(), batch);
     }
 
-    /// Sends what there is for each output: what goes by the last of them in `batch`, which is empty.
-    #[inline]
-    fn leave(&mut self, batch: &mut Batch, cx: &mut Cx, leave: impl Fn(usize, &mut Batch, &Cx)) {
-        let mut last = None;
-        for output in 0..self.batches.len() {
-            if self.batches[output].is_empty() {
-                continue;
+    /// Takes those out of a batch that are not to go `home`: the one at this place, of which that is known, and what
+    /// is behind it.
+    fn deal<S: Step>(
+        &mut self,
+        batch: &mut Batch,
+        (at, verdict): (usize, Verdict),
+        home: Verdict,
+        step: &mut S,
+        cx: &mut Cx,
+    ) {
+        let mut packets = batch.deal(at);
+        let mut known = Some(verdict);
+        while let Some(packet) = packets.peek() {
+            match known.unwrap_or_else(|| step.slow(packet, cx)) {
+                verdict if verdict == home => packets.keep(),
+                verdict => {
+                    let sent = packets.take().into_iter();
+                    sent.for_each(|packet| self.add(packet, verdict, cx));
+                }
             }
-            leave(output, &mut self.batches[output], cx);
-            if let Some(before) = last.replace(output) {
-                cx.emit_batch(before, &mut self.batches[before]);
-            }
+            known = packets.run(&mut self.batches, home, |packet| step.quick(packet, cx));
         }
-        if let Some(last) = last {
-            std::mem::swap(batch, &mut self.batches[last]);
-            cx.go_by(last, batch);
+    }
+
+    fn add(&mut self, packet: Packet, verdict: Verdict, cx: &mut Cx) {
+        match self.batches.get_mut(verdict.port()) {
+            Some(side) => side.push(packet),
+            None => cx.drop(packet, verdict.reason().unwrap_or_default()),
+        }
+    }
+
+    /// Sends what there is for each output.
+    #[inline]
+    fn leave(&mut self, cx: &mut Cx, leave: &impl Fn(usize, &mut Batch, &Cx)) {
+        for (output, batch) in self.batches.iter_mut().enumerate() {
+            if !batch.is_empty() {
+                leave(output, batch, cx);
+                cx.emit_batch(output, batch);
+            }
         }
     }
 }
 
-/// Looks at packets until one is not to go where `first` says: where that goes, and how many are left behind it.
+/// Looks at packets from a place on until nothing is known of one, or it is not to go `home`: where that is, and what
+/// was said of it.
 #[inline(never)] // a loop with all registers
-fn agree<S: FnMut(&mut Packet, &Cx) -> Verdict>(
-    mut packets: IterMut<'_, Packet>,
-    first: Verdict,
+fn agree<S: Step>(
+    packets: &mut [Packet],
+    at: usize,
+    home: Verdict,
     step: &mut S,
     cx: &Cx,
-) -> Option<(Verdict, usize)> {
-    while let Some(packet) = packets.next() {
-        let verdict = step(packet, cx);
-        if verdict != first {
-            return Some((verdict, packets.len()));
+) -> (usize, Option<Verdict>) {
+    // Two by two, which saves an instruction and a half of each packet.
+    let end = packets.len();
+    let (pairs, last) = packets.get_mut(at..).unwrap_or_default().as_chunks_mut();
+    let single = last.len();
+    let mut pairs = pairs.iter_mut();
+    while let Some([a, b]) = pairs.next() {
+        let verdict = step.quick(a, cx);
+        if verdict != Some(home) {
+            return (end - single - 2 * pairs.len() - 2, verdict);
+        }
+        let verdict = step.quick(b, cx);
+        if verdict != Some(home) {
+            return (end - single - 2 * pairs.len() - 1, verdict);
         }
     }
-    None
-}
-
-/// Puts each packet where `step` says.
-#[inline(never)]
-fn deal<S: FnMut(&mut Packet, &Cx) -> Verdict>(
-    packets: Drain<'_, Packet>,
-    sides: &mut [Batch],
-    step: &mut S,
-    cx: &mut Cx,
-) {
-    for mut packet in packets {
-        let verdict = step(&mut packet, cx);
-        add(sides, packet, verdict, cx);
-    }
-}
-
-#[inline(always)]
-fn add(sides: &mut [Batch], packet: Packet, verdict: Verdict, cx: &mut Cx) {
-    match sides.get_mut(verdict.port()) {
-        Some(side) => side.push(packet),
-        None => cx.drop(packet, verdict.reason().unwrap_or_default()),
+    let last = last.first_mut();
+    match last.map(|packet| step.quick(packet, cx)) {
+        Some(verdict) if verdict != Some(home) => (end - 1, verdict),
+        _ => (end, None),
     }
 }

@@ -47,7 +47,7 @@
 
 use super::leave::{Leave, Outward};
 use super::memory::Memory;
-use super::sides::Sides;
+use super::sides::{Sides, Step};
 use super::tagged::{self, Sealer};
 use super::{ETHER_LEN, Member, Node};
 use crate::prelude::*;
@@ -161,45 +161,20 @@ impl Element for VlbTransit {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.memory.follow(&self.node);
-        let VlbTransit {
-            node,
-            memory,
-            links,
-            sealer,
-            sides,
-            annotates,
-        } = self;
-        let node = &**node;
+        if self.node.key.is_some() {
+            return self.check(input, batch, cx);
+        }
+        let (memory, node) = (&mut *self.memory, &*self.node);
+        let (links, annotates) = (self.links, &self.annotates);
         let leave = |output: usize, batch: &mut Batch, cx: &Cx| {
-            let annotates = annotates.get(output) == Some(&true);
-            if annotates && node.key.is_none() && !cx.watched() {
+            if annotates.get(output) == Some(&true) && !cx.watched() {
                 arrived(batch);
             }
-            if output < *links {
-                node.carry(output, batch.bytes());
-            } else if output == *links + 1 {
-                let beats = batch.iter_mut();
-                beats.for_each(|beat| beat.anno_mut().paint = input as u8);
-            }
+            leave(node, links, (input, output), batch);
         };
-        let Some(key) = &node.key else {
-            let memory = &mut **memory;
-            let step = |packet: &mut Packet, cx: &Cx| memory.pass(packet.data_mut(), node, cx);
-            return sides.part(batch, Batch::iter_of_same_length, cx, step, leave);
-        };
-        sealer.follow(node);
-        if annotates.contains(&true) && !cx.watched() {
-            arrived(batch); // it may get a hash
-        }
-        let mut gate = Gate {
-            memory,
-            node,
-            key,
-            sealer,
-            windows: node.windows(input),
-        };
-        let step = |packet: &mut Packet, cx: &Cx| gate.pass(packet, cx);
-        sides.part(batch, Batch::iter_mut, cx, step, leave);
+        let step = Plain { memory, node };
+        self.sides
+            .part(batch, Batch::iter_of_same_length, cx, step, leave);
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
@@ -214,10 +189,66 @@ impl Element for VlbTransit {
     }
 }
 
+impl VlbTransit {
+    /// As `process`, where frames must have a tag.
+    #[inline(never)]
+    fn check(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        let (node, links) = (&*self.node, self.links);
+        let Some(key) = &node.key else {
+            return;
+        };
+        self.sealer.follow(node);
+        if self.annotates.contains(&true) && !cx.watched() {
+            arrived(batch); // it may get a hash
+        }
+        let mut gate = Gate {
+            memory: &mut self.memory,
+            node,
+            key,
+            sealer: &self.sealer,
+            windows: node.windows(input),
+        };
+        let step = |packet: &mut Packet, cx: &Cx| gate.pass(packet, cx);
+        let leave = |output: usize, batch: &mut Batch, _: &Cx| {
+            leave(node, links, (input, output), batch);
+        };
+        self.sides.part(batch, Batch::iter_mut, cx, step, leave);
+    }
+}
+
+/// Sees what has come by a link and goes by an output: counts what is carried for others, and says of heartbeats by
+/// which link they came.
+#[inline]
+fn leave(node: &Node, links: usize, (input, output): (usize, usize), batch: &mut Batch) {
+    if output < links {
+        node.carry(output, batch.bytes());
+    } else if output == links + 1 {
+        let beats = batch.iter_mut();
+        beats.for_each(|beat| beat.anno_mut().paint = input as u8);
+    }
+}
+
 /// Gives packets the annotations of frames that have just come, to another station.
 fn arrived(batch: &mut Batch) {
     let fresh = batch.iter_mut();
     fresh.for_each(|packet| packet.arrived(|_| PacketType::OtherHost));
+}
+
+/// Where frames have no tag.
+struct Plain<'a> {
+    memory: &'a mut Memory,
+    node: &'a Node,
+}
+
+impl Step for Plain<'_> {
+    #[inline(always)]
+    fn quick(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
+        self.memory.quick(packet.data_mut())
+    }
+
+    fn slow(&mut self, packet: &mut Packet, cx: &Cx) -> Verdict {
+        self.memory.pass(packet.data_mut(), self.node, cx)
+    }
 }
 
 /// Where frames must have a tag: what takes those that come by one link.
@@ -235,8 +266,8 @@ impl Gate<'_> {
         let Some(head) = packet.data().first_chunk::<ETHER_LEN>() else {
             return Verdict::drop(Fault::Malformed as u8);
         };
-        let known = *self.memory.look(head, self.node, cx);
-        let (verdict, links) = (known.verdict, self.node.own_links());
+        let next = self.memory.look(head, self.node, cx).next;
+        let (verdict, links) = (next.verdict, self.node.own_links());
         if verdict == Verdict::out(links as u8 + 1) {
             return verdict; // VLBHeartbeat knows by itself what is forged
         }
@@ -250,7 +281,7 @@ impl Gate<'_> {
         }
         match verdict.port() {
             link if link < links => {
-                known.becomes().write(packet.data_mut());
+                next.write(packet.data_mut());
                 self.sealer.seal(packet, link as u16, tag, Some(self.key));
                 if packet.hash() == 0 {
                     packet.set_hash(1 << 16 | u32::from(tag.flow)); // as in VLBInput

@@ -87,6 +87,59 @@ fn frames_go_where_they_say(mut bench: Bench) {
 }
 
 #[test]
+fn frames_of_a_batch_go_as_they_would_one_by_one() {
+    let outputs = ["a", "c", "d", "here", "beats"];
+    for seed in 0..5 {
+        let mut rng = Rng::seed(seed);
+        let mut benches = [bench(), bench()];
+        for _ in 0..30 {
+            // Most of a batch goes one way, or all go any way.
+            let usual = rng.below(8);
+            let one_way = rng.below(2) == 0;
+            let frames = (0..rng.range(1..70)).map(|n| {
+                let mut kind = if one_way && rng.below(8) > 0 {
+                    usual
+                } else {
+                    rng.below(8)
+                };
+                let mut address = address();
+                address.gateway = rng.below(3) as u16;
+                match kind {
+                    0..3 => address.node = [0, 2, 3][kind],
+                    3 => (address.node, address.via) = (1, NO_NODE),
+                    4 => address.kind = Kind::Heartbeat,
+                    5 => address.cookie = 1,
+                    _ => kind = 7,
+                }
+                let mut frame = frame(address);
+                frame.extend(vec![n as u8; rng.range(1..9)]);
+                frame.truncate(if kind == 7 && rng.below(4) == 0 {
+                    12
+                } else {
+                    frame.len()
+                });
+                frame
+            });
+            let frames: Vec<_> = frames.collect();
+            let [together, alone] = &mut benches;
+            together.push("t", &frames);
+            for frame in &frames {
+                alone.push("t", &[frame]);
+            }
+            for output in outputs {
+                assert_eq!(
+                    together.take(output),
+                    alone.take(output),
+                    "seed {seed}, {output}"
+                );
+            }
+            assert_eq!(together.read("vlb.carried"), alone.read("vlb.carried"));
+        }
+        assert_eq!(benches[0].all_drops(), benches[1].all_drops());
+    }
+}
+
+#[test]
 fn a_link_that_goes_down_is_left_at_once() {
     let mut bench = bench();
     bench.push("t", &[frame(address())]);
