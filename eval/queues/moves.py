@@ -19,10 +19,10 @@ from records import Records  # noqa: E402
 PROGRAM = machine.ROOT / "target" / "release" / "examples" / "paced"
 CONF = HERE / "moves.click"
 STEER = "in@steer"
-FLOWS, SIZE = 1024, 1024
+FLOWS, SIZE = 1024, 1518
 RING = 8192  # packets, of each receive queue and from worker to worker: as many descriptors as common cards have
 FIRST_PORT = 1024  # of flow 0
-BUSY = 0.95  # of what one worker carries: what it is offered before buckets move
+BUSY = 1.0  # of what one worker carries: what it is offered before buckets move
 HIGH = 0.95  # of the same: the load that falls and rises, more than the balancer leaves to one worker
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared
@@ -43,12 +43,13 @@ class Paced(lab.Router):
         """Runs the profile; gives what each worker had used of its core, by time, as the operating system counts it."""
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
-        start, used = time.monotonic(), []
+        start, used, before = time.monotonic(), [], (busy(), self.used())
         while "written" not in self.output():
             if self.poll() is not None or time.monotonic() - start > self.seconds + lab.STARTUP:
                 raise machine.Failed(f"the records were not written\n{self.command}\n{self.output()[-2000:]}")
             used.append((time.monotonic() - start, self.used()))
             time.sleep(0.1)
+        self.taken = round(busy() - before[0] - (self.used() - before[1]), 2)
         return used
 
     def used(self):
@@ -57,11 +58,17 @@ class Paced(lab.Router):
         return (int(fields[11]) + int(fields[12])) / 100
 
 
+def busy():
+    """Seconds that the machine's processors were not idle, or another machine on the same host had them (steal)."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / 100
+
+
 def capacity(here, folder):
     """Packets a second that one of two workers carries, which are offered more than it can and of which half come by the other
     one: the mean of a second and a half, so that what the machine takes away for itself is taken off."""
     path = folder / "capacity.records"
-    router = here.keep(Paced(here, path, [(2, 1e6)]))
+    router = here.keep(Paced(here, path, [(2, 3e5)]))
     router.wait_running()
     all_on_one(router)
     router.play()
@@ -127,7 +134,7 @@ def rebalance(here, folder, rate, say, seconds):
     flows = counted(router)
     here.end_all()
     say(f"rebalance: {seconds} s at {offered / 1e3:.0f} kpps")
-    return {"offered": offered, "table": table, "flows": flows, "by": by}
+    return {"offered": offered, "table": table, "flows": flows, "by": by, "taken": router.taken}
 
 
 def tell(router, handler, value):
@@ -150,7 +157,7 @@ def scale(here, folder, rate, say, seconds):
     flows = counted(router)
     here.end_all()
     say(f"scale: {high / 1e3:.0f} kpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
-    return {"profile": profile, "used": used, "flows": flows}
+    return {"profile": profile, "used": used, "taken": router.taken, "flows": flows}
 
 
 def balanced_after(records):

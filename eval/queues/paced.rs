@@ -254,6 +254,10 @@ impl RxQueue for Rx {
         }
         given
     }
+
+    fn fill(&self) -> Option<f64> {
+        Some(self.held as f64 / self.stand.ring.max(1) as f64)
+    }
 }
 
 struct Tx {
