@@ -63,22 +63,22 @@ impl Tables {
 
 /// Packets that a worker has seen of each bucket, and those that found a ring full. One worker writes.
 pub struct Counts {
-    seen: Box<[AtomicU64]>,
+    seen: Box<[AtomicU64; BUCKETS_MAX]>,
     full: Box<[AtomicU64]>,
 }
 
 impl Counts {
     fn new(buckets: usize) -> Counts {
-        let zeros = || (0..buckets).map(|_| AtomicU64::new(0)).collect();
         Counts {
-            seen: zeros(),
-            full: zeros(),
+            seen: Box::new([const { AtomicU64::new(0) }; BUCKETS_MAX]),
+            full: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// Packets by bucket. Only the worker whose counts they are may add to them, by [`add`].
+    /// Packets by bucket; there is room for any that a packet may name. Only the worker whose counts they are may add to
+    /// them, by [`add`].
     #[inline]
-    pub fn seen(&self) -> &[AtomicU64] {
+    pub fn seen(&self) -> &[AtomicU64; BUCKETS_MAX] {
         &self.seen
     }
 
@@ -314,7 +314,7 @@ impl Table {
 
     /// Packets by bucket since the table was made, of all workers.
     pub fn loads(&self) -> Vec<u64> {
-        self.sum(Counts::seen)
+        self.sum(|counts| counts.seen())
     }
 
     /// Packets by bucket that were lost because a ring to their owner was full.

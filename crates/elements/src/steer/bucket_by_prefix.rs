@@ -227,6 +227,8 @@ pub(super) struct BucketByPrefix {
     config: Arc<Config>,
     keys: Vec<u32>,
     ids: Vec<u16>,
+    /// Packets of a batch that are not IPv4, by their places, and their buckets.
+    others: Vec<(usize, u16)>,
 }
 
 /// What is looked up for a packet.
@@ -331,6 +333,7 @@ impl Element for BucketByPrefix {
             config: Arc::clone(config),
             keys: Vec::new(),
             ids: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -340,26 +343,28 @@ impl Element for BucketByPrefix {
         let default = config.default;
         keys.clear();
         self.ids.clear();
+        self.others.clear();
         // IPv4 is looked up all at once; others keep a place among them.
-        const OTHER: u16 = u16::MAX;
-        for packet in batch.iter_mut() {
-            match BucketByPrefix::key(packet.data(), config.is_source) {
+        for (place, packet) in batch.iter().enumerate() {
+            let bucket = match BucketByPrefix::key(packet.data(), config.is_source) {
                 Key::V4(key) => {
                     keys.push(key);
-                    packet.set_bucket(OTHER);
+                    continue;
                 }
-                Key::V6(key) => {
-                    let id = table.fib6.lookup(key);
-                    packet.set_bucket(id.checked_sub(1).unwrap_or(default));
-                }
-                Key::None => packet.set_bucket(default),
-            }
+                Key::V6(key) => table.fib6.lookup(key).checked_sub(1),
+                Key::None => None,
+            };
+            keys.push(0);
+            self.others.push((place, bucket.unwrap_or(default)));
         }
         self.ids.resize(keys.len(), 0);
         table.fib4.lookup_bulk(keys, &mut self.ids);
-        let waiting = batch.iter_mut().filter(|packet| packet.bucket() == OTHER);
-        for (packet, id) in waiting.zip(&self.ids) {
+        let packets = batch.iter_mut().into_slice();
+        for (packet, id) in packets.iter_mut().zip(&self.ids) {
             packet.set_bucket(id.checked_sub(1).unwrap_or(default));
+        }
+        for &(place, bucket) in &self.others {
+            packets[place].set_bucket(bucket);
         }
     }
 

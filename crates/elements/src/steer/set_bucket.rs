@@ -11,9 +11,10 @@
 //!
 //! Arguments:
 //!
-//! - `BUCKET`: the bucket's number.
+//! - `BUCKET`: the bucket's number, 0 to 4095.
 
 use crate::prelude::*;
+use engine::steer::BUCKETS_MAX;
 
 pub(super) struct SetBucket(u16);
 
@@ -26,7 +27,14 @@ impl Element for SetBucket {
     type Config = u16;
 
     fn configure(args: &mut Args) -> u16 {
-        args.required("BUCKET", "the bucket's number")
+        let bucket = args.required("BUCKET", "the bucket's number");
+        if usize::from(bucket) >= BUCKETS_MAX {
+            args.error_in_whole(
+                format!("BUCKET must be below {BUCKETS_MAX}"),
+                "no Steer has more buckets",
+            );
+        }
+        bucket
     }
 
     fn new(config: &Arc<u16>, _: &Init) -> SetBucket {
@@ -44,7 +52,8 @@ impl Element for SetBucket {
     const HANDLERS: &'static [Handler<SetBucket>] = &[
         Handler::text("bucket", "the bucket's number", |e, _| Ok(e.0.to_string())),
         Handler::set("bucket", "changes the bucket", |e, value, _| {
-            assign(&mut e.0, value)
+            e.0 = engine::units::parse_in(value, 0..=BUCKETS_MAX as u16 - 1)?;
+            Ok(())
         }),
     ];
 }
@@ -58,7 +67,9 @@ mod tests {
         let mut bench = Bench::new(crate::CLASSES, "s :: SetBucket(7) -> out :: Collect");
         bench.push("s", &[b"a"]);
         bench.write("s.bucket", "9");
-        assert!(bench.try_write("s.bucket", "65536").is_err());
+        assert!(bench.try_write("s.bucket", "4096").is_err());
+        let errors = testkit::errors(crate::CLASSES, "Idle -> SetBucket(4096) -> Discard");
+        assert!(errors.contains("below 4096"), "{errors}");
         bench.push("s", &[b"b"]);
         let got = bench.take_packets("out");
         assert_eq!((got[0].bucket, got[1].bucket), (7, 9));

@@ -46,6 +46,8 @@ use engine::units::Cores;
 use std::sync::atomic::AtomicU64;
 
 const FULL: usize = 0;
+/// Stands for the owner of a bucket that there is not.
+const NOBODY: u16 = PARKED - 1;
 
 pub(crate) struct Config {
     table: Arc<Table>,
@@ -58,8 +60,9 @@ pub(crate) struct Steer {
     table: Arc<Table>,
     worker: usize,
     workers: usize,
-    /// Owners by bucket.
-    owners: Box<[u16]>,
+    /// Owners by bucket, for all that a packet may name: so none need be compared with their number.
+    owners: Box<[u16; BUCKETS_MAX]>,
+    buckets: usize,
     /// `None` if there is one worker only.
     ends: Option<Ends>,
     parking: Parking,
@@ -104,7 +107,10 @@ impl Element for Steer {
         let all = || (0..init.workers).collect();
         let named = config.workers.as_ref().filter(|_| !init.as_click());
         let owners = named.map_or_else(all, |workers| workers.0.clone());
-        let owners = config.table.deal(&owners).into_iter();
+        let dealt = config.table.deal(&owners);
+        let mut owners = Box::new([NOBODY; BUCKETS_MAX]);
+        let places = owners.iter_mut().zip(&dealt);
+        places.for_each(|(place, owner)| *place = *owner as u16);
         config.table.counts(init.workers);
         let many = init.workers > 1;
         let ends = || {
@@ -119,7 +125,8 @@ impl Element for Steer {
             table: Arc::clone(&config.table),
             worker: init.worker,
             workers: init.workers,
-            owners: owners.map(|owner| owner as u16).collect(),
+            owners,
+            buckets: dealt.len(),
             ends: many.then(ends),
             parking: Parking::default(),
             rest: Rest::default(),
@@ -131,43 +138,13 @@ impl Element for Steer {
         }
     }
 
+    #[inline]
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         let seen = self.table.counts(self.workers)[self.worker].seen();
-        let (owners, me) = (&*self.owners, self.worker as u16);
+        let packets = batch.iter().as_slice();
         // Mostly all packets are our own: then the batch is looked at, and left as it is.
-        if all_ours(batch.iter().as_slice(), owners, seen, me) {
-            return;
-        }
-        let parking = &mut self.parking;
-        let Some(ends) = &mut self.ends else {
-            // There is one worker only: some are of buckets that there are not.
-            batch
-                .iter_mut()
-                .for_each(|packet| _ = bucket_of(packet, owners.len()));
-            return;
-        };
-        let mut away = false;
-        let part =
-            |packet: &mut Packet, _: &mut Cx| match owners[bucket_of(packet, owners.len())] == me {
-                true => Verdict::ON,
-                false => Verdict::out(1),
-            };
-        let clean = self.bare && !cx.watched();
-        batch.split(cx, part, |mut packet, _, cx| {
-            if clean {
-                // Whoever begins to look now must not see what others have left in the buffers.
-                *packet.anno_mut() = Anno::EMPTY;
-            }
-            match owners[usize::from(packet.bucket())] {
-                PARKED => parking.put(packet, cx),
-                owner => {
-                    away = true;
-                    ends.put(usize::from(owner), packet);
-                }
-            }
-        });
-        if away {
-            self.send(cx);
+        if !all_ours(packets, &self.owners, seen, (self.worker, self.buckets)) {
+            self.part(batch, cx);
         }
     }
 
@@ -186,7 +163,7 @@ impl Element for Steer {
                 false => cx.set_timer(cx.now() + rest::LOOK),
             }
         }
-        if self.parking.release(&mut self.owners, ends, cx) || came {
+        if self.parking.release(&mut *self.owners, ends, cx) || came {
             Did::Work
         } else {
             Did::Nothing
@@ -220,8 +197,8 @@ impl Element for Steer {
     fn take(&mut self, old: Steer) {
         self.rest = old.rest;
         let is_same = Arc::ptr_eq(&self.table, &old.table);
-        let owners = is_same.then_some(&mut *self.owners);
-        self.parking = old.parking.moved(&old.owners, owners);
+        let owners = is_same.then_some(&mut self.owners[..]);
+        self.parking = old.parking.moved(&*old.owners, owners);
     }
 
     const HANDLERS: &'static [Handler<Steer>] = &[
@@ -268,11 +245,11 @@ impl Element for Steer {
 
 impl Steering for Steer {
     fn park(&mut self, buckets: &[u16]) {
-        self.parking.begin(buckets, &mut self.owners);
+        self.parking.begin(buckets, &mut *self.owners);
     }
 
     fn open(&mut self, buckets: &[u16], to: usize) {
-        self.parking.open(buckets, to, &mut self.owners);
+        self.parking.open(buckets, to, &mut *self.owners);
     }
 
     fn sent(&self, to: usize) -> usize {
@@ -289,65 +266,67 @@ impl Steering for Steer {
     }
 }
 
-/// Counts packets by bucket; whether all are of buckets that there are, and that `me` owns.
+/// What there is for every bucket that a packet may name.
+type Each<T> = [T; BUCKETS_MAX];
+
+/// Counts packets by bucket; whether all are of buckets that there are, so many, and that the worker owns.
 ///
 /// Every packet that comes is looked at here, so instructions count: an owner is compared where it lies, the loop turns
-/// once for four packets, and in a function of its own all that it needs stays in registers.
+/// once for eight packets, and in a function of its own all that it needs stays in registers.
 #[inline(never)]
-fn all_ours(packets: &[Packet], owners: &[u16], seen: &[AtomicU64], me: u16) -> bool {
-    let seen = &seen[..owners.len()];
+fn all_ours(
+    packets: &[Packet],
+    owners: &Each<u16>,
+    seen: &Each<AtomicU64>,
+    (me, buckets): (usize, usize),
+) -> bool {
+    let me = me as u16;
     let look = |packet: &Packet| {
         let bucket = usize::from(packet.bucket());
-        let ours = owners.get(bucket) == Some(&me);
+        let ours = owners[bucket] == me;
         if ours {
             add(&seen[bucket], 1);
         }
         ours
     };
-    let (fours, rest) = packets.as_chunks::<4>();
-    let mut fours = fours.iter();
-    while let Some(four) = fours.next() {
-        let [a, b, c, d] = four;
-        if !look(a) {
-            return others::<0>(four, fours.as_slice(), rest, seen);
-        }
-        if !look(b) {
-            return others::<1>(four, fours.as_slice(), rest, seen);
-        }
-        if !look(c) {
-            return others::<2>(four, fours.as_slice(), rest, seen);
-        }
-        if !look(d) {
-            return others::<3>(four, fours.as_slice(), rest, seen);
+    let (eights, rest) = packets.as_chunks::<8>();
+    let mut eights = eights.iter();
+    while let Some([a, b, c, d, e, f, g, h]) = eights.next() {
+        let half = look(a) && look(b) && look(c) && look(d);
+        if !(half && look(e) && look(f) && look(g) && look(h)) {
+            let left = 8 * (eights.len() + 1) + rest.len();
+            let found = &packets[packets.len() - left..];
+            return others(found, owners, seen, (me, buckets));
         }
     }
     let other = rest.iter().position(|packet| !look(packet));
-    other.inspect(|&at| count(&rest[at..], seen)).is_none()
+    other
+        .inspect(|&at| count(&rest[at..], seen, buckets))
+        .is_none()
 }
 
-/// Counts what [`all_ours`] has not: it has found a packet that is not, at this place of four. A place that is known
-/// beforehand costs it nothing.
+/// Counts what [`all_ours`] has not: among the first of these it has found a packet that is not.
 #[inline(never)]
-fn others<const AT: usize>(
-    four: &[Packet; 4],
-    fours: &[[Packet; 4]],
-    rest: &[Packet],
-    seen: &[AtomicU64],
+fn others(
+    packets: &[Packet],
+    owners: &Each<u16>,
+    seen: &Each<AtomicU64>,
+    (me, buckets): (u16, usize),
 ) -> bool {
-    count(&four[AT..], seen);
-    count(fours.as_flattened(), seen);
-    count(rest, seen);
+    let mut counted = packets.iter();
+    let other = counted.position(|packet| owners[usize::from(packet.bucket())] != me);
+    count(&packets[other.unwrap_or(0)..], seen, buckets);
     false
 }
 
 /// Counts packets by bucket; one of a bucket that there is not counts for the one that it is in.
 #[inline(never)]
-fn count(packets: &[Packet], seen: &[AtomicU64]) {
+fn count(packets: &[Packet], seen: &Each<AtomicU64>, buckets: usize) {
     for packet in packets {
         let bucket = usize::from(packet.bucket());
-        let bucket = match bucket < seen.len() {
+        let bucket = match bucket < buckets {
             true => bucket,
-            false => bucket % seen.len(),
+            false => bucket % buckets,
         };
         add(&seen[bucket], 1);
     }
@@ -371,6 +350,43 @@ fn list(counts: &[u64]) -> String {
 }
 
 impl Steer {
+    /// Lets packets of our own go on, and takes others out of the batch.
+    #[inline(never)]
+    fn part(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        let (owners, buckets, me) = (&*self.owners, self.buckets, self.worker as u16);
+        let parking = &mut self.parking;
+        let Some(ends) = &mut self.ends else {
+            // There is one worker only: some are of buckets that there are not.
+            batch
+                .iter_mut()
+                .for_each(|packet| _ = bucket_of(packet, buckets));
+            return;
+        };
+        let mut away = false;
+        let part = |packet: &mut Packet, _: &mut Cx| match owners[bucket_of(packet, buckets)] == me
+        {
+            true => Verdict::ON,
+            false => Verdict::out(1),
+        };
+        let clean = self.bare && !cx.watched();
+        batch.split(cx, part, |mut packet, _, cx| {
+            if clean {
+                // Whoever begins to look now must not see what others have left in the buffers.
+                *packet.anno_mut() = Anno::EMPTY;
+            }
+            match owners[usize::from(packet.bucket())] {
+                PARKED => parking.put(packet, cx),
+                owner => {
+                    away = true;
+                    ends.put(usize::from(owner), packet);
+                }
+            }
+        });
+        if away {
+            self.send(cx);
+        }
+    }
+
     /// Sends what was put aside for other workers.
     #[inline(never)]
     fn send(&mut self, cx: &mut Cx) {

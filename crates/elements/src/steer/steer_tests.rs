@@ -168,7 +168,7 @@ fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_where
             true => rng.below(12) as u16,
             false => ours[rng.below(ours.len())],
         };
-        let buckets: Vec<u16> = (0..rng.below(14)).map(|_| any(&mut rng)).collect();
+        let buckets: Vec<u16> = (0..rng.below(30)).map(|_| any(&mut rng)).collect();
         let packets: Vec<Packet> = buckets
             .iter()
             .map(|&bucket| {
@@ -177,14 +177,20 @@ fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_where
                 packet
             })
             .collect();
-        let seen: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+        let seen = [const { AtomicU64::new(0) }; BUCKETS_MAX];
+        let mut places = [NOBODY; BUCKETS_MAX];
+        places[..8].copy_from_slice(&owners);
         let mut naive = vec![0; 8];
         buckets.iter().for_each(|&b| naive[usize::from(b) % 8] += 1);
         let all = buckets
             .iter()
             .all(|&b| owners.get(usize::from(b)) == Some(&1));
-        assert_eq!(all_ours(&packets, &owners, &seen, 1), all, "{buckets:?}");
-        let seen: Vec<u64> = seen.iter().map(|n| n.load(Relaxed)).collect();
+        assert_eq!(
+            all_ours(&packets, &places, &seen, (1, 8)),
+            all,
+            "{buckets:?}"
+        );
+        let seen: Vec<u64> = seen[..8].iter().map(|n| n.load(Relaxed)).collect();
         assert_eq!(seen, naive, "{buckets:?}");
     }
 }

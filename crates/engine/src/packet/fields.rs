@@ -2,6 +2,7 @@
 
 use super::Packet;
 use super::sys::{BUCKET, FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
+use crate::steer::BUCKETS_MAX;
 
 impl Packet {
     /// The bytes from the network header annotation on; the whole packet if it is not set.
@@ -81,7 +82,7 @@ impl Packet {
         m.ol_flags = m.ol_flags & !RX_RSS_HASH | FLOW_HASH;
     }
 
-    /// The bucket into which an element has sorted the packet; 0 if none has. Where packets come without
+    /// The bucket into which an element has sorted the packet, below [`BUCKETS_MAX`]; 0 if none has. Where packets come without
     /// annotations it means something behind an element that sorts them only.
     #[inline]
     pub fn bucket(&self) -> u16 {
@@ -89,10 +90,11 @@ impl Packet {
         if m.ol_flags & BUCKET == 0 {
             return 0;
         }
-        m.hash[1] as u16
+        (m.hash[1] as usize % BUCKETS_MAX) as u16
     }
 
-    /// Sorts the packet into a bucket. It writes to the header's first cache line only.
+    /// Sorts the packet into a bucket; of one that is not below [`BUCKETS_MAX`], into what remains when it is divided by
+    /// this. It writes to the header's first cache line only.
     #[inline]
     pub fn set_bucket(&mut self, bucket: u16) {
         let m = self.mbuf_mut();
