@@ -256,7 +256,7 @@ const CALLS: &str = "
         write encap.dst 2:0:0:0:0:$y, write count.reset_counts);";
 
 #[test]
-fn what_the_end_of_a_row_calls_reaches_the_elements_of_the_row() {
+fn what_is_called_behind_a_row_reaches_the_elements_of_the_row() {
     same(CALLS, &[], &[], 11);
     let frames = frames(&mut Rng::seed(11), 1500);
     let (sent, _) = run(CALLS, &[], &[], &frames, true);
@@ -316,12 +316,17 @@ fn a_plan_names_the_elements_that_run_as_one_loop() {
     for row in [
         "run as one loop: strip4 -> check4",
         "run as one loop: rt6 -> hlim -> encap6",
-        "run as one loop: ttl -> encap -> count",
+        "run as one loop: ttl -> encap",
     ] {
         assert!(shown.contains(row), "{shown}");
     }
     // Two of its outputs lead on in the same way, so neither is the main one.
     assert!(!shown.contains("rt4 -> "), "{shown}");
+    // What leaves by an output beside the main one goes by itself.
+    let beside = "FromDevice(DEV0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
+        ttl[1] -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(DEV1);";
+    let shown = plan(beside, &[], true, &InMemory::default()).to_string();
+    assert!(!shown.contains("ttl -> encap"), "{shown}");
     let apart = plan(ROUTES, &[], false, &InMemory::default());
     assert!(!apart.to_string().contains("one loop"));
 }

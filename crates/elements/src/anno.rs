@@ -60,6 +60,26 @@ impl Anno<1> {
     pub(crate) const PAINT: Anno<1> = Anno(PAINT as u8);
 }
 
+impl Anno<1> {
+    /// The byte.
+    #[inline]
+    pub(crate) fn byte(self, packet: &Packet) -> u8 {
+        match usize::from(self.0) {
+            PAINT => packet.anno().paint, // nearly always
+            _ => self.get(packet)[0],
+        }
+    }
+
+    /// Sets it.
+    #[inline]
+    pub(crate) fn set_byte(self, packet: &mut Packet, byte: u8) {
+        match usize::from(self.0) {
+            PAINT => packet.anno_mut().paint = byte,
+            _ => self.set(packet, [byte]),
+        }
+    }
+}
+
 impl Anno<4> {
     /// The destination annotation of IPv4.
     pub(crate) const DST_IP: Anno<4> = Anno(0);
@@ -69,7 +89,6 @@ impl Anno<4> {
 
 impl<const N: usize> Anno<N> {
     /// The bytes.
-    #[inline]
     pub(crate) fn get(self, packet: &Packet) -> [u8; N] {
         let byte = |at: usize| match at {
             0..DST => packet.anno().dst6()[at],
@@ -80,7 +99,6 @@ impl<const N: usize> Anno<N> {
     }
 
     /// Sets them.
-    #[inline]
     pub(crate) fn set(self, packet: &mut Packet, bytes: [u8; N]) {
         for (at, byte) in (usize::from(self.0)..).zip(bytes) {
             match at {

@@ -1,9 +1,8 @@
 //! Rows of elements that are compiled into one loop where a configuration has them; see
 //! [`engine::chain`]. A row of this list that is part of a longer one serves where the rest is missing.
 //! No class of a row may do in [`Element::process`](engine::element::Element::process) what its `step` does not: a
-//! test below reads the sources that are named here for one, and knows those that only do the same at once.
+//! test below reads the sources that are named here for one.
 
-use crate::basic::counter::Counter;
 use crate::basic::paint::Paint;
 use crate::basic::paint_tee::PaintTee;
 use crate::classify::classifier::Classifier;
@@ -44,7 +43,7 @@ macro_rules! chains {
     };
 }
 
-/// The rows. A Counter is only last: what it calls happens before its packets move on.
+/// The rows. No Counter is in any: by itself it counts a batch at once.
 #[rustfmt::skip]
 pub const CHAINS: &[Chain] = chains! {
     // IPv4, arrival.
@@ -60,22 +59,16 @@ pub const CHAINS: &[Chain] = chains! {
     Classifier Strip CheckIP6Header;
     Strip CheckIP6Header;
     // Lookup and departure.
-    RadixIPLookup DecIPTTL EtherEncap Counter;
     RadixIPLookup DecIPTTL EtherEncap;
-    DirectIPLookup DecIPTTL EtherEncap Counter;
     DirectIPLookup DecIPTTL EtherEncap;
-    LookupIP6Route DecIP6HLIM EtherEncap Counter;
     LookupIP6Route DecIP6HLIM EtherEncap;
     DropBroadcasts DropDirectedBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     DropBroadcasts PaintTee IPGWOptions FixIPSrc DecIPTTL;
     LinuxMTU DecIPTTL;
     CheckIP6Forward LinuxMTU DecIP6HLIM;
     LinuxMTU DecIP6HLIM;
-    DecIPTTL EtherEncap Counter;
     DecIPTTL EtherEncap;
-    DecIP6HLIM EtherEncap Counter;
     DecIP6HLIM EtherEncap;
-    EtherEncap Counter;
     // What has crossed a cluster, departure.
     Classifier VLBOutput;
     Classifier VLBOutput6;
@@ -84,9 +77,6 @@ pub const CHAINS: &[Chain] = chains! {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-
-    /// Classes whose `process` is what `step` does, for a batch at once; their own tests say so.
-    const AT_ONCE: [&str; 1] = ["basic/counter.rs"];
 
     /// A row calls `step`: what a class does in `process` would be left out there without a word.
     #[test]
@@ -111,8 +101,7 @@ mod tests {
             match own(&read(&sources.join(&file))) {
                 Some(own) => {
                     seen += 1;
-                    let known = AT_ONCE.contains(&&*file);
-                    assert_eq!(own, known, "{file}: may a row have a class with `process`?");
+                    assert!(!own, "{file}: a row has a class with `process`");
                 }
                 // What a class of routes, or of an IP version, is made from.
                 None => assert!(

@@ -19,11 +19,9 @@ pub struct Anno {
     pub paint: u8,
     /// Click's packet type: how the link layer addressed the packet.
     pub packet_type: PacketType,
-    /// Next-hop group id that a route lookup chose; 0 = none.
-    pub group: u16,
     /// Identifier of a traced packet; 0 = not traced.
     pub trace: u16,
-    spare: u16,
+    spare: [u16; 2],
     dst: [u8; 16],
 }
 
@@ -58,9 +56,8 @@ impl Anno {
         flags: 0,
         paint: 0,
         packet_type: PacketType::Host,
-        group: 0,
         trace: 0,
-        spare: 0,
+        spare: [0; 2],
         dst: [0; 16],
     };
 

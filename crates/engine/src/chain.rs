@@ -31,8 +31,8 @@ impl Chain {
     }
 }
 
-/// Tuples of two to eight element types, of which only the first may look at whole batches
-/// ([`Element::PREPARES`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
+/// Tuples of two to eight element types, of which only the first may step whole batches
+/// ([`Element::STEPS_ALL`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
 /// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
 pub trait Sequence {
     /// The element types.
@@ -45,7 +45,7 @@ macro_rules! sequence {
     ($n:literal: $first:ident $(, $next:ident)*; $($name:ident $element:ident $at:tt),+) => {
         impl<$($element: Element),+> Sequence for ($($element,)+) {
             fn kinds() -> Vec<TypeId> {
-                const { $(assert!(!$next::PREPARES, "only the first may look at whole batches"));* }
+                const { $(assert!(!$next::STEPS_ALL, "only the first may step whole batches"));* }
                 vec![$(TypeId::of::<$element>()),+]
             }
 
@@ -57,22 +57,36 @@ macro_rules! sequence {
                 let mut left = [0; $n];
                 let came = batch.len();
                 cx.this = nodes[0];
-                sequence!(@head $($name)+).prepare(batch, cx);
+                if $first::STEPS_ALL {
+                    let verdicts = cx.step_all(sequence!(@head $($name)+), batch);
+                    cx.part_as(batch, &verdicts, on[0]);
+                    cx.keep_verdicts(verdicts);
+                    left[0] = came - batch.len();
+                }
                 cx.part(batch, |packet, cx| {
                     $(
-                        cx.this = nodes[$at];
-                        let verdict = $name.step(packet, cx);
-                        if verdict != on[$at] {
-                            left[$at] += 1;
-                            return Some(verdict);
+                        if !$element::STEPS_ALL {
+                            let verdict = match $name.quick(packet) {
+                                Some(verdict) => verdict,
+                                None => {
+                                    cx.this = nodes[$at];
+                                    $name.step(packet, cx)
+                                }
+                            };
+                            // Known when this is compiled, for most: see `plan::fuse`.
+                            let goes_on = match const { $element::PORTS.any_outputs() } {
+                                true => on[$at],
+                                false => Verdict::ON,
+                            };
+                            if verdict != goes_on {
+                                cx.this = nodes[$at];
+                                left[$at] += 1;
+                                return Some(verdict);
+                            }
                         }
                     )+
                     None
                 });
-                $(
-                    cx.this = nodes[$at];
-                    $name.settle(cx);
-                )+
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
             }

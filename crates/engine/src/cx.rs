@@ -1,7 +1,7 @@
 //! What an element can do while it runs: send packets on, pull, drop, set its timer.
 
 use crate::clock::{Clock, Time};
-use crate::element::Verdict;
+use crate::element::{Element, Verdict};
 use crate::graph::{Core, Nodes, Walker, put_back, revive};
 use crate::notify::nearest_queues;
 use crate::packet::{Batch, Packet};
@@ -162,6 +162,25 @@ impl Cx<'_> {
         });
     }
 
+    /// As [`sort`](Self::sort), by verdicts given in order.
+    pub(crate) fn sort_as(&mut self, batch: &mut Batch, verdicts: &[Verdict]) {
+        match verdicts.first() {
+            // They leave together, and need not be moved one by one.
+            Some(&first) if first != Verdict::ON && are_all(verdicts, first) => {
+                self.send_batch(batch, first);
+            }
+            _ => self.part_as(batch, verdicts, Verdict::ON),
+        }
+    }
+
+    /// As [`part`](Self::part): packets stay whose verdict is `on`.
+    pub(crate) fn part_as(&mut self, batch: &mut Batch, verdicts: &[Verdict], on: Verdict) {
+        if !are_all(verdicts, on) {
+            let mut given = verdicts.iter().copied();
+            self.part(batch, |_, _| given.next().filter(|&verdict| verdict != on));
+        }
+    }
+
     /// As [`sort`](Self::sort): packets stay for which `step` gives no verdict. It may change the element
     /// for which it speaks.
     #[inline]
@@ -181,6 +200,26 @@ impl Cx<'_> {
             aside.send(self);
             self.keep_spare(aside.packets);
         }
+    }
+
+    /// What an element says of a batch at once, in memory that is given back by [`keep_verdicts`](Self::keep_verdicts).
+    #[inline]
+    pub(crate) fn step_all<E: Element>(
+        &mut self,
+        element: &mut E,
+        batch: &mut Batch,
+    ) -> Vec<Verdict> {
+        let mut verdicts = std::mem::take(&mut self.core.verdicts);
+        verdicts.clear();
+        element.step_all(batch, &mut verdicts, self);
+        debug_assert_eq!(verdicts.len(), batch.len());
+        verdicts
+    }
+
+    /// Keeps the memory of verdicts for the next batch.
+    #[inline]
+    pub(crate) fn keep_verdicts(&mut self, verdicts: Vec<Verdict>) {
+        self.core.verdicts = verdicts;
     }
 
     /// As [`send`](Self::send), for a batch, which is empty afterwards.
@@ -351,6 +390,12 @@ impl Cx<'_> {
     pub fn end(&mut self) {
         self.core.over = true;
     }
+}
+
+/// Whether verdicts are all the same as this one; without a branch for each.
+#[inline]
+fn are_all(verdicts: &[Verdict], one: Verdict) -> bool {
+    !verdicts.iter().fold(false, |other, v| other | (*v != one))
 }
 
 /// Packets that do not stay in a batch, as long as they leave one element under one verdict.

@@ -125,6 +125,14 @@ impl Ports {
         }
     }
 
+    /// Whether there may be any number of outputs, of which none is the main one.
+    pub(crate) const fn any_outputs(&self) -> bool {
+        match self.outputs.last() {
+            Some(name) => matches!(name.as_bytes().last(), Some(b'*' | b'+')),
+            None => false,
+        }
+    }
+
     fn code(&self, side: usize, port: usize) -> Flow {
         let mut halves = self.processing.splitn(2, '/');
         let inputs = halves.next().unwrap_or("a");
@@ -336,12 +344,30 @@ pub trait Element: Sized + 'static {
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
 
+    /// What [`step`](Self::step) says of a packet where the packet and this state alone decide: the common case, so that
+    /// rows need nothing else ready. `None`: `step` is to look, which must do without this, too.
+    #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let _ = packet;
+        None
+    }
+
     /// Looks at one packet and says where it goes. What it emits itself may overtake packets before this
-    /// one that leave by verdicts other than [`Verdict::ON`]: they leave together.
+    /// one that leave by verdicts other than [`Verdict::ON`]: they leave together. The default is for classes
+    /// whose [`quick`](Self::quick) always knows.
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let _ = (packet, cx);
-        Verdict::ON
+        let _ = cx;
+        self.quick(packet).unwrap_or(Verdict::ON)
+    }
+
+    /// What becomes of one packet: what [`quick`](Self::quick) says of it, or else [`step`](Self::step).
+    #[inline(always)]
+    fn verdict(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        match self.quick(packet) {
+            Some(verdict) => verdict,
+            None => self.step(packet, cx),
+        }
     }
 
     /// Handles a batch that came by `input`. What is left in `batch` goes on by output 0, after
@@ -349,25 +375,23 @@ pub trait Element: Sized + 'static {
     #[inline]
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let _ = input;
-        self.prepare(batch, cx);
-        cx.sort(batch, |packet, cx| self.step(packet, cx));
-        self.settle(cx);
+        if Self::STEPS_ALL {
+            let verdicts = cx.step_all(self, batch);
+            cx.sort_as(batch, &verdicts);
+            cx.keep_verdicts(verdicts);
+        } else {
+            cx.sort(batch, |packet, cx| self.verdict(packet, cx));
+        }
     }
 
-    /// Whether [`prepare`](Self::prepare) does something.
-    const PREPARES: bool = false;
+    /// Whether packets are looked at a batch at a time, by [`step_all`](Self::step_all), and not by [`step`](Self::step).
+    const STEPS_ALL: bool = false;
 
-    /// Looks at a whole batch before its packets are stepped, one by one in this order: to look all of
-    /// them up at once. A class that does must say so by [`PREPARES`](Self::PREPARES).
+    /// Says of each packet of a batch, in order, where it goes: for who looks all of them up at once. A class
+    /// that does must say so by [`STEPS_ALL`](Self::STEPS_ALL).
     #[inline]
-    fn prepare(&mut self, batch: &mut Batch, cx: &mut Cx) {
-        let _ = (batch, cx);
-    }
-
-    /// Called when the packets of a batch have been stepped: for what need be done once for all.
-    #[inline]
-    fn settle(&mut self, cx: &mut Cx) {
-        let _ = cx;
+    fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        let _ = (batch, verdicts, cx);
     }
 
     /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and

@@ -24,7 +24,7 @@ use crate::call::{Deferred, Outside};
 use crate::class::Node;
 use crate::clock::{Clock, Time};
 use crate::cx::Cx;
-use crate::element::{Init, Runs};
+use crate::element::{Init, Runs, Verdict};
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
 use crate::peers::{Inbox, Peers};
@@ -88,6 +88,8 @@ pub(crate) struct Core {
     /// Runs of a task that the one under way is measured for; 0 if it is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
+    /// Memory for the verdicts of a batch that is stepped at once.
+    pub(crate) verdicts: Vec<Verdict>,
     pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     timer_at: Vec<Option<Time>>,
@@ -252,6 +254,7 @@ impl Graph {
             on: 0,
             weight: 1,
             spare: Vec::new(),
+            verdicts: Vec::new(),
             overflows: Overflows::default(),
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],

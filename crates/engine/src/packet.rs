@@ -163,7 +163,9 @@ impl Packet {
     pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
         let offset = self.headroom().checked_sub(n)?;
         self.set_place(offset, self.len() + n);
-        Some(&mut self.data_mut()[..n])
+        let m = self.mbuf_mut();
+        // SAFETY: as in `data_mut`; `n` bytes from `offset` on lie before what was the data.
+        Some(unsafe { std::slice::from_raw_parts_mut(m.buf_addr.as_ptr().add(offset), n) })
     }
 
     /// Adds `n` bytes of unspecified content at the end (Click's `put`); `None` without tailroom.
@@ -370,24 +372,23 @@ impl Batch {
         mut aside: impl FnMut(Packet, Verdict, &mut C),
     ) {
         let len = self.packets.len();
-        let base = self.changing().as_mut_ptr();
+        let mut slot = self.changing().as_mut_ptr();
         // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees
-        // one twice; `read` < `len` and `kept` <= `read`, so every slot is read once.
+        // one twice; `slot` goes through them once, and `gone` are fewer than it has passed.
         unsafe {
             self.packets.set_len(0);
-            let mut kept = 0;
-            for read in 0..len {
-                let slot = base.add(read);
+            let end = slot.add(len);
+            let mut gone = 0;
+            while slot != end {
                 if let Some(verdict) = step(&mut *slot, cx) {
                     aside(slot.read(), verdict, cx);
-                } else {
-                    if kept != read {
-                        std::ptr::copy_nonoverlapping(slot, base.add(kept), 1);
-                    }
-                    kept += 1;
+                    gone += 1;
+                } else if gone > 0 {
+                    std::ptr::copy_nonoverlapping(slot, slot.sub(gone), 1);
                 }
+                slot = slot.add(1);
             }
-            self.packets.set_len(kept);
+            self.packets.set_len(len - gone);
         }
     }
 }

@@ -29,6 +29,19 @@ fn pull_and_push_move_the_front_and_annotations_stay_right() {
 }
 
 #[test]
+fn the_head_of_the_network_header_is_there_whole_or_not_at_all() {
+    let mut p = packet(b"headbody");
+    assert_eq!(p.network_head::<1>(), None);
+    p.set_network_offset(4);
+    assert_eq!(p.network_head(), Some(b"body"));
+    assert_eq!(p.network_head::<5>(), None);
+    p.network_head_mut::<2>().expect("it is there").fill(b'x');
+    assert_eq!(p.data(), b"headxxdy");
+    assert!(p.pull(5));
+    assert_eq!((p.network_head::<1>(), p.network()), (None, &b"xdy"[..]));
+}
+
+#[test]
 fn put_and_take_move_the_end() {
     let mut p = packet(b"abc");
     p.put(2).expect("there is tailroom").copy_from_slice(b"de");

@@ -243,7 +243,7 @@ impl RxQueue for Rx {
             packet.set_hash(0xbad);
             packet.cold_mut().timestamp = 0xbad;
             let anno = packet.anno_mut();
-            (anno.mac, anno.paint, anno.group, anno.trace) = (1, 0xba, 0xbad, 0xbad);
+            (anno.mac, anno.paint, anno.trace) = (1, 0xba, 0xbad);
             anno.packet_type = PacketType::OtherHost;
         })
     }

@@ -76,6 +76,16 @@ struct Group {
     buckets: Box<[u8]>,
 }
 
+impl Group {
+    /// Apart from where there is no choice, which is often and small.
+    #[inline(never)]
+    fn member_with(&self, flow_hash: impl FnOnce() -> u32) -> Option<&Member> {
+        let bucket = (u64::from(flow_hash()) * self.buckets.len() as u64) >> 32;
+        let member = self.buckets[bucket as usize];
+        self.members.get(usize::from(member))
+    }
+}
+
 /// What a group comes to at the moment.
 #[derive(Debug, Clone, Default)]
 enum Choice {
@@ -91,26 +101,33 @@ enum Choice {
 #[derive(Debug, Clone, Default)]
 pub struct Groups(Vec<Choice>);
 
+/// The same for somebody who looks at many: by value, so that it stays in registers.
+#[derive(Clone, Copy)]
+pub struct View<'a>(&'a [Choice]);
+
 impl Groups {
+    /// For looking at many.
+    #[inline]
+    pub fn view(&self) -> View<'_> {
+        View(&self.0)
+    }
+
     /// The next hop for a flow in the group `id` (as [`crate::fib::Fib`] gives it), by all 32 bits of
     /// the flow's hash; none if `id` is 0, unknown, or all members are down.
     #[inline]
     pub fn next_hop(&self, id: u16, flow_hash: u32) -> Option<&Member> {
-        self.next_hop_with(id, || flow_hash)
+        self.view().next_hop_with(id, || flow_hash)
     }
+}
 
-    /// As [`next_hop`](Self::next_hop); the hash is asked for only if there is a choice.
-    #[inline]
-    pub fn next_hop_with(&self, id: u16, flow_hash: impl FnOnce() -> u32) -> Option<&Member> {
+impl<'a> View<'a> {
+    /// As [`next_hop`](Groups::next_hop); the hash is asked for only if there is a choice.
+    #[inline(always)]
+    pub fn next_hop_with(self, id: u16, flow_hash: impl FnOnce() -> u32) -> Option<&'a Member> {
         match self.0.get(usize::from(id).wrapping_sub(1))? {
-            Choice::Nothing => None,
             Choice::One(member) => Some(member),
-            Choice::Several(group) => {
-                let bucket = (u64::from(flow_hash()) * group.buckets.len() as u64) >> 32;
-                group
-                    .members
-                    .get(usize::from(group.buckets[bucket as usize]))
-            }
+            Choice::Several(group) => group.member_with(flow_hash),
+            Choice::Nothing => None,
         }
     }
 }

@@ -69,18 +69,23 @@ pub fn verify(bytes: &[u8]) -> bool {
 /// As [`verify`], for an IPv4 header without options.
 #[inline]
 pub fn verify20(header: &[u8; 20]) -> bool {
-    let word = |at: usize| {
-        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-        u64::from(u32::from_ne_bytes(bytes))
+    let ([first, second], [a, b, c, d]) = header.as_chunks::<8>() else {
+        return false;
     };
-    is_valid(word(0) + word(4) + word(8) + word(12) + word(16))
+    let (sum, carry) = u64::from_ne_bytes(*first).overflowing_add(u64::from_ne_bytes(*second));
+    // A carry is worth 1: 2^64 leaves that when divided by 0xffff.
+    let last = u64::from(u32::from_ne_bytes([*a, *b, *c, *d])) + u64::from(carry);
+    let (sum, carry) = sum.overflowing_add(last);
+    is_valid(sum + u64::from(carry))
 }
 
 /// Whether a sum that includes the checksum field is right.
 #[inline]
 pub const fn is_valid(sum: u64) -> bool {
-    // What folds to 0xffff; a division by a constant costs less than folding.
-    sum != 0 && sum.is_multiple_of(0xffff)
+    // What folds to 0xffff, the multiples of it: in arithmetic modulo 2^64 these alone are small when divided.
+    const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
+    const { assert!(INVERSE.wrapping_mul(0xffff) == 1) };
+    sum.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff // 0 is not right
 }
 
 /// The sum of two adjacent pieces when the first has `first_len` bytes, odd or even.

@@ -40,6 +40,16 @@ pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, false)
 }
 
+/// Whether a header has no options, as nearly all, and nothing is wrong with it by [`check`]: then the length of
+/// the datagram. The link layer has delivered `len` bytes from the header on. Without `sums` the checksum is
+/// believed.
+#[inline(always)]
+pub fn check_plain(header: &[u8; MIN_LEN], len: usize, sums: bool) -> Option<usize> {
+    let total_len = usize::from(be16(header, 2));
+    let fits = header[0] == 0x45 && (MIN_LEN..=len).contains(&total_len);
+    (fits && (!sums || checksum::verify20(header))).then_some(total_len)
+}
+
 #[inline(always)]
 fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
     let Some(fixed) = bytes.first_chunk::<MIN_LEN>() else {
@@ -236,9 +246,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     #[inline]
     pub fn dec_ttl(&mut self) {
         self.set_ttl(self.ttl().wrapping_sub(1));
-        // RFC 1624, equation 3, for a word that became less by 0x0100.
-        let sum = u32::from(!self.checksum()) + 0xfeff;
-        self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
+        // RFC 1624, equation 3, for a word that became less by 0x0100, with bytes as they lie in memory.
+        const LESS: u16 = u16::from_be(0x0100);
+        let check = self.checksum().to_be();
+        let carry = u16::from(check >= !LESS);
+        self.set_checksum(u16::from_be(check.wrapping_add(LESS + carry)));
     }
 
     /// Takes a [`dec_ttl`](Self::dec_ttl) back.

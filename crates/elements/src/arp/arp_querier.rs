@@ -226,8 +226,9 @@ struct Sending<'a, 'c> {
     resolver: &'a mut Resolver<u32>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Packets of a batch often go the same way: the last answer holds for the whole batch.
-    last: u32,
+    /// Packets of a batch often go the same way: the last answer holds for the whole batch. Not an address before the
+    /// first.
+    last: u64,
 }
 
 // What becomes of packets that cannot leave yet: no port is meant, they do not leave by verdicts.
@@ -237,9 +238,9 @@ const GIVE_UP: Verdict = Verdict::out(UNREACHABLE as u8);
 impl Sending<'_, '_> {
     #[inline]
     fn step(&mut self, packet: &mut Packet) -> Verdict {
-        let key = u32::from_be_bytes(packet.anno().dst4());
-        if (key != self.last || key == 0)
-            && let Err(verdict) = self.turn_to(key, packet)
+        let bytes = packet.anno().dst4();
+        if u64::from(u32::from_ne_bytes(bytes)) != self.last
+            && let Err(verdict) = self.turn_to(bytes, packet)
         {
             return verdict;
         }
@@ -250,7 +251,9 @@ impl Sending<'_, '_> {
     }
 
     /// Finds where packets for an address go.
-    fn turn_to(&mut self, key: u32, packet: &Packet) -> Result<(), Verdict> {
+    #[inline(never)]
+    fn turn_to(&mut self, bytes: [u8; 4], packet: &Packet) -> Result<(), Verdict> {
+        let key = u32::from_be_bytes(bytes);
         if key == 0 {
             return Err(Verdict::drop(NO_ADDRESS as u8));
         }
@@ -265,7 +268,9 @@ impl Sending<'_, '_> {
             }
         };
         match found {
-            Found::Known(mac) => (self.last, sender.header) = (key, sender.header(mac)),
+            Found::Known(mac) => {
+                (self.last, sender.header) = (u32::from_ne_bytes(bytes).into(), sender.header(mac));
+            }
             Found::Wait => return Err(WAIT),
             Found::Unreachable => return Err(GIVE_UP),
             Found::TableFull => return Err(Verdict::drop(TABLE_FULL as u8)),
@@ -298,7 +303,7 @@ impl ArpQuerier {
             resolver,
             sender,
             cx,
-            last: 0,
+            last: u64::MAX,
         };
         batch.split(
             &mut sending,

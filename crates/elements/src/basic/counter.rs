@@ -113,8 +113,6 @@ impl engine::units::FromArg for Raw {
 pub(crate) struct Counter {
     packets: u64,
     bytes: u64,
-    /// Counts of packets and bytes as the last batch left them.
-    settled: (u64, u64),
     packet_rate: Rate,
     byte_rate: Rate,
     count_call: Call,
@@ -144,7 +142,6 @@ impl Element for Counter {
         Counter {
             packets: 0,
             bytes: 0,
-            settled: (0, 0),
             packet_rate: Rate::default(),
             byte_rate: Rate::default(),
             count_call: config.count.clone(),
@@ -152,23 +149,10 @@ impl Element for Counter {
         }
     }
 
-    #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        self.packets += 1;
-        self.bytes += packet.len() as u64;
-        Verdict::ON
-    }
-
-    /// As `step` for each packet: what the batch knows of itself need not be counted again.
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        let before = (self.packets, self.bytes);
         self.packets += batch.len() as u64;
         self.bytes += batch.bytes();
-        self.settle(cx);
-    }
-
-    fn settle(&mut self, cx: &mut Cx) {
-        let before = self.settled;
-        self.settled = (self.packets, self.bytes);
         let now = cx.now();
         self.packet_rate.add(self.packets - before.0, now);
         self.byte_rate.add(self.bytes - before.1, now);
@@ -179,7 +163,6 @@ impl Element for Counter {
     fn take(&mut self, old: Counter) {
         self.packets = old.packets;
         self.bytes = old.bytes;
-        self.settled = old.settled;
         self.packet_rate = old.packet_rate;
         self.byte_rate = old.byte_rate;
     }
@@ -210,7 +193,7 @@ impl Element for Counter {
 }
 
 fn reset(counter: &mut Counter, _: &str, _: &mut Cx) -> Result<(), String> {
-    (counter.packets, counter.bytes, counter.settled) = (0, 0, (0, 0));
+    (counter.packets, counter.bytes) = (0, 0);
     (counter.packet_rate, counter.byte_rate) = Default::default();
     Ok(())
 }

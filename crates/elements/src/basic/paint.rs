@@ -35,7 +35,7 @@ impl Color {
     /// Whether a packet has this paint.
     #[inline]
     pub(super) fn is_of(self, packet: &Packet) -> bool {
-        self.anno.get(packet) == [self.color]
+        self.anno.byte(packet) == self.color
     }
 }
 
@@ -62,9 +62,9 @@ impl Element for Paint {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        self.0.anno.set(packet, [self.0.color]);
-        Verdict::ON
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        self.0.anno.set_byte(packet, self.0.color);
+        Some(Verdict::ON)
     }
 
     const HANDLERS: &'static [Handler<Paint>] = &[

@@ -46,6 +46,11 @@ impl Element for PaintTee {
     }
 
     #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        (!self.color.is_of(packet)).then_some(Verdict::ON)
+    }
+
+    #[cold]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         if self.color.is_of(packet) {
             match packet.copy() {

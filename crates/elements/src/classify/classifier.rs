@@ -37,7 +37,28 @@ pub(crate) struct Config {
     patterns: Vec<String>,
 }
 
-pub(crate) struct Classifier(Arc<Config>);
+pub(crate) struct Classifier {
+    config: Arc<Config>,
+    last: Last,
+}
+
+/// Four bytes that by themselves have decided what becomes of a packet: most packets that follow have the same.
+struct Last {
+    at: u16,
+    bytes: [u8; 4],
+    verdict: Verdict,
+}
+
+impl Classifier {
+    #[inline(never)]
+    fn sort(&mut self, packet: &Packet) -> Verdict {
+        let (verdict, decisive) = self.config.program.run_and_note(Data(packet));
+        if let Some((at, bytes)) = decisive {
+            self.last = Last { at, bytes, verdict };
+        }
+        verdict
+    }
+}
 
 /// A packet, looked at from its first byte on.
 #[derive(Clone, Copy)]
@@ -101,12 +122,24 @@ impl Element for Classifier {
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> Classifier {
-        Classifier(Arc::clone(config))
+        Classifier {
+            config: Arc::clone(config),
+            last: Last {
+                at: u16::MAX, // where no packet has four bytes
+                bytes: [0; 4],
+                verdict: Verdict::ON,
+            },
+        }
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        self.0.program.run_one(Data(packet))
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let (last, at) = (&self.last, usize::from(self.last.at));
+        let bytes = packet.data().get(at..at + 4).and_then(<[u8]>::first_chunk);
+        match bytes == Some(&last.bytes) {
+            true => Some(last.verdict),
+            false => Some(self.sort(packet)),
+        }
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
@@ -180,6 +213,33 @@ alignment offset 0
                 [frame(0x806, 3), frame(0x86dd, 0), short, vec![]]
             );
         }
+    }
+
+    #[test]
+    fn what_decided_the_packet_before_counts_only_where_nothing_else_does() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        let short = frame(0x800, 0)[..14].to_vec();
+        let other = [&frame(0x800, 0)[..14], &[7; 8]].concat();
+        let sent = [
+            frame(0x800, 1),
+            frame(0x800, 2),
+            frame(0x806, 1),
+            frame(0x806, 2),
+            frame(0x806, 3),
+            frame(0x800, 3),
+            short.clone(),
+            frame(0x86dd, 1),
+            other.clone(),
+            frame(0x86dd, 2),
+            frame(0x86dd, 3),
+        ];
+        bench.push("c", &sent);
+        assert_eq!(bench.take("a"), [frame(0x806, 1)]);
+        assert_eq!(bench.take("b"), [frame(0x806, 2)]);
+        let ip = [1, 2, 3].map(|n| frame(0x800, n));
+        assert_eq!(bench.take("c2"), [&ip[..], &[short, other]].concat());
+        let ip6 = [1, 2, 3].map(|n| frame(0x86dd, n));
+        assert_eq!(bench.take("d"), [&[frame(0x806, 3)][..], &ip6].concat());
     }
 
     #[test]

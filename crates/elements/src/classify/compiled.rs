@@ -120,6 +120,21 @@ impl Compiled {
         }
     }
 
+    /// What becomes of a packet, and [what has decided it](Program::run_and_note).
+    #[inline]
+    pub(super) fn run_and_note<'a>(
+        &self,
+        packet: impl Headers<'a>,
+    ) -> (Verdict, Option<(u16, [u8; 4])>) {
+        match &self.trees {
+            Some(trees) => (trees.run_alone(packet), None),
+            None => {
+                let (outcome, decisive) = self.program.run_and_note(packet.start());
+                (verdict(outcome), decisive)
+            }
+        }
+    }
+
     /// What becomes of a packet.
     #[inline]
     pub(super) fn run_one<'a>(&self, packet: impl Headers<'a>) -> Verdict {

@@ -394,6 +394,25 @@ impl Program {
         self.run_on(|base| view.from(base))
     }
 
+    /// As [`run`](Self::run), where no pattern speaks of other bytes than these. And, if nothing but four of them
+    /// has decided, these four and where they lie.
+    #[inline]
+    pub(super) fn run_and_note(&self, bytes: &[u8]) -> (Outcome, Option<(u16, [u8; 4])>) {
+        let (mut next, first) = (self.first, self.steps.get(self.first.0 as usize));
+        let mut alone = true;
+        while let Some(step) = self.steps.get(next.0 as usize) {
+            alone &= first.is_some_and(|first| first.test.word == step.test.word);
+            next = if step.test.holds(bytes) {
+                step.yes
+            } else {
+                step.no
+            };
+        }
+        let at = first.map(|first| first.test.word.offset).filter(|_| alone);
+        let word = at.and_then(|at| Some((at, *bytes.get(usize::from(at)..)?.first_chunk()?)));
+        (next.outcome(), word)
+    }
+
     /// As [`run`](Self::run), of a packet whose bytes `from` gives.
     #[inline]
     pub(super) fn run_on<'a>(&self, from: impl Fn(Base) -> &'a [u8]) -> Outcome {

@@ -34,14 +34,15 @@ impl Element for DropBroadcasts {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match packet.anno().packet_type {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let verdict = match packet.anno().packet_type {
             PacketType::Broadcast | PacketType::Multicast => {
                 self.drops += 1;
                 Verdict::reject(BROADCAST, FILTERED)
             }
             _ => Verdict::ON,
-        }
+        };
+        Some(verdict)
     }
 
     fn take(&mut self, old: DropBroadcasts) {

@@ -16,15 +16,41 @@
 //! - `DST`: the destination address.
 
 use crate::prelude::*;
+use engine::units::FromArg;
 use wire::{EtherAddr, ether};
 
 const NO_HEADROOM: u8 = 0;
 
 #[derive(Clone, Copy)]
-pub(crate) struct EtherEncap {
+pub(crate) struct Fields {
     ethertype: u16,
     src: EtherAddr,
     dst: EtherAddr,
+}
+
+pub(crate) struct EtherEncap {
+    fields: Fields,
+    /// The same as they stand before packets.
+    header: [u8; ether::LEN],
+}
+
+impl EtherEncap {
+    fn of(fields: Fields) -> EtherEncap {
+        let header = ether::header(fields.dst, fields.src, fields.ethertype);
+        EtherEncap { fields, header }
+    }
+
+    /// Changes one of the fields.
+    fn change<T: FromArg>(
+        &mut self,
+        field: impl FnOnce(&mut Fields) -> &mut T,
+        value: &str,
+    ) -> Result<(), String> {
+        let mut fields = self.fields;
+        assign(field(&mut fields), value)?;
+        *self = EtherEncap::of(fields);
+        Ok(())
+    }
 }
 
 impl Element for EtherEncap {
@@ -35,49 +61,52 @@ impl Element for EtherEncap {
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
 
-    type Config = EtherEncap;
+    type Config = Fields;
 
-    fn configure(args: &mut Args) -> EtherEncap {
-        EtherEncap {
+    fn configure(args: &mut Args) -> Fields {
+        Fields {
             ethertype: args.required("ETHERTYPE", "what follows the header"),
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }
     }
 
-    fn new(config: &Arc<EtherEncap>, _: &Init) -> EtherEncap {
-        **config
+    fn new(fields: &Arc<Fields>, _: &Init) -> EtherEncap {
+        EtherEncap::of(**fields)
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match packet
-            .push(ether::LEN)
-            .and_then(|head| head.first_chunk_mut())
-        {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let head = packet.push(ether::LEN);
+        let verdict = match head.and_then(|head| head.first_chunk_mut()) {
             Some(head) => {
-                *head = ether::header(self.dst, self.src, self.ethertype);
+                *head = self.header;
                 packet.set_mac_here();
                 Verdict::ON
             }
             None => Verdict::drop(NO_HEADROOM),
-        }
+        };
+        Some(verdict)
     }
 
     const HANDLERS: &'static [Handler<EtherEncap>] = &[
-        Handler::text("src", "see SRC", |e, _| Ok(e.src.dashed().to_string())),
-        Handler::set("src", "changes SRC", |e, value, _| {
-            assign(&mut e.src, value)
+        Handler::text("src", "see SRC", |e, _| {
+            Ok(e.fields.src.dashed().to_string())
         }),
-        Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
+        Handler::set("src", "changes SRC", |e, value, _| {
+            e.change(|f| &mut f.src, value)
+        }),
+        Handler::text("dst", "see DST", |e, _| {
+            Ok(e.fields.dst.dashed().to_string())
+        }),
         Handler::set("dst", "changes DST", |e, value, _| {
-            assign(&mut e.dst, value)
+            e.change(|f| &mut f.dst, value)
         }),
         Handler::text("ethertype", "see ETHERTYPE", |e, _| {
-            Ok(e.ethertype.to_string())
+            Ok(e.fields.ethertype.to_string())
         }),
         Handler::set("ethertype", "changes ETHERTYPE", |e, value, _| {
-            assign(&mut e.ethertype, value)
+            e.change(|f| &mut f.ethertype, value)
         }),
     ];
 }

@@ -43,8 +43,8 @@ impl Element for Strip {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        on_if(packet.pull(self.length), TOO_SHORT)
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        Some(on_if(packet.pull(self.length), TOO_SHORT))
     }
 }
 

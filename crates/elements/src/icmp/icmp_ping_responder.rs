@@ -77,7 +77,7 @@ impl Element for ICMPPingResponder {
         packet.cold_mut().timestamp = cx.timestamp();
         let anno = packet.anno_mut();
         anno.set_dst4(first.octets());
-        (anno.paint, anno.group) = (0, 0);
+        anno.paint = 0;
         Verdict::ON
     }
 }

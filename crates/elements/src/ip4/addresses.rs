@@ -30,6 +30,37 @@ impl FromArg for Addresses {
     }
 }
 
+/// A list of addresses that packets seldom have: of most others a bit tells that they are not in it.
+#[derive(Default)]
+pub(super) struct Listed {
+    all: Vec<Ipv4Addr>,
+    bits: u64,
+}
+
+impl Listed {
+    pub(super) fn extend(&mut self, more: impl IntoIterator<Item = Ipv4Addr>) {
+        for address in more {
+            self.bits |= Listed::bit(address);
+            self.all.push(address);
+        }
+    }
+
+    #[inline]
+    pub(super) fn contains(&self, address: Ipv4Addr) -> bool {
+        self.bits & Listed::bit(address) != 0 && self.contains_surely(address)
+    }
+
+    #[inline(never)]
+    fn contains_surely(&self, address: Ipv4Addr) -> bool {
+        self.all.contains(&address)
+    }
+
+    #[inline]
+    fn bit(address: Ipv4Addr) -> u64 {
+        1 << (address.to_bits().wrapping_mul(0x9e37_79b1) >> 26)
+    }
+}
+
 /// Addresses of interfaces with their prefix lengths, `10.0.0.1/24`, separated by spaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interfaces(Vec<(Ipv4Addr, Prefix4)>);

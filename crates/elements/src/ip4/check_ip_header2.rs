@@ -31,6 +31,11 @@ impl Element for CheckIPHeader2 {
     }
 
     #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        self.0.quick(packet)
+    }
+
+    #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         self.0.step(packet, cx)
     }

@@ -61,6 +61,16 @@ impl Element for DecIPTTL {
     }
 
     #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let mut ip = super::plain_mut(packet)?;
+        if !(self.active & self.multicast) || ip.ttl() <= 1 {
+            return None;
+        }
+        ip.dec_ttl();
+        Some(Verdict::ON)
+    }
+
+    #[cold]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         let Some(mut ip) = super::header_mut(packet) else {
             return Verdict::drop(NO_HEADER);

@@ -37,9 +37,9 @@ impl Element for FixIPSrc {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
         fix(packet, self.address);
-        Verdict::ON
+        Some(Verdict::ON)
     }
 }
 

@@ -116,7 +116,7 @@ impl Element for IPFragmenter {
             self.config.mtu = interface.mtu().max(MTU_MIN);
         }
         let mtu = self.config.mtu;
-        let long = |p: &Packet| p.len() - p.network_offset() > mtu;
+        let long = |p: &Packet| p.len() > mtu && p.len() - p.network_offset() > mtu;
         if !batch.iter().any(long) {
             return;
         }

@@ -81,6 +81,11 @@ impl Element for IPGWOptions {
     }
 
     #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        super::plain(packet).map(|_| Verdict::ON)
+    }
+
+    #[cold]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         match super::header(packet) {
             None => Verdict::drop(NO_HEADER),

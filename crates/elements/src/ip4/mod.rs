@@ -98,6 +98,23 @@ pub(crate) fn header_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8]>> {
     holds_header(bytes).then(|| Ipv4::new_unchecked(bytes))
 }
 
+/// As [`header`], if it has no options, as nearly always.
+#[inline]
+pub(crate) fn plain(packet: &Packet) -> Option<Ipv4<&[u8; ipv4::MIN_LEN]>> {
+    let head = packet.network_head()?;
+    (head[0] == PLAIN).then(|| Ipv4::new_unchecked(head))
+}
+
+/// As [`plain`], to change.
+#[inline]
+pub(crate) fn plain_mut(packet: &mut Packet) -> Option<Ipv4<&mut [u8; ipv4::MIN_LEN]>> {
+    let head = packet.network_head_mut()?;
+    (head[0] == PLAIN).then(|| Ipv4::new_unchecked(head))
+}
+
+/// First byte of a header without options.
+const PLAIN: u8 = 0x45;
+
 #[inline]
 fn holds_header(bytes: &[u8]) -> bool {
     bytes.len() >= ipv4::MIN_LEN

@@ -48,12 +48,12 @@ impl Element for CheckIP6Forward {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
         let Some(ip) = chain::header(packet) else {
-            return Verdict::drop(TOO_SHORT);
+            return Some(Verdict::drop(TOO_SHORT));
         };
         let (src, dst) = (ip.src(), ip.dst());
-        if addr::is_multicast6(dst) {
+        let verdict = if addr::is_multicast6(dst) {
             Verdict::drop(MULTICAST)
         } else if packet.anno().packet_type != PacketType::Host {
             Verdict::drop(NOT_TO_ROUTER)
@@ -65,7 +65,8 @@ impl Element for CheckIP6Forward {
             Verdict::reject(SCOPE, 1)
         } else {
             Verdict::ON
-        }
+        };
+        Some(verdict)
     }
 }
 

@@ -94,9 +94,9 @@ impl Element for CheckIP6Header {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
         let offset = self.config.offset;
-        match self.judge(packet.data().get(offset..).unwrap_or(&[])) {
+        let verdict = match self.judge(packet.data().get(offset..).unwrap_or(&[])) {
             Ok((len, dst)) => {
                 packet.truncate(offset + len);
                 packet.set_network_offset(offset);
@@ -108,7 +108,8 @@ impl Element for CheckIP6Header {
                 self.refused += 1;
                 Verdict::reject(why, 1)
             }
-        }
+        };
+        Some(verdict)
     }
 
     fn take(&mut self, old: CheckIP6Header) {

@@ -40,11 +40,11 @@ impl Element for DecIP6HLIM {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
         if !self.active {
-            return Verdict::ON;
+            return Some(Verdict::ON);
         }
-        match packet.network_mut().get_mut(7) {
+        let verdict = match packet.network_mut().get_mut(7) {
             Some(hops) if *hops > 1 => {
                 *hops -= 1;
                 Verdict::ON
@@ -53,7 +53,8 @@ impl Element for DecIP6HLIM {
                 self.expired += 1;
                 Verdict::reject(0, 1)
             }
-        }
+        };
+        Some(verdict)
     }
 
     fn take(&mut self, old: DecIP6HLIM) {

@@ -188,7 +188,6 @@ pub(super) fn own_packet(packet: &mut Packet, dst: Ipv6Addr) {
     packet.set_hash(0);
     let anno = packet.anno_mut();
     anno.mac = 0;
-    anno.group = 0;
     anno.packet_type = PacketType::Host;
     anno.set_fix_ip_src(false);
     anno.set_dst6(dst.octets());

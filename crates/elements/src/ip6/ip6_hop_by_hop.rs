@@ -85,6 +85,12 @@ impl Element for IP6HopByHop {
     }
 
     #[inline]
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let next = packet.network().get(6);
+        (next != Some(&proto::HOP_BY_HOP)).then_some(Verdict::ON)
+    }
+
+    #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         match packet.network().get(6) {
             Some(&proto::HOP_BY_HOP) => self.examine(packet, cx),

@@ -88,18 +88,19 @@ impl Element for IP6Local {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
         let Some(ip) = chain::header(packet) else {
-            return Verdict::drop(TOO_SHORT);
+            return Some(Verdict::drop(TOO_SHORT));
         };
         let dst = ip.dst();
-        if self.mine.binary_search(&dst).is_ok() {
+        let verdict = if self.mine.binary_search(&dst).is_ok() {
             Verdict::out(1)
         } else if addr::is_multicast6(dst) {
             Verdict::drop(MULTICAST)
         } else {
             Verdict::ON
-        }
+        };
+        Some(verdict)
     }
 
     const HANDLERS: &'static [Handler<IP6Local>] = &[Handler::shared(

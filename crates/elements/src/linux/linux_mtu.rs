@@ -37,11 +37,12 @@ impl Element for LinuxMTU {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match packet.network().len() <= self.0.mtu() {
+    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
+        let verdict = match packet.network().len() <= self.0.mtu() {
             true => Verdict::ON,
             false => Verdict::reject(TOO_LONG, LONGER),
-        }
+        };
+        Some(verdict)
     }
 
     const HANDLERS: &'static [Handler<LinuxMTU>] = &[Handler::shared(

@@ -118,30 +118,28 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    const PREPARES: bool = true;
+    const STEPS_ALL: bool = true;
 
-    fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
-        self.bulk.prepare(self.routes.fib(), batch);
-    }
-
-    #[inline(always)] // into the loops of rows
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = self.bulk.step();
+    fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        let ids = self.bulk.look_up(self.routes.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
-        let groups = self.routes.groups().read(cx.reader());
-        let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
-        let Some(hop) = next_hop else {
-            return Verdict::out(OUT_EXCEPTION);
-        };
-        match hop.gateway {
-            Some(IpAddr::V6(gateway)) if N == 4 => packet.anno_mut().set_via6(gateway.octets()),
-            Some(gateway) => K::Family::set_dst(packet, gateway),
-            None => {}
-        }
-        packet.anno_mut().group = id;
-        let verdict = self.verdicts.get(usize::from(hop.port));
-        // Interfaces that were named after the list was made are others'.
-        verdict.copied().unwrap_or(Verdict::out(OUT_EXCEPTION))
+        let groups = self.routes.groups().read(cx.reader()).view();
+        let packets = batch.iter_of_same_length().zip(ids);
+        verdicts.extend(packets.map(|(packet, &id)| {
+            let next_hop =
+                groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
+            let Some(hop) = next_hop else {
+                return Verdict::out(OUT_EXCEPTION);
+            };
+            match hop.gateway {
+                Some(IpAddr::V6(gateway)) if N == 4 => packet.anno_mut().set_via6(gateway.octets()),
+                Some(gateway) => K::Family::set_dst(packet, gateway),
+                None => {}
+            }
+            let verdict = self.verdicts.get(usize::from(hop.port));
+            // Interfaces that were named after the list was made are others'.
+            verdict.copied().unwrap_or(Verdict::out(OUT_EXCEPTION))
+        }));
     }
 
     fn memory(config: &Config<N>) -> usize {

@@ -4,11 +4,10 @@ use super::family::Family;
 use engine::packet::Batch;
 use tables::fib::Fib;
 
-/// The groups of a batch's packets.
+/// Memory for the look-ups of a batch.
 pub(crate) struct Bulk<F: Family<N>, const N: usize> {
     keys: Vec<F::Key>,
     ids: Vec<u16>,
-    stepped: usize,
 }
 
 impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
@@ -16,26 +15,17 @@ impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
         Bulk {
             keys: Vec::new(),
             ids: Vec::new(),
-            stepped: 0,
         }
     }
 }
 
 impl<F: Family<N>, const N: usize> Bulk<F, N> {
-    /// Looks the destinations of all packets up.
-    pub(crate) fn prepare(&mut self, fib: &Fib<N>, batch: &mut Batch) {
+    /// Looks the destinations of all packets up: their groups, in order; 0 without route.
+    pub(crate) fn look_up(&mut self, fib: &Fib<N>, batch: &Batch) -> &[u16] {
         self.keys.clear();
         self.keys.extend(batch.iter().map(F::key));
         self.ids.resize(batch.len(), 0);
         F::lookup_bulk(fib, &self.keys, &mut self.ids);
-        self.stepped = 0;
-    }
-
-    /// The group of the next packet; 0 without route.
-    #[inline(always)] // into the loops of rows
-    pub(crate) fn step(&mut self) -> u16 {
-        let id = self.ids.get(self.stepped).copied().unwrap_or(0);
-        self.stepped += 1;
-        id
+        &self.ids
     }
 }

@@ -216,29 +216,27 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    const PREPARES: bool = true;
+    const STEPS_ALL: bool = true;
 
-    fn prepare(&mut self, batch: &mut Batch, _: &mut Cx) {
-        self.bulk.prepare(self.table.fib(), batch);
-    }
-
-    #[inline(always)] // into the loops of rows
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = self.bulk.step();
+    fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        let ids = self.bulk.look_up(self.table.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
-        let groups = self.table.groups().read(cx.reader());
-        let seed = self.config.seed;
-        let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
-        match next_hop {
-            Some(hop) if usize::from(hop.port) < self.outputs => {
-                if let Some(gateway) = hop.gateway {
-                    K::Family::set_dst(packet, gateway);
+        let groups = self.table.groups().read(cx.reader()).view();
+        let (seed, outputs, no_route) = (self.config.seed, self.outputs, self.no_route);
+        verdicts.resize(ids.len(), Verdict::ON);
+        let packets = batch.iter_of_same_length().zip(ids).zip(verdicts);
+        for ((packet, &id), verdict) in packets {
+            let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
+            *verdict = match next_hop {
+                Some(hop) if usize::from(hop.port) < outputs => {
+                    if let Some(gateway) = hop.gateway {
+                        K::Family::set_dst(packet, gateway);
+                    }
+                    Verdict::out(hop.port as u8) // below PORTS_MAX
                 }
-                packet.anno_mut().group = id;
-                Verdict::out(hop.port as u8) // below PORTS_MAX
-            }
-            _ if id == 0 => Verdict::reject(NO_ROUTE, self.no_route),
-            _ => Verdict::reject(NO_NEXT_HOP, self.no_route),
+                _ if id == 0 => Verdict::reject(NO_ROUTE, no_route),
+                _ => Verdict::reject(NO_NEXT_HOP, no_route),
+            };
         }
     }
 

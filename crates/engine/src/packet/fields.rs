@@ -18,6 +18,26 @@ impl Packet {
         self.data_mut().get_mut(offset..).unwrap_or(&mut [])
     }
 
+    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there.
+    #[inline]
+    pub fn network_head<const N: usize>(&self) -> Option<&[u8; N]> {
+        let at = self.network_place();
+        self.data().get(at..at + N)?.first_chunk()
+    }
+
+    /// As [`network_head`](Self::network_head), to change.
+    #[inline]
+    pub fn network_head_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let at = self.network_place();
+        self.data_mut().get_mut(at..at + N)?.first_chunk_mut()
+    }
+
+    /// As [`network_offset`](Self::network_offset); beyond all data if it is not set or was stripped.
+    #[inline]
+    fn network_place(&self) -> usize {
+        u32::from(self.anno().network).wrapping_sub(self.headroom() as u32) as usize
+    }
+
     /// Distance of the network header from the start of the data; 0 if it is not set or was stripped.
     #[inline]
     pub fn network_offset(&self) -> usize {

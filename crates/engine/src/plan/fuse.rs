@@ -1,7 +1,8 @@
 //! The optimiser's pass over a plan: finds where elements follow each other as a chain has them.
 //!
 //! A chain begins wherever its classes are connected in a row, push output to input 0, with but one
-//! such row: of two outputs that both lead on, neither is the main way. Of the chains that begin at an
+//! such row: of two outputs that both lead on, neither is the main way. Where outputs have names of their own a row
+//! goes on by output 0. Of the chains that begin at an
 //! element the longest counts. Rows may overlap; which one a packet takes depends on where it comes in.
 
 use super::{Edge, PlanElement};
@@ -60,6 +61,7 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
     !edge.pull
         && edge.to.1 == 0
         && edge.from.1 < usize::from(u8::MAX)
+        && (edge.from.1 == 0 || elements[edge.from.0].class.ports.any_outputs())
         && rank[edge.from.0] < rank[edge.to.0]
         && workers(edge.from.0) == workers(edge.to.0)
 }

@@ -139,6 +139,26 @@ fn the_sum_of_a_plain_header_is_verified_as_any() {
 }
 
 #[test]
+fn a_header_is_plain_if_it_has_no_options_and_no_fault() {
+    let mut rng = Rng(13);
+    for round in 0..20_000u32 {
+        let mut b: [u8; 40] = std::array::from_fn(|_| rng.byte());
+        b[0] = [0x45, 0x45, 0x45, 0x46, 0x44, 0x55][rng.below(6)];
+        let total = [0, 19, 20, 21, 39, 40, 41, 0xffff][rng.below(8)];
+        Ipv4::new_unchecked(&mut b).set_total_len(total);
+        if round % 4 > 0 && b[0] & 0xf >= 5 {
+            Ipv4::new_unchecked(&mut b).fill_checksum();
+        }
+        let head = b.first_chunk().unwrap();
+        for (sums, judged) in [(true, check(&b)), (false, check_unsummed(&b))] {
+            let plain = judged.ok().filter(|c| c.header_len == MIN_LEN);
+            let plain = plain.map(|c| c.total_len);
+            assert_eq!(check_plain(head, b.len(), sums), plain, "{b:?}");
+        }
+    }
+}
+
+#[test]
 fn patches_leave_the_checksum_that_recomputation_gives() {
     let mut rng = Rng(11);
     for round in 0..5_000 {
