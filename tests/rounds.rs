@@ -1,5 +1,6 @@
 //! Turns of several rounds: a source goes on by itself with what waits for it, and nothing else changes.
 
+use cluster::address::{Address, HOPS_MAX, Kind, cookie};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
 use engine::plan::Options;
@@ -72,6 +73,46 @@ fn no_turn_has_more_rounds_than_it_may() {
         sent_by(&ports).len()
     };
     assert_eq!([sent(), sent(), sent(), sent()], [12, 12, 6, 0]);
+}
+
+#[test]
+fn the_next_element_names_the_output_of_each_burst_anew() {
+    let text = "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps c 1Gbps d 1Gbps, LINKS a-b a-c a-d b-c b-d c-d);
+        FromDevice(DEV0, BURST 4) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
+        t[0] -> a :: Discard; t[1] -> out :: ToDevice(DEV1); t[2] -> d :: Discard; t[3] -> Discard; t[4] -> Discard;";
+    let (mut graph, ports) = start(text);
+    // To c or d, or of another cluster: in bursts of one mind, and in others.
+    let minds = "ccccddddcdcdxxxxxcxdddcxccccxxdxdddd";
+    let frame = |(n, to): (usize, char)| {
+        let address = Address {
+            kind: Kind::Data,
+            hops: HOPS_MAX,
+            node: if to == 'c' { 2 } else { 3 },
+            port: 0,
+            gateway: 0,
+            input: 0,
+            via: 1,
+            cookie: cookie(if to == 'x' { "other" } else { "t" }),
+        };
+        [&address.bytes()[..], &[8, 0, n as u8], &[0; 60]].concat()
+    };
+    let all: Vec<_> = minds.chars().enumerate().map(frame).collect();
+    let of = |mind| minds.chars().filter(|&of| of == mind).count() as u64;
+    let to_c: Vec<u8> = minds
+        .char_indices()
+        .filter(|at| at.1 == 'c')
+        .map(|at| at.0 as u8)
+        .collect();
+    for runs in 1..=3 {
+        inject(&ports, &all);
+        while graph.turn_at(NOW, ROUNDS) {}
+        let sent: Vec<u8> = sent_by(&ports).iter().map(|frame| frame[14]).collect();
+        assert_eq!(sent, to_c);
+        let transit = stats(&graph, "t");
+        assert_eq!(transit.sent[..3], [0, runs * of('c'), runs * of('d')]);
+        assert_eq!(transit.drops.iter().sum::<u64>(), runs * of('x'));
+        assert_eq!(stats(&graph, "d").packets, runs * of('d'));
+    }
 }
 
 #[test]
