@@ -226,14 +226,21 @@ pub const fn is_mapped6(a: Ipv6Addr) -> bool {
 /// IPv4-mapped. Link-local sources are left to the caller, who knows the interfaces (RFC 4007, 9).
 #[inline]
 pub const fn is_martian_source6(a: Ipv6Addr) -> bool {
-    a.to_bits() <= 1 || is_multicast6(a) || is_mapped6(a)
+    is_at_an_end6(a) && (a.to_bits() <= 1 || is_multicast6(a) || is_mapped6(a))
 }
 
 /// A destination that a router does not forward: unspecified, loopback, IPv4-mapped, or multicast of a scope
 /// that does not leave the interface.
 #[inline]
 pub const fn is_martian_destination6(a: Ipv6Addr) -> bool {
-    a.to_bits() <= 1 || is_mapped6(a) || (is_multicast6(a) && multicast_scope6(a) < 2)
+    is_at_an_end6(a)
+        && (a.to_bits() <= 1 || is_mapped6(a) || (is_multicast6(a) && multicast_scope6(a) < 2))
+}
+
+/// In ::/8 or ff00::/8, as all are that are not forwarded: the one look that most addresses need.
+#[inline]
+const fn is_at_an_end6(a: Ipv6Addr) -> bool {
+    a.octets()[0].wrapping_add(1) <= 1
 }
 
 /// The solicited-node multicast address, ff02::1:ff00:0/104 and 24 bits of `a` (RFC 4291, 2.7.1).

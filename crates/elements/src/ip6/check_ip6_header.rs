@@ -51,8 +51,11 @@ impl CheckIP6Header {
         let ip = Ipv6::new_unchecked(bytes);
         let (src, dst) = (ip.src(), ip.dst());
         let unspecified_ok =
-            src.is_unspecified() && addr::is_multicast6(dst) && addr::multicast_scope6(dst) == 2;
-        if (addr::is_martian_source6(src) && !unspecified_ok) || self.config.bad.contains(&src) {
+            || src.is_unspecified() && addr::is_multicast6(dst) && addr::multicast_scope6(dst) == 2;
+        let bad = &self.config.bad;
+        if (addr::is_martian_source6(src) && !unspecified_ok())
+            || (!bad.is_empty() && bad.contains(&src))
+        {
             return Err(BAD_SOURCE);
         }
         if addr::is_martian_destination6(dst) {
