@@ -99,6 +99,14 @@ const MARK: u32 = if cfg!(target_endian = "little") {
 };
 
 impl Known {
+    /// 0 if it is that of frames which begin so, or what it depends on besides. Other bits are set, or there is nothing, if
+    /// it is that of others.
+    #[inline(always)]
+    fn mark(&self, words: Words) -> Option<u64> {
+        // Bytes 6 and 7 are in both words: where the first ones agree, nothing but a mark can differ there.
+        (self.first == words.0).then_some(self.second ^ words.1)
+    }
+
     /// Makes it that of frames which leave by a port for the station in their destination.
     fn by_dst(&mut self, mark: u64, port: u64) {
         self.second ^= mark;
@@ -166,12 +174,11 @@ impl Memory {
         let head = frame.first_chunk_mut::<WHOLE>()?;
         let words = Words::of(head);
         let known = &self.known[words.place()];
-        // Both words at once, and no more than that where a way does not depend on the destination.
-        let differs = (known.first ^ words.0) | (known.second ^ words.1);
-        if differs == 0 {
+        let mark = known.mark(words)?;
+        if mark == 0 {
             return Some(known.next.write(head));
         }
-        if differs != BY_DST4 {
+        if mark != BY_DST4 {
             return None;
         }
         let dst = head.last_chunk().copied().unwrap_or_default();
@@ -188,8 +195,8 @@ impl Memory {
         let words = Words::of(head);
         let here = Verdict::out(node.own_links() as u8);
         let known = &mut self.known[words.place()];
-        let mut mark = known.second ^ words.1;
-        if known.first != words.0 || !matches!(mark, BY_DST4 | BY_DST6) {
+        let mut mark = known.mark(words);
+        if !matches!(mark, Some(BY_DST4 | BY_DST6)) {
             *known = decide(words, node, cx);
             if known.next.verdict == here {
                 match self.leave.ready(&words.bytes()) {
@@ -199,11 +206,11 @@ impl Memory {
                     Ready::ByDst6(port) => known.by_dst(BY_DST6, port),
                 }
             }
-            mark = known.second ^ words.1;
+            mark = known.mark(words);
         }
         let next = match mark {
-            BY_DST4 => self.leave.find4(known.next.first, frame),
-            BY_DST6 => self.leave.find6(known.next.first, frame),
+            Some(BY_DST4) => self.leave.find4(known.next.first, frame),
+            Some(BY_DST6) => self.leave.find6(known.next.first, frame),
             _ => Some(known.next),
         };
         next.map_or(here, |next| next.write(frame))
@@ -253,5 +260,38 @@ fn decide(words: Words, node: &Node, cx: &Cx) -> Known {
         first: words.0,
         second: words.1,
         next: Next::new(&new, verdict),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_is_that_of_frames_with_its_very_bytes_only() {
+        let bytes = *b"\x1e\0\x2c\x02\0\0\x42\0\x0e\0\xff\xf4\x08\0";
+        let words = Words::of(&bytes);
+        for mark in [0, BY_DST4, BY_DST6] {
+            let mut known = Known {
+                first: words.0,
+                second: words.1,
+                ..UNKNOWN
+            };
+            known.by_dst(mark, 1 << 32);
+            assert_eq!(known.mark(words), Some(mark));
+            for bit in 0..bytes.len() * 8 {
+                let mut other = bytes;
+                other[bit / 8] ^= 1 << (bit % 8);
+                let seen = known.mark(Words::of(&other));
+                assert!(
+                    !matches!(seen, Some(0 | BY_DST4 | BY_DST6)),
+                    "{bit}: {seen:?}"
+                );
+            }
+        }
+        assert_eq!(
+            UNKNOWN.mark(Words::of(b"\x01\0\0\0\0\0\0\0\0\0\0\0\0\0")),
+            None
+        );
     }
 }

@@ -184,18 +184,21 @@ fn bad_frames_are_dropped_by_name() {
         bench.push("t", &[frame(bad), frame(address()), frame(bad)]);
         assert_eq!(bench.drops("t", name), 2, "{name}");
     }
+    // The address of a group, which else is nobody's.
+    let group = [&[1][..], &[0; 59]].concat();
     bench.push(
         "t",
         &[
             &b"short"[..],
             &[0xff; 60],
             &[0; 60],
+            &group,
             &frame(address())[..13],
         ],
     );
     assert_eq!(
         bench.drops("t", "malformed"),
-        3,
+        4,
         "what is cut is sent on, if it is not for this node"
     );
     let here = frame(Address {
@@ -203,7 +206,7 @@ fn bad_frames_are_dropped_by_name() {
         ..address()
     });
     bench.push("t", &[&here[..13]]);
-    assert_eq!(bench.drops("t", "malformed"), 4);
+    assert_eq!(bench.drops("t", "malformed"), 5);
     for link in ["a-b", "b-c", "b-d"] {
         bench.write("vlb.link", &format!("{link} down"));
     }
