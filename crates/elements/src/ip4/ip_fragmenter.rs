@@ -116,7 +116,10 @@ impl Element for IPFragmenter {
             self.config.mtu = interface.mtu().max(MTU_MIN);
         }
         let mtu = self.config.mtu;
-        let long = |p: &Packet| p.len() > mtu && p.len() - p.network_offset() > mtu;
+        let long = |p: &Packet| {
+            // One whose header lies behind its end counts as long: `cut` refuses it.
+            p.len() > mtu && (p.len().checked_sub(p.network_offset())).is_none_or(|len| len > mtu)
+        };
         if !batch.iter().any(long) {
             return;
         }

@@ -1,4 +1,5 @@
 use crate::ip4::tests::{Random, edited, ip, make, with_options};
+use engine::packet::Packet;
 use testkit::Bench;
 use wire::ipv4::{DF, MF};
 use wire::ipv4_options::{LSRR, NOP, RR};
@@ -51,6 +52,20 @@ fn fragments_obey_the_mtu_and_carry_the_whole_payload_at_every_length() {
             assert_eq!(out.len(), len.div_ceil(full), "no more than needed");
         }
     }
+}
+
+#[test]
+fn long_packets_without_their_header_are_dropped_by_name() {
+    let mut bench = Bench::new(crate::CLASSES, "f :: IPFragmenter(100) -> out :: Collect");
+    let behind_its_end = |len: usize| {
+        let mut packet = Packet::from_bytes(&vec![0x45; len]).unwrap();
+        packet.set_network_offset(len + 1);
+        packet
+    };
+    let batch = [99, 100, 101, 200].map(behind_its_end).into_iter();
+    bench.push_packets("f", 0, batch.collect());
+    assert_eq!(bench.take("out"), [vec![0x45; 99], vec![0x45; 100]]);
+    assert_eq!(bench.drops("f", "no_header"), 2);
 }
 
 #[test]
