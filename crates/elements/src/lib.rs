@@ -66,6 +66,9 @@ pub mod switch;
 /// Classes by which many servers are one router.
 pub mod vlb;
 
+#[cfg(test)]
+mod quick_tests;
+
 pub use chains::CHAINS;
 use engine::element::Class;
 use engine::plan::Registry;

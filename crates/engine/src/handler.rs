@@ -183,7 +183,8 @@ impl<E: Element> Handler<E> {
         self.info
     }
 
-    pub(crate) fn run_read(
+    /// What it says where it reads, of an element and what its copies share.
+    pub fn run_read(
         &self,
         element: &E,
         config: &E::Config,

@@ -534,6 +534,35 @@ mod tests {
     }
 
     #[test]
+    fn a_word_is_noted_if_it_decides_whatever_else_the_packet_has() {
+        let (mut rng, mut noted) = (Rng::seed(5), 0);
+        for _ in 0..600 {
+            let rules = random_rules(&mut rng);
+            for program in [Program::compile(&rules), Program::chained(&rules)] {
+                for _ in 0..50 {
+                    let mut bytes = random_bytes(&mut rng);
+                    let run = |bytes: &[u8]| program.run_on(|_| bytes);
+                    let (outcome, decisive) = program.run_and_note(&bytes);
+                    assert_eq!(outcome, run(&bytes), "{program}\n{bytes:?}");
+                    let Some((at, word)) = decisive else {
+                        continue;
+                    };
+                    let place = usize::from(at)..usize::from(at) + 4;
+                    assert_eq!(bytes[place.clone()], word, "{program}");
+                    noted += 1;
+                    for _ in 0..10 {
+                        bytes = random_bytes(&mut rng);
+                        bytes.resize(bytes.len().max(place.end), 0);
+                        bytes[place.clone()].copy_from_slice(&word);
+                        assert_eq!(run(&bytes), outcome, "{program}\n{bytes:?}");
+                    }
+                }
+            }
+        }
+        assert!(noted > 1000, "only {noted} words decide");
+    }
+
+    #[test]
     fn no_way_through_asks_the_same_twice() {
         fn walk(program: &Program, next: Next, asked: &mut Vec<Test>) {
             if let Some(step) = program.steps.get(next.0 as usize) {

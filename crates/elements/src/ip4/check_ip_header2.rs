@@ -10,7 +10,7 @@
 use super::check_ip_header::{CheckIPHeader, Config};
 use crate::prelude::*;
 
-pub(super) struct CheckIPHeader2(CheckIPHeader);
+pub(crate) struct CheckIPHeader2(CheckIPHeader);
 
 impl Element for CheckIPHeader2 {
     const CLASS: &'static str = "CheckIPHeader2";

@@ -1,6 +1,6 @@
 mod addresses;
 pub(crate) mod check_ip_header;
-mod check_ip_header2;
+pub(crate) mod check_ip_header2;
 mod check_tcp_header;
 mod check_udp_header;
 pub(crate) mod check_upper;

@@ -1,0 +1,256 @@
+//! Classes that say of common packets in `quick` what becomes of them, and of all in `step`: both say the same.
+
+use crate::basic::paint_tee::PaintTee;
+use crate::ether::host_ether_filter::HostEtherFilter;
+use crate::ip4::SOURCE_ROUTED;
+use crate::ip4::check_ip_header::CheckIPHeader;
+use crate::ip4::check_ip_header2::CheckIPHeader2;
+use crate::ip4::dec_ip_ttl::DecIPTTL;
+use crate::ip4::drop_directed_broadcasts::DropDirectedBroadcasts;
+use crate::ip4::ip_gw_options::IPGWOptions;
+use crate::ip4::tests::sum;
+use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
+use crate::prelude::*;
+use engine::anno::PacketType;
+use engine::element::Class;
+use testkit::{Bench, Rng};
+
+/// An element that is asked by `quick` first, or by `step` alone.
+struct Asked<E: Element, const QUICK: bool> {
+    element: E,
+    config: Arc<E::Config>,
+    /// Packets of which `quick` knew.
+    known: u64,
+}
+
+impl<E: Element, const QUICK: bool> Element for Asked<E, QUICK> {
+    const CLASS: &'static str = E::CLASS;
+    const MANUAL: &'static str = E::MANUAL;
+    const PORTS: Ports = E::PORTS;
+    const DROPS: &'static [&'static str] = E::DROPS;
+
+    type Config = E::Config;
+
+    fn configure(args: &mut Args) -> E::Config {
+        E::configure(args)
+    }
+
+    fn new(config: &Arc<E::Config>, init: &Init) -> Self {
+        Asked {
+            element: E::new(config, init),
+            config: Arc::clone(config),
+            known: 0,
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        if QUICK && let Some(verdict) = self.element.quick(packet) {
+            self.known += 1;
+            return verdict;
+        }
+        self.element.step(packet, cx)
+    }
+
+    const HANDLERS: &'static [Handler<Self>] = &[
+        Handler::sum("known", "packets of which `quick` knew", |e| e.known),
+        Handler::text("counts", "what the class's own handlers say", |e, _| {
+            let read = |h: &Handler<E>| h.run_read(&e.element, &e.config, "").ok();
+            let all: Vec<String> = E::HANDLERS.iter().filter_map(read).collect();
+            Ok(all.join("\n"))
+        }),
+    ];
+}
+
+const fn classes<const QUICK: bool>() -> [Class; 8] {
+    [
+        Class::of::<Asked<CheckIPHeader, QUICK>>(),
+        Class::of::<Asked<CheckIPHeader2, QUICK>>(),
+        Class::of::<Asked<DecIPTTL, QUICK>>(),
+        Class::of::<Asked<DropDirectedBroadcasts, QUICK>>(),
+        Class::of::<Asked<HostEtherFilter, QUICK>>(),
+        Class::of::<Asked<IP6HopByHop, QUICK>>(),
+        Class::of::<Asked<IPGWOptions, QUICK>>(),
+        Class::of::<Asked<PaintTee, QUICK>>(),
+    ]
+}
+
+const BOTH: [&[Class]; 2] = [&classes::<true>(), &classes::<false>()];
+
+const ME: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const STATIONS: [[u8; 6]; 5] = [ME, ME, [2, 0, 0, 0, 0, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 5]];
+
+/// Good ones, those of interfaces and their broadcasts, listed ones, and those that stand on no link.
+const ADDRESSES: [[u8; 4]; 12] = [
+    [20, 0, 0, 1],
+    [20, 0, 0, 2],
+    [223, 255, 255, 255],
+    [10, 0, 0, 1],
+    [10, 0, 0, 255],
+    [10, 0, 0, 0],
+    [30, 0, 0, 1],
+    [127, 0, 0, 1],
+    [224, 0, 0, 5],
+    [240, 0, 0, 1],
+    [255, 255, 255, 255],
+    [0, 1, 2, 3],
+];
+
+/// Nothing, a route to record that is full or bad, source routes, an unknown one.
+const OPTIONS: [[u8; 4]; 6] = [
+    [1, 1, 1, 0],
+    [7, 3, 4, 0],
+    [7, 3, 2, 0],
+    [131, 3, 4, 0],
+    [137, 3, 4, 0],
+    [99, 4, 0, 0],
+];
+
+/// Writes what headers have, and what is wrong with some.
+fn write_header(header: &mut [u8], rng: &mut Rng) {
+    let len = header.len();
+    header[0] = *rng.pick(&[0x45, 0x45, 0x45, 0x45, 0x46, 0x4a, 0x44, 0x65]);
+    let total = match rng.below(8) {
+        0 => rng.below(21),
+        1 => len + 1,
+        2..5 => len - rng.below(3),
+        _ => len,
+    };
+    header[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+    header[6] = *rng.pick(&[0, 17, 64]); // of IPv6 the next header
+    header[8] = *rng.pick(&[0, 1, 2, 64]);
+    header[12..16].copy_from_slice(&rng.pick(&ADDRESSES)[..]);
+    header[16..20].copy_from_slice(&rng.pick(&ADDRESSES)[..]);
+    if let Some(options) = header.get_mut(20..24) {
+        options.copy_from_slice(&rng.pick(&OPTIONS)[..]);
+    }
+    let header_len = usize::from(header[0] & 0xf) * 4;
+    if !rng.one_in(4) && (20..=len).contains(&header_len) {
+        sum(header);
+    }
+}
+
+/// A packet with a header somewhere, perhaps marked, perhaps not where it is, or gone.
+fn packet(rng: &mut Rng) -> Packet {
+    let (len, odd) = (rng.below(81), rng.below(20));
+    let mut bytes = rng.bytes(len);
+    let at = *rng.pick(&[0, 0, 0, 14, 14, odd]);
+    if let Some(header) = bytes.get_mut(at..).filter(|header| header.len() >= 20) {
+        write_header(header, rng);
+    }
+    if len >= 12 && (at >= 12 || rng.one_in(4)) {
+        bytes[..6].copy_from_slice(&rng.pick(&STATIONS)[..]);
+        bytes[6..12].copy_from_slice(&rng.pick(&STATIONS)[..]);
+    }
+    let mut packet = Packet::from_bytes(&bytes).expect("it fits");
+    match rng.below(8) {
+        0 => {}
+        1 => packet.set_network_offset(len + rng.below(3)),
+        2 => {
+            packet.set_network_offset(at);
+            assert!(packet.pull(rng.below(len + 1)));
+        }
+        _ => packet.set_network_offset(at),
+    }
+    let anno = packet.anno_mut();
+    anno.paint = *rng.pick(&[0, 7, 8]);
+    anno.packet_type = *rng.pick(&[PacketType::Host, PacketType::OtherHost]);
+    anno.set_dst4(*rng.pick(&ADDRESSES));
+    if rng.one_in(3) {
+        packet.cold_mut().user[SOURCE_ROUTED] = *rng.pick(&[0, 20, 60]);
+    }
+    packet
+}
+
+/// Elements do the same with packets whether asked by `quick` first or by `step` alone: what leaves them, by which
+/// output, what is dropped under which name, and what handlers say.
+fn do_the_same(elements: &[&str]) {
+    let (mut rng, mut known, mut asked) = (Rng::seed(17), 0, 0);
+    for element in elements {
+        let name = element.split('(').next();
+        let class = BOTH[0].iter().find(|class| Some(class.name) == name);
+        let names = class.expect("it is listed").ports.outputs;
+        for outputs in [Ports::range(names).0, names.len()] {
+            let collect = |port| format!("e[{port}] -> o{port} :: Collect;");
+            let sinks: String = (0..outputs).map(collect).collect();
+            let text = format!("e :: {element}; {sinks}");
+            let mut both = BOTH.map(|list| Bench::new(&[list], &text));
+            for n in 0..2000 {
+                let made = [packet(&mut rng.clone()), packet(&mut rng)];
+                let shown = made[0].data().to_vec();
+                for (bench, packet) in both.iter_mut().zip(made) {
+                    bench.push_packets("e", 0, [packet].into_iter().collect());
+                }
+                let [quick, step] = both.each_mut().map(|bench| {
+                    let sent = (0..outputs).map(|port| bench.take_packets(&format!("o{port}")));
+                    let sent: Vec<_> = sent.collect();
+                    (sent, bench.all_drops(), bench.read("e.counts"))
+                });
+                assert_eq!(quick, step, "{element}, packet {n}: {shown:02x?}");
+                asked += 1;
+            }
+            known += both[0].read("e.known").parse::<u64>().expect("a number");
+        }
+    }
+    assert!((asked / 50..asked - asked / 50).contains(&known), "{known}");
+}
+
+#[test]
+fn ipv4_headers_are_checked_alike() {
+    do_the_same(&[
+        "CheckIPHeader",
+        "CheckIPHeader(14)",
+        "CheckIPHeader(CHECKSUM false)",
+        "CheckIPHeader(INTERFACES 10.0.0.1/24 30.0.0.1/32, BADSRC 20.0.0.2)",
+        "CheckIPHeader(20.0.0.2 10.0.0.255, 14)",
+        "CheckIPHeader(GOODDST 10.0.0.1, BADSRC 30.0.0.1)",
+    ]);
+}
+
+#[test]
+fn ipv4_headers_are_checked_alike_without_their_sums() {
+    do_the_same(&[
+        "CheckIPHeader2",
+        "CheckIPHeader2(14, BADSRC 20.0.0.2, CHECKSUM true)",
+    ]);
+}
+
+#[test]
+fn the_time_to_live_goes_down_alike() {
+    do_the_same(&[
+        "DecIPTTL",
+        "DecIPTTL(MULTICAST false)",
+        "DecIPTTL(ACTIVE false)",
+    ]);
+}
+
+#[test]
+fn directed_broadcasts_are_dropped_alike() {
+    do_the_same(&["DropDirectedBroadcasts(10.0.0.1/24 20.0.0.1/30)"]);
+}
+
+#[test]
+fn stations_are_told_apart_alike() {
+    do_the_same(&[
+        "HostEtherFilter(2:0:0:0:0:1)",
+        "HostEtherFilter(2:0:0:0:0:1, true)",
+        "HostEtherFilter(2:0:0:0:0:1, DROP_OTHER false, OFFSET 6)",
+    ]);
+}
+
+#[test]
+fn hop_by_hop_options_are_found_alike() {
+    do_the_same(&["IP6HopByHop"]);
+}
+
+#[test]
+fn options_are_processed_alike() {
+    do_the_same(&[
+        "IPGWOptions(10.0.0.1, 20.0.0.1)",
+        "IPGWOptions(10.0.0.1, SOURCE_ROUTES false)",
+    ]);
+}
+
+#[test]
+fn painted_packets_are_copied_alike() {
+    do_the_same(&["PaintTee(7)", "PaintTee(0, ICMP_PARAMPROB)"]);
+}
