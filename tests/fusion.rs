@@ -17,7 +17,7 @@ use testkit::{Rng, ip4, ip6};
 /// Ports for what is usual and unusual: a chain for IPv4 and one for IPv6, each with all its side exits.
 const ROUTES: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0806, 12/0800, 12/86dd, -);
-    kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader -> rt4 :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0, 20.0.0.0/8 192.0.2.1 2);
+    kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader(INTERFACES 10.0.1.1/24) -> rt4 :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0, 20.0.0.0/8 192.0.2.1 2);
     rt4[0] -> here :: Counter -> Discard;
     rt4[1] -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> count :: Counter -> out :: ToDevice(DEV1);
     rt4[2] -> other :: DecIPTTL -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:3) -> Counter -> out;
@@ -108,6 +108,9 @@ fn run_with(
     (sent.into(), names.zip(stats).collect())
 }
 
+/// Addresses that no packet may come from: three that stand on no link, and one that all hosts of a network have.
+const BAD_SOURCES: [&str; 4] = ["127.0.0.1", "224.0.0.9", "0.0.0.7", "10.0.1.255"];
+
 /// Frames of all kinds: good, for several destinations, and with each fault that a header can have.
 fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
     let mac = [
@@ -119,7 +122,10 @@ fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
         let four = rng.below(4) > 0;
         let (src, dst) = match four {
             true => (
-                format!("10.{}.2.3", rng.below(20)),
+                match rng.below(8) {
+                    0 => (*rng.pick(&BAD_SOURCES)).to_owned(),
+                    _ => format!("10.{}.2.3", rng.below(20)),
+                },
                 [
                     "10.3.0.1",
                     "10.9.0.1",
@@ -154,6 +160,9 @@ fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
             packet = packet.bad_checksum();
         }
         packet = packet.udp(1, 2).payload_len(rng.below(1500));
+        if rng.one_in(8) {
+            packet = packet.pad(1 + rng.below(40));
+        }
         let mut bytes = packet.ether("02:00:00:00:00:77", mac[rng.below(3)]).bytes();
         match rng.below(10) {
             0 => bytes.truncate(rng.below(bytes.len())),
@@ -168,8 +177,12 @@ fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
 
 fn same(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], seed: u64) {
     let frames = frames(&mut Rng::seed(seed), 1500);
+    same_of(text, definitions, writes, &frames);
+}
+
+fn same_of(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], frames: &[Vec<u8>]) {
     let (fused, apart) = [true, false]
-        .map(|fuse| run(text, definitions, writes, &frames, fuse))
+        .map(|fuse| run(text, definitions, writes, frames, fuse))
         .into();
     for (device, (a, b)) in fused.0.iter().zip(&apart.0).enumerate() {
         assert_eq!(a, b, "frames of device {device}");
@@ -184,6 +197,26 @@ fn same(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], seed:
 fn a_fused_routing_path_counts_and_sends_what_its_elements_do() {
     for seed in 1..5 {
         same(ROUTES, &[], &[], seed);
+    }
+}
+
+/// A row that goes on by an output other than 0.
+const BESIDE: &str = "
+    FromDevice(DEV0) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(10.0.0.0/8 1, 10.9.0.0/16 0 NOROUTE);
+    rt[1] -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> Counter -> ToDevice(DEV1);
+    rt[0] -> Counter -> Discard;
+    ttl[1] -> Discard;";
+
+#[test]
+fn bursts_of_one_mind_and_mixed_ones_go_the_same_ways() {
+    let mut frames = frames(&mut Rng::seed(41), 3000);
+    // From here on whole bursts are for one destination: they go on, by output 0, or have no route.
+    frames[1500..].sort_by_key(|frame| frame.get(30..34).map(<[u8]>::to_vec));
+    for no_route in ["", ", NOROUTE 0"] {
+        let text = BESIDE.replace(" NOROUTE", no_route);
+        let shown = plan(&text, &[], true, &InMemory::default()).to_string();
+        assert!(shown.contains("run as one loop: rt -> ttl -> encap"));
+        same_of(&text, &[], &[], &frames);
     }
 }
 
@@ -246,7 +279,7 @@ fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
     assert_eq!(fused.1, apart.1);
 }
 
-/// The end of a row calls handlers of elements in it, which are running then.
+/// What a row sends its packets to calls handlers of the row's elements.
 const CALLS: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0)
         -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
