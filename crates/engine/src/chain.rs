@@ -34,6 +34,9 @@ impl Chain {
 /// Tuples of two to eight element types, of which only the first may step whole batches
 /// ([`Element::STEPS_ALL`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
 /// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
+///
+/// None may call handlers on the spot: while a row runs all of its elements are out of their places. What is called
+/// behind a row finds them back there.
 pub trait Sequence {
     /// The element types.
     fn kinds() -> Vec<TypeId>;

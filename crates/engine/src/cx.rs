@@ -212,7 +212,7 @@ impl Cx<'_> {
         let mut verdicts = std::mem::take(&mut self.core.verdicts);
         verdicts.clear();
         element.step_all(batch, &mut verdicts, self);
-        debug_assert_eq!(verdicts.len(), batch.len());
+        assert_eq!(verdicts.len(), batch.len(), "a verdict for each packet");
         verdicts
     }
 

@@ -125,7 +125,7 @@ impl Ports {
         }
     }
 
-    /// Whether there may be any number of outputs, of which none is the main one.
+    /// Whether there may be any number of outputs: then none is the main one, though the first may have names.
     pub(crate) const fn any_outputs(&self) -> bool {
         match self.outputs.last() {
             Some(name) => matches!(name.as_bytes().last(), Some(b'*' | b'+')),
@@ -357,6 +357,7 @@ pub trait Element: Sized + 'static {
     /// whose [`quick`](Self::quick) always knows.
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        debug_assert!(!Self::STEPS_ALL, "`step_all` knows, and nobody else");
         let _ = cx;
         self.quick(packet).unwrap_or(Verdict::ON)
     }

@@ -18,7 +18,8 @@ impl Packet {
         self.data_mut().get_mut(offset..).unwrap_or(&mut [])
     }
 
-    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there.
+    /// The first `N` bytes of [`network`](Self::network), if the annotation is set and all are there. Without headroom one
+    /// that is not set cannot be told from one of the start, which is what it then means to `network`, too.
     #[inline]
     pub fn network_head<const N: usize>(&self) -> Option<&[u8; N]> {
         let at = self.network_place();
@@ -32,7 +33,8 @@ impl Packet {
         self.data_mut().get_mut(at..at + N)?.first_chunk_mut()
     }
 
-    /// As [`network_offset`](Self::network_offset); beyond all data if it is not set or was stripped.
+    /// As [`network_offset`](Self::network_offset); beyond all data if it is not set or was stripped. It has 32 bits, so
+    /// that a length may be added.
     #[inline]
     fn network_place(&self) -> usize {
         u32::from(self.anno().network).wrapping_sub(self.headroom() as u32) as usize
