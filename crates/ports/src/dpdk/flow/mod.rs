@@ -183,7 +183,8 @@ impl<H> State<H> {
                 other => other,
             };
         }
-        (self.stuck, self.room, self.why) = (0, 0, None);
+        (self.stuck, self.why) = (0, None);
+        (self.room, self.tries) = (0, TRIES);
         self.refused.clear();
         for (rule, queue) in rules {
             self.want(*rule, *queue);
@@ -193,12 +194,14 @@ impl<H> State<H> {
         self.rules.retain(|_, rule| rule.waits || !rule.is_gone());
     }
 
-    /// The next rule, with what the driver has, and the queue that it must be told.
+    /// The next rule, with what the driver has, and the queue that it must be told. Where there may be room, those that
+    /// have waited for it come before new ones.
     fn next(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
+        if let Some(waiting) = self.again() {
+            return Some(waiting);
+        }
         loop {
-            let Some(of) = self.changed.pop_front() else {
-                return self.again();
-            };
+            let of = self.changed.pop_front()?;
             let Some(rule) = self.rules.get_mut(&of) else {
                 continue;
             };
@@ -230,13 +233,13 @@ impl<H> State<H> {
 
     /// Where there may be room: the refused rule that was tried longest ago, as if nobody had told it.
     fn again(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
-        if self.room == 0 {
-            return None;
-        }
-        let Some((_, of)) = self.refused.pop_first() else {
+        let waiting = self.refused.first_entry();
+        let Some(first) = waiting.filter(|_| self.room > 0 && self.tries > 0) else {
             (self.room, self.tries) = (0, TRIES);
             return None;
         };
+        let of = first.remove();
+        self.tries -= 1;
         let rule = self.rules.get_mut(&of)?;
         (rule.told, rule.waits) = (Told::Nothing, true);
         self.calling += 1;
@@ -259,14 +262,7 @@ impl<H> State<H> {
                 self.numbers += 1;
                 *number = self.numbers;
                 self.refused.insert(self.numbers, of);
-                if had {
-                    self.room += 1;
-                } else if self.room > 0 {
-                    self.tries -= 1;
-                }
-                if self.tries == 0 {
-                    (self.room, self.tries) = (0, TRIES);
-                }
+                self.room += usize::from(had);
             }
             Told::Stuck(..) => self.stuck += 1,
         }

@@ -191,6 +191,30 @@ fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_
 }
 
 #[test]
+fn who_has_waited_for_room_comes_before_who_is_new() {
+    let card = Arc::new(Card::new(2));
+    let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
+    rules.direct(&[0, 1, 2, 3].map(|n| (rule(n), Some(1))), false);
+    settled(&rules);
+    // Each takes one away and brings another.
+    for new in 4..10 {
+        let gone = *lock(&card.rules).keys().next().expect("two");
+        rules.direct(&[(rule(gone), None), (rule(new), Some(1))], false);
+        let now = settled(&rules);
+        assert_eq!((now.held, now.refused), (2, 2));
+        let had: Vec<u32> = lock(&card.rules).keys().copied().collect();
+        assert_eq!(had, [new - 3, new - 2]);
+    }
+    // What is new and refused takes no turn from those that wait.
+    let new = (20..30).map(|n| (rule(n), Some(1)));
+    let one = std::iter::once((rule(7), None));
+    rules.direct(&Vec::from_iter(one.chain(new)), false);
+    settled(&rules);
+    let had: Vec<u32> = lock(&card.rules).keys().copied().collect();
+    assert_eq!(had, [6, 8]);
+}
+
+#[test]
 fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
     let card = Arc::new(Card::new(1));
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
