@@ -43,25 +43,18 @@ class Paced(lab.Router):
         """Runs the profile; gives what each worker had used of its core, by time, as the operating system counts it."""
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
-        start, used, before = time.monotonic(), [], (busy(), self.used())
+        start, used = time.monotonic(), []
         while "written" not in self.output():
             if self.poll() is not None or time.monotonic() - start > self.seconds + lab.STARTUP:
                 raise machine.Failed(f"the records were not written\n{self.command}\n{self.output()[-2000:]}")
             used.append((time.monotonic() - start, self.used()))
             time.sleep(0.1)
-        self.taken = round(busy() - before[0] - (self.used() - before[1]), 2)
         return used
 
     def used(self):
         """Seconds of processor time of all threads."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / 100
-
-
-def busy():
-    """Seconds that the machine's processors were not idle, or another machine on the same host had them (steal)."""
-    user, nice, system, _, _, irq, softirq, steal = map(int, pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
-    return (user + nice + system + irq + softirq + steal) / 100
 
 
 def capacity(here, folder):
@@ -134,7 +127,7 @@ def rebalance(here, folder, rate, say, seconds):
     flows = counted(router)
     here.end_all()
     say(f"rebalance: {seconds} s at {offered / 1e3:.0f} kpps")
-    return {"offered": offered, "table": table, "flows": flows, "by": by, "taken": router.taken}
+    return {"offered": offered, "table": table, "flows": flows, "by": by}
 
 
 def tell(router, handler, value):
@@ -157,7 +150,7 @@ def scale(here, folder, rate, say, seconds):
     flows = counted(router)
     here.end_all()
     say(f"scale: {high / 1e3:.0f} kpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
-    return {"profile": profile, "used": used, "taken": router.taken, "flows": flows}
+    return {"profile": profile, "used": used, "flows": flows}
 
 
 def balanced_after(records):

@@ -101,7 +101,6 @@ def moves_values(raw):
             [[f"{p['rate'] / 1e3:.0f}", len(p["shares"]), p["cores"], p["p50 us"], p["p99 us"], p["longest us"]] for p in (high, low, again)])}
     for name, one, rate in (("rebalance", rebalance, offered), ("scale", scale, high["rate"])):
         values |= {f"{name} {key}": f"{one[key]:,}" for key in ("packets", "lost", "missed", "reordered", "wrong sources", "wrong counts")}
-        values |= {f"{name} taken": raw["moves"][name].get("taken", "not noted"), f"{name} length": f"{one['packets'] / offered:.0f}" if name == "rebalance" else f"{total:.0f}"}
         values |= {f"{name} deepest": f"{one['deepest']:,}", f"{name} deepest ms": ms(one["deepest"], rate / 2)}
     return values
 
