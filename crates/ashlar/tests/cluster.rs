@@ -25,6 +25,27 @@ fn check_says_what_each_server_would_run() {
 }
 
 #[test]
+fn a_file_is_planned_as_it_is_and_with_one_server_more() {
+    let text = said(&run(&["cluster", "plan", "--file", RB4]));
+    let plans: Vec<&str> = text.split("\n\n").collect();
+    assert_eq!(plans.len(), 2, "{text}");
+    for (plan, ports, links) in [(plans[0], 4, 6), (plans[1], 5, 10)] {
+        let head = format!("{ports} external ports of 10.000 Gbit/s\n");
+        assert!(plan.starts_with(&head), "{plan}");
+        let has = format!(
+            "links                 {links}; each server has {}",
+            ports - 1
+        );
+        assert!(plan.contains(&has), "{plan}");
+    }
+    let folder = Folder::new();
+    let inside = "[cluster]\nname = \"x\"\n[[server]]\nname = \"a\"\n";
+    let file = folder.write("inside.toml", inside);
+    let wrong = complained(&run(&["cluster", "plan", "--file", &file]), 1);
+    assert!(wrong.contains("no server has an external port"), "{wrong}");
+}
+
+#[test]
 fn what_a_server_runs_is_a_configuration_as_any_other() {
     let text = said(&run(&["cluster", "text", RB4, "--server", "c"]));
     assert!(

@@ -54,9 +54,12 @@ pub(crate) struct ClusterPlan {
         short = 'n',
         value_name = "N",
         value_delimiter = ',',
-        required = true
+        required_unless_present = "file"
     )]
     pub(crate) ports: Vec<u32>,
+    /// Take ports and rate from a cluster's file: it is planned as it is, and with the ports of one server more
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["ports", "rate"])]
+    pub(crate) file: Option<String>,
     /// Rate of an external port
     #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = rate)]
     pub(crate) rate: f64,

@@ -1,6 +1,6 @@
 //! `ashlar cluster plan`
 
-use super::Done;
+use super::{Done, read};
 use crate::cli::ClusterPlan;
 use crate::cmd::print;
 use cluster::plan::{Plan, Server, Topology, Wanted, clos};
@@ -17,11 +17,15 @@ pub(crate) fn plan(asked: &ClusterPlan) -> Done {
         nics: asked.nics.clone(),
         latency: (asked.latency * 1e3) as u64,
     };
+    let (ports, rate) = match &asked.file {
+        Some(file) => described(file)?,
+        None => (asked.ports.clone(), asked.rate),
+    };
     let mut plans = Vec::new();
-    for &ports in &asked.ports {
+    for ports in ports {
         let wanted = Wanted {
             ports,
-            rate: asked.rate,
+            rate,
             c: asked.c,
             server: server.clone(),
         };
@@ -38,6 +42,18 @@ pub(crate) fn plan(asked: &ClusterPlan) -> Done {
             print(&texts.join("\n"))
         }
     }
+}
+
+/// The external ports of a cluster's file, as they are and with those of one server more, and the rate of the fastest.
+fn described(file: &str) -> Result<(Vec<u32>, f64), String> {
+    let servers = read(file)?.description.servers;
+    let ports = servers.iter().flat_map(|server| &server.ports);
+    let rate = ports.clone().map(|port| port.rate).max();
+    let rate = rate.ok_or_else(|| format!("{file}: no server has an external port to plan for"))?;
+    let all = ports.count() as u32;
+    let most = servers.iter().map(|server| server.ports.len()).max();
+    let more = all + most.unwrap_or(0) as u32;
+    Ok((vec![all, more], rate as f64))
 }
 
 /// Servers' worth of the design around switches; its servers process 2R for each port, whatever the traffic.
