@@ -13,6 +13,7 @@ mod pattern;
 mod program;
 mod rules;
 mod terms;
+mod test;
 
 use engine::element::Class;
 
