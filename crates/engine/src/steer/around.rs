@@ -86,9 +86,14 @@ pub(crate) fn mark(plan: &mut Plan) {
         if tables.iter().any(Option::is_some)
             && plan.elements[node].device().is_some_and(|d| d.receives)
         {
-            let reached = behind(plan, &[node], &tables).into_iter();
-            let mut found: Vec<Arc<Table>> = reached.filter_map(|n| tables[n].clone()).collect();
-            found.dedup_by(|a, b| Arc::ptr_eq(a, b));
+            let mut found: Vec<Arc<Table>> = Vec::new();
+            for at in behind(plan, &[node], &tables) {
+                if let Some(table) = &tables[at]
+                    && !found.iter().any(|known| Arc::ptr_eq(known, table))
+                {
+                    found.push(Arc::clone(table));
+                }
+            }
             plan.elements[node].tables = found;
         }
     }
