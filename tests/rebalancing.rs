@@ -8,20 +8,22 @@ use engine::peers::Peers;
 use engine::plan::{Options, Plan};
 use engine::root::Plain;
 use engine::router::{AskError, single_at};
-use engine::steer::{self, Ask, Moved, Table};
+use engine::steer::{self, Ask, Followed, Moved, Table};
 use engine::wake::Wakers;
-use router_tests::{InMemory, plan_with, registry};
+use router_tests::{Cards, InMemory, plan_with, registry};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use testkit::{Rng, ip4};
+use wire::FlowKey;
 
 /// Between workers there is less room than in a ring of the port.
 const ROUTER: &str =
     "FromDevice(IN, QUEUES 2) -> BucketByHash -> s :: Steer(256, CAPACITY 512) -> ToDevice(OUT)";
-const TABLE: &str = "s";
+/// The port has a table of its own, which it is told to follow.
+const HASHES: &str = "f :: FromDevice(IN, QUEUES 2, CLASSIFY hash) -> ToDevice(OUT)";
 const FLOWS: usize = 128;
 /// Frames in each ring of the port.
 const RING: usize = 1024;
@@ -46,7 +48,8 @@ struct World {
     /// The core is taken from a worker then, for so long.
     stalls: Vec<VecDeque<(u64, u64)>>,
     chores: Vec<Vec<Chore>>,
-    ports: Arc<InMemory>,
+    ports: Arc<Cards<InMemory>>,
+    flows: Vec<FlowKey>,
     frames: Vec<Vec<u8>>,
     /// Packets a second from some time on, in nanoseconds.
     load: Vec<(u64, f64)>,
@@ -61,8 +64,8 @@ struct World {
     reordered: usize,
     /// Percent of the time that all takes.
     slower: u64,
-    /// Queues by which packets come.
-    queues: usize,
+    /// Queues by which packets come, flows in turn; `None` if the port hashes.
+    queues: Option<usize>,
 }
 
 impl World {
@@ -90,8 +93,11 @@ impl World {
         frame[end - 16..end - 8].copy_from_slice(&(self.next_due as u64).to_be_bytes());
         frame[end - 8..end - 4].copy_from_slice(&(flow as u32).to_be_bytes());
         frame[end - 4..].copy_from_slice(&number.to_be_bytes());
-        let queue = flow % self.queues;
-        let taken = self.ports.far("IN").inject(queue, frame);
+        let queue = match self.queues {
+            Some(queues) => flow % queues,
+            None => self.ports.card().hashed(&self.flows[flow]),
+        };
+        let taken = self.ports.inner.far("IN").inject(queue, frame);
         self.missed[queue] += usize::from(!taken);
         self.due += 1;
     }
@@ -107,7 +113,7 @@ impl World {
         }
         self.come(now);
         let waiting = |world: &World| {
-            let far = world.ports.far("IN");
+            let far = world.ports.inner.far("IN");
             far.waiting(0) + far.waiting(1)
         };
         let before = waiting(self);
@@ -117,7 +123,7 @@ impl World {
         let mut chores = std::mem::take(&mut self.chores[worker]);
         chores.retain_mut(|chore| !chore(&mut self.graphs[worker]));
         self.chores[worker].append(&mut chores);
-        let sent = self.ports.far("OUT").collect();
+        let sent = self.ports.inner.far("OUT").collect();
         let received = before - waiting(self);
         let time =
             (TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64) * self.slower / 100;
@@ -157,8 +163,12 @@ struct Stand {
 impl Stand {
     /// Two workers without load, whose cores are taken away for up to `stall`, for a tenth of the time.
     fn new(seed: u64, stall: Duration) -> Stand {
-        let ports = Arc::new(InMemory::default());
-        let plan = plan_with(registry(), ROUTER, &[], &Options::new(2, &*ports));
+        Stand::of(ROUTER, seed, stall)
+    }
+
+    fn of(router: &str, seed: u64, stall: Duration) -> Stand {
+        let ports = Arc::new(Cards::new(InMemory::default(), "IN", 0));
+        let plan = plan_with(registry(), router, &[], &Options::new(2, &*ports));
         let wakers = Arc::new(Wakers::none(2));
         let peers = Peers::new(2);
         let site = |worker| Site {
@@ -173,7 +183,7 @@ impl Stand {
         };
         let graph = |worker| single_at(&plan, &site(worker)).expect("ports can be opened");
         let graphs = vec![graph(0), graph(1)];
-        ports.far("IN").limit(RING, 0);
+        ports.inner.far("IN").limit(RING, 0);
         let mut rng = Rng::seed(seed);
         let mut stalls = || {
             let (mut all, mut at, most) = (VecDeque::new(), 0, stall.as_nanos() as usize);
@@ -189,6 +199,7 @@ impl Stand {
                 .ether("02:00:00:00:00:03", "42:00:00:00:00:01")
                 .bytes()
         };
+        let frames: Vec<Vec<u8>> = (0..FLOWS).map(frame).collect();
         let table = steer::tables(&plan).pop().expect("there is one");
         table.set_limit(Duration::from_secs(20));
         let rung = Arc::<AtomicBool>::default();
@@ -204,7 +215,11 @@ impl Stand {
                 stalls: vec![stalls(), stalls()],
                 chores: vec![Vec::new(), Vec::new()],
                 ports,
-                frames: (0..FLOWS).map(frame).collect(),
+                flows: frames
+                    .iter()
+                    .filter_map(|f| FlowKey::of_ip(&f[14..]))
+                    .collect(),
+                frames,
                 load: Vec::new(),
                 due: 0,
                 next_due: 0.0,
@@ -213,7 +228,7 @@ impl Stand {
                 left: Vec::new(),
                 reordered: 0,
                 slower: 100,
-                queues: 2,
+                queues: (router == ROUTER).then_some(2),
             }),
             plan,
         }
@@ -347,6 +362,10 @@ impl Workers for Stand {
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
         steer::move_queue(self, &self.plan, element, queue, to)
     }
+
+    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError> {
+        steer::follow(self, &self.plan, element, Some(buckets))
+    }
 }
 
 fn balancer(mode: Mode) -> Balance {
@@ -362,7 +381,7 @@ impl Stand {
     /// Gives these buckets to worker 0, and has so many packets a second come from the next window on; gives when that is.
     fn begin(&self, buckets: u16, load: f64) -> u64 {
         let buckets: Vec<u16> = (0..buckets).collect();
-        self.move_buckets(TABLE, &buckets, 0)
+        self.move_buckets(self.table.name(), &buckets, 0)
             .expect("workers answer");
         let begin = self.world.borrow().now().next_multiple_of(WINDOW);
         self.world.borrow_mut().load.push((begin, load));
@@ -471,11 +490,89 @@ fn the_ports_ring_bridges_the_time_when_one_between_workers_would_overflow() {
 fn a_queue_of_the_port_that_fills_has_buckets_move_before_it_is_time_to_look() {
     let stand = Stand::new(1, Duration::ZERO);
     // By one queue, so nothing crosses; what is too much fills it in 40 ms, and the next look is in 100.
-    stand.world.borrow_mut().queues = 1;
+    stand.world.borrow_mut().queues = Some(1);
     let begin = stand.begin(256, 1.8 * ONE);
     let balance = balancer(Mode::Even);
     balance.step(&stand);
     stand.balance(&balance, begin + SECOND);
     let (_, lost) = stand.end();
     assert_eq!(lost, 0, "{}\n{}", stand.losses(), balance.show());
+}
+
+impl Stand {
+    /// Packets that were handed from worker to worker.
+    fn crossed(&self) -> u64 {
+        let steer = self.plan.find("IN@steer").expect("it is there");
+        let handlers = (self.plan.elements[steer].class.handlers)();
+        let crossed = handlers.iter().position(|h| h.name == "crossed");
+        let crossed = crossed.expect("it counts");
+        let world = self.world.borrow();
+        let each = world.graphs.iter().map(|graph| {
+            let count = graph.read(steer, crossed, "").expect("a copy is there");
+            count.expect("it is a count").parse::<u64>().expect("it is")
+        });
+        each.sum()
+    }
+}
+
+#[test]
+fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
+    for (seed, stall) in [(0, 0), (1, 10), (2, 10), (3, 25)] {
+        let stand = Stand::of(HASHES, seed, Duration::from_millis(stall));
+        let begin = stand.begin(256, 1.2 * ONE * 0.6);
+        let balance = balancer(Mode::Even);
+        balance.step(&stand);
+        stand.balance(&balance, begin + 2 * SECOND);
+        let shown = balance.show();
+        assert!(shown.contains("f: the port follows"), "{shown}");
+        assert!(!shown.contains("late"), "{shown}");
+        let before = stand.crossed();
+        assert!(before > 0, "{shown}");
+        stand.until(begin + 3 * SECOND);
+        assert_eq!(stand.crossed(), before, "{shown}");
+        let (due, lost) = stand.end();
+        assert!(
+            due > 50_000 && lost == 0,
+            "seed {seed}: {lost} of {due}\n{}",
+            stand.losses()
+        );
+    }
+}
+
+#[test]
+fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
+    let stand = Stand::of(HASHES, 9, Duration::ZERO);
+    stand.world.borrow_mut().stalls = vec![VecDeque::new(), VecDeque::new()];
+    stand.begin(0, 0.6 * ONE);
+    let mut rng = Rng::seed(9);
+    for _ in 0..200 {
+        let some: Vec<u16> = (0..256).filter(|_| rng.one_in(4)).collect();
+        let now = stand.world.borrow().now();
+        let mut stall = |time: u64| {
+            let (at, time) = (
+                now + rng.below(2_000_000) as u64,
+                rng.below(time as usize) as u64,
+            );
+            stand.world.borrow_mut().stalls[rng.below(2)].push_back((at, time));
+        };
+        stall(30_000_000);
+        stall(3_000_000);
+        match rng.below(4) {
+            0 => drop(stand.move_buckets(stand.table.name(), &some, rng.below(2))),
+            1 => drop(stand.move_queue("f", rng.below(2), rng.below(2))),
+            _ => drop(stand.follow("f", &some)),
+        }
+        let then = now + rng.below(20_000_000) as u64;
+        stand.until(then);
+        stand
+            .world
+            .borrow_mut()
+            .stalls
+            .iter_mut()
+            .for_each(VecDeque::clear);
+    }
+    assert!(stand.crossed() > 0);
+    let (due, lost) = stand.end();
+    assert!(due > 20_000, "{due}");
+    assert_eq!(lost, 0, "{}", stand.losses());
 }

@@ -1,160 +1,28 @@
 //! A port that sorts by rules (Flow Director, VMDq): what it is told, and that packets then need not cross.
 
+use control::balance::{Balance, Mode, Settings};
 use engine::plan::{self, Options, Plan};
-use engine::port::{
-    Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
-};
+use engine::port::{Match, Port, PortDirectory};
 use engine::router::Router;
 use engine::steer::Ask;
 use ports::Directory;
 use ports::memory::{Memory, Sent};
+use router_tests::Cards;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testkit::ip4;
-use wire::FlowKey;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// The control side of the port `mem:a`, as a card has it that takes some rules.
-struct Card {
-    inner: Arc<dyn Port>,
-    rules: Mutex<HashMap<Match, u16>>,
-    /// The table of its hash.
-    table: Mutex<Vec<u16>>,
-    room: usize,
-}
-
-impl Card {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Match, u16>> {
-        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The queue of a frame: that of its rule, or the first.
-    fn queue(&self, frame: &[u8]) -> usize {
-        let flow = FlowKey::of_ip(&frame[14..]).map(Match::Flow);
-        let address = frame[..6].try_into().ok();
-        let station = Match::Station {
-            address,
-            vlan: None,
-        };
-        let rules = self.lock();
-        let found = [flow, Some(station)].into_iter().flatten();
-        let queue = found.filter_map(|rule| rules.get(&rule)).next();
-        queue.copied().unwrap_or(0).into()
-    }
-}
-
-impl Port for Card {
-    fn info(&self) -> PortInfo {
-        self.inner.info()
-    }
-
-    fn link_up(&self) -> bool {
-        self.inner.link_up()
-    }
-
-    fn counters(&self) -> Vec<PortCounter> {
-        self.inner.counters()
-    }
-
-    fn spread(&self, _: &[u8; 40], queues: &[u16]) -> Result<(), String> {
-        *self.table.lock().unwrap_or_else(PoisonError::into_inner) = queues.to_vec();
-        Ok(())
-    }
-
-    fn spreading(&self) -> Vec<u16> {
-        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.clone()
-    }
-
-    fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
-        let mut own = self.lock();
-        if all {
-            own.clear();
-        }
-        for (rule, queue) in rules {
-            match queue {
-                None => _ = own.remove(rule),
-                Some(_) if own.len() == self.room && !own.contains_key(rule) => {}
-                Some(queue) => _ = own.insert(*rule, *queue),
-            }
-        }
-    }
-
-    fn directed(&self) -> Option<Directed> {
-        Some(Directed {
-            held: self.lock().len(),
-            ..Directed::default()
-        })
-    }
-}
-
-/// Ports of memory, of which `mem:a` is a card.
-struct Ports {
-    inner: Directory,
-    room: usize,
-    card: Mutex<Option<Arc<Card>>>,
-}
-
-impl Ports {
-    fn card(&self) -> Arc<Card> {
-        let card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
-        card.clone().expect("it is open")
-    }
-
-    fn with_card(&self, name: &str, open: OpenPort) -> OpenPort {
-        if name != "mem:a" {
-            return open;
-        }
-        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
-        let card = card.get_or_insert_with(|| {
-            Arc::new(Card {
-                inner: Arc::clone(&open.port),
-                rules: Mutex::default(),
-                table: Mutex::default(),
-                room: self.room,
-            })
-        });
-        OpenPort {
-            port: Arc::clone(card) as _,
-            ..open
-        }
-    }
-}
-
-impl PortDirectory for Ports {
-    fn probe(&self, name: &str) -> Result<PortInfo, String> {
-        self.inner.probe(name)
-    }
-
-    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
-        let open = self.inner.open(name, request)?;
-        Ok(self.with_card(name, open))
-    }
-
-    fn get(&self, name: &str) -> Option<OpenPort> {
-        let open = self.inner.get(name)?;
-        Some(self.with_card(name, open))
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.inner.names()
-    }
-
-    fn close(&self, name: &str) {
-        self.inner.close(name);
-    }
-}
-
 struct Stand {
     router: Router,
-    ports: Arc<Ports>,
+    ports: Arc<Cards<Directory>>,
     a: Memory,
     b: Memory,
 }
 
-fn plan(previous: Option<&Plan>, text: &str, ports: &Ports) -> Arc<Plan> {
+fn plan(previous: Option<&Plan>, text: &str, ports: &Cards<Directory>) -> Arc<Plan> {
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (parsed, mut errors) = lang::parse(&mut map, file, &[]);
@@ -168,11 +36,7 @@ fn plan(previous: Option<&Plan>, text: &str, ports: &Ports) -> Arc<Plan> {
 }
 
 fn start(text: &str, room: usize) -> Stand {
-    let ports = Arc::new(Ports {
-        inner: Directory::new(),
-        room,
-        card: Mutex::default(),
-    });
+    let ports = Arc::new(Cards::new(Directory::new(), "mem:a", room));
     let plan = plan(None, text, &ports);
     let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
     let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
@@ -254,10 +118,10 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
     stand.write("mem_a@bucket.add", &format!("{} 1", flow(0)));
     stand.write("mem_a@bucket.remove", &flow(1));
     assert_eq!(stand.pass(0..1)[&0], (1, 1));
-    assert_eq!(stand.ports.card().lock().len(), 63);
+    assert_eq!(stand.ports.card().rules().len(), 63);
     let two = [flow(2), flow(70)].map(|flow| format!("{flow} 5"));
     stand.write("mem_a@bucket.replace", &two.join("\n"));
-    assert_eq!(stand.ports.card().lock().len(), 2);
+    assert_eq!(stand.ports.card().rules().len(), 2);
     assert_eq!(stand.pass(2..3)[&2], (1, 1));
 }
 
@@ -277,13 +141,66 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
 }
 
 #[test]
+fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_crosses_any_more() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    give_rules(&stand);
+    let all: Vec<u16> = (0..64).collect();
+    let moved = stand.router.move_buckets("mem_a@steer", &all, 0);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    stand.write("f.spread", "");
+    let balance = Balance::new(Settings {
+        mode: Mode::Even,
+        ..Settings::default()
+    });
+    let until = Instant::now() + LONG;
+    while balance.moves().0 == 0 || crossed(&stand.pass(0..64)) > 0 {
+        assert!(Instant::now() < until, "{}", balance.show());
+        for _ in 0..50 {
+            stand.pass(0..64);
+        }
+        balance.step(&stand.router);
+    }
+    let count = || stand.router.read("mem_a@steer.crossed", "");
+    let before = count();
+    let passed = stand.pass(0..64);
+    assert!(passed.values().any(|(_, left)| *left == 1), "{passed:?}");
+    assert_eq!(count(), before);
+    assert!(
+        balance.show().contains("the port follows"),
+        "{}",
+        balance.show()
+    );
+}
+
+#[test]
+fn what_would_follow_is_said_beforehand() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    let moved = stand.router.move_buckets("mem_a@steer", &[0, 2, 5], 1);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+    let balance = Balance::new(Settings {
+        mode: Mode::Off,
+        ..Settings::default()
+    });
+    balance.step(&stand.router);
+    let shown = balance.show();
+    let would = "f: the port would give to queue 1 what comes by queue 0: buckets 0 2";
+    assert!(shown.contains(would), "{shown}");
+    assert_eq!(stand.ports.card().spreading()[..3], [0, 1, 0]);
+    balance.set(&stand.router, "now").expect("it can be told");
+    assert_eq!(stand.ports.card().spreading()[..3], [1, 1, 1]);
+    assert!(!balance.show().contains("would give"), "{}", balance.show());
+}
+
+#[test]
 fn a_reload_keeps_rules_ends_them_and_brings_others() {
     let text = |mode: &str, sender: &str| {
         format!("f :: FromDevice(mem:a, QUEUES 2, CLASSIFY {mode}) -> {sender}ToDevice(mem:b)")
     };
     let stand = start(&text("flow BUCKETS 64", ""), 1000);
     stand.write("mem_a@bucket.add", &format!("{} 3", flow(1)));
-    let rules = || stand.ports.card().lock().len();
+    let rules = || stand.ports.card().rules().len();
     stand.reload(&text("flow BUCKETS 64", "Counter -> "));
     assert_eq!(rules(), 1);
     stand.reload(&text("address 02:00:00:00:00:01 7 9", ""));
@@ -330,7 +247,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
     let stand = start(&text(16, ""), 1000);
     give_rules(&stand);
     let card = stand.ports.card();
-    let state = || (card.spreading(), card.lock().clone());
+    let state = || (card.spreading(), card.rules().clone());
     let before = state();
     let half: Vec<u16> = (0..32).collect();
     let moved = stand.router.move_buckets("mem_a@steer", &half, 1);
@@ -372,7 +289,7 @@ fn stations_and_prefixes_are_given_to_the_port_when_it_is_opened() {
     assert_eq!(crossed(&passed), 0, "{passed:?}");
     assert!((0..8).all(|n| passed[&n].1 == usize::from(n % 2)));
     stand.write("mem_a@bucket.remove", &stations[0]);
-    assert_eq!(stand.ports.card().lock().len(), 7);
+    assert_eq!(stand.ports.card().rules().len(), 7);
     let prefixes = "prefix 10.0.0.0/8 10.1.0.0/16 2001:db8::/32";
     let text = format!("FromDevice(mem:a, QUEUES 2, CLASSIFY {prefixes}) -> ToDevice(mem:b)");
     let stand = start(&text, 1000);
@@ -386,9 +303,9 @@ fn stations_and_prefixes_are_given_to_the_port_when_it_is_opened() {
         (prefix("10.1.0.0", 16), 1),
         (prefix("2001:db8::", 32), 0),
     ];
-    assert_eq!(*stand.ports.card().lock(), HashMap::from(all));
+    assert_eq!(*stand.ports.card().rules(), HashMap::from(all));
     stand.write("mem_a@bucket.add", "10.1.0.0/16 0");
     stand.write("mem_a@bucket.remove", "10.0.0.0/8");
     let left = [(prefix("10.1.0.0", 16), 0), (prefix("2001:db8::", 32), 0)];
-    assert_eq!(*stand.ports.card().lock(), HashMap::from(left));
+    assert_eq!(*stand.ports.card().rules(), HashMap::from(left));
 }

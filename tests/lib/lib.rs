@@ -6,6 +6,7 @@
 //! its seeds and seeded random bytes.
 
 mod books;
+mod card;
 mod cluster;
 mod feeder;
 mod links;
@@ -14,6 +15,7 @@ pub mod targets;
 mod whole;
 
 pub use books::{Account, Books, Law, law};
+pub use card::{Card, Cards};
 pub use cluster::{Cluster, dropped_as, host_packet};
 pub use feeder::{Feeder, every_length};
 pub use links::{Links, Seen, dropped, on_both, strip};

@@ -317,6 +317,11 @@ fn balance(text: &mut Text, stats: &Stats) {
             "Receive queues of ports that have changed their worker.",
             balance.queues_moved,
         ),
+        (
+            "ashlar_balance_buckets_followed_total",
+            "Buckets that ports' own tables have followed to their workers.",
+            balance.buckets_followed,
+        ),
     ] {
         text.counter(name, help).sample(&[], value);
     }

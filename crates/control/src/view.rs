@@ -86,6 +86,9 @@ pub struct Balance {
     pub moves: u64,
     /// Receive queues of ports that it has moved.
     pub queues_moved: u64,
+    /// Buckets that ports' own tables have followed.
+    #[serde(default)]
+    pub buckets_followed: u64,
 }
 
 /// An indirection table.

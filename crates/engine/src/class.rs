@@ -8,7 +8,7 @@ use crate::graph::Fate;
 use crate::handler::{Handler, HandlerInfo, Job, Use};
 use crate::packet::Batch;
 use crate::placement::Placement;
-use crate::steer::{Sorter, Steering, Table};
+use crate::steer::{PortTable, Sorter, Steering, Table};
 use std::any::{Any, TypeId};
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -58,6 +58,7 @@ pub struct Class {
     pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
     pub(crate) drives: fn(&AnyConfig) -> bool,
     pub(crate) steers: fn(&AnyConfig) -> Option<Arc<Table>>,
+    pub(crate) port_table: fn(&AnyConfig) -> Option<Arc<dyn PortTable>>,
     pub(crate) sorts: fn(&AnyConfig) -> Option<Arc<dyn Sorter>>,
     pub(crate) splits: fn(&AnyConfig) -> bool,
     pub(crate) placement: fn(&AnyConfig) -> Placement,
@@ -103,6 +104,7 @@ impl Class {
             sorts: |config| E::sorts(&typed::<E>(config)),
             splits: |config| E::splits(&typed::<E>(config)),
             steers: |config| E::steers(&typed::<E>(config)),
+            port_table: |config| E::port_table(&typed::<E>(config)),
             drives: |config| E::drives(&typed::<E>(config)),
             placement: |config| E::placement(&typed::<E>(config)),
             memory: |config| E::memory(&typed::<E>(config)),

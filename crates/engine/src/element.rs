@@ -19,7 +19,7 @@ use crate::placement::Placement;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
-use crate::steer::{Sorter, Steering, Table};
+use crate::steer::{PortTable, Sorter, Steering, Table};
 use std::any::Any;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -507,6 +507,14 @@ pub trait Element: Sized + 'static {
     /// The table by which packets are steered to the workers that own them. The class must answer by
     /// [`steering`](Self::steering), and the router answers its handlers `move` and `table` to be written.
     fn steers(config: &Self::Config) -> Option<Arc<Table>> {
+        let _ = config;
+        None
+    }
+
+    /// Of an element that receives: the table by which its port gives packets to queues, if the port may follow moves of
+    /// buckets. The class must have an inner handler `drain`: written, it notes what waits in a queue of this worker; read, it names
+    /// the queues that have not delivered that.
+    fn port_table(config: &Arc<Self::Config>) -> Option<Arc<dyn PortTable>> {
         let _ = config;
         None
     }

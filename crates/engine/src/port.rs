@@ -37,6 +37,11 @@ pub trait RxQueue: Send {
     fn fill(&self) -> Option<f64> {
         None
     }
+
+    /// How many packets wait in the queue at most, where that is known: as many as its memory holds, if nothing better is.
+    fn waiting(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// A transmit queue.

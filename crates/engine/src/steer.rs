@@ -6,14 +6,17 @@
 //! packet path shares nothing; here is what control sees.
 
 mod around;
+mod follow;
 mod hand_over;
 mod moving;
 mod pumps;
 mod steps;
 
 pub(crate) use around::mark;
+pub use follow::{Astray, Followed, PortTable, follow, port_tables};
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
+pub(crate) use pumps::handler;
 pub use pumps::{move_queue, pumps};
 
 use crate::wake::WakeFn;
@@ -296,8 +299,8 @@ impl Table {
         owners
     }
 
-    /// Notes that buckets belong to a worker now.
-    pub(crate) fn give(&self, buckets: &[u16], to: usize) {
+    /// Notes that buckets belong to a worker now, for who has moved them there.
+    pub fn give(&self, buckets: &[u16], to: usize) {
         let mut state = lock(&self.state);
         for &bucket in buckets {
             if let Some(owner) = state.owners.get_mut(usize::from(bucket)) {

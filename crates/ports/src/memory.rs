@@ -261,6 +261,10 @@ impl RxQueue for Rx {
         let state = self.memory.lock();
         Some(state.rx[self.queue].len() as f64 / state.rx_limit.max(1) as f64)
     }
+
+    fn waiting(&self) -> Option<usize> {
+        Some(self.memory.waiting(self.queue))
+    }
 }
 
 struct Tx {

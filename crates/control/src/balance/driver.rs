@@ -1,13 +1,14 @@
 //! Looks at a running router's load, and moves buckets and queues as the pure functions say.
 
 use super::bell::Bell;
+use super::follow::Following;
 use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
 use super::scale::Scaler;
 use super::settings::{Mode, Settings};
 use engine::clock::{Clock, Time};
 use engine::plan::Plan;
 use engine::router::{AskError, Router};
-use engine::steer::{self, Moved, Table};
+use engine::steer::{self, Followed, Moved, Table};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +16,10 @@ use std::time::Duration;
 use tracing::warn;
 
 /// Of a table's buckets, one in so many moves at a time at least.
-const PARTS: usize = 16;
+pub(super) const PARTS: usize = 16;
 /// How long packets are thought to wait for a move before one has been seen, and at least.
-const WAIT: Duration = Duration::from_millis(5);
-const SHORTEST: Duration = Duration::from_millis(1);
+pub(super) const WAIT: Duration = Duration::from_millis(5);
+pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 /// Time between two looks when workers ring.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -52,6 +53,8 @@ pub trait Workers {
     fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
     /// As [`Router::move_queue`].
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
+    /// As [`Router::follow`].
+    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError>;
 }
 
 impl Workers for Router {
@@ -77,6 +80,10 @@ impl Workers for Router {
 
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
         Router::move_queue(self, element, queue, to)
+    }
+
+    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError> {
+        Router::follow(self, element, Some(buckets))
     }
 }
 
@@ -125,6 +132,7 @@ pub(super) struct State {
     pub(super) moved: u64,
     pub(super) moves: u64,
     pub(super) queues: u64,
+    pub(super) following: Following,
 }
 
 impl Balance {
@@ -148,6 +156,7 @@ impl Balance {
                 moved: 0,
                 moves: 0,
                 queues: 0,
+                following: Following::default(),
             }),
             bell: Arc::default(),
         }
@@ -174,7 +183,11 @@ impl Balance {
     pub fn set(&self, router: &impl Workers, text: &str) -> Result<(), String> {
         let mut state = self.lock();
         match text.trim() {
-            "now" => state.act(router),
+            "now" => {
+                state.act(router);
+                state.following.look(&router.plan(), router.now());
+                state.follow(router, true);
+            }
             text => {
                 state.settings.set(text)?;
                 state.scaler = Scaler::default();
@@ -242,6 +255,10 @@ impl State {
         self.remember(&tables);
         if self.settings.mode != Mode::Off {
             self.act(router);
+        }
+        self.following.look(&plan, router.now());
+        if self.settings.mode != Mode::Off {
+            self.follow(router, false);
         }
     }
 
@@ -450,7 +467,7 @@ impl State {
         }
     }
 
-    fn say(&mut self, now: Time, text: String) {
+    pub(super) fn say(&mut self, now: Time, text: String) {
         let at = now.since(self.started.unwrap_or(now));
         if self.history.len() == REMEMBERED {
             self.history.pop_front();

@@ -7,6 +7,7 @@
 
 mod bell;
 mod driver;
+mod follow;
 pub mod moves;
 pub mod scale;
 mod settings;

@@ -4,6 +4,7 @@ use super::driver::{Balance, Look};
 use super::settings::Mode;
 use crate::view;
 use engine::steer::ranges;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Events that are shown.
@@ -31,10 +32,24 @@ impl Balance {
         for look in &state.looks {
             table(&mut text, look, &state.busy);
         }
+        for lost in &state.following.lost {
+            let mut by_queue: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+            for one in &lost.astray {
+                let buckets = by_queue.entry((one.from.0, one.to)).or_default();
+                buckets.push(one.bucket.into());
+            }
+            for ((from, to), buckets) in by_queue {
+                let (element, buckets) = (&lost.element, ranges(&buckets));
+                let _ = writeln!(
+                    text,
+                    "{element}: the port would give to queue {to} what comes by queue {from}: buckets {buckets}"
+                );
+            }
+        }
         let _ = writeln!(
             text,
-            "{} buckets have moved in {} moves, and {} queues",
-            state.moved, state.moves, state.queues
+            "{} buckets have moved in {} moves, and {} queues; ports have followed {} buckets",
+            state.moved, state.moves, state.queues, state.following.followed
         );
         let skipped = state.history.len().saturating_sub(SHOWN);
         for event in state.history.iter().skip(skipped) {
@@ -57,6 +72,7 @@ impl Balance {
             buckets_moved: state.moved,
             moves: state.moves,
             queues_moved: state.queues,
+            buckets_followed: state.following.followed,
         }
     }
 }

@@ -43,6 +43,7 @@ use super::pump::{Owners, Pump};
 use super::spread::Spread;
 use crate::prelude::*;
 use engine::element::Fate;
+use engine::steer::{Astray, PortTable, Table};
 use engine::units::Cores;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
@@ -62,6 +63,29 @@ pub(crate) struct Config {
     /// Whether the port is polled less while all that it brings is lost.
     pub(super) yields: bool,
     pub(super) owners: Owners,
+}
+
+impl PortTable for Config {
+    fn table(&self) -> Option<&Arc<Table>> {
+        self.spread.as_ref().map(|spread| spread.table())
+    }
+
+    fn astray(&self) -> Vec<Astray> {
+        let spread = self.spread.as_ref();
+        spread.map_or_else(Vec::new, |spread| spread.astray(&self.owners.by_worker()))
+    }
+
+    fn redirect(&self, buckets: &[Astray]) -> Result<(), String> {
+        match &self.spread {
+            Some(spread) => spread.redirect(buckets, self.owners.by_worker()),
+            None => Err("nothing is asked of the port".into()),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let spread = self.spread.as_ref();
+        spread.is_none_or(|spread| spread.is_done())
+    }
 }
 
 /// What FromDevice and FromDPDKDevice differ in: their arguments.
@@ -270,6 +294,11 @@ impl<S: Style> Element for FromDevice<S> {
         (self.count, self.bytes) = (old.count, old.bytes);
     }
 
+    fn port_table(config: &Arc<Config>) -> Option<Arc<dyn PortTable>> {
+        config.spread.as_ref()?;
+        Some(Arc::clone(config) as _)
+    }
+
     fn placement(config: &Config) -> Placement {
         Placement {
             workers: config.cores.as_ref().map(|c| c.0.clone()),
@@ -306,11 +335,9 @@ impl<S: Style> Element for FromDevice<S> {
         ),
         Handler::action(
             "spread",
-            "has the port's own table and rules follow Steer's; what waits in its queues may be overtaken",
+            "has the port's own table and rules follow Steer's, in order, and rules that it has refused be tried again",
             |config: &Config, _| match &config.spread {
-                Some(spread) => spread
-                    .follow(config.owners.by_worker())
-                    .map(|()| String::new()),
+                Some(spread) => spread.tell_again().map(|()| String::new()),
                 None => Err("nothing is asked of the port".into()),
             },
         ),
@@ -340,6 +367,16 @@ impl<S: Style> Element for FromDevice<S> {
             "hold",
             "rests from a queue until `pump` is said",
             |e, value, _| e.pump.hold(value),
+        )
+        .inner(),
+        Handler::<FromDevice<S>>::set("drain", "notes what waits in a queue", |e, value, _| {
+            e.pump.drain(value)
+        })
+        .inner(),
+        Handler::<FromDevice<S>>::text(
+            "drain",
+            "queues that have not delivered what was noted",
+            |e, _| Ok(e.pump.draining()),
         )
         .inner(),
         Handler::text(

@@ -46,6 +46,19 @@ struct Owned {
     queue: Option<Box<dyn RxQueue>>,
     /// It is not polled: it is to go to another worker.
     held: bool,
+    /// Packets that it has still to deliver of those that waited when somebody asked.
+    draining: Option<usize>,
+}
+
+impl Owned {
+    /// A poll has brought so many; one that brings none has found nothing that waits.
+    #[cold]
+    fn delivered(&mut self, received: usize) {
+        let left = self
+            .draining
+            .map_or(0, |left| left.saturating_sub(received));
+        self.draining = Some(left).filter(|left| *left > 0 && received > 0);
+    }
 }
 
 impl Drop for Owned {
@@ -93,6 +106,7 @@ impl Pump {
                 slot: slot.clone(),
                 queue: None,
                 held: false,
+                draining: None,
             });
         }
     }
@@ -115,7 +129,11 @@ impl Pump {
                 owned.queue = owned.slot.take();
             }
             if let Some(queue) = &mut owned.queue {
-                received += receive(&mut **queue);
+                let came = receive(&mut **queue);
+                received += came;
+                if owned.draining.is_some() {
+                    owned.delivered(came);
+                }
             }
         }
         received
@@ -131,6 +149,25 @@ impl Pump {
     pub(super) fn has_ended(&self) -> bool {
         let ended = |q: &Owned| !q.held && q.queue.as_ref().is_some_and(|q| q.ended());
         !self.queues.is_empty() && self.queues.iter().all(ended)
+    }
+
+    /// Notes what waits in a queue.
+    pub(super) fn drain(&mut self, value: &str) -> Result<(), String> {
+        let queue: usize = engine::units::parse(value)?;
+        for owned in self.queues.iter_mut().filter(|o| o.number == queue) {
+            let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
+            // Until a poll finds it empty, where nobody knows.
+            let most = waiting.flatten().unwrap_or(usize::MAX);
+            owned.draining = Some(most).filter(|most| *most > 0);
+        }
+        Ok(())
+    }
+
+    /// The queues that have not delivered what was noted.
+    pub(super) fn draining(&self) -> String {
+        let left = self.queues.iter().filter(|o| o.draining.is_some());
+        let numbers: Vec<usize> = left.map(|owned| owned.number).collect();
+        engine::steer::ranges(&numbers)
     }
 
     /// Rests from a queue that is to go to another worker.

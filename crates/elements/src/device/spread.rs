@@ -2,15 +2,16 @@
 //! flows to the queues of the workers that own their buckets; and it does rules.
 //!
 //! Nothing depends on it: what comes by a queue of another worker is steered all the same. It saves the way there. So
-//! it is done where the driver can, when the port is opened. Later changes of the table are not followed unless
-//! that is asked for, as packets that wait in one queue could be overtaken by those of another.
+//! it is done where the driver can, when the port is opened. Later changes of the table are followed by the router
+//! ([`engine::steer::follow`]), as packets that wait in one queue must not be overtaken by those of another.
 
 use super::classify::Classify;
 use crate::steer::hash_key::{HashKey, Keys, Shared};
 use crate::steer::port_rules::{ByPort, PortRules, Receivers};
 use engine::args::Args;
 use engine::port::Port;
-use engine::steer::{Follower, Table, Tables};
+use engine::steer::{Astray, Follower, Table, Tables};
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -30,8 +31,19 @@ struct Copies {
     port: Option<Arc<dyn Port>>,
     /// Queues by worker.
     queues: BTreeMap<usize, Vec<usize>>,
+    /// The queue of each bucket, as the port was told last.
+    told: Vec<u16>,
     /// How the last attempt to have it hash has ended.
     done: Option<Result<(), String>>,
+    /// It does rules.
+    directs: bool,
+}
+
+impl Copies {
+    /// Whether the port hashes.
+    fn hashes(&self) -> bool {
+        matches!(self.done, Some(Ok(())))
+    }
 }
 
 impl Spread {
@@ -97,9 +109,8 @@ impl Spread {
         let _ = self.tell(false);
     }
 
-    /// Has the port follow the table as it is now, and queues that have changed worker.
-    pub(super) fn follow(&self, queues: BTreeMap<usize, Vec<usize>>) -> Result<(), String> {
-        self.lock().queues = queues;
+    /// Tells the port again what it was told last: it may have room now for rules that it has refused.
+    pub(super) fn tell_again(&self) -> Result<(), String> {
         self.tell(true)
     }
 
@@ -107,20 +118,119 @@ impl Spread {
     fn tell(&self, again: bool) -> Result<(), String> {
         let mut copies = self.lock();
         let port = copies.port.clone().ok_or("the port is not open")?;
-        let receivers = Receivers {
-            table: Arc::clone(&self.table),
-            queues: copies.queues.clone(),
-        };
-        let queues = receivers.by_bucket();
+        let receivers = self.receivers(&copies.queues);
+        if !again || copies.told.len() != self.table.buckets() {
+            copies.told = receivers.by_bucket();
+        }
         let rules = self.rules.as_ref();
-        let has_rules = rules.is_some_and(|rules| rules.go_to(&port, receivers, again));
-        let key = self.key.as_ref().map(|key| key.table.snapshot());
-        copies.done = key.map(|key| port.spread(key.key(), &queues));
+        copies.directs =
+            rules.is_some_and(|rules| rules.go_to(&port, receivers, &copies.told, again));
+        copies.done = self.hash(&port, &copies.told);
         match &copies.done {
-            Some(Err(why)) if !has_rules => Err(why.clone()),
-            None if !has_rules => Err("the port takes no rules, or has one queue".into()),
+            Some(Err(why)) if !copies.directs => Err(why.clone()),
+            None if !copies.directs => Err("the port takes no rules, or has one queue".into()),
             _ => Ok(()),
         }
+    }
+
+    fn receivers(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Receivers {
+        Receivers {
+            table: Arc::clone(&self.table),
+            queues: queues.clone(),
+        }
+    }
+
+    /// Has the port hash, if that is asked of it; says how that has ended.
+    fn hash(&self, port: &Arc<dyn Port>, queues: &[u16]) -> Option<Result<(), String>> {
+        let key = self.key.as_ref().map(|key| key.table.snapshot());
+        key.map(|key| port.spread(key.key(), queues))
+    }
+
+    /// By whom packets are steered.
+    pub(super) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Buckets that come by a queue of another worker than their owner, which has a queue; `queues` says who has which.
+    pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Astray> {
+        let copies = self.lock();
+        let (owners, buckets) = (self.table.owners(), self.table.buckets());
+        let hashes = copies.hashes();
+        let ruled = self.rules.as_ref().filter(|_| copies.directs);
+        let is_ruled = ruled.is_some();
+        // Asked only if it matters: there may be many.
+        let ruled = LazyCell::new(|| ruled.map(|rules| rules.buckets()));
+        if copies.told.len() != buckets || owners.len() != buckets {
+            return Vec::new();
+        }
+        let entries = copies
+            .port
+            .as_ref()
+            .map_or(0, |port| port.spreading().len());
+        let is_small = hashes && (1..buckets).contains(&entries);
+        // Buckets that have this remainder in common share an entry of the port's table.
+        let apart = if is_small { entries } else { buckets };
+        let fits = entries == 0 || entries.max(buckets) % entries.min(buckets) == 0;
+        if hashes && !fits || is_small && is_ruled {
+            return Vec::new();
+        }
+        let workers = queues.iter();
+        let pairs = workers.flat_map(|(worker, own)| own.iter().map(|queue| (*queue, *worker)));
+        let worker_of: BTreeMap<usize, usize> = pairs.collect();
+        let to = self.receivers(queues).by_bucket();
+        let one = |(bucket, &owner): (usize, &usize)| {
+            let entry = bucket % apart;
+            let comes = usize::from(copies.told[entry]);
+            let worker = *worker_of.get(&comes)?;
+            let has_queue = queues.get(&owner).is_some_and(|own| !own.is_empty());
+            if worker == owner || !has_queue {
+                return None;
+            }
+            let can = hashes || ruled.as_ref()?.contains(&(bucket as u16));
+            // An entry follows only where one worker owns all its buckets.
+            let is_whole = (entry..buckets).step_by(apart).all(|b| owners[b] == owner);
+            (can && is_whole).then(|| Astray {
+                bucket: bucket as u16,
+                entry,
+                owner,
+                from: (comes, worker),
+                to: usize::from(to[entry]),
+            })
+        };
+        owners.iter().enumerate().filter_map(one).collect()
+    }
+
+    /// Has the port give packets of these buckets to other queues.
+    pub(super) fn redirect(
+        &self,
+        buckets: &[Astray],
+        queues: BTreeMap<usize, Vec<usize>>,
+    ) -> Result<(), String> {
+        let mut copies = self.lock();
+        let port = copies.port.clone().ok_or("the port is not open")?;
+        let mut told = copies.told.clone();
+        for one in buckets {
+            if let Some(queue) = told.get_mut(usize::from(one.bucket)) {
+                *queue = one.to as u16;
+            }
+        }
+        copies.queues = queues;
+        if copies.hashes() {
+            self.hash(&port, &told).unwrap_or(Ok(()))?;
+        }
+        if let Some(rules) = self.rules.as_ref().filter(|_| copies.directs) {
+            let buckets = buckets.iter().map(|one| one.bucket).collect();
+            rules.redirect(self.receivers(&copies.queues), &buckets, &told);
+        }
+        copies.told = told;
+        Ok(())
+    }
+
+    /// Whether the port has done all that it was told.
+    pub(super) fn is_done(&self) -> bool {
+        let port = self.lock().port.clone();
+        let directed = port.and_then(|port| port.directed());
+        directed.is_none_or(|directed| directed.waiting == 0)
     }
 
     /// How far the port does it.
@@ -148,6 +258,8 @@ fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
 
 impl Follower for Spread {
     fn dealt(&self) {
+        // Packets of workers that are gone go elsewhere, and none waits for what was on its way to those.
+        self.lock().told.clear();
         let _ = self.tell(true);
     }
 }
@@ -193,19 +305,89 @@ mod tests {
         })
     }
 
-    #[test]
-    fn the_port_follows_the_table_when_it_is_told_to() {
+    /// A port that keeps what it is told, in a table of so many entries.
+    struct Entries(Told, usize);
+
+    impl Port for Entries {
+        fn info(&self) -> engine::port::PortInfo {
+            self.0.info()
+        }
+
+        fn link_up(&self) -> bool {
+            true
+        }
+
+        fn counters(&self) -> Vec<engine::port::PortCounter> {
+            Vec::new()
+        }
+
+        fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+            let table: Vec<u16> = queues.iter().copied().cycle().take(self.1).collect();
+            self.0.spread(key, &table)
+        }
+
+        fn spreading(&self) -> Vec<u16> {
+            self.0.0.lock().expect("nobody panics").clone()
+        }
+    }
+
+    /// Buckets that are astray when these have moved to worker 1, of a port with so many entries, and its table when they have
+    /// followed.
+    fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
         let spread = spread(None);
-        assert!(spread.follow(BTreeMap::new()).is_err());
-        let told = Arc::new(Told::default());
-        let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
+        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));
         spread.add_copy(&port, both);
-        assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
-        told.0.lock().expect("nobody panics").clear();
-        spread.follow(both()).expect("the port does all");
-        assert_eq!(*told.0.lock().expect("nobody panics"), [0, 1, 0, 1]);
-        assert!(spread.show().contains("by the same key"));
+        spread.table.deal(&[0, 1]);
+        assert_eq!(spread.astray(&both()), []);
+        spread.table.give(buckets, 1);
+        let astray = spread.astray(&both());
+        let done = spread.redirect(&astray, both());
+        done.expect("the port does all");
+        assert_eq!(spread.astray(&both()), []);
+        let numbers = astray.iter().map(|one| one.bucket).collect();
+        (numbers, port.spreading())
+    }
+
+    #[test]
+    fn buckets_whose_packets_come_by_another_worker_than_their_owner_follow_it() {
+        assert_eq!(moved(4, &[0]), (vec![0], vec![1, 1, 0, 1]));
+        assert_eq!(moved(8, &[0]), (vec![0], vec![1, 1, 0, 1, 1, 1, 0, 1]));
+        // Two buckets share an entry: it goes only where both are.
+        assert_eq!(moved(2, &[0]), (vec![], vec![0, 1]));
+        assert_eq!(moved(2, &[0, 2]), (vec![0, 2], vec![1, 1]));
+        // Such entries are not of buckets.
+        assert_eq!(moved(6, &[0]).0, []);
+    }
+
+    #[test]
+    fn a_bucket_whose_owner_has_no_queue_or_that_comes_by_one_of_its_queues_stays() {
+        let spread = spread(None);
+        let port: Arc<dyn Port> = Arc::new(Told::default());
+        spread.add_copy(&port, both);
+        spread.table.deal(&[0, 1]);
+        spread.table.give(&[1], 2);
+        assert_eq!(spread.astray(&both()), []);
+        let all = BTreeMap::from([(1, vec![0, 1])]);
+        spread.table.give(&[0, 1, 2], 1);
+        assert_eq!(spread.astray(&all), []);
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_told_is_not_asked_to_follow() {
+        let spread = spread(None);
+        let port: Arc<dyn Port> = Arc::new(engine::port::PortInfo {
+            driver: String::new(),
+            max_rx_queues: 2,
+            max_tx_queues: 2,
+            mac: [0; 6],
+            mtu: 1500,
+            node: None,
+            remarks: Vec::new(),
+        });
+        spread.add_copy(&port, both);
+        spread.table.deal(&[0, 1]);
+        spread.table.give(&[0, 2], 1);
+        assert_eq!(spread.astray(&both()), []);
     }
 
     #[test]

@@ -160,6 +160,12 @@ impl Ends {
         ways.flatten().map(|way| way.level.len()).sum()
     }
 
+    /// Packets sent to other workers since the rings were made.
+    pub(super) fn crossed(&self) -> u64 {
+        let ways = self.rings.ways[self.worker].iter().flatten();
+        ways.map(|way| way.level.pushed() as u64).sum()
+    }
+
     /// How much was sent to a worker, for [`has_arrived`](Self::has_arrived).
     pub(super) fn sent(&self, to: usize) -> usize {
         let way = self.rings.ways[self.worker]

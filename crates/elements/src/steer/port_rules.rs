@@ -8,7 +8,7 @@
 use engine::args::Args;
 use engine::port::{Directed, Match, Port};
 use engine::steer::Table;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// An element with rules.
@@ -85,6 +85,7 @@ impl ByPort {
         let rules = Arc::new(PortRules(Mutex::new(State {
             source: None,
             port: None,
+            queues: Vec::new(),
             number: known.made,
             teller: Arc::clone(&known.teller),
         })));
@@ -101,6 +102,8 @@ pub(crate) struct PortRules(Mutex<State>);
 struct State {
     source: Option<Weak<dyn Source>>,
     port: Option<(Arc<dyn Port>, Receivers)>,
+    /// The queue of each bucket: that of its owner, or one by which the bucket's other packets come until the port follows.
+    queues: Vec<u16>,
     number: u64,
     teller: Teller,
 }
@@ -110,23 +113,28 @@ impl State {
         self.teller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The port, if it can do rules and has a choice of queues, with the queue of each bucket.
-    fn able(&self) -> Option<(&Arc<dyn Port>, Vec<u16>)> {
+    /// The port, if it can do rules and has a choice of queues.
+    fn able(&self) -> Option<&Arc<dyn Port>> {
         let (port, receivers) = self.port.as_ref()?;
         let is_choice = receivers.queues.values().flatten().nth(1).is_some();
-        (is_choice && port.directed().is_some()).then(|| (port, receivers.by_bucket()))
+        Some(port).filter(|port| is_choice && port.directed().is_some())
+    }
+
+    fn queue(&self, bucket: u16) -> Option<u16> {
+        self.queues.get(usize::from(bucket)).copied()
     }
 
     fn source(&self) -> Option<Arc<dyn Source>> {
         self.source.as_ref()?.upgrade()
     }
 
-    fn tell_all(&self) {
-        if let (Some((port, queues)), Some(source)) = (self.able(), self.source()) {
-            let queue = |bucket: u16| queues.get(usize::from(bucket)).copied();
-            let rules = source.rules();
-            let rules = rules.into_iter().map(|(rule, b)| (rule, queue(b)));
-            port.direct(&rules.collect::<Vec<_>>(), true);
+    /// Tells the port all rules, or those of some buckets.
+    fn tell(&self, only: Option<&BTreeSet<u16>>) {
+        if let (Some(port), Some(source)) = (self.able(), self.source()) {
+            let mut rules = source.rules();
+            rules.retain(|(_, bucket)| only.is_none_or(|only| only.contains(bucket)));
+            let rules = rules.into_iter().map(|(rule, b)| (rule, self.queue(b)));
+            port.direct(&rules.collect::<Vec<_>>(), only.is_none());
         }
     }
 }
@@ -161,13 +169,19 @@ impl PortRules {
         let known = state.source.as_ref();
         if !known.is_some_and(|known| known.ptr_eq(&source)) {
             state.source = Some(source);
-            state.tell_all();
+            state.tell(None);
         }
     }
 
-    /// The port is this one. It is told all rules if it was another, or has other queues, or `again` asks for it.
-    /// Returns whether it does rules.
-    pub(crate) fn go_to(&self, port: &Arc<dyn Port>, receivers: Receivers, again: bool) -> bool {
+    /// The port is this one. It is told all rules, with these queues by bucket, if it was another, or has other queues, or
+    /// `again` asks for it. Returns whether it does rules.
+    pub(crate) fn go_to(
+        &self,
+        port: &Arc<dyn Port>,
+        receivers: Receivers,
+        queues: &[u16],
+        again: bool,
+    ) -> bool {
         let mut state = self.lock();
         let known = state.port.as_ref().is_some_and(|(own, known)| {
             Arc::ptr_eq(own, port)
@@ -177,18 +191,35 @@ impl PortRules {
         if !known || again {
             state.port = Some((Arc::clone(port), receivers));
             *state.teller() = state.number;
-            state.tell_all();
+            state.queues = queues.to_vec();
+            state.tell(None);
         }
         state.able().is_some()
+    }
+
+    /// The port gives what rules of these buckets say to other queues.
+    pub(crate) fn redirect(&self, receivers: Receivers, buckets: &BTreeSet<u16>, queues: &[u16]) {
+        let mut state = self.lock();
+        if let Some(known) = &mut state.port {
+            known.1 = receivers;
+        }
+        state.queues = queues.to_vec();
+        state.tell(Some(buckets));
+    }
+
+    /// The buckets that rules speak of.
+    pub(crate) fn buckets(&self) -> BTreeSet<u16> {
+        let rules = self.lock().source().map(|source| source.rules());
+        rules.into_iter().flatten().map(|rule| rule.1).collect()
     }
 
     /// These rules have been added, changed or removed.
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
-        if let (Some((port, queues)), Some(source)) = (state.able(), state.source()) {
+        if let (Some(port), Some(source)) = (state.able(), state.source()) {
             // As they are by now, so that the last of several changes is the one that is told last.
-            let queue = |bucket: u16| queues.get(usize::from(bucket)).copied();
-            let rules = rules.map(|rule| (rule, source.bucket(&rule).and_then(queue)));
+            let queue = |rule: &Match| state.queue(source.bucket(rule)?);
+            let rules = rules.map(|rule| (rule, queue(&rule)));
             port.direct(&rules.collect::<Vec<_>>(), false);
         }
     }
@@ -339,23 +370,26 @@ mod tests {
         assert!(rules.show().contains("not open"));
         let both = receivers(&[(0, &[0]), (1, &[1])]);
         both.table.deal(&[0, 1]);
-        rules.go_to(&port, both.clone(), false);
+        rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!((told(1), told(2)), (Some(0), Some(1)));
         // As on a reload: nothing is new.
         let calls = *card.calls.lock().expect("nobody panics");
         rules.come_from(&source);
-        rules.go_to(&port, both.clone(), false);
+        rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!(*card.calls.lock().expect("nobody panics"), calls);
         set(3, Some(3));
         set(1, None);
         assert_eq!((told(1), told(3)), (None, Some(1)));
         let shown = "rules in the port: 2; refused: 2 (the first: no room); waiting: 1";
         assert_eq!(rules.show(), shown);
-        // A rule that comes has a queue of the worker that owns its bucket now; others stay until they shall follow.
+        // Buckets have moved: a rule that comes has the queue of its bucket's others, until they shall follow.
         both.table.deal(&[0]);
         set(4, Some(1));
+        assert_eq!((told(3), told(4)), (Some(1), Some(1)));
+        let zero = vec![0; 4];
+        rules.redirect(both.clone(), &BTreeSet::from([1]), &zero);
         assert_eq!((told(3), told(4)), (Some(1), Some(0)));
-        rules.go_to(&port, both, true);
+        rules.go_to(&port, both.clone(), &both.by_bucket(), true);
         assert_eq!((told(3), told(4)), (Some(0), Some(0)));
         drop((all, rules));
         assert!(card.rules.lock().expect("nobody panics").is_empty());
@@ -371,7 +405,7 @@ mod tests {
         let both = receivers(&[(0, &[0]), (1, &[1])]);
         let old = all.get("p");
         old.come_from(&source);
-        old.go_to(&port, both.clone(), false);
+        old.go_to(&port, both.clone(), &both.by_bucket(), false);
         // Nobody holds it any more, and a worker is about to drop it.
         all.0
             .lock()
@@ -382,7 +416,7 @@ mod tests {
         let new = all.get("p");
         assert!(!Arc::ptr_eq(&old, &new));
         new.come_from(&source);
-        new.go_to(&port, both, false);
+        new.go_to(&port, both.clone(), &both.by_bucket(), false);
         drop(old);
         assert_eq!(held(), 1);
         drop(new);
@@ -396,7 +430,7 @@ mod tests {
         let port: Arc<dyn Port> = Arc::clone(&card) as _;
         let source = Arc::new(Rules(Mutex::new([(vlan(1), 0)].into())));
         rules.come_from(&source);
-        rules.go_to(&port, receivers(&[(0, &[0])]), false);
+        rules.go_to(&port, receivers(&[(0, &[0])]), &[0; 4], false);
         assert_eq!(*card.calls.lock().expect("nobody panics"), 0);
         assert!(rules.show().contains("one queue"));
     }

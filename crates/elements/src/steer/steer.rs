@@ -224,6 +224,9 @@ impl Element for Steer {
         Handler::sum("parked", "packets that wait for a move", |e| {
             e.parking.waiting() as u64
         }),
+        Handler::sum("crossed", "packets handed to other workers", |e| {
+            e.ends.as_ref().map_or(0, Ends::crossed)
+        }),
         Handler::sum(
             "rests",
             "times that sources rested as a ring was nearly full",

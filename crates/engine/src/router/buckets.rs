@@ -5,7 +5,7 @@ use crate::element::Copies;
 use crate::graph::Graph;
 use crate::handler::Use;
 use crate::plan::{Plan, PlanElement};
-use crate::steer::{self, Ask, Moved};
+use crate::steer::{self, Ask, Followed, Moved};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -115,6 +115,24 @@ impl Router {
         steer::move_queue(self, &self.plan(), element, queue, to)
     }
 
+    /// Has the port of a receiver follow those of these buckets that come by a queue of another worker than their owner, or all
+    /// that do. It blocks until it does, about a millisecond. See [`steer`].
+    pub fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError> {
+        let _moves = self.no_moves();
+        steer::follow(self, &self.plan(), element, buckets)
+    }
+
+    /// The port follows in order, and is then told what it has refused before: the handler `spread` of receivers.
+    fn follow_by_hand(&self, plan: &Plan, node: usize) -> Result<String, AskError> {
+        let element = &plan.elements[node];
+        let followed = self.follow(&element.name, None)?;
+        if let Some(handler) = steer::handler(plan, node, "spread", Use::Write) {
+            let told = element.control(handler, "");
+            told.map_err(AskError::Refused)?;
+        }
+        Ok(followed.to_string())
+    }
+
     /// Queues are handed over in order: what receivers leave to the router, their handler `pump`.
     fn pump_by_hand(&self, name: &str, value: &str) -> Result<String, AskError> {
         let words: Vec<usize> = value
@@ -142,6 +160,10 @@ impl Router {
         let element = &plan.elements[node];
         if (handler, wanted) == ("pump", Use::Write) && element.device().is_some() {
             return Some(self.pump_by_hand(&element.name, value));
+        }
+        let has_table = || (element.class.port_table)(&element.config).is_some();
+        if (handler, wanted) == ("spread", Use::Write) && has_table() {
+            return Some(self.follow_by_hand(plan, node));
         }
         let table = (element.class.steers)(&element.config)?;
         if handler != "move" || wanted != Use::Write {

@@ -246,7 +246,7 @@ impl Around {
     }
 
     /// What waits since an earlier move must have gone before another one.
-    fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
+    pub(super) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
         if self.table.is_settled() || self.await_parked(ask)?.waiting == 0 {
             return Ok(());
         }

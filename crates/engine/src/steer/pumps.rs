@@ -58,7 +58,8 @@ fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
     text.lines().map(pair).collect()
 }
 
-fn handler(plan: &Plan, node: usize, name: &str, wanted: Use) -> Option<usize> {
+/// The number of a handler of an element.
+pub(crate) fn handler(plan: &Plan, node: usize, name: &str, wanted: Use) -> Option<usize> {
     let handlers = (plan.elements[node].class.handlers)();
     let fits = |h: &crate::handler::HandlerInfo| h.name == name && h.access.allows(wanted);
     handlers.iter().position(fits)

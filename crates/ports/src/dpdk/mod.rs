@@ -72,6 +72,9 @@ impl Port for Dpdk {
         let before = device.reta(facts.reta);
         let set = device.set_reta(&table);
         set.map_err(|why| refused("the indirection table", why))?;
+        if self.hash_key() == Some(*key) {
+            return Ok(());
+        }
         let set = device.set_hash_key(facts, key);
         set.map_err(|why| {
             // As it was, as far as that is known.
@@ -139,6 +142,11 @@ impl RxQueue for Rx {
         // Drivers may say that something went wrong by a number that is none of packets.
         let fill = waiting as f64 / f64::from(self.held.descriptors.max(1));
         Some(fill).filter(|fill| *fill <= 1.0)
+    }
+
+    /// What drivers count may be too few.
+    fn waiting(&self) -> Option<usize> {
+        Some(usize::from(self.held.descriptors))
     }
 }
 

@@ -1,0 +1,169 @@
+//! A port of memory that sorts by itself: by a table of its hash, and by rules.
+
+use engine::port::{
+    Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::FlowKey;
+use wire::rss::rss;
+
+/// The control side of a port, as a card has it that hashes and takes some rules.
+pub struct Card {
+    inner: Arc<dyn Port>,
+    rules: Mutex<HashMap<Match, u16>>,
+    /// The key and the table of its hash.
+    spread: Mutex<Option<([u8; 40], Vec<u16>)>>,
+    room: usize,
+}
+
+impl Card {
+    /// Its rules.
+    pub fn rules(&self) -> MutexGuard<'_, HashMap<Match, u16>> {
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The queue of a flow by its hash.
+    pub fn hashed(&self, flow: &FlowKey) -> usize {
+        let spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((key, table)) = &*spread else {
+            return 0;
+        };
+        let hash = rss(key, flow) as usize;
+        table[hash % table.len()].into()
+    }
+
+    /// The queue of a frame by its rule, or the first.
+    pub fn queue(&self, frame: &[u8]) -> usize {
+        let flow = FlowKey::of_ip(&frame[14..]).map(Match::Flow);
+        let address = frame[..6].try_into().ok();
+        let station = Match::Station {
+            address,
+            vlan: None,
+        };
+        let rules = self.rules();
+        let found = [flow, Some(station)].into_iter().flatten();
+        let queue = found.filter_map(|rule| rules.get(&rule)).next();
+        queue.copied().unwrap_or(0).into()
+    }
+}
+
+impl Port for Card {
+    fn info(&self) -> PortInfo {
+        self.inner.info()
+    }
+
+    fn link_up(&self) -> bool {
+        self.inner.link_up()
+    }
+
+    fn counters(&self) -> Vec<PortCounter> {
+        self.inner.counters()
+    }
+
+    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        *self.spread.lock().unwrap_or_else(PoisonError::into_inner) = Some((*key, queues.to_vec()));
+        Ok(())
+    }
+
+    fn spreading(&self) -> Vec<u16> {
+        let spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        spread
+            .as_ref()
+            .map_or_else(Vec::new, |spread| spread.1.clone())
+    }
+
+    fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
+        let mut own = self.rules();
+        if all {
+            own.clear();
+        }
+        for (rule, queue) in rules {
+            match queue {
+                None => _ = own.remove(rule),
+                Some(_) if own.len() == self.room && !own.contains_key(rule) => {}
+                Some(queue) => _ = own.insert(*rule, *queue),
+            }
+        }
+    }
+
+    fn directed(&self) -> Option<Directed> {
+        Some(Directed {
+            held: self.rules().len(),
+            ..Directed::default()
+        })
+    }
+}
+
+/// Ports of memory, of which one is a card.
+pub struct Cards<D> {
+    /// All of them, as they are in memory.
+    pub inner: D,
+    name: String,
+    room: usize,
+    card: Mutex<Option<Arc<Card>>>,
+}
+
+impl<D> Cards<D> {
+    /// The port of that name is a card, which has room for so many rules.
+    pub fn new(inner: D, name: &str, room: usize) -> Cards<D> {
+        Cards {
+            inner,
+            name: name.to_owned(),
+            room,
+            card: Mutex::default(),
+        }
+    }
+
+    /// The card, once it is open.
+    ///
+    /// # Panics
+    /// It is not.
+    pub fn card(&self) -> Arc<Card> {
+        let card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        card.clone().expect("it is open")
+    }
+
+    fn with_card(&self, name: &str, open: OpenPort) -> OpenPort {
+        if name != self.name {
+            return open;
+        }
+        let mut card = self.card.lock().unwrap_or_else(PoisonError::into_inner);
+        let card = card.get_or_insert_with(|| {
+            Arc::new(Card {
+                inner: Arc::clone(&open.port),
+                rules: Mutex::default(),
+                spread: Mutex::default(),
+                room: self.room,
+            })
+        });
+        OpenPort {
+            port: Arc::clone(card) as _,
+            ..open
+        }
+    }
+}
+
+impl<D: PortDirectory> PortDirectory for Cards<D> {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        self.inner.probe(name)
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
+        let open = self.inner.open(name, request)?;
+        Ok(self.with_card(name, open))
+    }
+
+    fn get(&self, name: &str) -> Option<OpenPort> {
+        let open = self.inner.get(name)?;
+        Some(self.with_card(name, open))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.inner.names()
+    }
+
+    fn close(&self, name: &str) {
+        self.inner.close(name);
+    }
+}
