@@ -157,9 +157,15 @@ impl Stand {
         ];
         head.iter()
             .try_for_each(|n| out.write_all(&n.to_le_bytes()))?;
-        for queue in offered.iter() {
-            for count in [&queue.due, &queue.missed, &queue.deepest] {
-                out.write_all(&count.load(Acquire).to_le_bytes())?;
+        for (queue, own) in offered.iter().enumerate() {
+            let count = offered.len() as u64;
+            let due = self.due_by(u64::MAX).saturating_sub(queue as u64);
+            let due = due.div_ceil(count).max(own.due.load(Acquire));
+            // What nobody has polled for was due all the same: its ring was full, or is as good as lost.
+            let unseen = due - own.due.load(Acquire);
+            let missed = own.missed.load(Acquire) + unseen;
+            for number in [due, missed, own.deepest.load(Acquire)] {
+                out.write_all(&number.to_le_bytes())?;
             }
         }
         for sunk in lock(&self.sunk).iter() {

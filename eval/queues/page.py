@@ -95,6 +95,8 @@ def moves_values(raw):
         "carried": ", ".join(f"{rate / 1e3:.0f}" for rate in raw["moves"]["carried"]), "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
         "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
         "seconds": "never" if rebalance["seconds"] is None else f"{rebalance['seconds']:.2f}",
+        # Unknown in results that were kept before it was computed.
+        "rebalance busy": f"{rebalance['busy']:.2f}" if "busy" in rebalance else "not computed",
         "saved": f"{100 * (1 - (used[-1] - used[0]) / (2 * total)):.0f}",
         "phases": figure.table(
             ["offered, kpps", "workers that send", "processors in use", "median, us", "99 %, us", "longest, us"],

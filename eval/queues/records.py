@@ -68,6 +68,14 @@ class Records:
         """From when each packet was due until it left."""
         return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
 
+    def before(self):
+        """What was sent before a second worker sent anything, from a tenth of that time on: the first worker's packets a second."""
+        seconds, worker = self.seconds(), self.packets["worker"]
+        others = numpy.flatnonzero(worker != worker[0])
+        end = float(seconds[others[0]]) if len(others) else float(seconds[-1])
+        inside = int(((seconds > end / 10) & (seconds < end)).sum())
+        return inside / (0.9 * end) if end > 0 else 0.0
+
     def shares(self, window):
         """For every window of so many seconds, packets that were due in it: how many each worker sent."""
         at = ((self.packets["due"].astype("i8") - self.start) / 1e9 / window).astype("i8")

@@ -70,3 +70,11 @@ def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean(tmp_pat
     assert moves.balanced_after(records(tmp_path, packets, due=(200, 0))) == pytest.approx(3 * moves.WINDOW)
     never = [packet for n in range(5) for packet in window(n, 20, 0)]
     assert moves.balanced_after(records(tmp_path, never, due=(200, 0))) is None
+
+
+def test_how_busy_the_first_worker_was_is_told_by_what_it_sent_before_another_did(tmp_path):
+    first = [(0, 0, n, n * MS, n * MS) for n in range(1, 101)]
+    found = records(tmp_path, [*first, (1, 1, 0, 0, 100 * MS + 1), (0, 0, 101, 0, 101 * MS)], due=(200, 1))
+    assert found.before() == pytest.approx(1000, rel=0.02)
+    alone = records(tmp_path, first, due=(200, 1))
+    assert alone.before() == pytest.approx(1000, rel=0.03)
