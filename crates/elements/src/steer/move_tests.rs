@@ -157,11 +157,15 @@ pub(super) fn wrong(plan: &Plan, element: &str) -> String {
     plan.elements[node].control(0, "").expect("it can be read")
 }
 
+/// What passes while workers take a few turns.
+const STEP: Duration = Duration::from_micros(20);
+
 /// A router whose workers take turns at random on the test's thread, while packets come.
 pub(super) struct AtRandom(pub(super) RefCell<Everything>);
 
 pub(super) struct Everything {
     graphs: Vec<Graph>,
+    now: Time,
     pub(super) rng: Rng,
     /// Packets of each flow that have come.
     numbers: Vec<u32>,
@@ -193,6 +197,10 @@ impl Everything {
 
     /// A packet or two of a flow come, or a worker takes a turn.
     fn go_on(&mut self) {
+        self.now = self.now + STEP;
+        self.graphs
+            .iter_mut()
+            .for_each(|graph| graph.set_time(self.now));
         for _ in 0..self.rng.below(6) {
             let worker = self.rng.below(self.graphs.len());
             if self.comes && self.rng.one_in(6) {
@@ -302,6 +310,7 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     let graph = |worker| single_at(plan, &site(worker)).expect("nothing is opened");
     AtRandom(RefCell::new(Everything {
         graphs: (0..plan.workers).map(graph).collect(),
+        now: Time(1),
         rng: Rng::seed(seed),
         numbers: vec![0; usize::from(FLOWS)],
         source: plan.find("by").expect("it is there"),

@@ -288,7 +288,7 @@ impl Turn {
             })
         });
         let limit = self.around.table.limit().saturating_mul(STALLED);
-        if !arrived && hand.deadline.is_past(limit) {
+        if !arrived && hand.deadline.is_past(graph, limit) {
             self.late.store(true, Relaxed);
             return true;
         }

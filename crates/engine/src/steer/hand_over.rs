@@ -8,12 +8,13 @@ use super::around::Around;
 use super::moving::{Ask, Shard};
 use super::steps::Steps;
 use super::{Parked, lock};
+use crate::clock::Time;
 use crate::graph::Graph;
 use crate::router::AskError;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How many times the table's limit a worker may take to empty its rings, whose size bounds it.
 const STALLED: u32 = 20;
@@ -72,15 +73,15 @@ pub(super) struct Hand {
     deadline: Deadline,
 }
 
-/// When to wait no longer, from the first time that there was something to wait for.
+/// When to wait no longer, from the first time that there was something to wait for, by the clock of a worker.
 #[derive(Default)]
-pub(super) struct Deadline(Option<Instant>);
+pub(super) struct Deadline(Option<Time>);
 
 impl Deadline {
     /// Whether more than `limit` has passed.
-    pub(super) fn is_past(&mut self, limit: Duration) -> bool {
-        let now = Instant::now();
-        now.duration_since(*self.0.get_or_insert(now)) >= limit
+    pub(super) fn is_past(&mut self, graph: &Graph, limit: Duration) -> bool {
+        let now = graph.clock().now();
+        now.since(*self.0.get_or_insert(now)) >= limit
     }
 }
 
@@ -220,7 +221,7 @@ impl HandOver {
         let limit = self.around.table.limit();
         if there {
             hand.deadline = Deadline::default();
-        } else if hand.deadline.is_past(limit.saturating_mul(STALLED)) {
+        } else if hand.deadline.is_past(graph, limit.saturating_mul(STALLED)) {
             self.end();
         }
         there
@@ -238,7 +239,7 @@ impl HandOver {
         if marks.is_empty() {
             return true;
         }
-        hand.late = hand.deadline.is_past(self.around.table.limit());
+        hand.late = hand.deadline.is_past(graph, self.around.table.limit());
         if hand.late {
             lock(&self.late).extend(marks.iter().map(|mark| mark.0));
         } else {

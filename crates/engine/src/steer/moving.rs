@@ -235,7 +235,7 @@ impl Around {
             .iter()
             .filter_map(|&node| graph.steering(node, |s| s.parked()));
         let parked = each.fold(Parked::default(), Parked::with);
-        (parked.waiting == 0 || deadline.is_past(self.table.limit())).then_some(parked)
+        (parked.waiting == 0 || deadline.is_past(graph, self.table.limit())).then_some(parked)
     }
 
     /// What has waited on all workers; notes whether nothing does any more.

@@ -185,7 +185,7 @@ impl Hand {
         let mut stage = lock(&self.stage);
         let owner = match *stage {
             Stage::Keeps => graph.worker(),
-            _ if arrived || deadline.is_past(LIMIT) => to,
+            _ if arrived || deadline.is_past(graph, LIMIT) => to,
             _ => return None,
         };
         if owner == to {
