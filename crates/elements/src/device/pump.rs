@@ -44,20 +44,31 @@ struct Owned {
     number: usize,
     slot: Slot<Box<dyn RxQueue>>,
     queue: Option<Box<dyn RxQueue>>,
+    state: State,
+}
+
+/// What is asked of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Polled,
     /// It is not polled: it is to go to another worker.
-    held: bool,
-    /// Packets that it has still to deliver of those that waited when somebody asked.
-    draining: Option<usize>,
+    Held,
+    /// It is polled, and has still to deliver so many packets of those that waited when somebody asked.
+    Draining(usize),
 }
 
 impl Owned {
     /// A poll has brought so many; one that brings none has found nothing that waits.
     #[cold]
-    fn delivered(&mut self, received: usize) {
-        let left = self
-            .draining
-            .map_or(0, |left| left.saturating_sub(received));
-        self.draining = Some(left).filter(|left| *left > 0 && received > 0);
+    fn delivered(&mut self, came: usize) {
+        let left = match self.state {
+            State::Draining(left) if came > 0 => left.saturating_sub(came),
+            _ => 0,
+        };
+        self.state = match left {
+            0 => State::Polled,
+            left => State::Draining(left),
+        };
     }
 }
 
@@ -105,8 +116,7 @@ impl Pump {
                 number,
                 slot: slot.clone(),
                 queue: None,
-                held: false,
-                draining: None,
+                state: State::Polled,
             });
         }
     }
@@ -122,7 +132,7 @@ impl Pump {
     pub(super) fn poll(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let mut received = 0;
         for owned in &mut self.queues {
-            if owned.held {
+            if owned.state == State::Held {
                 continue;
             }
             if owned.queue.is_none() {
@@ -131,7 +141,7 @@ impl Pump {
             if let Some(queue) = &mut owned.queue {
                 let came = receive(&mut **queue);
                 received += came;
-                if owned.draining.is_some() {
+                if owned.state != State::Polled {
                     owned.delivered(came);
                 }
             }
@@ -147,7 +157,8 @@ impl Pump {
 
     /// Whether no packet will ever come, as every queue says after a poll that has brought none.
     pub(super) fn has_ended(&self) -> bool {
-        let ended = |q: &Owned| !q.held && q.queue.as_ref().is_some_and(|q| q.ended());
+        let ended =
+            |q: &Owned| q.state != State::Held && q.queue.as_ref().is_some_and(|q| q.ended());
         !self.queues.is_empty() && self.queues.iter().all(ended)
     }
 
@@ -158,14 +169,18 @@ impl Pump {
             let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
             // Until a poll finds it empty, where nobody knows.
             let most = waiting.flatten().unwrap_or(usize::MAX);
-            owned.draining = Some(most).filter(|most| *most > 0);
+            owned.state = match most {
+                0 => State::Polled,
+                most => State::Draining(most),
+            };
         }
         Ok(())
     }
 
     /// The queues that have not delivered what was noted.
     pub(super) fn draining(&self) -> String {
-        let left = self.queues.iter().filter(|o| o.draining.is_some());
+        let is_left = |o: &&Owned| matches!(o.state, State::Draining(_));
+        let left = self.queues.iter().filter(is_left);
         let numbers: Vec<usize> = left.map(|owned| owned.number).collect();
         engine::steer::ranges(&numbers)
     }
@@ -174,7 +189,7 @@ impl Pump {
     pub(super) fn hold(&mut self, value: &str) -> Result<(), String> {
         let queue: usize = engine::units::parse(value)?;
         let ours = self.queues.iter_mut().filter(|o| o.number == queue);
-        ours.for_each(|owned| owned.held = true);
+        ours.for_each(|owned| owned.state = State::Held);
         Ok(())
     }
 
@@ -193,7 +208,7 @@ impl Pump {
         }
         match self.queues.iter_mut().find(|o| o.number == queue) {
             Some(ours) => {
-                ours.held = false;
+                ours.state = State::Polled;
                 ours.queue = ours.queue.take().or_else(|| ours.slot.take());
             }
             None => self.add(queue),
@@ -225,13 +240,15 @@ impl Pump {
 
     /// Descriptors that tell of packets.
     pub(super) fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        let polled = self.queues.iter().filter(|q| !q.held);
+        let polled = self.queues.iter().filter(|q| q.state != State::Held);
         fds.extend(polled.filter_map(|q| q.queue.as_ref()?.wait_fd()));
     }
 
     /// Whether packets may come to a queue that has no descriptor.
     pub(super) fn must_poll(&self) -> bool {
         let silent = |q: &Owned| q.queue.as_ref().is_none_or(|q| q.wait_fd().is_none());
-        self.queues.iter().any(|q| !q.held && silent(q))
+        self.queues
+            .iter()
+            .any(|q| q.state != State::Held && silent(q))
     }
 }
