@@ -1,7 +1,7 @@
 //! The balancer and two workers in simulated time: each takes some microseconds for a packet, control answers late, and the
 //! machine takes workers' cores away. Rings of the port and between workers overflow, as they do.
 
-use control::balance::{Balance, Mode, Settings, Workers};
+use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site, Walker};
 use engine::peers::Peers;
@@ -64,6 +64,9 @@ struct World {
     reordered: usize,
     /// Percent of the time that all takes.
     slower: u64,
+    /// When a ring of the port was a quarter full for the first time, and when worker 1 sent its first packet after that.
+    filled: Option<u64>,
+    helped: Option<u64>,
     /// Queues by which packets come, flows in turn; `None` if the port hashes.
     queues: Option<usize>,
 }
@@ -99,6 +102,9 @@ impl World {
         };
         let taken = self.ports.inner.far("IN").inject(queue, frame);
         self.missed[queue] += usize::from(!taken);
+        if self.filled.is_none() && self.ports.inner.far("IN").waiting(queue) >= RING / 4 {
+            self.filled = Some(self.next_due as u64);
+        }
         self.due += 1;
     }
 
@@ -129,6 +135,9 @@ impl World {
             (TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64) * self.slower / 100;
         self.at[worker] += time;
         self.busy[worker] += if worked { time } else { 0 };
+        if worker == 1 && self.filled.is_some() && !sent.is_empty() {
+            self.helped.get_or_insert(self.at[1]);
+        }
         for sent in sent {
             self.leave(&sent.frame, sent.queue);
         }
@@ -228,6 +237,8 @@ impl Stand {
                 left: Vec::new(),
                 reordered: 0,
                 slower: 100,
+                filled: None,
+                helped: None,
                 queues: (router == ROUTER).then_some(2),
             }),
             plan,
@@ -244,11 +255,11 @@ impl Stand {
     /// Has control look as it would, until that time.
     fn balance(&self, balance: &Balance, end: u64) {
         const INTERVAL: u64 = 100_000_000;
-        const PAUSE: u64 = 10_000_000;
+        let pause = PAUSE.as_nanos() as u64;
         let mut next = self.world.borrow().now() + INTERVAL;
         while next < end {
             let begin = next - INTERVAL;
-            self.until(begin + PAUSE);
+            self.until(begin + pause);
             while self.world.borrow().now() < next && !self.rung.swap(false, Relaxed) {
                 self.world.borrow_mut().go_on();
             }
@@ -555,7 +566,7 @@ fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
             );
             stand.world.borrow_mut().stalls[rng.below(2)].push_back((at, time));
         };
-        stall(30_000_000);
+        stall(20_000_000);
         stall(3_000_000);
         match rng.below(4) {
             0 => drop(stand.move_buckets(stand.table.name(), &some, rng.below(2))),
@@ -575,4 +586,38 @@ fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
     let (due, lost) = stand.end();
     assert!(due > 20_000, "{due}");
     assert_eq!(lost, 0, "{}", stand.losses());
+}
+
+#[test]
+fn a_load_that_rises_tenfold_at_once_finds_a_second_worker_before_rings_are_full() {
+    for seed in 0..4 {
+        let stand = Stand::new(seed, Duration::ZERO);
+        let begin = stand.begin(0, 0.16 * ONE);
+        let balance = balancer(Mode::On);
+        stand.balance(&balance, begin + 3 * SECOND);
+        assert_eq!(balance.workers(), (1, 2), "{}", balance.show());
+        let rises = stand.world.borrow().now() + SECOND / 10 + seed * SECOND / 37;
+        stand.world.borrow_mut().load.push((rises, 1.6 * ONE));
+        stand.world.borrow_mut().filled = None;
+        stand.balance(&balance, rises + SECOND);
+        assert_eq!(balance.workers(), (2, 2), "{}", balance.show());
+        let (filled, helped) = {
+            let world = stand.world.borrow();
+            (
+                world.filled.expect("it fills"),
+                world.helped.expect("it helps"),
+            )
+        };
+        let after = Duration::from_nanos(helped.saturating_sub(filled));
+        // A look at the queue is due, then the balancer looks, and buckets move.
+        assert!(after <= Duration::from_millis(20), "seed {seed}: {after:?}");
+        let (_, lost) = stand.end();
+        assert_eq!(
+            lost,
+            0,
+            "seed {seed}: {}\n{}",
+            stand.losses(),
+            balance.show()
+        );
+    }
 }

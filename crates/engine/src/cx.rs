@@ -359,13 +359,10 @@ impl Cx<'_> {
         !self.core.plan.elements[self.this].tables.is_empty()
     }
 
-    /// Tells of that, from 0 to 1; `rings` says whether it is to be looked at now.
-    pub fn note_port(&mut self, fill: f64, rings: bool) {
+    /// Tells of that, from 0 to 1; `grows` says whether they have become fuller.
+    pub fn note_port(&mut self, fill: f64, grows: bool) {
         for table in &self.core.plan.elements[self.this].tables {
-            table.note_port(fill);
-            if rings {
-                table.ring_bell();
-            }
+            table.note_port(fill, grows);
         }
     }
 

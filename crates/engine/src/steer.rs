@@ -156,6 +156,8 @@ pub struct Table {
     bell: OnceLock<WakeFn>,
     /// Thousandths: how full a port's queue was found.
     port: AtomicU64,
+    /// Some workers rest that could work.
+    rest: AtomicBool,
 }
 
 /// Who wants to know when buckets are dealt out.
@@ -191,6 +193,7 @@ impl Table {
             followers: Mutex::default(),
             bell: OnceLock::new(),
             port: AtomicU64::new(0),
+            rest: AtomicBool::new(false),
         }
     }
 
@@ -225,9 +228,18 @@ impl Table {
         each.map(|ways| ways.fill()).fold(0.0, f64::max)
     }
 
-    /// Notes how full a queue is, from 0 to 1, of a port whose packets are steered by this table.
-    pub fn note_port(&self, fill: f64) {
+    /// Notes how full a queue is, from 0 to 1, of a port whose packets are steered by this table. If it `grows` the bell rings:
+    /// when it is half full, or sooner while there are workers to be called.
+    pub fn note_port(&self, fill: f64, grows: bool) {
         self.port.fetch_max((fill * 1000.0) as u64, Relaxed);
+        if grows && (fill >= 0.5 || self.rest.load(Relaxed)) {
+            self.ring_bell();
+        }
+    }
+
+    /// Notes whether some workers rest that could work.
+    pub fn set_rest(&self, rest: bool) {
+        self.rest.store(rest, Relaxed);
     }
 
     /// How full the fullest of such queues was found, from 0 to 1, since the last call.

@@ -3,7 +3,7 @@
 use super::bell::Bell;
 use super::follow::Following;
 use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
-use super::scale::Scaler;
+use super::scale::{Crowd, Scaler};
 use super::settings::{Mode, Settings};
 use engine::clock::{Clock, Time};
 use engine::plan::Plan;
@@ -21,12 +21,15 @@ pub(super) const PARTS: usize = 16;
 pub(super) const WAIT: Duration = Duration::from_millis(5);
 pub(super) const SHORTEST: Duration = Duration::from_millis(1);
 /// Time between two looks when workers ring.
-const PAUSE: Duration = Duration::from_millis(10);
+pub const PAUSE: Duration = Duration::from_millis(10);
 
 /// Events that are remembered.
 const REMEMBERED: usize = 100;
-/// Share of a ring to a worker, or of a port's queue, from which on it is nearly full.
-const NEARLY_FULL: f64 = 0.75;
+/// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under way in a ring.
+const PORT_CROWDED: f64 = 0.25;
+const RING_CROWDED: f64 = 0.5;
+/// What workers were busy in less of the interval than this says little.
+const WHOLE: f64 = 0.5;
 /// Loads that chance may explain are added up for so long at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -239,8 +242,8 @@ impl State {
             self.seen.clear();
             return;
         }
-        let lost = self.look(router, &tables);
-        let wanted = self.wanted(&workers, lost);
+        let crowd = self.look(router, &tables);
+        let wanted = self.wanted(&workers, crowd);
         workers.truncate(wanted);
         let works: Vec<bool> = (0..router.count()).map(|w| workers.contains(&w)).collect();
         let mut loads: Vec<Vec<Bucket>> = tables.iter().map(|t| self.loads(t)).collect();
@@ -271,37 +274,52 @@ impl State {
         self.looks = looks;
         if !self.looks.is_empty() {
             self.active = self.works.len();
+            let rest = self.active < self.all;
+            self.looks.iter().for_each(|look| look.table.set_rest(rest));
             self.pump(router, &router.plan());
         }
     }
 
-    /// Reads how busy workers are; returns whether rings to workers or queues of ports are nearly full, or packets found
-    /// rings full.
-    fn look(&mut self, router: &impl Workers, tables: &[Arc<Table>]) -> bool {
+    /// Reads how busy workers are; returns how crowded rings to workers and queues of ports have been.
+    fn look(&mut self, router: &impl Workers, tables: &[Arc<Table>]) -> Crowd {
         let now = self.now;
         let pulses: Vec<u64> = (0..router.count()).map(|w| router.busy(w)).collect();
-        if let Some((at, before)) = &self.pulses {
-            let time = now.since(*at).as_nanos().max(1) as f64;
-            let pairs = pulses.iter().zip(before);
-            self.busy = pairs
-                .map(|(n, b)| (n.saturating_sub(*b) as f64 / time).min(1.0))
-                .collect();
-        } else {
-            self.busy = vec![0.0; router.count()];
+        let whole = self.settings.interval.mul_f64(WHOLE);
+        match &self.pulses {
+            None => self.busy = vec![0.0; router.count()],
+            Some((at, before)) if now.since(*at) >= whole => {
+                let time = now.since(*at).as_nanos().max(1) as f64;
+                let pairs = pulses.iter().zip(before);
+                self.busy = pairs
+                    .map(|(n, b)| (n.saturating_sub(*b) as f64 / time).min(1.0))
+                    .collect();
+            }
+            // Somebody has rung: whoever took a full burst was busy all this time.
+            Some(_) => return self.crowd(tables),
         }
         self.pulses = Some((now, pulses));
-        let lost = |t: &Arc<Table>| t.lost().iter().sum::<u64>();
-        let crowded = |t: &Arc<Table>| {
-            let before = self.seen.get(t.name()).map(|seen| seen.lost);
-            let fill = t.fill().max(t.take_port());
-            before.is_some_and(|before| lost(t) > before) || fill >= NEARLY_FULL
+        self.crowd(tables)
+    }
+
+    fn crowd(&self, tables: &[Arc<Table>]) -> Crowd {
+        let crowd = |table: &Arc<Table>| {
+            let lost: u64 = table.lost().iter().sum();
+            let before = self.seen.get(table.name()).map(|seen| seen.lost);
+            let port = table.take_port();
+            if before.is_some_and(|before| lost > before) {
+                Crowd::Lost
+            } else if port >= PORT_CROWDED || table.fill() >= RING_CROWDED {
+                Crowd::Some
+            } else {
+                Crowd::None
+            }
         };
         // Each is asked: what was noted until now is over.
-        tables.iter().fold(false, |any, t| crowded(t) | any)
+        tables.iter().map(crowd).max().unwrap_or_default()
     }
 
     /// How many of the workers should work.
-    fn wanted(&mut self, workers: &[usize], lost: bool) -> usize {
+    fn wanted(&mut self, workers: &[usize], crowd: Crowd) -> usize {
         if let Some(fixed) = self.settings.workers {
             return fixed.clamp(1, self.all);
         }
@@ -310,7 +328,7 @@ impl State {
         }
         let now = self.active.clamp(1, self.all);
         let busy: Vec<f64> = workers.iter().map(|&w| self.busy[w]).collect();
-        self.scaler.workers(&busy, lost, now, &self.settings.scale)
+        self.scaler.workers(&busy, crowd, now, &self.settings.scale)
     }
 
     /// What buckets of a table have brought since they were last evened out.

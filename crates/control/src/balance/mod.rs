@@ -16,5 +16,5 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use driver::{Balance, Event, Workers};
+pub use driver::{Balance, Event, PAUSE, Workers};
 pub use settings::{Mode, Settings};

@@ -8,11 +8,24 @@ pub struct Thresholds {
     /// Workers go when those that stay are busy by less than this share. It is smaller than `high`: who has
     /// just gone does not come back at once.
     pub low: f64,
-    /// All workers come when one is busy by this share, or a way to one is nearly full: what is asked of it is not
-    /// known any more.
+    /// All workers come when one is busy by this share: what is asked of it is not known any more.
     pub full: f64,
     /// Looks in a row at which fewer workers would do, before some go.
     pub patience: u32,
+    /// The same for workers that came because a queue was filling: it may have been a worker that stalled for a moment.
+    pub soon: u32,
+}
+
+/// What ways to workers, and queues of ports, were like since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Crowd {
+    /// There is room.
+    #[default]
+    None,
+    /// One fills.
+    Some,
+    /// Packets found one full.
+    Lost,
 }
 
 impl Default for Thresholds {
@@ -22,6 +35,7 @@ impl Default for Thresholds {
             low: 0.4,
             full: 0.9,
             patience: 10,
+            soon: 3,
         }
     }
 }
@@ -33,14 +47,38 @@ pub struct Scaler {
     calm: u32,
     /// Most workers needed at one of these looks.
     peak: usize,
+    /// The last look found a crowd.
+    crowded: bool,
+    /// Workers have come for a crowd, and not for a load.
+    soon: bool,
 }
 
 impl Scaler {
     /// How many of all workers should work, of which `now` do. `busy` is the share of the last interval in
-    /// which each worker had something to do, and `lost` whether packets found the way to a worker full, or nearly.
-    pub fn workers(&mut self, busy: &[f64], lost: bool, now: usize, limits: &Thresholds) -> usize {
+    /// which each worker had something to do.
+    pub fn workers(
+        &mut self,
+        busy: &[f64],
+        crowd: Crowd,
+        now: usize,
+        limits: &Thresholds,
+    ) -> usize {
         let all = busy.len().max(1);
-        if lost || busy.iter().any(|&b| b >= limits.full) {
+        let before = std::mem::take(&mut self.crowded);
+        if crowd != Crowd::None {
+            // Twice as many at first, as it may be over; if it is not, whatever there is.
+            let many = match before || crowd == Crowd::Lost {
+                true => all,
+                false => now.saturating_mul(2).min(all),
+            };
+            *self = Scaler {
+                crowded: true,
+                soon: self.soon || many > now,
+                ..Scaler::default()
+            };
+            return many.max(now);
+        }
+        if busy.iter().any(|&b| b >= limits.full) {
             *self = Scaler::default();
             return all;
         }
@@ -58,7 +96,11 @@ impl Scaler {
         }
         self.calm += 1;
         self.peak = self.peak.max(enough);
-        if self.calm < limits.patience {
+        let patience = match self.soon {
+            true => limits.soon,
+            false => limits.patience,
+        };
+        if self.calm < patience {
             return now;
         }
         let next = self.peak;
@@ -76,6 +118,7 @@ mod tests {
         low: 0.4,
         full: 0.9,
         patience: 3,
+        soon: 2,
     };
 
     #[test]
@@ -83,7 +126,7 @@ mod tests {
         let mut scaler = Scaler::default();
         let mut now = 4;
         let mut look = |busy: [f64; 4]| {
-            now = scaler.workers(&busy, false, now, &LIMITS);
+            now = scaler.workers(&busy, Crowd::None, now, &LIMITS);
             now
         };
         assert_eq!(look([0.5; 4]), 4);
@@ -97,13 +140,38 @@ mod tests {
     #[test]
     fn packets_that_are_lost_call_everybody_however_idle_workers_look() {
         let mut scaler = Scaler::default();
-        assert_eq!(scaler.workers(&[0.1, 0.0, 0.0], true, 1, &LIMITS), 3);
+        let idle = [0.1, 0.0, 0.0, 0.0];
+        assert_eq!(scaler.workers(&idle, Crowd::Lost, 1, &LIMITS), 4);
+    }
+
+    #[test]
+    fn a_crowd_calls_one_for_each_that_works_and_all_if_it_lasts() {
+        let idle = [0.1; 8];
+        let mut scaler = Scaler::default();
+        let mut look = |crowd, now| scaler.workers(&idle, crowd, now, &LIMITS);
+        assert_eq!(look(Crowd::Some, 1), 2);
+        assert_eq!(look(Crowd::Some, 2), 8);
+        let mut scaler = Scaler::default();
+        let mut look = |crowd, now| scaler.workers(&idle, crowd, now, &LIMITS);
+        assert_eq!(look(Crowd::Some, 2), 4);
+        assert_eq!((look(Crowd::None, 4), look(Crowd::Some, 4)), (4, 8));
+    }
+
+    #[test]
+    fn who_came_for_a_short_crowd_goes_sooner_than_who_came_for_a_load() {
+        let mut scaler = Scaler::default();
+        let mut look = |crowd, now| scaler.workers(&[0.1, 0.1], crowd, now, &LIMITS);
+        assert_eq!(look(Crowd::Some, 1), 2);
+        assert_eq!((look(Crowd::None, 2), look(Crowd::None, 2)), (2, 1));
+        let mut scaler = Scaler::default();
+        let mut look = |busy| scaler.workers(&[busy, 0.0], Crowd::None, 2, &LIMITS);
+        assert_eq!((look(0.5), look(0.1), look(0.1), look(0.1)), (2, 2, 2, 1));
     }
 
     #[test]
     fn one_busy_look_begins_the_wait_anew() {
         let mut scaler = Scaler::default();
-        let mut look = |busy| scaler.workers(&[busy, busy], false, 2, &LIMITS);
+        let mut look = |busy| scaler.workers(&[busy, busy], Crowd::None, 2, &LIMITS);
         assert_eq!((look(0.1), look(0.1), look(0.35)), (2, 2, 2));
         assert_eq!((look(0.1), look(0.1), look(0.1)), (2, 2, 1));
     }
@@ -126,7 +194,7 @@ mod tests {
                         }
                     })
                     .collect();
-                now = scaler.workers(&busy, false, now, &LIMITS);
+                now = scaler.workers(&busy, Crowd::None, now, &LIMITS);
                 if seen.last() != Some(&now) {
                     seen.push(now);
                 }

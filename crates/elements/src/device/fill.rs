@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Time between two looks: some drivers count descriptor by descriptor.
 const OFTEN: Duration = Duration::from_millis(1);
 /// Quarters of a queue from which on it is worth telling.
-const HALF: u32 = 2;
+const QUARTER: u32 = 1;
 
 /// Looks at the queues of one worker.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// Polls bring as much as they may, or less. Rings when a queue is fuller than before: half, or three quarters.
+    /// Polls bring as much as they may, or less. Rings when a queue has become fuller by a quarter.
     #[inline]
     pub(super) fn polled(&mut self, has_more: bool, pump: &Pump, cx: &mut Cx) {
         if !has_more {
@@ -33,7 +33,7 @@ impl Fill {
         self.next = cx.now() + OFTEN;
         let fill = pump.fill();
         let quarters = (fill * 4.0) as u32;
-        if quarters >= HALF {
+        if quarters >= QUARTER {
             cx.note_port(fill, quarters > self.quarters);
         }
         self.quarters = quarters;
