@@ -21,6 +21,8 @@ mod failed_move_tests;
 mod move_tests;
 #[cfg(test)]
 mod paced_tests;
+#[cfg(test)]
+mod reloaded_move_tests;
 
 use engine::element::Class;
 pub(crate) use one_source::check;

@@ -219,6 +219,26 @@ impl Everything {
         }
     }
 
+    /// Workers take another plan up, one after the other, while packets come.
+    pub(super) fn reload(&mut self, next: &Arc<Plan>) {
+        let first = self.rng.below(self.graphs.len());
+        for n in 0..self.graphs.len() {
+            let at = (first + n) % self.graphs.len();
+            let graph = self.graphs.remove(at);
+            let site = graph.site(Arc::new(NoPorts));
+            self.graphs.insert(at, graph.swap(next, &site));
+            self.go_on();
+        }
+        self.source = next.find("by").expect("it is there");
+    }
+
+    /// Packets that an element holds, on all workers.
+    pub(super) fn held_by(&self, element: &str) -> usize {
+        let each = self.graphs.iter();
+        let held = each.map(|graph| graph.held_by(graph.plan().find(element).expect("it is there")));
+        held.sum()
+    }
+
     fn do_chores(&mut self, worker: usize, which: impl Fn(bool) -> bool) {
         let graph = &mut self.graphs[worker];
         let mut all = std::mem::take(&mut self.chores[worker]);
