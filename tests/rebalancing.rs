@@ -6,12 +6,13 @@ use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site, Walker};
 use engine::peers::Peers;
 use engine::plan::{Options, Plan};
+use engine::port::Port;
 use engine::root::Plain;
 use engine::router::{AskError, single_at};
 use engine::steer::{self, Ask, Followed, Moved, Table};
 use engine::wake::Wakers;
 use router_tests::{Cards, InMemory, plan_with, registry};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -620,4 +621,62 @@ fn a_load_that_rises_tenfold_at_once_finds_a_second_worker_before_rings_are_full
             balance.show()
         );
     }
+}
+
+/// Workers that are asked together answer so many times, and then no more.
+struct Deaf<'a>(&'a Stand, Cell<usize>);
+
+impl Ask for Deaf<'_> {
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        match self.1.get().checked_sub(1) {
+            None => Err(AskError::NoAnswer(0)),
+            Some(left) => {
+                self.1.set(left);
+                Ask::until(self.0, patience, what)
+            }
+        }
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        self.0.one(worker, what)
+    }
+}
+
+#[test]
+fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_waiting() {
+    let stand = Stand::of(HASHES, 1, Duration::ZERO);
+    let begin = stand.begin(128, 0.6 * ONE);
+    stand.until(begin + SECOND / 10);
+    let card = stand.world.borrow().ports.card();
+    let before = card.spreading();
+    card.refuse(true);
+    let all: Vec<u16> = (0..256).collect();
+    let refused = stand.follow("f", &all).expect_err("the port refuses");
+    assert!(
+        refused.to_string().contains("the card is busy"),
+        "{refused}"
+    );
+    assert_eq!(card.spreading(), before);
+    card.refuse(false);
+    // That nothing waits any more since the one that was refused is heard.
+    let deaf = Deaf(&stand, Cell::new(1));
+    let late = steer::follow(&deaf, &stand.plan, "f", None);
+    assert_eq!(late, Err(AskError::NoAnswer(0)));
+    stand.until(begin + SECOND / 5);
+    // The port has been told, and need not be again.
+    let again = stand.follow("f", &all).expect("workers answer");
+    assert_eq!((again.buckets, again.late), (0, false));
+    let crossed = stand.crossed();
+    stand.until(begin + SECOND / 2);
+    assert_eq!(stand.crossed(), crossed);
+    let (due, lost) = stand.end();
+    assert!(due > 5_000 && lost == 0, "{lost} of {due}");
 }

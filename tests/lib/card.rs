@@ -4,6 +4,7 @@ use engine::port::{
     Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
 };
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::FlowKey;
 use wire::rss::rss;
@@ -14,6 +15,7 @@ pub struct Card {
     rules: Mutex<HashMap<Match, u16>>,
     /// The key and the table of its hash.
     spread: Mutex<Option<([u8; 40], Vec<u16>)>>,
+    refuses: AtomicBool,
     room: usize,
 }
 
@@ -21,6 +23,11 @@ impl Card {
     /// Its rules.
     pub fn rules(&self) -> MutexGuard<'_, HashMap<Match, u16>> {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it refuses another table for its hash.
+    pub fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Relaxed);
     }
 
     /// The queue of a flow by its hash.
@@ -62,6 +69,9 @@ impl Port for Card {
     }
 
     fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        if self.refuses.load(Relaxed) {
+            return Err("the card is busy".to_owned());
+        }
         *self.spread.lock().unwrap_or_else(PoisonError::into_inner) = Some((*key, queues.to_vec()));
         Ok(())
     }
@@ -134,6 +144,7 @@ impl<D> Cards<D> {
                 inner: Arc::clone(&open.port),
                 rules: Mutex::default(),
                 spread: Mutex::default(),
+                refuses: AtomicBool::new(false),
                 room: self.room,
             })
         });

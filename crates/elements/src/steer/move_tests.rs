@@ -235,7 +235,8 @@ impl Everything {
     /// Packets that an element holds, on all workers.
     pub(super) fn held_by(&self, element: &str) -> usize {
         let each = self.graphs.iter();
-        let held = each.map(|graph| graph.held_by(graph.plan().find(element).expect("it is there")));
+        let held =
+            each.map(|graph| graph.held_by(graph.plan().find(element).expect("it is there")));
         held.sum()
     }
 

@@ -52,5 +52,8 @@ fn packets_that_wait_for_moves_are_neither_lost_nor_late_over_reloads() {
         table(&current).set_limit(Duration::from_secs(20));
         nothing_is_wrong(&current, &router, seed);
     }
-    assert!(waited > 0 && reloads_meanwhile > 20, "{waited} {reloads_meanwhile}");
+    assert!(
+        waited > 0 && reloads_meanwhile > 20,
+        "{waited} {reloads_meanwhile}"
+    );
 }
