@@ -10,8 +10,10 @@ use ports::memory::{Memory, Sent};
 use router_tests::Cards;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use testkit::ip4;
+use testkit::{Rng, ip4};
+use wire::FlowKey;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -171,6 +173,69 @@ fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_c
         "{}",
         balance.show()
     );
+}
+
+/// A numbered frame of a flow that has a rule.
+fn numbered(n: u8, number: u32) -> Vec<u8> {
+    let mut frame = frame(n);
+    frame.extend([0; 16]);
+    let end = frame.len();
+    frame[end - 4..].copy_from_slice(&number.to_be_bytes());
+    frame
+}
+
+#[test]
+fn flows_keep_their_order_while_buckets_move_and_the_port_follows_on_running_workers() {
+    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
+    let stand = start(text, 1000);
+    stand.write("mem_a@steer.limit", "20s");
+    give_rules(&stand);
+    let (card, a, done) = (stand.ports.card(), stand.a.clone(), AtomicBool::new(false));
+    let (sent, left) = std::thread::scope(|scope| {
+        let source = scope.spawn(|| {
+            let mut sent = 0;
+            while !done.load(Relaxed) {
+                for n in 0..64 {
+                    // A card sorts a packet as its rules are when it comes.
+                    let rules = card.rules();
+                    let key = FlowKey::of_ip(&frame(n)[14..]).expect("it is IP");
+                    let queue = rules[&Match::Flow(key)];
+                    assert!(a.inject(queue.into(), &numbered(n, sent)));
+                }
+                sent += 1;
+                while a.waiting(0).max(a.waiting(1)) > 4000 && !done.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+            }
+            sent
+        });
+        let (mut rng, mut left, mut followed) = (Rng::seed(3), Vec::new(), 0);
+        for _ in 0..100 {
+            let some: Vec<u16> = (0..64).filter(|_| rng.one_in(3)).collect();
+            let moved = stand
+                .router
+                .move_buckets("mem_a@steer", &some, rng.below(2));
+            moved.unwrap_or_else(|e| panic!("{e}"));
+            let done = stand.router.follow("f", None);
+            let done = done.unwrap_or_else(|e| panic!("{e}"));
+            assert!(!done.late, "{done}");
+            followed += done.buckets;
+            left.extend(stand.b.collect());
+        }
+        assert!(followed > 500, "{followed}");
+        done.store(true, Relaxed);
+        (source.join().expect("it ends"), left)
+    });
+    let missing = 64 * sent as usize - left.len();
+    let rest = stand.b.collect_at_least(missing, LONG);
+    let mut next = [0; 64];
+    for one in left.iter().chain(&rest) {
+        let (n, end) = (usize::from(read(&one.frame)), one.frame.len());
+        let number = u32::from_be_bytes(one.frame[end - 4..].try_into().expect("4 bytes"));
+        assert_eq!(number, next[n], "flow {n}");
+        next[n] += 1;
+    }
+    assert_eq!(next, [sent; 64]);
 }
 
 #[test]

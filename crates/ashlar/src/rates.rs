@@ -213,12 +213,13 @@ impl Rates<'_> {
         }
         let _ = writeln!(
             out,
-            "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start\n",
+            "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start, {} followed by ports\n",
             short(packets as f64 / self.seconds),
             per(cycles, packets),
             share(cycles as f64, all as f64),
             short(self.rate(was.buckets_moved, now.buckets_moved)),
-            now.buckets_moved
+            now.buckets_moved,
+            now.buckets_followed
         );
     }
 

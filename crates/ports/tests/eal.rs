@@ -85,6 +85,10 @@ fn null_takes_key_and_table(directory: &Directory) {
     let table = port.spreading();
     assert!(table.len() >= 64, "{} entries", table.len());
     assert!(table.iter().zip(&queues).all(|(a, b)| a == b));
+    // Another table with the same key, as when buckets have moved.
+    port.spread(&[7; 40], &[1]).unwrap();
+    assert!(port.spreading().iter().all(|queue| *queue == 1));
+    assert_eq!(port.hash_key(), Some([7; 40]));
     drop(port);
     directory.close(name);
     let name = "net_ring1";

@@ -236,7 +236,19 @@ impl Spread {
     /// How far the port does it.
     pub(super) fn show(&self) -> String {
         let copies = self.lock();
-        let entries = || copies.port.as_ref().map_or(0, |p| p.spreading().len());
+        let entries = || {
+            let table = copies
+                .port
+                .as_ref()
+                .map_or_else(Vec::new, |p| p.spreading());
+            let mut by_queue: BTreeMap<u16, usize> = BTreeMap::new();
+            table
+                .iter()
+                .for_each(|queue| *by_queue.entry(*queue).or_default() += 1);
+            let each = by_queue.iter();
+            let each = each.map(|(queue, n)| format!("{n} of queue {queue}"));
+            format!("{}: {}", table.len(), each.collect::<Vec<_>>().join(", "))
+        };
         let hash = self.key.as_ref().map(|_| match &copies.done {
             None => "the port is not open".into(),
             Some(Err(why)) => format!("flows are hashed in software: {why}"),
