@@ -3,8 +3,15 @@
 //! A flow's packets that follow each other within delta keep their way, so that none overtakes another (RB10; Flare's
 //! flowlets). The table has a fixed size: sets of four, a flow's set follows from its hash, and the flow that rested
 //! longest makes room. A flow that lost its place only chooses anew.
+//!
+//! It also counts how many flows to an output node have each way, so that new ones can go where few are. The links of
+//! intermediate nodes carry what several input nodes send to one output node, and no input node sees them: they are
+//! evenly loaded only if each of these spreads evenly what it sends to each output node.
 
 use crate::address::{NO_NODE, NodeId};
+
+/// Nodes of the largest cluster in which ways are counted: a table of so many by so many.
+const COUNTED: usize = 256;
 
 /// Flows in a set.
 const SET: usize = 4;
@@ -34,6 +41,44 @@ const EMPTY: Set = Set([Flowlet {
 pub struct Flowlets {
     sets: Box<[Set]>,
     delta: u64,
+    ways: Counts,
+}
+
+/// Flows in the table that have an intermediate node, fresh or not.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    /// Nodes in all; 0: nothing is counted.
+    nodes: usize,
+    /// By output node and intermediate node.
+    by: Box<[u32]>,
+    /// By output node.
+    to: Box<[u32]>,
+}
+
+impl Counts {
+    fn new(nodes: usize) -> Counts {
+        Counts {
+            nodes,
+            by: vec![0; nodes * nodes].into(),
+            to: vec![0; nodes].into(),
+        }
+    }
+
+    /// Of flows that went straight there is nothing to count.
+    #[inline]
+    fn place(&self, to: NodeId, via: NodeId) -> Option<(usize, usize)> {
+        let (to, via) = (usize::from(to), usize::from(via));
+        (to < self.nodes && via < self.nodes).then_some((to * self.nodes + via, to))
+    }
+
+    #[inline]
+    fn add(&mut self, flow: &Flowlet, more: i32) {
+        if let Some((by, to)) = self.place(flow.to, flow.via) {
+            for count in [&mut self.by[by], &mut self.to[to]] {
+                *count = count.wrapping_add_signed(more);
+            }
+        }
+    }
 }
 
 fn sets(flows: usize) -> usize {
@@ -54,6 +99,25 @@ impl Flowlets {
         Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
             delta,
+            ways: Counts::default(),
+        }
+    }
+
+    /// From now on ways are counted, if there are flows and no more nodes than can be.
+    pub fn count(&mut self, nodes: usize) {
+        let counted = !self.sets.is_empty() && nodes <= COUNTED;
+        let mut ways = Counts::new(if counted { nodes } else { 0 });
+        let flows = self.sets.iter().flat_map(|set| set.0.iter());
+        flows.for_each(|flow| ways.add(flow, 1));
+        self.ways = ways;
+    }
+
+    /// Flows to an output node that visit `via` first, and those that visit any node first.
+    #[inline]
+    pub fn visitors(&self, to: NodeId, via: NodeId) -> (u32, u32) {
+        match self.ways.place(to, via) {
+            Some((by, to)) => (self.ways.by[by], self.ways.to[to]),
+            None => (0, 0),
         }
     }
 
@@ -78,16 +142,29 @@ impl Flowlets {
         Some((Place(at, oldest), None))
     }
 
-    /// Notes that a packet went by a way.
+    /// Notes that a packet went by the way of its flow.
+    #[inline]
+    pub fn keep(&mut self, place: Place, now: u64) {
+        if let Some(set) = self.sets.get_mut(place.0) {
+            set.0[place.1].seen = now;
+        }
+    }
+
+    /// Notes that a packet went by a way that is new to its flow.
     #[inline]
     pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
         if let Some(set) = self.sets.get_mut(place.0) {
-            set.0[place.1] = Flowlet {
+            let flow = Flowlet {
                 seen: now,
                 hash,
                 to,
                 via,
             };
+            let old = std::mem::replace(&mut set.0[place.1], flow);
+            if (old.via, via) != (NO_NODE, NO_NODE) {
+                self.ways.add(&old, -1);
+                self.ways.add(&flow, 1);
+            }
         }
     }
 
@@ -143,6 +220,38 @@ mod tests {
             naive.insert((hash, to), (new, now));
         }
         assert!(known > 5000, "{known}: 180 flows share 64 places");
+    }
+
+    #[test]
+    fn ways_are_counted_as_flows_come_move_and_lose_their_places() {
+        let mut table = Flowlets::new(64, 1000);
+        table.count(8);
+        let mut seed = 1u64;
+        for now in 0..5000u64 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+            let (hash, to) = ((seed >> 33) as u32 % 90, (seed >> 50) as NodeId % 3);
+            let (place, via) = table.look(now, hash, to).unwrap();
+            if via.is_some() && seed >> 60 != 0 {
+                table.keep(place, now);
+            } else {
+                let via = (seed >> 40) as NodeId % 9;
+                let via = if via == 8 { NO_NODE } else { via };
+                table.note(place, now, hash, to, via);
+            }
+            let held = |to, via| {
+                let flows = table.sets.iter().flat_map(|set| set.0.iter());
+                flows.filter(|f| f.to == to && f.via == via).count() as u32
+            };
+            for to in 0..3 {
+                let all: u32 = (0..8).map(|via| held(to, via)).sum();
+                assert!((0..8).all(|via| table.visitors(to, via) == (held(to, via), all)));
+            }
+        }
+        let known = table.visitors(1, 5);
+        assert!(known.0 > 0);
+        table.count(12);
+        assert_eq!(table.visitors(1, 5), known, "a cluster that grows");
+        assert_eq!(table.visitors(1, NO_NODE), (0, 0));
     }
 
     #[test]

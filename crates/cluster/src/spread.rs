@@ -5,7 +5,9 @@
 //! them, as in Valiant's scheme. (Were the output node left out, a permutation would ask links for (N-1)/(N-2) times
 //! 2R/N.) That alone keeps what a node carries for others below R/N per link, but quota, phase 1 and phase 2 could
 //! still meet on one link. So a node counts what it sent by each of its links, also for others, and avoids a link
-//! that has no tokens left while another has some: local information, and all that is used.
+//! that has no tokens left while another has some. Of those that have some, a flow takes one that few flows to its output
+//! node visit, for what several nodes send to one output node adds up on links of an intermediate node that none of them
+//! sees. All this is local information, and all that is used.
 //!
 //! Elements and simulator call the same [`Spread::choose`].
 
@@ -16,6 +18,9 @@ use crate::map::Ways;
 
 /// Intermediate nodes that are tried for one packet before it waits in the queue of the best of them, or is refused.
 const TRIES: u32 = 32;
+
+/// Intermediate nodes with room that are looked at for the one that the fewest flows to the output node visit.
+const LOOKS: u32 = 8;
 
 /// The fraction of the golden section: steps of it fall everywhere on the scale equally often (Weyl), so that
 /// a word of state spreads as smoothly as a round-robin.
@@ -91,6 +96,8 @@ pub struct Counts {
 struct Target {
     quota: Bucket,
     price: Price,
+    /// Its part of all rates, of 2^32.
+    part: u32,
     /// Where on the scale of all rates the last packet was spread.
     point: u32,
 }
@@ -139,6 +146,8 @@ impl Spread {
             let known = self.targets.get(to);
             Target {
                 price: Price::of(own * rate(to)),
+                // A float-to-integer cast saturates: a node may have all there is.
+                part: (rate(to) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32,
                 quota: known.map_or(Bucket::new(now), |known| known.quota),
                 point: known.map_or_else(|| scramble(seed ^ to as u32), |known| known.point),
             }
@@ -153,6 +162,7 @@ impl Spread {
             })
         });
         self.outs = outs.collect();
+        self.flowlets.count(map.nodes.len());
     }
 
     /// Chooses the way of a packet of `bytes` bytes to another node.
@@ -177,13 +187,16 @@ impl Spread {
         let place = self.flowlets.look(now, flow_hash, to);
         if let Some((place, Some(via))) = place {
             if let Some(choice) = self.keep(ways, &packet, via) {
-                self.flowlets.note(place, now, flow_hash, to, via);
+                self.flowlets.keep(place, now);
                 self.counts.kept += 1;
                 return Ok(choice);
             }
             self.counts.moved += 1;
         }
-        let choice = self.fresh(ways, &packet);
+        let choice = match self.direct(ways, &packet) {
+            Some(choice) => Ok(choice),
+            None => self.balance(ways, &packet),
+        };
         match choice {
             Ok(choice) => {
                 if let Some((place, _)) = place {
@@ -201,10 +214,10 @@ impl Spread {
         let burst = self.settings.burst;
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
             let depth = out.price.depth(burst);
-            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part.
-            let floor = -depth / 2;
+            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part. All other own packets
+            // leave the link before: what is carried beyond this would be forgotten, and the link asked for more.
             out.bucket
-                .take(Moment::of(now), depth, bytes, out.price, floor);
+                .take(Moment::of(now), depth, bytes, out.price, -depth);
         }
     }
 
@@ -242,12 +255,13 @@ impl Spread {
         Some(Choice { link, via })
     }
 
-    /// A way for a packet that has none.
-    fn fresh(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
-        if let Some(choice) = self.direct(ways, packet) {
-            return Ok(choice);
-        }
+    /// A way for a packet that has none, and does not go straight within the quota.
+    #[inline(never)] // so that what comes before keeps its registers
+    fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
+        // With room: what it lacks of its part of the flows to this output node.
+        let mut evenly: Option<(i64, u16, NodeId)> = None;
+        let mut looks = 0;
         let nodes = ways.reach().fabric().map().nodes.len();
         for tried in 0..TRIES as usize + nodes {
             let via = match self.targets.get_mut(usize::from(packet.to)) {
@@ -275,14 +289,40 @@ impl Spread {
                 best = Some((room, link, via));
             }
             if tokens >= 0 {
-                break;
+                // What goes straight is not counted: it has its turn as often as any, and does not stand in for others.
+                let lacks = match via == packet.to {
+                    true if looks == 0 => 0,
+                    true => i64::MIN,
+                    false => self.lacks(packet.to, via),
+                };
+                if evenly.is_none_or(|(most, ..)| lacks > most) {
+                    evenly = Some((lacks, link, via));
+                }
+                looks += 1;
+                if lacks >= 0 || looks == LOOKS {
+                    break;
+                }
             }
         }
+        if let Some((_, link, stop)) = evenly {
+            return Ok(self.send(packet, link, stop));
+        }
         match best {
-            Some((room, link, stop)) if room > -128 => Ok(self.send(packet, link, stop)),
+            // As far as carried packets may bring it.
+            Some((room, link, stop)) if room >= -256 => Ok(self.send(packet, link, stop)),
             Some(_) => Err(Refusal::Full),
             None => self.detour(ways, packet),
         }
+    }
+
+    /// How many flows an intermediate node has less than its part of those to an output node, in units of 2^-32.
+    #[inline]
+    fn lacks(&self, to: NodeId, via: NodeId) -> i64 {
+        let (flows, all) = self.flowlets.visitors(to, via);
+        let target = self.targets.get(usize::from(via));
+        let part = target.map_or(0, |target| i64::from(target.part));
+        // A table has fewer than 2^31 flows.
+        i64::from(all) * part - (i64::from(flows) << u32::BITS)
     }
 
     /// Straight, within the quota. This is guaranteed: only own packets can take the tokens of its link.
@@ -295,7 +335,7 @@ impl Spread {
         }
         let link = ways.link(packet.to, packet.flow_hash)?;
         let (tokens, depth) = self.tokens(packet.now, link)?;
-        if tokens <= -depth {
+        if tokens <= -depth - depth / 2 {
             return None;
         }
         let choice = self.send(packet, link, packet.to);

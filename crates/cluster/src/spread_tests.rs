@@ -430,6 +430,35 @@ fn a_flow_that_fits_no_way_is_spread_and_nothing_is_refused() {
 }
 
 #[test]
+fn flows_to_each_output_node_visit_others_evenly_whatever_links_were_full_meanwhile() {
+    let n = 16;
+    let map = Map::mesh(n, R);
+    let ways = Ways::of(&map, &Links::all(&map), 0);
+    let mut spread = Spread::new(Settings::default(), &ways, 0);
+    let mut rng = 3u32;
+    // In each 4 ms three other links carry all they can for others.
+    for packet in 0..40_000u64 {
+        let now = packet * 10_000;
+        for link in 0..3 {
+            spread.carried(now, (link * 5 + now / (4 * MS) % 5) as u16, 150);
+        }
+        rng = scramble(rng.wrapping_add(GOLDEN));
+        let flow = rng % 1200;
+        let to = 12 + (flow % 4) as NodeId;
+        let _ = spread
+            .choose(now, &ways, to, BYTES, scramble(flow))
+            .unwrap();
+    }
+    for to in 12..16 {
+        // Links to the output nodes themselves also carry what goes straight.
+        let visits = (1..12).map(|via| spread.flowlets.visitors(to, via).0);
+        let visits: Vec<u32> = visits.collect();
+        let [least, most] = [visits.iter().min(), visits.iter().max()].map(|v| *v.unwrap());
+        assert!(least > 12 && most - least <= 3, "to {to}: {visits:?}");
+    }
+}
+
+#[test]
 fn who_cannot_be_reached_is_refused_by_name() {
     let map = Map::mesh(3, R);
     let mut links = Links::all(&map);
