@@ -216,7 +216,7 @@ def results(folder, raw):
             records = Records(path)
             found[name] = summary(records, raw[name])
             if name == "rebalance":
-                found[name]["busy"] = records.before() / raw["carried"][0]
+                found[name]["busy"] = records.busy()
                 found[name]["seconds"] = balanced_after(records)
                 found[name]["shares"] = records.shares(WINDOW).tolist()
             else:

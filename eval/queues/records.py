@@ -68,13 +68,17 @@ class Records:
         """From when each packet was due until it left."""
         return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
 
-    def before(self):
-        """What was sent before a second worker sent anything, from a tenth of that time on: the first worker's packets a second."""
-        seconds, worker = self.seconds(), self.packets["worker"]
+    def busy(self):
+        """How busy the first worker was before a second one sent anything: the share of that time, from the first packet on, in which
+        some packet was due and had not left. For a worker that never rests while a packet waits this is its load."""
+        worker = self.packets["worker"]
         others = numpy.flatnonzero(worker != worker[0])
-        end = float(seconds[others[0]]) if len(others) else float(seconds[-1])
-        inside = int(((seconds > end / 10) & (seconds < end)).sum())
-        return inside / (0.9 * end) if end > 0 else 0.0
+        part = self.packets[:others[0]] if len(others) else self.packets
+        part = part[numpy.argsort(part["due"], kind="stable")]
+        due, left = part["due"].astype("i8"), numpy.maximum.accumulate(part["left"].astype("i8"))
+        idle = int(numpy.maximum(due[1:] - left[:-1], 0).sum())
+        time = int(left[-1] - due[0])
+        return 1 - idle / time if time > 0 else 0.0
 
     def shares(self, window):
         """For every window of so many seconds, packets that were due in it: how many each worker sent."""

@@ -72,9 +72,12 @@ def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean(tmp_pat
     assert moves.balanced_after(records(tmp_path, never, due=(200, 0))) is None
 
 
-def test_how_busy_the_first_worker_was_is_told_by_what_it_sent_before_another_did(tmp_path):
-    first = [(0, 0, n, n * MS, n * MS) for n in range(1, 101)]
-    found = records(tmp_path, [*first, (1, 1, 0, 0, 100 * MS + 1), (0, 0, 101, 0, 101 * MS)], due=(200, 1))
-    assert found.before() == pytest.approx(1000, rel=0.02)
-    alone = records(tmp_path, first, due=(200, 1))
-    assert alone.before() == pytest.approx(1000, rel=0.03)
+def test_how_busy_the_first_worker_was_before_another_helped_is_told_by_when_packets_waited(tmp_path):
+    # Of every millisecond a packet waits for a quarter; from 10 ms on one always does, until another worker sends.
+    idle = [(0, 0, n, n * MS, n * MS + MS // 4) for n in range(10)]
+    found = records(tmp_path, idle, due=(40, 1))
+    assert found.busy() == pytest.approx(0.25, abs=0.03)
+    full = [(0, 0, n, n * MS, n * MS + 2 * MS) for n in range(10, 30)]
+    assert records(tmp_path, [*full, (1, 1, 0, 0, 40 * MS)], due=(40, 1)).busy() == 1
+    half = [*idle, *full[:9], (1, 1, 0, 0, 20 * MS), (0, 0, 30, 35 * MS, 36 * MS)]
+    assert records(tmp_path, half, due=(40, 1)).busy() == pytest.approx((2.5 + 10) / 20, abs=0.03)
