@@ -551,12 +551,12 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
     }
 }
 
-#[test]
-fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
-    let stand = Stand::of(HASHES, 9, Duration::ZERO);
+/// Buckets and queues move, and the port follows, at random.
+fn moves_and_follows(seed: u64) {
+    let stand = Stand::of(HASHES, seed, Duration::ZERO);
     stand.world.borrow_mut().stalls = vec![VecDeque::new(), VecDeque::new()];
-    stand.begin(0, 0.6 * ONE);
-    let mut rng = Rng::seed(9);
+    stand.begin(0, 0.3 * ONE);
+    let mut rng = Rng::seed(seed);
     for _ in 0..200 {
         let some: Vec<u16> = (0..256).filter(|_| rng.one_in(4)).collect();
         let now = stand.world.borrow().now();
@@ -585,8 +585,8 @@ fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
     }
     assert!(stand.crossed() > 0);
     let (due, lost) = stand.end();
-    assert!(due > 20_000, "{due}");
-    assert_eq!(lost, 0, "{}", stand.losses());
+    assert!(due > 10_000, "{due}");
+    assert_eq!(lost, 0, "seed {seed}: {}", stand.losses());
 }
 
 #[test]
@@ -621,6 +621,11 @@ fn a_load_that_rises_tenfold_at_once_finds_a_second_worker_before_rings_are_full
             balance.show()
         );
     }
+}
+
+#[test]
+fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
+    (0..8).for_each(moves_and_follows);
 }
 
 /// Workers that are asked together answer so many times, and then no more.
