@@ -68,10 +68,11 @@ impl Bucket {
         tokens.min(depth)
     }
 
-    /// Takes what `bytes` cost, and goes into debt down to `floor` at most.
+    /// Takes what `bytes` cost, and goes into debt down to `floor` at most. Debt below that remains as it is.
     #[inline]
     pub(crate) fn take(&mut self, now: Moment, depth: i64, bytes: u32, price: Price, floor: i64) {
-        let left = (self.tokens(now, depth) - price.cost(bytes)).max(floor);
+        let tokens = self.tokens(now, depth);
+        let left = (tokens - price.cost(bytes)).max(floor.min(tokens));
         self.0 = now.0.wrapping_sub(left as u64);
     }
 }
@@ -111,6 +112,9 @@ mod tests {
         assert_eq!(bucket.tokens(now, deep), 14_000 * second);
         bucket.take(now, deep, 60_000, price, -deep);
         assert_eq!(bucket.tokens(now, deep), -deep);
+        bucket.take(now, deep, 5000, price, i64::MIN);
+        bucket.take(now, deep, 100, price, -deep);
+        assert_eq!(bucket.tokens(now, deep), -deep - 5000 * second);
     }
 
     #[test]

@@ -98,7 +98,9 @@ struct Target {
     price: Price,
     /// Its part of all rates, of 2^32.
     part: u32,
-    /// Where on the scale of all rates the last packet was spread.
+    /// The parts of all that a packet to it may visit in between, together: not its own, nor that of the input node.
+    between: i64,
+    /// Where on the scale of all rates packets were spread last.
     point: u32,
 }
 
@@ -142,12 +144,16 @@ impl Spread {
         let rate = |node: usize| map.nodes.get(node).map_or(0.0, |node| node.rate);
         let own = rate(usize::from(ways.node())) * self.settings.share / map.rate().max(1.0);
         let seed = self.settings.seed ^ u32::from(ways.node()).wrapping_mul(0x85eb_ca6b);
+        // A float-to-integer cast saturates: a node may have all there is.
+        let part = |node: usize| (rate(node) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32;
+        let others = (0..map.nodes.len()).filter(|&node| node != usize::from(ways.node()));
+        let others: i64 = others.map(|node| i64::from(part(node))).sum();
         let targets = (0..map.nodes.len()).map(|to| {
             let known = self.targets.get(to);
             Target {
                 price: Price::of(own * rate(to)),
-                // A float-to-integer cast saturates: a node may have all there is.
-                part: (rate(to) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32,
+                part: part(to),
+                between: others - i64::from(part(to)),
                 quota: known.map_or(Bucket::new(now), |known| known.quota),
                 point: known.map_or_else(|| scramble(seed ^ to as u32), |known| known.point),
             }
@@ -263,17 +269,25 @@ impl Spread {
         let mut evenly: Option<(i64, u16, NodeId)> = None;
         let mut looks = 0;
         let nodes = ways.reach().fabric().map().nodes.len();
+        let target = self.targets.get(usize::from(packet.to));
+        let mut point = target.ok_or(Refusal::NoWay)?.point;
         for tried in 0..TRIES as usize + nodes {
-            let via = match self.targets.get_mut(usize::from(packet.to)) {
-                None => return Err(Refusal::NoWay),
-                Some(target) if tried < TRIES as usize => {
-                    target.point = target.point.wrapping_add(GOLDEN);
-                    ways.reach().fabric().node_at(target.point)
-                }
+            let via = if tried < TRIES as usize {
+                point = point.wrapping_add(GOLDEN);
+                ways.reach().fabric().node_at(point)
+            } else if best.is_none() {
                 // Chance has found none: few are left, if any.
-                Some(_) if best.is_none() => (tried - TRIES as usize) as NodeId,
-                Some(_) => break,
+                (tried - TRIES as usize) as NodeId
+            } else {
+                break;
             };
+            // The next packet goes on behind the first possible one, however many more this one looks at: so each has
+            // its turn as often as it should, also the output node.
+            if best.is_none()
+                && let Some(target) = self.targets.get_mut(usize::from(packet.to))
+            {
+                target.point = point;
+            }
             if !ways.allowed(via, packet.to) {
                 continue;
             }
@@ -308,21 +322,23 @@ impl Spread {
             return Ok(self.send(packet, link, stop));
         }
         match best {
-            // As far as carried packets may bring it.
-            Some((room, link, stop)) if room >= -256 => Ok(self.send(packet, link, stop)),
+            // Where carried packets have brought it to their floor, each of these would let one more in.
+            Some((room, link, stop)) if room > -256 => Ok(self.send(packet, link, stop)),
             Some(_) => Err(Refusal::Full),
             None => self.detour(ways, packet),
         }
     }
 
-    /// How many flows an intermediate node has less than its part of those to an output node, in units of 2^-32.
+    /// How many flows an intermediate node has less than its part of those to an output node, in units that are the
+    /// same for all intermediate nodes: over these it sums up to 0.
     #[inline]
     fn lacks(&self, to: NodeId, via: NodeId) -> i64 {
         let (flows, all) = self.flowlets.visitors(to, via);
-        let target = self.targets.get(usize::from(via));
-        let part = target.map_or(0, |target| i64::from(target.part));
-        // A table has fewer than 2^31 flows.
-        i64::from(all) * part - (i64::from(flows) << u32::BITS)
+        let [part, between] = [via, to].map(|node| self.targets.get(usize::from(node)));
+        let part = part.map_or(0, |via| i64::from(via.part));
+        let between = between.map_or(0, |to| to.between);
+        // A table has fewer than 2^31 flows, and parts are 2^32 in all.
+        i64::from(all) * part - i64::from(flows) * between
     }
 
     /// Straight, within the quota. This is guaranteed: only own packets can take the tokens of its link.

@@ -375,7 +375,55 @@ fn unequal_nodes_and_links_are_weighted() {
     matrix[3] = vec![1.0, 1.0, 1.0, 0.0];
     matrix[0] = vec![0.0, 0.0, 0.0, 1.0];
     matrix[1] = vec![0.0, 0.0, 0.0, 1.0];
-    Cluster::new(map, &packets()).run(&matrix, 200 * MS);
+    for settings in [packets(), Settings::default()] {
+        Cluster::new(map.clone(), &settings).run(&matrix, 200 * MS);
+    }
+}
+
+#[test]
+fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
+    for rates in [vec![4.0, 4.0, 1.0, 4.0], vec![1.0; 4], vec![1.0; 16]] {
+        let (n, all) = (rates.len(), rates.iter().sum::<f64>());
+        let mut map = Map::mesh(n, R);
+        for (node, rate) in map.nodes.iter_mut().zip(&rates) {
+            node.rate = R * rate;
+        }
+        let ways = Ways::of(&map, &Links::all(&map), 0);
+        let mut spread = Spread::new(Settings::default(), &ways, 0);
+        let (to, mut visits, fresh) = (n - 1, vec![0.0; n], 4000);
+        for flow in 0..fresh {
+            let now = u64::from(flow) * MS / 100;
+            // What the quota holds would go straight first of all.
+            spread.targets[to].quota = Bucket::new(Moment::of(now + MS));
+            let choice = spread.choose(now, &ways, to as NodeId, 1, scramble(flow));
+            match choice.unwrap().via {
+                NO_NODE => visits[to] += 1.0,
+                via => visits[usize::from(via)] += 1.0,
+            }
+        }
+        for (node, visits) in visits.iter().enumerate().skip(1) {
+            let due = rates[node] / (all - rates[0]);
+            let part = visits / f64::from(fresh);
+            assert!(
+                (part - due).abs() < 0.01,
+                "{rates:?}: {node} has {part} instead of {due}"
+            );
+        }
+    }
+}
+
+#[test]
+fn links_at_the_end_of_their_debt_by_carried_packets_take_no_own_ones() {
+    let map = Map::mesh(4, R);
+    let ways = Ways::of(&map, &Links::all(&map), 0);
+    let mut spread = Spread::new(packets(), &ways, 0);
+    let now = 10 * MS;
+    spread.targets[3].quota = Bucket::new(Moment::of(now + MS));
+    for link in 0..3 {
+        spread.carried(now, link, BYTES * 1000);
+    }
+    assert_eq!(spread.choose(now, &ways, 3, BYTES, 1), Err(Refusal::Full));
+    assert!(spread.choose(now + MS / 10, &ways, 3, BYTES, 1).is_ok());
 }
 
 #[test]
