@@ -17,7 +17,7 @@ mod shares;
 use shares::{Shares, spread};
 use std::collections::HashMap;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -75,19 +75,70 @@ enum Choice {
     Several(Arc<Shares>),
 }
 
-/// All groups as workers see them. A copy costs a word or three per group.
+/// Where packets of a group go, in one word, if that is easily said: by a port, and to an IPv4 address or to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(align(8))]
+pub struct Brief {
+    /// The output, or [`ASK`](Self::ASK)'s: then [`View::next_hop_with`] knows.
+    pub port: u16,
+    /// The gateway's address; 0 for none.
+    gateway: u32,
+}
+
+impl Brief {
+    /// For groups of which more is to be said; as a port it is higher than any output.
+    pub const ASK: Brief = Brief {
+        port: u16::MAX,
+        gateway: 0,
+    };
+
+    /// The gateway.
+    #[inline(always)]
+    pub fn gateway(self) -> Option<Ipv4Addr> {
+        (self.gateway != 0).then(|| Ipv4Addr::from_bits(self.gateway))
+    }
+
+    fn of(choice: &Choice) -> Brief {
+        let Choice::One(Member { gateway, port, .. }) = *choice else {
+            return Brief::ASK;
+        };
+        let gateway = match gateway {
+            None => 0,
+            Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => gateway.to_bits(),
+            Some(_) => return Brief::ASK,
+        };
+        Brief { port, gateway }
+    }
+}
+
+/// All groups as workers see them. A copy costs four words per group at most.
 #[derive(Debug, Clone, Default)]
-pub struct Groups(Vec<Choice>);
+pub struct Groups {
+    choices: Vec<Choice>,
+    /// The same of each, in brief.
+    briefs: Vec<Brief>,
+}
 
 /// The same for somebody who looks at many: by value, so that it stays in registers.
 #[derive(Clone, Copy)]
-pub struct View<'a>(&'a [Choice]);
+pub struct View<'a> {
+    choices: &'a [Choice],
+    briefs: &'a [Brief],
+}
 
 impl Groups {
     /// For looking at many.
     #[inline]
     pub fn view(&self) -> View<'_> {
-        View(&self.0)
+        View {
+            choices: &self.choices,
+            briefs: &self.briefs,
+        }
+    }
+
+    fn set(&mut self, id: GroupId, choice: Choice) {
+        self.briefs[index(id)] = Brief::of(&choice);
+        self.choices[index(id)] = choice;
     }
 
     /// The next hop for a flow in the group `id` (as [`crate::fib::Fib`] gives it), by all 32 bits of
@@ -102,11 +153,18 @@ impl<'a> View<'a> {
     /// As [`next_hop`](Groups::next_hop); the hash is asked for only if there is a choice.
     #[inline(always)]
     pub fn next_hop_with(self, id: u16, flow_hash: impl FnOnce() -> u32) -> Option<&'a Member> {
-        match self.0.get(usize::from(id).wrapping_sub(1))? {
+        match self.choices.get(usize::from(id).wrapping_sub(1))? {
             Choice::One(member) => Some(member),
             Choice::Several(group) => group.member_with(flow_hash),
             Choice::Nothing => None,
         }
+    }
+
+    /// What is to be done with packets of the group `id`, in brief.
+    #[inline(always)]
+    pub fn brief(self, id: u16) -> Brief {
+        let brief = self.briefs.get(usize::from(id).wrapping_sub(1));
+        brief.copied().unwrap_or(Brief::ASK)
     }
 }
 
@@ -171,8 +229,8 @@ impl GroupTable {
         };
         record.up = vec![true; members.len()];
         record.members = members;
-        let choice = &mut self.groups.0[index(id)];
-        *choice = record.choice(choice);
+        let choice = record.choice(&self.groups.choices[index(id)]);
+        self.groups.set(id, choice);
         Ok(true)
     }
 
@@ -187,13 +245,14 @@ impl GroupTable {
                 let next = u16::try_from(self.records.len() + 1).ok();
                 let next = next.and_then(NonZeroU16::new).ok_or(GroupError::NoIds)?;
                 self.records.push(None);
-                self.groups.0.push(Choice::Nothing);
+                self.groups.choices.push(Choice::Nothing);
+                self.groups.briefs.push(Brief::ASK);
                 next
             }
         };
         let up = vec![true; members.len()];
         let record = Record { members, up, users };
-        self.groups.0[index(id)] = record.choice(&Choice::Nothing);
+        self.groups.set(id, record.choice(&Choice::Nothing));
         self.records[index(id)] = Some(record);
         self.used += 1;
         Ok(id)
@@ -220,7 +279,7 @@ impl GroupTable {
             }
             self.used -= 1;
             *slot = None;
-            self.groups.0[index(id)] = Choice::Nothing;
+            self.groups.set(id, Choice::Nothing);
             self.limbo.0.push(id);
         }
     }
@@ -238,7 +297,8 @@ impl GroupTable {
     /// Says that the next hops for which `which` holds are up or down; returns how many groups changed.
     pub fn set_up(&mut self, up: bool, which: impl Fn(&Member) -> bool) -> usize {
         let mut changed = 0;
-        for (record, choice) in self.records.iter_mut().zip(&mut self.groups.0) {
+        let groups = self.groups.choices.iter_mut().zip(&mut self.groups.briefs);
+        for (record, (choice, brief)) in self.records.iter_mut().zip(groups) {
             let Some(record) = record else { continue };
             let mut any = false;
             for (state, member) in record.up.iter_mut().zip(&*record.members) {
@@ -249,6 +309,7 @@ impl GroupTable {
             }
             if any {
                 *choice = record.choice(choice);
+                *brief = Brief::of(choice);
                 changed += 1;
             }
         }
@@ -387,6 +448,48 @@ mod tests {
                 assert_eq!(share(&after, lost), share(&before, lost));
             }
         }
+    }
+
+    #[test]
+    fn what_is_said_in_brief_is_what_is_said_at_length() {
+        let mut random = Random::new(8);
+        let mut table = GroupTable::new();
+        let of = |gateway, port| Member {
+            gateway,
+            ..hop(port, 1)
+        };
+        let gateways = [None, Some([0; 4].into()), Some([0u8; 16].into())];
+        let mut ids: Vec<GroupId> = (1..=20).map(|n| table.add(&[hop(n, 1)]).unwrap()).collect();
+        ids.extend(gateways.map(|gateway| table.add(&[of(gateway, 9)]).unwrap()));
+        let mut brief = 0;
+        for _ in 0..500 {
+            let (n, id) = (random.below(21) as u8, ids[random.below(23) as usize]);
+            match random.below(4) {
+                0 => assert_eq!(table.change(id, &[hop(n, 1), hop(n + 1, 2)]), Ok(true)),
+                1 => assert_eq!(table.change(id, &[hop(n, 1)]), Ok(true)),
+                2 => drop(table.set_up(false, |m| m.port == n.into())),
+                _ => drop(table.set_up(true, |m| m.port == n.into())),
+            }
+            let groups = table.groups();
+            for id in 0..30 {
+                let said = groups.view().brief(id);
+                let hop = groups.next_hop(id, random.bits() as u32).copied();
+                if said.port != Brief::ASK.port {
+                    brief += 1;
+                    let gateway = said.gateway().map(IpAddr::V4);
+                    let hop = hop.map(|hop| (hop.gateway, hop.port));
+                    assert_eq!(hop, Some((gateway, said.port)), "{id}");
+                } else if let Some(Member {
+                    gateway: Some(IpAddr::V4(gateway)),
+                    ..
+                }) = hop
+                {
+                    let several = matches!(groups.choices[usize::from(id) - 1], Choice::Several(_));
+                    assert!(several || gateway.is_unspecified(), "{id}");
+                }
+            }
+        }
+        assert!(brief > 1000, "{brief}");
     }
 
     #[test]
