@@ -161,7 +161,7 @@ fn a_reload_with_who_looks_at_annotations_has_them() {
 }
 
 #[test]
-fn a_device_takes_smaller_bursts_where_nobody_looks_at_packets() {
+fn a_device_takes_smaller_bursts_where_nobody_handles_headers() {
     let burst = |text: &str| {
         let (graph, ..) = start(text);
         let node = graph.plan().find("in").expect("in");
@@ -172,10 +172,47 @@ fn a_device_takes_smaller_bursts_where_nobody_looks_at_packets() {
     let looked_at = BARE.replace("-> c ::", "-> Paint(1) -> c ::");
     assert_eq!(burst(BARE).as_deref(), Ok("32"));
     assert_eq!(burst(&looked_at).as_deref(), Ok("64"));
+    assert_eq!(burst(ROUTE).as_deref(), Ok("64"));
     assert_eq!(
         burst(&BARE.replace("DEV0", "DEV0, BURST 7")).as_deref(),
         Ok("7")
     );
+}
+
+/// Routing: what packets need is noted by the elements that prove it.
+const ROUTE: &str = "in :: FromDevice(DEV0) -> c :: Strip(14) -> CheckIPHeader
+        -> rt :: RadixIPLookup(198.51.100.0/24 0, 0/0 192.0.2.1 1 | 192.0.2.2 2);
+    rt[0] -> Discard; rt[1] -> ttl :: DecIPTTL; rt[2] -> ttl
+        -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> out :: ToDevice(DEV1);
+    ttl[1] -> Discard;";
+
+#[test]
+fn packets_are_routed_without_annotations_that_a_port_would_note() {
+    let bytes = |text: &str, bare: bool| {
+        let (mut graph, ports) = start(text);
+        let node = graph.plan().find("in").expect("in");
+        assert_eq!(graph.plan().elements[node].bare, bare, "{text}");
+        let frames: Vec<_> = (0..40)
+            .map(|flow| {
+                ip4()
+                    .udp(flow, 2)
+                    .ether("02:00:00:00:00:03", "02:00:00:00:00:01")
+            })
+            .map(|frame| frame.bytes())
+            .collect();
+        assert_eq!(
+            ports
+                .far("DEV0")
+                .inject_all(0, frames.iter().map(|f| &f[..])),
+            40
+        );
+        while graph.turn() {}
+        let sent = ports.far("DEV1").collect();
+        assert_eq!(sent.len(), 40);
+        sent
+    };
+    let who_looks = ROUTE.replace("-> c ::", "-> PaintSwitch -> c ::");
+    assert_eq!(bytes(ROUTE, true), bytes(&who_looks, false));
 }
 
 #[test]

@@ -244,6 +244,8 @@ pub struct Init<'a> {
     pub output_used: bool,
     /// Whether packets may come to it that have no annotations.
     pub bare: bool,
+    /// Whether a class behind it changes what is known of packets, so that their bytes are looked at.
+    pub handled: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],
     /// Queues of the element's device that belong to this copy.
@@ -303,7 +305,8 @@ pub trait Element: Sized + 'static {
     /// How many copies may run.
     const COPIES: Copies = Copies::PerCore;
     /// Whether it may look at annotations (those in the mbuf's header, too) or leave packets to who does, by
-    /// a copy or a queue. Where nothing behind a device does, packets come without.
+    /// a copy or a queue. Where nothing behind a device does, packets come without. Those that what it needs
+    /// ([`NEEDS`](Self::NEEDS)) speaks of do not count, nor does the hash: they are right on every packet.
     const ANNOTATIONS: bool = true;
     /// Whether packets may come to it without annotations although somebody behind it looks: it gives packets
     /// those of a new one by [`Packet::arrived`] where [`Init::annotates`] says so, unless they are watched.

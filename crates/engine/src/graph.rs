@@ -222,6 +222,7 @@ impl Graph {
                 output_pull: element.output_pull(),
                 output_used: plan.edges.iter().any(|e| e.from == (index, 0)),
                 bare: element.bare && site.walker == Walker::Sweep,
+                handled: element.handled,
                 annotated: &element.annotated,
                 queues: element.queues_of(site.worker),
                 pushers: &element.pushers,

@@ -16,8 +16,8 @@ pub trait RxQueue: Send {
     /// Appends up to `max` received packets to `into`, in order of arrival; returns how many.
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize;
 
-    /// As [`receive`](Self::receive), for who will look at no annotation: what lies where a port would note
-    /// them may be what the last user of a buffer has left.
+    /// As [`receive`](Self::receive), for who will look at no annotation but the hash: what lies where a port would
+    /// note others may be what the last user of a buffer has left.
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
         self.receive(into, max)
     }

@@ -240,7 +240,6 @@ impl RxQueue for Rx {
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
         self.take(into, max, |packet| {
             packet.set_network_offset(0);
-            packet.set_hash(0xbad);
             packet.cold_mut().timestamp = 0xbad;
             let anno = packet.anno_mut();
             (anno.mac, anno.paint, anno.trace) = (1, 0xba, 0xbad);

@@ -199,11 +199,6 @@ impl<S: Style> Element for FromDevice<S> {
         if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
             spread.add_copy(&port.port, || config.owners.by_worker());
         }
-        let usual = if init.bare {
-            super::BARE_BURST
-        } else {
-            super::BURST
-        };
         let timestamp = config.timestamp.unwrap_or(init.as_click());
         FromDevice {
             style: PhantomData,
@@ -212,7 +207,7 @@ impl<S: Style> Element for FromDevice<S> {
             pace: (config.yields && !init.as_click()).then(Pace::default),
             fill: Fill::default(),
             came: 0,
-            burst: config.burst.unwrap_or(usual).max(1),
+            burst: config.burst.unwrap_or(super::burst(init)).max(1),
             timestamp,
             bare: init.bare && !timestamp,
             batch: Batch::new(),

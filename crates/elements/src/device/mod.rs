@@ -12,15 +12,23 @@ mod to_dpdk_device;
 mod vlan;
 mod vlan_split;
 
-use engine::element::Class;
+use engine::element::{Class, Init};
 use engine::plan::Options;
 use lang::{Diagnostic, Router};
 
 /// Packets that devices take and give at a time unless told otherwise.
 pub(crate) const BURST: usize = 64;
-/// Packets taken at a time where nothing looks at them. They share little that more of them could share further,
+/// The same where nothing looks at them. They share little that more of them could share further,
 /// and the buffers of more would drive each other out of the first-level cache.
-pub(crate) const BARE_BURST: usize = 32;
+const BARE_BURST: usize = 32;
+
+/// Packets that a source takes at a time unless told otherwise.
+pub(crate) fn burst(init: &Init) -> usize {
+    match init.bare && !init.handled {
+        true => BARE_BURST,
+        false => BURST,
+    }
+}
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[

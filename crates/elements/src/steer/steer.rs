@@ -130,10 +130,7 @@ impl Element for Steer {
             ends: many.then(ends),
             parking: Parking::default(),
             rest: Rest::default(),
-            burst: match init.bare {
-                true => device::BARE_BURST,
-                false => device::BURST,
-            },
+            burst: device::burst(init),
             bare: init.bare,
         }
     }

@@ -6,17 +6,19 @@
 //! if all that comes to it is as it came from a device that notes nothing of its own.
 
 use super::Plan;
+use crate::facts::Facts;
 use crate::port::PortDirectory;
 
 /// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
-    let looked_at = looked_at(plan, ports);
+    let (looked_at, handled) = (looked_at(plan, ports), handled(plan));
     let Plan {
         elements, edges, ..
     } = plan;
-    for (element, looked_at) in elements.iter_mut().zip(&looked_at) {
+    for (element, (looked_at, handled)) in elements.iter_mut().zip(looked_at.iter().zip(handled)) {
         let receives = element.device().is_some_and(|device| device.receives);
         element.bare = receives && !looked_at;
+        element.handled = handled;
     }
     let mut changed = true;
     while changed {
@@ -74,4 +76,26 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
         }
     }
     looked_at
+}
+
+/// For each element, whether a class behind it changes what is known of packets.
+fn handled(plan: &Plan) -> Vec<bool> {
+    let changes = |element: usize| {
+        let class = plan.elements[element].class;
+        let gives = class.gives.iter().any(|facts| *facts != Facts::NONE);
+        gives || class.spoils != Facts::NONE
+    };
+    let mut handled = vec![false; plan.elements.len()];
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for edge in &plan.edges {
+            let (from, to) = (edge.from.0, edge.to.0);
+            if !handled[from] && (handled[to] || changes(to)) {
+                handled[from] = true;
+                changed = true;
+            }
+        }
+    }
+    handled
 }

@@ -174,6 +174,8 @@ pub struct PlanElement {
     /// Whether packets may come to it, or from it if it receives them, without annotations: see
     /// [`Element::ANNOTATIONS`](crate::element::Element::ANNOTATIONS).
     pub bare: bool,
+    /// Whether a class behind it changes what is known of packets.
+    pub handled: bool,
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// [`Element::ANNOTATES`](crate::element::Element::ANNOTATES).
     pub annotated: Vec<usize>,
@@ -239,6 +241,7 @@ impl PlanElement {
             && self.pullers == before.pullers
             && self.queues == before.queues
             && self.bare == before.bare
+            && self.handled == before.handled
             && self.annotated == before.annotated
             && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
     }
@@ -402,6 +405,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             pushers: Vec::new(),
             pullers: Vec::new(),
             bare: false,
+            handled: true,
             annotated: Vec::new(),
             sorter: None,
             tables: Vec::new(),
