@@ -21,7 +21,9 @@ use crate::ip6::dec_ip6_hlim::DecIP6HLIM;
 use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
 use crate::ip6::ip6_local::IP6Local;
 use crate::linux::linux_input::LinuxInput;
+use crate::linux::linux_ip_lookup::Four;
 use crate::linux::linux_mtu::LinuxMTU;
+use crate::linux::lookup::Lookup as LinuxLookup;
 use crate::route::direct_ip_lookup::Direct;
 use crate::route::lookup::Lookup;
 use crate::route::lookup_ip6_route::Ip6Route;
@@ -34,6 +36,7 @@ use engine::chain::Chain;
 type DirectIPLookup = Lookup<Direct, 4>;
 type RadixIPLookup = Lookup<Radix, 4>;
 type LookupIP6Route = Lookup<Ip6Route, 16>;
+type LinuxIPLookup = LinuxLookup<Four, 4>;
 type VLBOutput = Output<VlbOutput>;
 type VLBOutput6 = Output<VlbOutput6>;
 
@@ -46,6 +49,13 @@ macro_rules! chains {
 /// The rows. No Counter is in any: by itself it counts a batch at once.
 #[rustfmt::skip]
 pub const CHAINS: &[Chain] = chains! {
+    // IPv4, arrival and lookup.
+    HostEtherFilter Classifier Paint Strip CheckIPHeader RadixIPLookup;
+    LinuxInput Classifier Paint Strip CheckIPHeader LinuxIPLookup;
+    Strip CheckIPHeader RadixIPLookup DecIPTTL EtherEncap;
+    Strip CheckIPHeader DirectIPLookup DecIPTTL EtherEncap;
+    Strip CheckIPHeader RadixIPLookup;
+    Strip CheckIPHeader DirectIPLookup;
     // IPv4, arrival.
     HostEtherFilter Classifier Paint Strip CheckIPHeader;
     LinuxInput Classifier Paint Strip CheckIPHeader;
@@ -53,12 +63,15 @@ pub const CHAINS: &[Chain] = chains! {
     Paint Strip CheckIPHeader;
     Classifier Strip CheckIPHeader;
     Strip CheckIPHeader;
+    // IPv6, arrival and lookup.
+    Strip CheckIP6Header LookupIP6Route DecIP6HLIM EtherEncap;
+    Strip CheckIP6Header LookupIP6Route;
     // IPv6, arrival.
     Paint Strip CheckIP6Header IP6HopByHop IP6Local CheckIP6Forward DecIP6HLIM;
     Paint Strip CheckIP6Header;
     Classifier Strip CheckIP6Header;
     Strip CheckIP6Header;
-    // Lookup and departure.
+    // Lookup and departure, where packets come to the lookup by several ways.
     RadixIPLookup DecIPTTL EtherEncap;
     DirectIPLookup DecIPTTL EtherEncap;
     LookupIP6Route DecIP6HLIM EtherEncap;
@@ -105,7 +118,9 @@ mod tests {
                 }
                 // What a class of routes, or of an IP version, is made from.
                 None => assert!(
-                    file.starts_with("route/") || file.starts_with("vlb/"),
+                    ["route/", "vlb/", "linux/"]
+                        .iter()
+                        .any(|f| file.starts_with(f)),
                     "{file} holds no element"
                 ),
             }

@@ -31,13 +31,15 @@ impl Chain {
     }
 }
 
-/// Tuples of two to eight element types, of which only the first may step whole batches
-/// ([`Element::STEPS_ALL`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
+/// Tuples of two to eight element types, of which one may step whole batches ([`Element::STEPS_ALL`]): those before it are
+/// a loop by themselves, in which it may look ahead ([`Element::foresee`]), and those behind it another. All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
 /// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
 ///
 /// None may call handlers on the spot: while a row runs all of its elements are out of their places. What is called
 /// behind a row finds them back there.
 pub trait Sequence {
+    /// The place of the one that steps whole batches; behind the last if none does.
+    const WHOLE: usize;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
     /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0.
@@ -45,10 +47,19 @@ pub trait Sequence {
 }
 
 macro_rules! sequence {
-    ($n:literal: $first:ident $(, $next:ident)*; $($name:ident $element:ident $at:tt),+) => {
+    ($n:literal: $($name:ident $element:ident $at:tt),+) => {
         impl<$($element: Element),+> Sequence for ($($element,)+) {
+            const WHOLE: usize = {
+                let mut whole = $n;
+                $(if $element::STEPS_ALL { whole = $at; })+
+                whole
+            };
+
             fn kinds() -> Vec<TypeId> {
-                const { $(assert!(!$next::STEPS_ALL, "only the first may step whole batches"));* }
+                const {
+                    let batches = 0 $(+ $element::STEPS_ALL as usize)+;
+                    assert!(batches <= 1, "only one may step whole batches");
+                }
                 vec![$(TypeId::of::<$element>()),+]
             }
 
@@ -59,52 +70,74 @@ macro_rules! sequence {
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
-                cx.this = nodes[0];
-                if $first::STEPS_ALL {
-                    let verdicts = cx.step_all(sequence!(@head $($name)+), batch);
-                    cx.part_as(batch, &verdicts, on[0]);
-                    cx.keep_verdicts(verdicts);
-                    left[0] = came - batch.len();
+                if const { before(0, Self::WHOLE) } {
+                    // Always part of the loop, also where it is compiled twice: `Batch::part`.
+                    cx.part(batch, #[inline(always)] |packet, cx| {
+                        $(sequence!(@step $name $element $at if before($at, Self::WHOLE); packet cx nodes on left);)+
+                        $(if $element::STEPS_ALL {
+                            $name.foresee(packet);
+                        })+
+                        None
+                    });
                 }
-                cx.part(batch, |packet, cx| {
-                    $(
-                        if !$element::STEPS_ALL {
-                            let verdict = match $name.quick(packet) {
-                                Some(verdict) => verdict,
-                                None => {
-                                    cx.this = nodes[$at];
-                                    $name.step(packet, cx)
-                                }
-                            };
-                            // Known when this is compiled, for most: see `plan::fuse`.
-                            let goes_on = match const { $element::PORTS.any_outputs() } {
-                                true => on[$at],
-                                false => Verdict::ON,
-                            };
-                            if verdict != goes_on {
-                                cx.this = nodes[$at];
-                                left[$at] += 1;
-                                return Some(verdict);
-                            }
-                        }
-                    )+
-                    None
-                });
+                $(if $element::STEPS_ALL {
+                    cx.this = nodes[$at];
+                    let before = batch.len();
+                    let verdicts = cx.step_all($name, batch);
+                    match $at + 1 < $n {
+                        true => cx.part_as(batch, &verdicts, on[$at]),
+                        false => cx.sort_as(batch, &verdicts),
+                    }
+                    cx.keep_verdicts(verdicts);
+                    left[$at] = before - batch.len();
+                })+
+                if const { before(Self::WHOLE + 1, $n) } {
+                    cx.part(batch, #[inline(always)] |packet, cx| {
+                        $(sequence!(@step $name $element $at if before(Self::WHOLE, $at); packet cx nodes on left);)+
+                        None
+                    });
+                }
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
             }
         }
     };
-    (@head $head:ident $($rest:ident)*) => { $head };
+    // One step of one element, in a loop that it belongs to.
+    (@step $name:ident $element:ident $at:tt if $here:expr; $packet:ident $cx:ident $nodes:ident $on:ident $left:ident) => {
+        if const { $here } {
+            let verdict = match $name.quick($packet) {
+                Some(verdict) => verdict,
+                None => {
+                    $cx.this = $nodes[$at];
+                    $name.step($packet, $cx)
+                }
+            };
+            // Known when this is compiled, for most: see `plan::fuse`.
+            let goes_on = match const { $element::PORTS.any_outputs() } {
+                true => $on[$at],
+                false => Verdict::ON,
+            };
+            if verdict != goes_on {
+                $cx.this = $nodes[$at];
+                $left[$at] += 1;
+                return Some(verdict);
+            }
+        }
+    };
 }
 
-sequence!(2: A, B; a A 0, b B 1);
-sequence!(3: A, B, C; a A 0, b B 1, c C 2);
-sequence!(4: A, B, C, D; a A 0, b B 1, c C 2, d D 3);
-sequence!(5: A, B, C, D, E; a A 0, b B 1, c C 2, d D 3, e E 4);
-sequence!(6: A, B, C, D, E, F; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
-sequence!(7: A, B, C, D, E, F, G; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
-sequence!(8: A, B, C, D, E, F, G, H; a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
+sequence!(2: a A 0, b B 1);
+sequence!(3: a A 0, b B 1, c C 2);
+sequence!(4: a A 0, b B 1, c C 2, d D 3);
+sequence!(5: a A 0, b B 1, c C 2, d D 3, e E 4);
+sequence!(6: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
+sequence!(7: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
+sequence!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
+
+/// Of places in a row.
+const fn before(one: usize, other: usize) -> bool {
+    one < other
+}
 
 #[inline]
 fn typed<E: Element>(node: &mut Option<Box<dyn Node>>) -> &mut E {

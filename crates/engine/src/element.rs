@@ -398,6 +398,13 @@ pub trait Element: Sized + 'static {
         let _ = (batch, verdicts, cx);
     }
 
+    /// Looks at a packet of the batch that [`step_all`](Self::step_all) will get next, behind all those that it has been
+    /// shown: memory may be fetched ahead while elements before it look at others. It is a hint, which need not come.
+    #[inline]
+    fn foresee(&mut self, packet: &Packet) {
+        let _ = packet;
+    }
+
     /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and
     /// processes what comes.
     #[inline]

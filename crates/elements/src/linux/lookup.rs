@@ -126,6 +126,13 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         let groups = self.routes.groups().read(cx.reader()).view();
         let packets = batch.iter_of_same_length().zip(ids);
         verdicts.extend(packets.map(|(packet, &id)| {
+            let brief = groups.brief(id);
+            if let Some(&verdict) = self.verdicts.get(usize::from(brief.port)) {
+                if let Some(gateway) = brief.gateway() {
+                    K::Family::set_dst(packet, gateway.into());
+                }
+                return verdict;
+            }
             let next_hop =
                 groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, self.seed));
             let Some(hop) = next_hop else {
@@ -140,6 +147,11 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             // Interfaces that were named after the list was made are others'.
             verdict.copied().unwrap_or(Verdict::out(OUT_EXCEPTION))
         }));
+    }
+
+    #[inline]
+    fn foresee(&mut self, packet: &Packet) {
+        K::Family::fetch(self.routes.fib(), packet);
     }
 
     fn memory(config: &Config<N>) -> usize {

@@ -19,6 +19,8 @@ pub(crate) trait Family<const N: usize>: 'static {
     fn key(packet: &Packet) -> Self::Key;
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
     fn lookup_bulk(fib: &Fib<N>, keys: &[Self::Key], ids: &mut [u16]);
+    /// Fetches ahead what the look-up of a packet reads first.
+    fn fetch(fib: &Fib<N>, packet: &Packet);
     /// A hash of the packet's flow, the same for all its packets.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;
 
@@ -52,6 +54,11 @@ impl Family<4> for V4 {
     #[inline]
     fn lookup_bulk(fib: &Fib<4>, keys: &[u32], ids: &mut [u16]) {
         fib.lookup_bulk(keys, ids);
+    }
+
+    #[inline]
+    fn fetch(fib: &Fib<4>, packet: &Packet) {
+        fib.fetch(Self::key(packet));
     }
 
     #[inline]
@@ -106,6 +113,11 @@ impl Family<16> for V6 {
     #[inline]
     fn lookup_bulk(fib: &Fib<16>, keys: &[[u8; 16]], ids: &mut [u16]) {
         fib.lookup_bulk(keys, ids);
+    }
+
+    #[inline]
+    fn fetch(fib: &Fib<16>, packet: &Packet) {
+        fib.fetch(Self::key(packet));
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tables::fib::{Prefix, Structure};
-use tables::groups::Member;
+use tables::groups::{Member, View};
 
 const NO_ROUTE: u8 = 0;
 const NO_NEXT_HOP: u8 = 1;
@@ -76,7 +76,6 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
     config: Arc<Config<N>>,
     table: Arc<Table<N>>,
     outputs: usize,
-    no_route: u8,
     bulk: Bulk<K::Family, N>,
 }
 
@@ -153,6 +152,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
 impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
+    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
@@ -205,7 +205,6 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     fn new(config: &Arc<Config<N>>, init: &Init) -> Self {
         config.outputs.store(init.outputs, Relaxed);
         Lookup {
-            no_route: config.no_route.unwrap_or(NOWHERE),
             config: Arc::clone(config),
             table: config
                 .table
@@ -222,22 +221,23 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         let ids = self.bulk.look_up(self.table.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
         let groups = self.table.groups().read(cx.reader()).view();
-        let (seed, outputs, no_route) = (self.config.seed, self.outputs, self.no_route);
-        verdicts.resize(ids.len(), Verdict::ON);
-        let packets = batch.iter_of_same_length().zip(ids).zip(verdicts);
-        for ((packet, &id), verdict) in packets {
-            let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, seed));
-            *verdict = match next_hop {
-                Some(hop) if usize::from(hop.port) < outputs => {
-                    if let Some(gateway) = hop.gateway {
-                        K::Family::set_dst(packet, gateway);
-                    }
-                    Verdict::out(hop.port as u8) // below PORTS_MAX
-                }
-                _ if id == 0 => Verdict::reject(NO_ROUTE, no_route),
-                _ => Verdict::reject(NO_NEXT_HOP, no_route),
-            };
-        }
+        let outputs = self.outputs;
+        let packets = batch.iter_of_same_length().zip(ids);
+        verdicts.extend(packets.map(|(packet, &id)| {
+            let brief = groups.brief(id);
+            if usize::from(brief.port) >= outputs {
+                return choose::<K, N>(&self.config, outputs, groups, id, packet);
+            }
+            if let Some(gateway) = brief.gateway() {
+                K::Family::set_dst(packet, gateway.into());
+            }
+            Verdict::out(brief.port as u8) // below PORTS_MAX
+        }));
+    }
+
+    #[inline]
+    fn foresee(&mut self, packet: &Packet) {
+        K::Family::fetch(self.table.fib(), packet);
     }
 
     fn memory(config: &Config<N>) -> usize {
@@ -260,6 +260,29 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     } else {
         Self::ALL
     };
+}
+
+/// What becomes of a packet whose group does not say it in brief.
+#[inline(never)]
+fn choose<K: Kind<N>, const N: usize>(
+    config: &Config<N>,
+    outputs: usize,
+    groups: View,
+    id: u16,
+    packet: &mut Packet,
+) -> Verdict {
+    let no_route = config.no_route.unwrap_or(NOWHERE);
+    let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, config.seed));
+    match next_hop {
+        Some(hop) if usize::from(hop.port) < outputs => {
+            if let Some(gateway) = hop.gateway {
+                K::Family::set_dst(packet, gateway);
+            }
+            Verdict::out(hop.port as u8) // below PORTS_MAX
+        }
+        _ if id == 0 => Verdict::reject(NO_ROUTE, no_route),
+        _ => Verdict::reject(NO_NEXT_HOP, no_route),
+    }
 }
 
 /// The hash that the port or an element before has stored, or else ours, stored for those behind.

@@ -58,6 +58,12 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         }
     }
 
+    /// Fetches ahead what a look-up of `address` reads first; changes nothing.
+    #[inline]
+    fn fetch(&self, address: impl Address<N>) {
+        let _ = address;
+    }
+
     /// Whether there is nothing in it but perhaps a default route, as in a new one.
     fn is_bare(&self) -> bool;
 

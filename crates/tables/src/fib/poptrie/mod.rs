@@ -186,6 +186,11 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
         }
     }
 
+    #[inline]
+    fn fetch(&self, address: impl Address<N>) {
+        self.nodes().fetch_top(&address.octets());
+    }
+
     fn is_bare(&self) -> bool {
         self.top.iter().all(|s| s.load(Ordering::Relaxed) == 0)
     }

@@ -51,6 +51,11 @@ impl<const N: usize> Nodes<'_, N> {
     }
 
     #[inline(always)]
+    pub(super) fn fetch_top(self, address: &[u8; N]) {
+        sys::prefetch(&self.top[bits(address, 0, Poptrie::<N>::TOP_BITS)]);
+    }
+
+    #[inline(always)]
     fn fetch(self, slot: Slot) {
         sys::prefetch(&self.words[slot.word()]);
     }
