@@ -31,8 +31,11 @@ struct Copies {
     port: Option<Arc<dyn Port>>,
     /// Queues by worker.
     queues: BTreeMap<usize, Vec<usize>>,
-    /// The queue of each bucket, as the port was told last.
+    /// The queue of each bucket, as the port was told last, and the key of the hash.
     told: Vec<u16>,
+    key: Option<[u8; 40]>,
+    /// Entries of its table then; `None` if it does not tell.
+    entries: Option<usize>,
     /// How the last attempt to have it hash has ended.
     done: Option<Result<(), String>>,
     /// It does rules.
@@ -125,7 +128,14 @@ impl Spread {
         let rules = self.rules.as_ref();
         copies.directs =
             rules.is_some_and(|rules| rules.go_to(&port, receivers, &copies.told, again));
-        copies.done = self.hash(&port, &copies.told);
+        let key = self.key();
+        copies.done = key.map(|key| port.spread(&key, &copies.told));
+        copies.key = key.filter(|_| copies.hashes());
+        // Asked once: drivers may take their time.
+        copies.entries = match copies.hashes() {
+            true => Some(port.spreading().len()).filter(|entries| *entries > 0),
+            false => None,
+        };
         match &copies.done {
             Some(Err(why)) if !copies.directs => Err(why.clone()),
             None if !copies.directs => Err("the port takes no rules, or has one queue".into()),
@@ -140,10 +150,9 @@ impl Spread {
         }
     }
 
-    /// Has the port hash, if that is asked of it; says how that has ended.
-    fn hash(&self, port: &Arc<dyn Port>, queues: &[u16]) -> Option<Result<(), String>> {
-        let key = self.key.as_ref().map(|key| key.table.snapshot());
-        key.map(|key| port.spread(key.key(), queues))
+    /// The key of the hash that is asked of the port.
+    fn key(&self) -> Option<[u8; 40]> {
+        Some(*self.key.as_ref()?.table.snapshot().key())
     }
 
     /// By whom packets are steered.
@@ -163,14 +172,17 @@ impl Spread {
         if copies.told.len() != buckets || owners.len() != buckets {
             return Vec::new();
         }
-        let entries = copies
-            .port
-            .as_ref()
-            .map_or(0, |port| port.spreading().len());
-        let is_small = hashes && (1..buckets).contains(&entries);
+        // A port that does not tell how large its table is may share entries among buckets. One that hashes by another key by
+        // now has all flows elsewhere, until it is told the key by hand.
+        let entries = match (hashes, copies.entries) {
+            (true, None) => return Vec::new(),
+            (true, _) if copies.key != self.key() => return Vec::new(),
+            (_, entries) => entries.unwrap_or(buckets),
+        };
+        let is_small = hashes && entries < buckets;
         // Buckets that have this remainder in common share an entry of the port's table.
         let apart = if is_small { entries } else { buckets };
-        let fits = entries == 0 || entries.max(buckets) % entries.min(buckets) == 0;
+        let fits = entries.max(buckets).is_multiple_of(entries.min(buckets));
         if hashes && !fits || is_small && is_ruled {
             return Vec::new();
         }
@@ -216,7 +228,8 @@ impl Spread {
         }
         copies.queues = queues;
         if copies.hashes() {
-            self.hash(&port, &told).unwrap_or(Ok(()))?;
+            // By the key that it has: another one would sort all flows anew.
+            copies.key.map_or(Ok(()), |key| port.spread(&key, &told))?;
         }
         if let Some(rules) = self.rules.as_ref().filter(|_| copies.directs) {
             let buckets = buckets.iter().map(|one| one.bucket).collect();
@@ -374,14 +387,40 @@ mod tests {
     #[test]
     fn a_bucket_whose_owner_has_no_queue_or_that_comes_by_one_of_its_queues_stays() {
         let spread = spread(None);
-        let port: Arc<dyn Port> = Arc::new(Told::default());
+        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
         spread.add_copy(&port, both);
         spread.table.deal(&[0, 1]);
         spread.table.give(&[1], 2);
         assert_eq!(spread.astray(&both()), []);
         let all = BTreeMap::from([(1, vec![0, 1])]);
         spread.table.give(&[0, 1, 2], 1);
+        assert_eq!(spread.astray(&both()).len(), 2);
         assert_eq!(spread.astray(&all), []);
+    }
+
+    #[test]
+    fn a_port_that_does_not_tell_of_its_table_or_has_another_key_is_not_asked_to_follow() {
+        let spread = spread(None);
+        let port: Arc<dyn Port> = Arc::new(Told::default());
+        spread.add_copy(&port, both);
+        spread.table.deal(&[0, 1]);
+        spread.table.give(&[0], 1);
+        assert_eq!(spread.astray(&both()), []);
+        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
+        spread.add_copy(&port, both);
+        spread.table.give(&[2], 1);
+        let astray = spread.astray(&both());
+        assert_eq!(astray.len(), 1);
+        let key = spread.key.as_ref().expect("it hashes");
+        let changed = key.replace(&HashKey(wire::rss::MICROSOFT));
+        changed.expect("nobody needs it");
+        assert_eq!(spread.astray(&both()), []);
+        // Who has looked before does not change the key either.
+        let done = spread.redirect(&astray, both());
+        done.expect("the port does all");
+        assert_eq!(spread.lock().key, Some(wire::rss::SYMMETRIC));
+        spread.tell_again().expect("the port does all");
+        assert_eq!(spread.lock().key, Some(wire::rss::MICROSOFT));
     }
 
     #[test]

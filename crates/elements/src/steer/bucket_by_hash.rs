@@ -26,10 +26,11 @@
 
 use super::hashing::Hashing;
 use crate::prelude::*;
+use engine::port::Port;
 use engine::steer::Sorter;
 use wire::FlowKey;
 use wire::plain::Plain;
-use wire::rss::{KEY_LEN, Toeplitz};
+use wire::rss::Toeplitz;
 
 pub(super) struct Config {
     hashing: Hashing,
@@ -75,8 +76,8 @@ fn flow_of(text: &str) -> Option<FlowKey> {
 
 pub(super) struct BucketByHash {
     config: Arc<Config>,
-    /// The key by which the port hashes what comes from it.
-    of_port: Option<[u8; KEY_LEN]>,
+    /// The port from which packets come, if the hash that it notes is that of the same headers.
+    of_port: Option<Arc<dyn Port>>,
     by_port: u64,
     not_ip: u64,
 }
@@ -114,7 +115,7 @@ impl Element for BucketByHash {
     fn new(config: &Arc<Config>, init: &Init) -> BucketByHash {
         let port = config.port.as_ref().filter(|_| !config.hashing.inner);
         BucketByHash {
-            of_port: port.and_then(|name| init.ports.get(name)?.port.hash_key()),
+            of_port: port.and_then(|name| Some(init.ports.get(name)?.port)),
             config: Arc::clone(config),
             by_port: 0,
             not_ip: 0,
@@ -129,7 +130,9 @@ impl Element for BucketByHash {
         let config = Arc::clone(&self.config);
         let hashing = &config.hashing;
         let table = hashing.key.table.read(cx.reader());
-        let trusts_port = self.of_port.as_ref() == Some(table.key());
+        // Asked each time, as either key may change.
+        let of_port = self.of_port.as_ref().and_then(|port| port.hash_key());
+        let trusts_port = of_port.as_ref() == Some(table.key());
         for packet in batch.iter_mut() {
             let hash = match Plain::of_ether(packet.data()) {
                 Some(plain) if !trusts_port => table.hash_of_plain(&plain),

@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Another key from now on, unless somebody needs this one.
-    pub(super) fn replace(&self, key: &HashKey) -> Result<(), String> {
+    pub(crate) fn replace(&self, key: &HashKey) -> Result<(), String> {
         if *self.table.snapshot().key() == key.0 {
             return Ok(());
         }
