@@ -156,6 +156,8 @@ pub struct Table {
     bell: OnceLock<WakeFn>,
     /// Thousandths: how full a port's queue was found.
     port: AtomicU64,
+    /// Thousandths: how full a way from worker to worker was found.
+    ring: AtomicU64,
     /// Some workers rest that could work.
     rest: AtomicBool,
 }
@@ -193,6 +195,7 @@ impl Table {
             followers: Mutex::default(),
             bell: OnceLock::new(),
             port: AtomicU64::new(0),
+            ring: AtomicU64::new(0),
             rest: AtomicBool::new(false),
         }
     }
@@ -235,6 +238,18 @@ impl Table {
         if grows && (fill >= 0.5 || self.rest.load(Relaxed)) {
             self.ring_bell();
         }
+    }
+
+    /// Notes how full a way from worker to worker is, from 0 to 1, and rings the bell.
+    #[cold]
+    pub fn note_ring(&self, fill: f64) {
+        self.ring.fetch_max((fill * 1000.0) as u64, Relaxed);
+        self.ring_bell();
+    }
+
+    /// How full the fullest of such ways was found, from 0 to 1, since the last call.
+    pub fn take_ring(&self) -> f64 {
+        self.ring.swap(0, Relaxed) as f64 / 1000.0
     }
 
     /// Notes whether some workers rest that could work.

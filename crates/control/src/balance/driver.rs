@@ -16,10 +16,10 @@ use std::time::Duration;
 use tracing::warn;
 
 /// Of a table's buckets, one in so many moves at a time at least.
-pub(super) const PARTS: usize = 16;
+const PARTS: usize = 16;
 /// How long packets are thought to wait for a move before one has been seen, and at least.
-pub(super) const WAIT: Duration = Duration::from_millis(5);
-pub(super) const SHORTEST: Duration = Duration::from_millis(1);
+const WAIT: Duration = Duration::from_millis(5);
+const SHORTEST: Duration = Duration::from_millis(1);
 /// Time between two looks when workers ring.
 pub const PAUSE: Duration = Duration::from_millis(10);
 
@@ -27,6 +27,8 @@ pub const PAUSE: Duration = Duration::from_millis(10);
 const REMEMBERED: usize = 100;
 /// Shares of a port's queue, and of a ring to a worker, from which on they are crowded: some packets are always under way in a ring.
 const PORT_CROWDED: f64 = 0.25;
+/// Share of a port's queue from which on it is nearly full.
+const PORT_FULL: f64 = 0.75;
 const RING_CROWDED: f64 = 0.5;
 /// What workers were busy in less of the interval than this says little.
 const WHOLE: f64 = 0.5;
@@ -243,7 +245,8 @@ impl State {
             return;
         }
         let crowd = self.look(router, &tables);
-        let wanted = self.wanted(&workers, crowd);
+        let is_new = self.pulses.as_ref().is_some_and(|(at, _)| *at == self.now);
+        let wanted = self.wanted(&workers, crowd, is_new);
         workers.truncate(wanted);
         let works: Vec<bool> = (0..router.count()).map(|w| workers.contains(&w)).collect();
         let mut loads: Vec<Vec<Bucket>> = tables.iter().map(|t| self.loads(t)).collect();
@@ -306,9 +309,12 @@ impl State {
             let lost: u64 = table.lost().iter().sum();
             let before = self.seen.get(table.name()).map(|seen| seen.lost);
             let port = table.take_port();
+            let ring = table.take_ring().max(table.fill());
             if before.is_some_and(|before| lost > before) {
                 Crowd::Lost
-            } else if port >= PORT_CROWDED || table.fill() >= RING_CROWDED {
+            } else if port >= PORT_FULL {
+                Crowd::Full
+            } else if port >= PORT_CROWDED || ring >= RING_CROWDED {
                 Crowd::Some
             } else {
                 Crowd::None
@@ -319,7 +325,7 @@ impl State {
     }
 
     /// How many of the workers should work.
-    fn wanted(&mut self, workers: &[usize], crowd: Crowd) -> usize {
+    fn wanted(&mut self, workers: &[usize], crowd: Crowd, is_new: bool) -> usize {
         if let Some(fixed) = self.settings.workers {
             return fixed.clamp(1, self.all);
         }
@@ -328,7 +334,8 @@ impl State {
         }
         let now = self.active.clamp(1, self.all);
         let busy: Vec<f64> = workers.iter().map(|&w| self.busy[w]).collect();
-        self.scaler.workers(&busy, crowd, now, &self.settings.scale)
+        let limits = &self.settings.scale;
+        self.scaler.look(&busy, crowd, now, limits, is_new)
     }
 
     /// What buckets of a table have brought since they were last evened out.

@@ -24,6 +24,8 @@ pub enum Crowd {
     None,
     /// One fills.
     Some,
+    /// A port's queue is nearly full.
+    Full,
     /// Packets found one full.
     Lost,
 }
@@ -63,11 +65,30 @@ impl Scaler {
         now: usize,
         limits: &Thresholds,
     ) -> usize {
+        self.look(busy, crowd, now, limits, true)
+    }
+
+    /// As [`workers`](Self::workers). Only a look that `is_new`, and not one at the same shares again, counts as one without need.
+    pub(super) fn look(
+        &mut self,
+        busy: &[f64],
+        crowd: Crowd,
+        now: usize,
+        limits: &Thresholds,
+        is_new: bool,
+    ) -> usize {
         let all = busy.len().max(1);
         let before = std::mem::take(&mut self.crowded);
+        if busy.iter().any(|&b| b >= limits.full) || crowd == Crowd::Lost {
+            *self = Scaler {
+                crowded: crowd != Crowd::None,
+                ..Scaler::default()
+            };
+            return all;
+        }
         if crowd != Crowd::None {
             // Twice as many at first, as it may be over; if it is not, whatever there is.
-            let many = match before || crowd == Crowd::Lost {
+            let many = match before || crowd >= Crowd::Full {
                 true => all,
                 false => now.saturating_mul(2).min(all),
             };
@@ -77,10 +98,6 @@ impl Scaler {
                 ..Scaler::default()
             };
             return many.max(now);
-        }
-        if busy.iter().any(|&b| b >= limits.full) {
-            *self = Scaler::default();
-            return all;
         }
         let demand: f64 = busy.iter().sum();
         let needed = |share: f64| ((demand / share).ceil() as usize).clamp(1, all);
@@ -92,6 +109,9 @@ impl Scaler {
         let enough = needed(limits.low);
         if enough >= now {
             *self = Scaler::default();
+            return now;
+        }
+        if !is_new {
             return now;
         }
         self.calm += 1;
@@ -142,6 +162,24 @@ mod tests {
         let mut scaler = Scaler::default();
         let idle = [0.1, 0.0, 0.0, 0.0];
         assert_eq!(scaler.workers(&idle, Crowd::Lost, 1, &LIMITS), 4);
+        let mut scaler = Scaler::default();
+        assert_eq!(scaler.workers(&idle, Crowd::Full, 1, &LIMITS), 4);
+    }
+
+    #[test]
+    fn a_worker_that_is_busy_all_the_time_calls_all_though_there_is_a_crowd_too() {
+        let busy = [0.95, 0.0, 0.0, 0.0];
+        let mut scaler = Scaler::default();
+        assert_eq!(scaler.workers(&busy, Crowd::Some, 1, &LIMITS), 4);
+    }
+
+    #[test]
+    fn looks_between_two_at_how_busy_workers_are_do_not_count() {
+        let mut scaler = Scaler::default();
+        let mut look = |is_new| scaler.look(&[0.1, 0.1], Crowd::None, 2, &LIMITS, is_new);
+        assert_eq!((look(true), look(true)), (2, 2));
+        assert_eq!((look(false), look(false)), (2, 2));
+        assert_eq!(look(true), 1);
     }
 
     #[test]

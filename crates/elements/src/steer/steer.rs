@@ -399,7 +399,10 @@ impl Steer {
             cx.drop(packet, FULL);
         });
         if room != Room::Ample {
-            self.table.ring_bell();
+            self.table.note_ring(match room {
+                Room::Little => 0.75,
+                _ => 0.5,
+            });
             if room == Room::Little && self.rest.begins(cx.now()) {
                 cx.choke(true);
                 cx.set_timer(cx.now() + rest::LOOK);
