@@ -538,6 +538,8 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
         let shown = balance.show();
         assert!(shown.contains("f: the port follows"), "{shown}");
         assert!(!shown.contains("late"), "{shown}");
+        // It may have moved something a moment ago.
+        balance.set(&stand, "now").expect("it can be told");
         let before = stand.crossed();
         assert!(before > 0, "{shown}");
         stand.until(begin + 3 * SECOND);
@@ -552,11 +554,12 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
 }
 
 /// Buckets and queues move, and the port follows, at random.
-fn moves_and_follows(seed: u64) {
+fn moves_and_follows(seed: u64, otherwise: bool) -> usize {
     let stand = Stand::of(HASHES, seed, Duration::ZERO);
+    stand.world.borrow().ports.card().hash_otherwise(otherwise);
     stand.world.borrow_mut().stalls = vec![VecDeque::new(), VecDeque::new()];
     stand.begin(0, 0.3 * ONE);
-    let mut rng = Rng::seed(seed);
+    let (mut rng, mut followed) = (Rng::seed(seed), 0);
     for _ in 0..200 {
         let some: Vec<u16> = (0..256).filter(|_| rng.one_in(4)).collect();
         let now = stand.world.borrow().now();
@@ -570,9 +573,19 @@ fn moves_and_follows(seed: u64) {
         stall(20_000_000);
         stall(3_000_000);
         match rng.below(4) {
-            0 => drop(stand.move_buckets(stand.table.name(), &some, rng.below(2))),
-            1 => drop(stand.move_queue("f", rng.below(2), rng.below(2))),
-            _ => drop(stand.follow("f", &some)),
+            0 => {
+                let moved = stand.move_buckets(stand.table.name(), &some, rng.below(2));
+                moved.expect("workers answer");
+            }
+            1 => {
+                let moved = stand.move_queue("f", rng.below(2), rng.below(2));
+                moved.expect("workers answer");
+            }
+            _ => {
+                let done = stand.follow("f", &some).expect("workers answer");
+                assert!(!done.late, "seed {seed}: {done}");
+                followed += done.buckets;
+            }
         }
         let then = now + rng.below(20_000_000) as u64;
         stand.until(then);
@@ -587,6 +600,7 @@ fn moves_and_follows(seed: u64) {
     let (due, lost) = stand.end();
     assert!(due > 10_000, "{due}");
     assert_eq!(lost, 0, "seed {seed}: {}", stand.losses());
+    followed
 }
 
 #[test]
@@ -625,7 +639,18 @@ fn a_load_that_rises_tenfold_at_once_finds_a_second_worker_before_rings_are_full
 
 #[test]
 fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
-    (0..8).for_each(moves_and_follows);
+    for seed in 0..8 {
+        let followed = moves_and_follows(seed, false);
+        assert!(followed > 500, "seed {seed}: {followed}");
+    }
+}
+
+#[test]
+fn they_do_though_the_port_sorts_flows_by_something_else_than_the_router() {
+    for seed in 0..8 {
+        let followed = moves_and_follows(seed, true);
+        assert!(followed > 500, "seed {seed}: {followed}");
+    }
 }
 
 /// Workers that are asked together answer so many times, and then no more.
@@ -672,7 +697,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     assert_eq!(card.spreading(), before);
     card.refuse(false);
     // That nothing waits any more since the one that was refused is heard.
-    let deaf = Deaf(&stand, Cell::new(1));
+    let deaf = Deaf(&stand, Cell::new(0));
     let late = steer::follow(&deaf, &stand.plan, "f", None);
     assert_eq!(late, Err(AskError::NoAnswer(0)));
     stand.until(begin + SECOND / 5);

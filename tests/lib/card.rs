@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::FlowKey;
-use wire::rss::rss;
+use wire::rss::{MICROSOFT, rss};
 
 /// The control side of a port, as a card has it that hashes and takes some rules.
 pub struct Card {
@@ -16,6 +16,7 @@ pub struct Card {
     /// The key and the table of its hash.
     spread: Mutex<Option<([u8; 40], Vec<u16>)>>,
     refuses: AtomicBool,
+    otherwise: AtomicBool,
     room: usize,
 }
 
@@ -30,11 +31,20 @@ impl Card {
         self.refuses.store(refuses, Relaxed);
     }
 
+    /// Whether it hashes otherwise than it was told, as a card does that does not look into tunnels.
+    pub fn hash_otherwise(&self, otherwise: bool) {
+        self.otherwise.store(otherwise, Relaxed);
+    }
+
     /// The queue of a flow by its hash.
     pub fn hashed(&self, flow: &FlowKey) -> usize {
         let spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((key, table)) = &*spread else {
             return 0;
+        };
+        let key = match self.otherwise.load(Relaxed) {
+            true => &MICROSOFT,
+            false => key,
         };
         let hash = rss(key, flow) as usize;
         table[hash % table.len()].into()
@@ -145,6 +155,7 @@ impl<D> Cards<D> {
                 rules: Mutex::default(),
                 spread: Mutex::default(),
                 refuses: AtomicBool::new(false),
+                otherwise: AtomicBool::new(false),
                 room: self.room,
             })
         });

@@ -522,8 +522,9 @@ pub trait Element: Sized + 'static {
     }
 
     /// Of an element that receives: the table by which its port gives packets to queues, if the port may follow moves of
-    /// buckets. The class must have an inner handler `drain`: written, it notes what waits in a queue of this worker; read, it names
-    /// the queues that have not delivered that.
+    /// buckets. The class must have inner handlers. `drain`: written, it notes what waits in a queue of this worker; read, it names
+    /// the queues that have not delivered that. `keep`: written, `QUEUE on` or `off`, what comes by a queue of this worker waits, or
+    /// goes; read, it counts what waits.
     fn port_table(config: &Arc<Self::Config>) -> Option<Arc<dyn PortTable>> {
         let _ = config;
         None

@@ -374,6 +374,21 @@ impl<S: Style> Element for FromDevice<S> {
             |e, _| Ok(e.pump.draining()),
         )
         .inner(),
+        Handler::<FromDevice<S>>::set(
+            "keep",
+            "has what comes by a queue wait here, or go: QUEUE on|off",
+            |e, value, cx| {
+                if e.pump.keep(value)? {
+                    cx.wake_self();
+                }
+                Ok(())
+            },
+        )
+        .inner(),
+        Handler::<FromDevice<S>>::text("keep", "packets that wait here", |e, _| {
+            Ok(e.pump.kept().to_string())
+        })
+        .inner(),
         Handler::text(
             "rest",
             "microseconds between two polls while all that comes is lost",

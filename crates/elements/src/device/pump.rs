@@ -4,10 +4,16 @@
 //! asks for it: the old worker rests from the queue (`hold`) until what it has received has gone on.
 
 use engine::element::Init;
+use engine::packet::{Batch, Packet};
 use engine::port::{RxQueue, Slot};
+use engine::ring::{Head, Tail, ring};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Packets that a queue may keep waiting here, and how many are taken in at a time.
+const ROOM: usize = 4096;
+const BURST: usize = 64;
 
 /// Which worker has which queue; what the copies share.
 #[derive(Default)]
@@ -45,6 +51,8 @@ struct Owned {
     slot: Slot<Box<dyn RxQueue>>,
     queue: Option<Box<dyn RxQueue>>,
     state: State,
+    /// What has come and waits here, before all that is in the queue.
+    kept: Option<(Tail<Packet>, Kept)>,
 }
 
 /// What is asked of a queue.
@@ -55,28 +63,103 @@ enum State {
     Held,
     /// It is polled, and has still to deliver so many packets of those that waited when somebody asked.
     Draining(usize),
+    /// What comes waits here, as far as there is room.
+    Keeping,
+    /// What has waited here goes first.
+    Giving,
 }
 
 impl Owned {
-    /// A poll has brought so many; one that brings none has found nothing that waits.
+    /// A queue of which something is asked.
     #[cold]
-    fn delivered(&mut self, came: usize) {
-        let left = match self.state {
-            State::Draining(left) if came > 0 => left.saturating_sub(came),
-            _ => 0,
+    fn poll(&mut self, receive: &mut dyn FnMut(&mut dyn RxQueue) -> usize) -> usize {
+        let Some(queue) = &mut self.queue else {
+            return 0;
         };
-        self.state = match left {
-            0 => State::Polled,
-            left => State::Draining(left),
+        if self.state == State::Keeping {
+            let (tail, _) = self.kept.get_or_insert_with(|| {
+                let (tail, packets) = ring(ROOM);
+                let queue = None;
+                (tail, Kept { packets, queue })
+            });
+            let (room, mut came) = (ROOM - tail.len(), Batch::new());
+            if room > 0 {
+                queue.receive(&mut came, room.min(BURST));
+                tail.push_from(room, &mut came.drain());
+            }
+            return 0;
+        }
+        let came = match &mut self.kept {
+            Some((_, kept)) if !kept.packets.is_empty() => receive(kept),
+            _ => receive(&mut **queue),
         };
+        self.state = match self.state {
+            // A poll that brings none has found nothing that waits, or no memory for it.
+            State::Draining(left) if came == 0 => match queue.fill() {
+                Some(fill) if fill > 0.0 => State::Draining(left),
+                _ => State::Polled,
+            },
+            State::Draining(left) if left > came => State::Draining(left - came),
+            State::Giving if self.kept() > 0 => State::Giving,
+            _ => State::Polled,
+        };
+        came
+    }
+
+    /// Packets that wait here.
+    fn kept(&self) -> usize {
+        let kept = self.kept.as_ref();
+        kept.map_or(0, |(_, kept)| kept.packets.len())
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
-            self.slot.give(queue);
+            self.slot.give(match self.kept.take() {
+                Some((_, mut kept)) if !kept.packets.is_empty() => {
+                    kept.queue = Some(queue);
+                    Box::new(kept)
+                }
+                _ => queue,
+            });
         }
+    }
+}
+
+/// Packets that wait before those of a queue.
+struct Kept {
+    packets: Head<Packet>,
+    queue: Option<Box<dyn RxQueue>>,
+}
+
+impl RxQueue for Kept {
+    fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+        match self.packets.pop_each(max, |packet| into.push(packet)) {
+            0 => {
+                let queue = self.queue.as_mut();
+                queue.map_or(0, |queue| queue.receive(into, max))
+            }
+            n => n,
+        }
+    }
+
+    fn wait_fd(&self) -> Option<RawFd> {
+        // While packets wait here the queue must be polled.
+        let queue = self.queue.as_ref().filter(|_| self.packets.is_empty());
+        queue?.wait_fd()
+    }
+
+    fn ended(&self) -> bool {
+        self.packets.is_empty() && self.queue.as_ref().is_none_or(|queue| queue.ended())
+    }
+
+    fn fill(&self) -> Option<f64> {
+        self.queue.as_ref()?.fill()
+    }
+
+    fn waiting(&self) -> Option<usize> {
+        Some(self.queue.as_ref()?.waiting()? + self.packets.len())
     }
 }
 
@@ -117,6 +200,7 @@ impl Pump {
                 slot: slot.clone(),
                 queue: None,
                 state: State::Polled,
+                kept: None,
             });
         }
     }
@@ -139,11 +223,10 @@ impl Pump {
                 owned.queue = owned.slot.take();
             }
             if let Some(queue) = &mut owned.queue {
-                let came = receive(&mut **queue);
-                received += came;
-                if owned.state != State::Polled {
-                    owned.delivered(came);
-                }
+                received += match owned.state {
+                    State::Polled => receive(&mut **queue),
+                    _ => owned.poll(&mut receive),
+                };
             }
         }
         received
@@ -157,8 +240,10 @@ impl Pump {
 
     /// Whether no packet will ever come, as every queue says after a poll that has brought none.
     pub(super) fn has_ended(&self) -> bool {
-        let ended =
-            |q: &Owned| q.state != State::Held && q.queue.as_ref().is_some_and(|q| q.ended());
+        let ended = |q: &Owned| {
+            let may = q.state != State::Held && q.kept() == 0;
+            may && q.queue.as_ref().is_some_and(|q| q.ended())
+        };
         !self.queues.is_empty() && self.queues.iter().all(ended)
     }
 
@@ -169,6 +254,7 @@ impl Pump {
             let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
             // Until a poll finds it empty, where nobody knows.
             let most = waiting.flatten().unwrap_or(usize::MAX);
+            let most = most.saturating_add(owned.kept());
             owned.state = match most {
                 0 => State::Polled,
                 most => State::Draining(most),
@@ -183,6 +269,31 @@ impl Pump {
         let left = self.queues.iter().filter(is_left);
         let numbers: Vec<usize> = left.map(|owned| owned.number).collect();
         engine::steer::ranges(&numbers)
+    }
+
+    /// `QUEUE on`: what comes by the queue waits here. `QUEUE off`: it goes, and then all does. Returns whether there is something
+    /// to do now.
+    pub(super) fn keep(&mut self, value: &str) -> Result<bool, String> {
+        let words: Vec<&str> = value.split_whitespace().collect();
+        let (queue, keeps) = match words[..] {
+            [queue, "on"] => (queue, true),
+            [queue, "off"] => (queue, false),
+            _ => return Err("give a queue, and on or off, such as `0 on`".to_owned()),
+        };
+        let queue: usize = engine::units::parse(queue)?;
+        let ours = self.queues.iter_mut().filter(|o| o.number == queue);
+        for owned in ours {
+            owned.state = match keeps {
+                true => State::Keeping,
+                false => State::Giving,
+            };
+        }
+        Ok(!keeps)
+    }
+
+    /// Packets that wait here.
+    pub(super) fn kept(&self) -> usize {
+        self.queues.iter().map(Owned::kept).sum()
     }
 
     /// Rests from a queue that is to go to another worker.
@@ -250,5 +361,91 @@ impl Pump {
         self.queues
             .iter()
             .any(|q| q.state != State::Held && silent(q))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+
+    /// A queue with so many packets, which may have no memory for them.
+    #[derive(Clone, Default)]
+    struct Queue(Arc<AtomicUsize>, Arc<AtomicBool>);
+
+    impl RxQueue for Queue {
+        fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
+            if self.1.load(Relaxed) {
+                return 0;
+            }
+            let n = max.min(self.0.load(Relaxed));
+            (0..n).for_each(|_| into.push(Packet::from_bytes(&[0; 60]).expect("there is room")));
+            self.0.fetch_sub(n, Relaxed);
+            n
+        }
+
+        fn fill(&self) -> Option<f64> {
+            Some(self.0.load(Relaxed) as f64 / 1000.0)
+        }
+
+        fn waiting(&self) -> Option<usize> {
+            Some(100)
+        }
+    }
+
+    fn pump(queue: &Queue) -> Pump {
+        let slot = Slot::new(Box::new(queue.clone()) as Box<dyn RxQueue>);
+        let mut pump = Pump {
+            worker: 0,
+            workers: vec![0],
+            slots: vec![slot],
+            queues: Vec::new(),
+        };
+        pump.add(0);
+        pump
+    }
+
+    fn poll(pump: &mut Pump) -> usize {
+        pump.poll(|queue| queue.receive(&mut Batch::new(), 32))
+    }
+
+    #[test]
+    fn a_poll_that_finds_no_memory_does_not_end_a_drain() {
+        let queue = Queue::default();
+        let mut pump = pump(&queue);
+        poll(&mut pump);
+        queue.0.store(40, Relaxed);
+        pump.drain("0").expect("it is a queue");
+        queue.1.store(true, Relaxed);
+        assert_eq!((poll(&mut pump), pump.draining()), (0, "0".to_owned()));
+        queue.1.store(false, Relaxed);
+        assert_eq!((poll(&mut pump), poll(&mut pump)), (32, 8));
+        assert_eq!(pump.draining(), "0");
+        assert_eq!((poll(&mut pump), pump.draining()), (0, String::new()));
+    }
+
+    #[test]
+    fn what_is_kept_waits_and_goes_first_even_if_the_queue_goes_to_another_worker() {
+        let queue = Queue::default();
+        let mut one = pump(&queue);
+        queue.0.store(ROOM + 100, Relaxed);
+        one.keep("0 on").expect("it is a queue");
+        let polls = 2 * ROOM / BURST;
+        assert!((0..polls).all(|_| poll(&mut one) == 0));
+        assert_eq!((one.kept(), queue.0.load(Relaxed)), (ROOM, 100));
+        one.keep("0 off").expect("it is a queue");
+        assert_eq!((poll(&mut one), one.kept()), (32, ROOM - 32));
+        let slot = one.slots[0].clone();
+        drop(one);
+        let mut other = pump(&queue);
+        other.queues[0].slot = slot;
+        let all = (0..polls * 4).map(|_| poll(&mut other)).sum::<usize>();
+        assert_eq!(all, ROOM - 32 + 100);
+        assert!(one_of_two_words_is_refused(&mut other));
+    }
+
+    fn one_of_two_words_is_refused(pump: &mut Pump) -> bool {
+        pump.keep("0").is_err() && pump.keep("0 maybe").is_err()
     }
 }

@@ -124,9 +124,14 @@ impl Router {
 
     /// The port follows in order, and is then told what it has refused before: the handler `spread` of receivers.
     fn follow_by_hand(&self, plan: &Plan, node: usize) -> Result<String, AskError> {
+        let name = &plan.elements[node].name;
+        let _moves = self.no_moves();
+        // It may have been replaced while others moved.
+        let plan = self.plan();
+        let followed = steer::follow(self, &plan, name, None)?;
+        let node = plan.find(name).unwrap_or(node);
         let element = &plan.elements[node];
-        let followed = self.follow(&element.name, None)?;
-        if let Some(handler) = steer::handler(plan, node, "spread", Use::Write) {
+        if let Some(handler) = steer::handler(&plan, node, "spread", Use::Write) {
             let told = element.control(handler, "");
             told.map_err(AskError::Refused)?;
         }

@@ -2,22 +2,26 @@
 //! overtakes another.
 //!
 //! A port that has been told gives later packets of a bucket to another queue, but earlier ones still wait in the queue by
-//! which they came before, or are on their way from its worker to the owner. So, for the buckets of one owner after those of another:
+//! which they came before, or are on their way from its worker to others. So, for the buckets of one owner after those of another:
 //!
-//! 1. Park: the owner lets packets of the buckets wait that come by its own queues. Those that others send to it go on.
+//! 1. Keep: the owner lets wait all that comes by its queues that are to have the packets, before it is sorted. What others send
+//!    to it goes on.
 //! 2. The port is told.
-//! 3. The workers by which packets came before take from those queues what waits there, and wait until the owner has
-//!    taken what they have sent to it, for a bounded time.
-//! 4. Open: what waits at the owner goes on.
+//! 3. The workers by which packets came before take from those queues what waits there, and wait until all workers have
+//!    taken what they have sent to them, for a bounded time.
+//! 4. What waits at the owner goes on.
 //!
-//! Only the owner parks, so whoever empties an old queue never rests for that.
+//! All of a queue waits, as a port need not sort as Steer does: it may not look into tunnels, or hash by addresses only, or have
+//! refused a rule. So a flow of any bucket may change queue when an entry of the port's table does.
+//!
+//! Only the owner keeps, so whoever empties an old queue never rests for that.
 
 use super::around::Around;
 use super::hand_over::Deadline;
 use super::moving::Ask;
 use super::pumps::handler;
 use super::steps::Steps;
-use super::{Parked, Table, lock};
+use super::{Steering, Table, lock};
 use crate::clock::Time;
 use crate::graph::Graph;
 use crate::handler::Use;
@@ -117,8 +121,13 @@ pub fn follow(
     let port = (receiver.class.port_table)(&receiver.config).ok_or_else(none)?;
     let table = port.table().ok_or_else(none)?;
     let around = Around::find(plan, table.name()).ok_or_else(none)?;
-    let handler = |wanted| handler(plan, node, "drain", wanted).ok_or_else(none);
-    let (drain, drains) = (handler(Use::Write)?, handler(Use::Read)?);
+    let handler = |name, wanted| handler(plan, node, name, wanted).ok_or_else(none);
+    let both = |name| Ok((handler(name, Use::Write)?, handler(name, Use::Read)?));
+    let (drain, keep) = (both("drain")?, both("keep")?);
+    if !port.is_done() {
+        let why = "the port has still to do what it was told before: try again";
+        return Err(AskError::Refused(why.to_owned()));
+    }
     around.settle(ask)?;
     let mut by_owner: BTreeMap<usize, Vec<Astray>> = BTreeMap::new();
     let astray = port.astray();
@@ -136,18 +145,19 @@ pub fn follow(
             around: around.clone(),
             node,
             drain,
-            drains,
+            keep,
             owner,
-            buckets: astray.iter().map(|a| a.bucket).collect(),
+            to: astray.iter().map(|a| a.to).collect(),
             steps: Steps::new([workers_of(&queues)]),
             queues,
             late: AtomicBool::new(false),
+            since: Mutex::default(),
             over: Mutex::new(false),
         });
-        let parked = turn.run(ask, plan.workers, &*port, &astray)?;
+        let kept = turn.run(ask, &*port, &astray)?;
         followed.buckets += astray.len();
-        followed.parked += parked.packets;
-        followed.longest = followed.longest.max(parked.longest);
+        followed.parked += kept.packets;
+        followed.longest = followed.longest.max(kept.longest);
         followed.late |= turn.late.load(Relaxed);
     }
     Ok(followed)
@@ -162,15 +172,19 @@ fn workers_of(queues: &BTreeSet<(usize, usize)>) -> usize {
 struct Turn {
     around: Around,
     node: usize,
-    drain: usize,
-    drains: usize,
+    /// The receiver's handlers, to write and to read.
+    drain: (usize, usize),
+    keep: (usize, usize),
     owner: usize,
-    buckets: Arc<[u16]>,
+    /// Its queues that are to have the packets.
+    to: BTreeSet<usize>,
     /// Queues by which packets came before, with their workers.
     queues: BTreeSet<(usize, usize)>,
     /// What came by the old queues has arrived.
     steps: Steps,
     late: AtomicBool,
+    /// Since when packets wait.
+    since: Mutex<Time>,
     /// Workers need do no more for it.
     over: Mutex<bool>,
 }
@@ -180,31 +194,38 @@ struct Turn {
 struct Hand {
     begun: Option<Time>,
     marked: bool,
-    /// What its Steers had sent to the owner when the old queues had delivered all.
-    sent: Option<Vec<usize>>,
+    /// What its Steers had sent to each worker when the old queues had delivered all.
+    sent: Option<Vec<Vec<usize>>>,
     deadline: Deadline,
     done: bool,
-    opened: bool,
+    gives: Option<Kept>,
+}
+
+/// What has waited on a worker.
+#[derive(Clone, Copy, Default)]
+struct Kept {
+    packets: u64,
+    longest: Duration,
 }
 
 impl Turn {
     fn run(
         self: &Arc<Turn>,
         ask: &impl Ask,
-        workers: usize,
         port: &dyn PortTable,
         astray: &[Astray],
-    ) -> Result<Parked, AskError> {
-        let around = &self.around;
-        around.table.settled(false);
+    ) -> Result<Kept, AskError> {
         let this = Arc::clone(self);
-        let parks = ask.one(self.owner, move |graph| this.park(graph));
-        let told = parks.and_then(|()| {
+        let keeps = ask.one(self.owner, move |graph| {
+            *lock(&this.since) = graph.now();
+            this.keep(graph, "on");
+        });
+        let told = keeps.and_then(|()| {
             let told = port.redirect(astray);
             told.map_err(AskError::Refused)
         });
-        let opened = told.and_then(|()| {
-            let patience = around.table.limit().saturating_mul(STALLED);
+        let kept = told.and_then(|()| {
+            let patience = self.around.table.limit().saturating_mul(STALLED);
             let begun = Instant::now();
             while !port.is_done() && begun.elapsed() < patience {
                 std::thread::sleep(ASK);
@@ -218,25 +239,36 @@ impl Turn {
             })
         });
         *lock(&self.over) = true;
-        match opened {
-            Ok(parked) => Ok(around.waited(parked)),
-            Err(why) => {
-                around.tell_open(ask, &self.buckets, self.owner, workers);
-                Err(why)
-            }
+        if kept.is_err() {
+            // Now, or when it comes to answer.
+            let this = Arc::clone(self);
+            let _ = ask.one(self.owner, move |graph| this.keep(graph, "off"));
+        }
+        Ok(kept?.into_iter().fold(Kept::default(), |a, b| Kept {
+            packets: a.packets + b.packets,
+            longest: a.longest.max(b.longest),
+        }))
+    }
+
+    /// Has what comes by the new queues wait, or go.
+    fn keep(&self, graph: &mut Graph, what: &str) {
+        for queue in &self.to {
+            // Who has no copy any more has nothing that waits.
+            let _ = graph.write(self.node, self.keep.0, &format!("{queue} {what}"));
         }
     }
 
-    fn park(&self, graph: &mut Graph) {
-        for &node in &*self.around.steers {
-            graph.steering(node, |steering| steering.park(&self.buckets));
-        }
+    /// Packets that wait here.
+    fn kept(&self, graph: &mut Graph) -> u64 {
+        let kept = graph.read(self.node, self.keep.1, "");
+        kept.and_then(|kept| kept.ok()?.parse().ok())
+            .unwrap_or_default()
     }
 
     /// What a worker can do now. Returns what has waited there, when all is done.
-    fn work(&self, graph: &mut Graph, hand: &mut Hand) -> Option<Parked> {
+    fn work(&self, graph: &mut Graph, hand: &mut Hand) -> Option<Kept> {
         if *lock(&self.over) {
-            return Some(Parked::default());
+            return Some(Kept::default());
         }
         let me = graph.worker();
         if !hand.done && self.queues.iter().any(|queue| queue.1 == me) {
@@ -247,19 +279,31 @@ impl Turn {
             self.steps.taken();
         }
         if me != self.owner {
-            return Some(Parked::default());
+            return Some(Kept::default());
         }
         if !self.steps.is_open(1) {
             return None;
         }
-        if !std::mem::replace(&mut hand.opened, true) {
+        let left = self.kept(graph);
+        let Some(gives) = hand.gives else {
+            let longest = match left {
+                0 => Duration::ZERO,
+                _ => graph.now().since(*lock(&self.since)),
+            };
             hand.deadline = Deadline::default();
-            self.around.open_here(graph, &self.buckets, self.owner);
-        }
-        self.around.settle_here(graph, &mut hand.deadline)
+            hand.gives = Some(Kept {
+                packets: left,
+                longest,
+            });
+            self.keep(graph, "off");
+            return None;
+        };
+        // What is left after that goes first all the same.
+        let limit = self.around.table.limit();
+        (left == 0 || hand.deadline.is_past(graph, limit)).then_some(gives)
     }
 
-    /// Whether what came by this worker's old queues has arrived at the owner, or its time is over.
+    /// Whether what came by this worker's old queues has arrived, or its time is over.
     fn has_delivered(&self, graph: &mut Graph, hand: &mut Hand) -> bool {
         let now = graph.now();
         if now.since(*hand.begun.get_or_insert(now)) < INSIDE {
@@ -269,21 +313,26 @@ impl Turn {
             let me = graph.worker();
             for (queue, _) in self.queues.iter().filter(|queue| queue.1 == me) {
                 // Who has no copy any more, or no such queue, has nothing to deliver.
-                let _ = graph.write(self.node, self.drain, &queue.to_string());
+                let _ = graph.write(self.node, self.drain.0, &queue.to_string());
             }
         }
         if hand.sent.is_none() {
-            let left = graph.read(self.node, self.drains, "");
+            let left = graph.read(self.node, self.drain.1, "");
             if left.is_none_or(|left| left.is_ok_and(|left| left.is_empty())) {
-                let sent = |&node: &usize| graph.steering(node, |s| s.sent(self.owner));
-                let each = self.around.steers.iter().map(sent);
+                let workers = graph.plan().workers;
+                let all = |s: &mut dyn Steering| (0..workers).map(|to| s.sent(to)).collect();
+                let each = self.around.steers.iter();
+                let each = each.map(|&node| graph.steering(node, all));
                 hand.sent = Some(each.map(Option::unwrap_or_default).collect());
             }
         }
         let arrived = hand.sent.as_ref().is_some_and(|sent| {
             let mut each = self.around.steers.iter().zip(sent);
-            each.all(|(&node, &sent)| {
-                let there = graph.steering(node, |s| s.has_arrived(self.owner, sent));
+            each.all(|(&node, sent)| {
+                let there = graph.steering(node, |s| {
+                    let mut each = sent.iter().enumerate();
+                    each.all(|(worker, &sent)| s.has_arrived(worker, sent))
+                });
                 there.unwrap_or(true)
             })
         });
