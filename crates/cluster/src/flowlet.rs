@@ -42,9 +42,11 @@ pub struct Flowlets {
     sets: Box<[Set]>,
     delta: u64,
     ways: Counts,
+    /// The set that is looked through next for flows that have ended.
+    hand: usize,
 }
 
-/// Flows in the table that have an intermediate node, fresh or not.
+/// Flows in the table that have an intermediate node: those that go on, and those that ended lately.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     /// Nodes in all; 0: nothing is counted.
@@ -100,6 +102,7 @@ impl Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
             delta,
             ways: Counts::default(),
+            hand: 0,
         }
     }
 
@@ -150,9 +153,25 @@ impl Flowlets {
         }
     }
 
+    /// Counts flows of a set no more that have ended. Else new ones would all go to a node that has come back.
+    #[inline]
+    fn forget(&mut self, at: usize, now: u64) {
+        let flows = self.sets.get_mut(at).into_iter().flat_map(|set| &mut set.0);
+        for flow in flows {
+            if flow.via != NO_NODE && now.saturating_sub(flow.seen) >= self.delta {
+                self.ways.add(flow, -1);
+                flow.via = NO_NODE;
+            }
+        }
+    }
+
     /// Notes that a packet went by a way that is new to its flow.
     #[inline]
     pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
+        // Only new flows ask for the counts, so that they alone pay for it.
+        self.forget(place.0, now);
+        self.forget(self.hand, now);
+        self.hand = (self.hand + 1) & (self.sets.len().max(1) - 1);
         if let Some(set) = self.sets.get_mut(place.0) {
             let flow = Flowlet {
                 seen: now,
@@ -252,6 +271,26 @@ mod tests {
         table.count(12);
         assert_eq!(table.visitors(1, 5), known, "a cluster that grows");
         assert_eq!(table.visitors(1, NO_NODE), (0, 0));
+    }
+
+    #[test]
+    fn flows_that_have_ended_count_no_more() {
+        let mut table = Flowlets::new(64, 100);
+        table.count(8);
+        let mut note = |now: u64, hash: u32, via| {
+            let (place, _) = table.look(now, hash, 1).unwrap();
+            table.note(place, now, hash, 1, via);
+            [2, 3].map(|via| table.visitors(1, via).0)
+        };
+        (0..40).for_each(|hash| {
+            note(10, hash, 2);
+        });
+        assert!(note(10, 40, 3)[0] > 30);
+        let counts = (41..60).map(|hash| note(200, hash, 3)).last();
+        assert!(
+            counts.is_some_and(|[old, new]| old == 0 && new > 10),
+            "{counts:?}"
+        );
     }
 
     #[test]

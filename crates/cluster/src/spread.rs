@@ -7,7 +7,8 @@
 //! still meet on one link. So a node counts what it sent by each of its links, also for others, and avoids a link
 //! that has no tokens left while another has some. Of those that have some, a flow takes one that few flows to its output
 //! node visit, for what several nodes send to one output node adds up on links of an intermediate node that none of them
-//! sees. All this is local information, and all that is used.
+//! sees. A link that goes deeper into debt loses some of its flows first, by their hash, and all of them only at the end, so that
+//! few change their order. All this is local information, and all that is used.
 //!
 //! Elements and simulator call the same [`Spread::choose`].
 
@@ -251,7 +252,10 @@ impl Spread {
         }
         let link = ways.link(stop, packet.flow_hash)?;
         let (tokens, depth) = self.tokens(packet.now, link)?;
-        if tokens <= -depth / 2 {
+        // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some flows leave
+        // a link that is asked for a little too much, and the order of the others remains.
+        let stays = depth * i64::from(packet.flow_hash >> 12 & 0xff) >> 9;
+        if tokens <= -depth / 2 - stays {
             return None;
         }
         self.send(packet, link, stop);

@@ -413,6 +413,33 @@ fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
 }
 
 #[test]
+fn of_the_flows_on_a_link_that_carries_too_much_some_stay() {
+    let map = Map::mesh(4, R);
+    let ways = Ways::of(&map, &Links::all(&map), 0);
+    let mut spread = Spread::new(Settings::default(), &ways, 0);
+    let flows: Vec<u32> = (0..400).map(scramble).collect();
+    let mut now = 10 * MS;
+    for &flow in &flows {
+        spread.targets[3].quota = Bucket::new(Moment::of(now + MS));
+        spread.choose(now, &ways, 3, 1, flow).unwrap();
+    }
+    // Three quarters of the debt that is borne.
+    now += MS;
+    let debt = spread.outs[0].price.depth(spread.settings.burst) * 3 / 4;
+    for out in &mut spread.outs {
+        out.bucket = Bucket::new(Moment::of(now + (debt >> 12) as u64));
+    }
+    for &flow in &flows {
+        let _ = spread.choose(now, &ways, 3, 1, flow);
+    }
+    let Counts { kept, moved, .. } = *spread.counts();
+    assert!(
+        (150..250).contains(&moved) && kept + moved == 400,
+        "{kept}, {moved}"
+    );
+}
+
+#[test]
 fn links_at_the_end_of_their_debt_by_carried_packets_take_no_own_ones() {
     let map = Map::mesh(4, R);
     let ways = Ways::of(&map, &Links::all(&map), 0);
