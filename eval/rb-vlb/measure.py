@@ -105,6 +105,9 @@ def values(raw):
     out["jain"] = f"{min(fair):.3f}"
     out["excess64"] = f"{max(one['links']['excess_bytes'] for label, one in results.items() if label in ('64 permutation', '64 adverse')) / 1500:.0f}"
     out["most"] = f"{max(one['links']['max'] for one in [*good, results['256 permutation']]):.2f}"
+    flies = [one for label, one in results.items() if label.split()[0] == "fly"]
+    out["most_fly"] = f"{max(one['links']['max'] for one in flies):.2f}"
+    out["least_fly"] = f"{min(one['pair_least'] for one in flies):.3f}"
     for place, name in (("few", "random"), *zip(("flows", "packets"), FINER[64])):
         out[place] = f"{results[f'64 {name}']['links']['max']:.2f}"
     return out
