@@ -254,7 +254,7 @@ impl Spread {
         let (tokens, depth) = self.tokens(packet.now, link)?;
         // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some flows leave
         // a link that is asked for a little too much, and the order of the others remains.
-        let stays = depth * i64::from(packet.flow_hash >> 12 & 0xff) >> 9;
+        let stays = (depth * i64::from(packet.flow_hash >> 12 & 0xff)) >> 9;
         if tokens <= -depth / 2 - stays {
             return None;
         }
