@@ -1,0 +1,40 @@
+//! What most groups come to, small enough for caches.
+
+use super::{Choice, Member};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Where packets of a group go, in one word, if that is easily said: by a port, and to an IPv4 address or to none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(align(8))]
+pub struct Brief {
+    /// The output, or [`ASK`](Self::ASK)'s: then [`View::next_hop_with`](super::View::next_hop_with) knows.
+    pub port: u16,
+    /// The gateway's address; 0 for none.
+    gateway: u32,
+}
+
+impl Brief {
+    /// For groups of which more is to be said; as a port it is higher than any output.
+    pub const ASK: Brief = Brief {
+        port: u16::MAX,
+        gateway: 0,
+    };
+
+    /// The gateway.
+    #[inline(always)]
+    pub fn gateway(self) -> Option<Ipv4Addr> {
+        (self.gateway != 0).then(|| Ipv4Addr::from_bits(self.gateway))
+    }
+
+    pub(super) fn of(choice: &Choice) -> Brief {
+        let Choice::One(Member { gateway, port, .. }) = *choice else {
+            return Brief::ASK;
+        };
+        let gateway = match gateway {
+            None => 0,
+            Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => gateway.to_bits(),
+            Some(_) => return Brief::ASK,
+        };
+        Brief { port, gateway }
+    }
+}
