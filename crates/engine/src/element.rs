@@ -9,20 +9,21 @@
 
 use crate::args::Args;
 pub use crate::class::{AnyConfig, Class};
-use crate::clock::Time;
 use crate::cx::Cx;
 pub use crate::facts::Facts;
 pub use crate::graph::Fate;
 use crate::handler::{Handler, Job, Use};
 use crate::packet::{Batch, Packet};
 use crate::placement::Placement;
-use crate::plan::Plan;
-use crate::port::PortDirectory;
-use crate::shared::Shared;
 use crate::steer::{PortTable, Sorter, Steering, Table};
+pub use init::Init;
+pub use ports::{Flow, Ports};
 use std::any::Any;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+
+mod init;
+mod ports;
 
 /// Where a packet goes after a step: on by output 0, out by another port, or dropped by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,129 +64,6 @@ impl Verdict {
     }
 }
 
-/// How ports move packets, as Click spells it in processing codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Flow {
-    /// `h`: the source sends.
-    Push,
-    /// `l`: the destination asks.
-    Pull,
-    /// `a`: as the neighbours want.
-    Agnostic,
-}
-
-/// Names and processing of an element's ports.
-///
-/// A name that ends in `?` may stay unconnected: what leaves by such an output is dropped under
-/// the port's name. A last name that ends in `*` stands for any number of ports (also none), `+`
-/// for one or more. Processing is Click's code for inputs and outputs: `h` push, `l` pull, `a`
-/// agnostic; the last letter counts for all further ports.
-#[derive(Clone, Copy, Debug)]
-pub struct Ports {
-    /// Input names.
-    pub inputs: &'static [&'static str],
-    /// Output names.
-    pub outputs: &'static [&'static str],
-    /// Click's processing code, such as `h/lh`.
-    pub processing: &'static str,
-    /// Whether agnostic ports are all push or all pull: packets pass from inputs to outputs.
-    pub joined: bool,
-}
-
-impl Ports {
-    /// Agnostic ports.
-    pub const fn new(inputs: &'static [&'static str], outputs: &'static [&'static str]) -> Ports {
-        Ports {
-            inputs,
-            outputs,
-            processing: "a/ah",
-            joined: true,
-        }
-    }
-
-    /// Ports with a processing code.
-    pub const fn coded(
-        inputs: &'static [&'static str],
-        outputs: &'static [&'static str],
-        processing: &'static str,
-    ) -> Ports {
-        Ports {
-            inputs,
-            outputs,
-            processing,
-            joined: true,
-        }
-    }
-
-    /// The same ports, where no packet passes from an input to an output.
-    pub const fn apart(self) -> Ports {
-        Ports {
-            joined: false,
-            ..self
-        }
-    }
-
-    /// Whether there may be any number of outputs: then none is the main one, though the first may have names.
-    pub(crate) const fn any_outputs(&self) -> bool {
-        match self.outputs.last() {
-            Some(name) => matches!(name.as_bytes().last(), Some(b'*' | b'+')),
-            None => false,
-        }
-    }
-
-    fn code(&self, side: usize, port: usize) -> Flow {
-        let mut halves = self.processing.splitn(2, '/');
-        let inputs = halves.next().unwrap_or("a");
-        let letters = if side == 0 {
-            inputs
-        } else {
-            halves.next().unwrap_or(inputs)
-        };
-        match letters.as_bytes().get(port).or(letters.as_bytes().last()) {
-            Some(b'h') => Flow::Push,
-            Some(b'l') => Flow::Pull,
-            _ => Flow::Agnostic,
-        }
-    }
-
-    /// Processing of an input.
-    pub fn input_flow(&self, port: usize) -> Flow {
-        self.code(0, port)
-    }
-
-    /// Processing of an output.
-    pub fn output_flow(&self, port: usize) -> Flow {
-        self.code(1, port)
-    }
-
-    /// Fewest and most ports of a side.
-    pub fn range(names: &[&str]) -> (usize, usize) {
-        let least = names.iter().filter(|n| !n.ends_with(['?', '*'])).count();
-        let open = names.last().is_some_and(|n| n.ends_with(['*', '+']));
-        (least, if open { usize::MAX } else { names.len() })
-    }
-
-    /// Whether a port may stay unconnected.
-    pub fn optional(names: &[&str], port: usize) -> bool {
-        names
-            .get(port)
-            .or(names.last())
-            .is_some_and(|n| n.ends_with(['?', '*']))
-    }
-
-    /// A port's name without its mark, with the number where a name stands for many ports.
-    pub fn port_name(names: &[&str], port: usize) -> String {
-        let many = |n: &&&str| n.ends_with(['*', '+']);
-        match names.get(port) {
-            Some(name) if !many(&name) => name.trim_end_matches('?').to_owned(),
-            _ => match names.last().filter(many) {
-                Some(name) => format!("{}{port}", name.trim_end_matches(['*', '+'])),
-                None => port.to_string(),
-            },
-        }
-    }
-}
-
 /// How many copies of an element may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
@@ -222,68 +100,6 @@ pub enum Did {
     Sleep,
     /// It will never have work again (its file has ended, its limit is reached).
     End,
-}
-
-/// What an element may know about its place when its state is made.
-pub struct Init<'a> {
-    /// Name of the element.
-    pub name: &'a str,
-    /// Worker on which this copy runs.
-    pub worker: usize,
-    /// Number of workers.
-    pub workers: usize,
-    /// Number of inputs.
-    pub inputs: usize,
-    /// Number of outputs.
-    pub outputs: usize,
-    /// Whether input 0 is pull.
-    pub input_pull: bool,
-    /// Whether output 0 is pull.
-    pub output_pull: bool,
-    /// Whether output 0 is connected.
-    pub output_used: bool,
-    /// Whether packets may come to it that have no annotations.
-    pub bare: bool,
-    /// Whether a class behind it changes what is known of packets, so that their bytes are looked at.
-    pub handled: bool,
-    /// See [`annotates`](Self::annotates).
-    pub(crate) annotated: &'a [usize],
-    /// Queues of the element's device that belong to this copy.
-    pub queues: &'a [usize],
-    /// Workers that push into this element, ascending.
-    pub pushers: &'a [usize],
-    /// Workers that pull from this element, ascending; for others, where it runs.
-    pub pullers: &'a [usize],
-    /// Where its state is split by buckets: by what packets are sorted. See [`Element::splits`].
-    pub sorter: Option<Arc<dyn Sorter>>,
-    /// The time.
-    pub now: Time,
-    /// The same in nanoseconds since the Unix epoch, as [`Cx::timestamp`] has it.
-    pub timestamp: u64,
-    /// Open ports.
-    pub ports: &'a dyn PortDirectory,
-    /// What elements of this worker own together.
-    pub shared: &'a Shared,
-    pub(crate) plan: &'a Plan,
-}
-
-impl Init<'_> {
-    /// Whether the router runs as Click's user-level driver would run it.
-    pub fn as_click(&self) -> bool {
-        self.plan.as_click
-    }
-
-    /// Whether packets that come without annotations must have some when they leave by an output; see
-    /// [`Element::ANNOTATES`].
-    pub fn annotates(&self, output: usize) -> bool {
-        self.bare && self.annotated.contains(&output)
-    }
-
-    /// What the copies of another element share, by its full name, if that is a `C`.
-    pub fn shared_by<C: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<C>> {
-        let peer = &self.plan.elements[self.plan.find(name)?];
-        Arc::clone(&peer.config).downcast().ok()
-    }
 }
 
 /// An element class: the state of one element on one core.

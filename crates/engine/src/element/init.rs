@@ -1,0 +1,70 @@
+//! What an element learns of its place.
+
+use crate::clock::Time;
+use crate::plan::Plan;
+use crate::port::PortDirectory;
+use crate::shared::Shared;
+use crate::steer::Sorter;
+use std::sync::Arc;
+
+/// What an element may know about its place when its state is made.
+pub struct Init<'a> {
+    /// Name of the element.
+    pub name: &'a str,
+    /// Worker on which this copy runs.
+    pub worker: usize,
+    /// Number of workers.
+    pub workers: usize,
+    /// Number of inputs.
+    pub inputs: usize,
+    /// Number of outputs.
+    pub outputs: usize,
+    /// Whether input 0 is pull.
+    pub input_pull: bool,
+    /// Whether output 0 is pull.
+    pub output_pull: bool,
+    /// Whether output 0 is connected.
+    pub output_used: bool,
+    /// Whether packets may come to it that have no annotations.
+    pub bare: bool,
+    /// Whether a class behind it changes what is known of packets, so that their bytes are looked at.
+    pub handled: bool,
+    /// See [`annotates`](Self::annotates).
+    pub(crate) annotated: &'a [usize],
+    /// Queues of the element's device that belong to this copy.
+    pub queues: &'a [usize],
+    /// Workers that push into this element, ascending.
+    pub pushers: &'a [usize],
+    /// Workers that pull from this element, ascending; for others, where it runs.
+    pub pullers: &'a [usize],
+    /// Where its state is split by buckets: by what packets are sorted. See [`Element::splits`](super::Element::splits).
+    pub sorter: Option<Arc<dyn Sorter>>,
+    /// The time.
+    pub now: Time,
+    /// The same in nanoseconds since the Unix epoch, as [`Cx::timestamp`] has it.
+    pub timestamp: u64,
+    /// Open ports.
+    pub ports: &'a dyn PortDirectory,
+    /// What elements of this worker own together.
+    pub shared: &'a Shared,
+    pub(crate) plan: &'a Plan,
+}
+
+impl Init<'_> {
+    /// Whether the router runs as Click's user-level driver would run it.
+    pub fn as_click(&self) -> bool {
+        self.plan.as_click
+    }
+
+    /// Whether packets that come without annotations must have some when they leave by an output; see
+    /// [`Element::ANNOTATES`](super::Element::ANNOTATES).
+    pub fn annotates(&self, output: usize) -> bool {
+        self.bare && self.annotated.contains(&output)
+    }
+
+    /// What the copies of another element share, by its full name, if that is a `C`.
+    pub fn shared_by<C: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<C>> {
+        let peer = &self.plan.elements[self.plan.find(name)?];
+        Arc::clone(&peer.config).downcast().ok()
+    }
+}
