@@ -106,11 +106,24 @@ fn give_rules(stand: &Stand) {
     stand.write("mem_a@bucket.add", &rules.join("\n"));
 }
 
-#[test]
-fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
+/// Two workers with these rules.
+fn with_rules() -> Stand {
     let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 1000);
     give_rules(&stand);
+    stand
+}
+
+/// All buckets go to one worker.
+fn move_all(stand: &Stand, to: usize) {
+    let all: Vec<u16> = (0..64).collect();
+    let moved = stand.router.move_buckets("mem_a@steer", &all, to);
+    moved.unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
+    let stand = with_rules();
     let passed = stand.pass(0..64);
     assert_eq!(crossed(&passed), 0, "{passed:?}");
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
@@ -129,12 +142,8 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
 
 #[test]
 fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
-    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
-    let stand = start(text, 1000);
-    give_rules(&stand);
-    let all: Vec<u16> = (0..64).collect();
-    let moved = stand.router.move_buckets("mem_a@steer", &all, 1);
-    moved.unwrap_or_else(|e| panic!("{e}"));
+    let stand = with_rules();
+    move_all(&stand, 1);
     let passed = stand.pass(0..64);
     assert_eq!(crossed(&passed), 32);
     assert!(passed.values().all(|(_, left)| *left == 1));
@@ -144,12 +153,8 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
 
 #[test]
 fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_crosses_any_more() {
-    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
-    let stand = start(text, 1000);
-    give_rules(&stand);
-    let all: Vec<u16> = (0..64).collect();
-    let moved = stand.router.move_buckets("mem_a@steer", &all, 0);
-    moved.unwrap_or_else(|e| panic!("{e}"));
+    let stand = with_rules();
+    move_all(&stand, 0);
     stand.write("f.spread", "");
     let balance = Balance::new(Settings {
         mode: Mode::Even,
@@ -295,9 +300,7 @@ fn a_reload_keeps_rules_ends_them_and_brings_others() {
 
 #[test]
 fn the_port_follows_queues_that_have_changed_worker() {
-    let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
-    let stand = start(text, 1000);
-    give_rules(&stand);
+    let stand = with_rules();
     for (queue, to) in [(0, 1), (1, 0)] {
         let moved = stand.router.move_queue("f", queue, to);
         moved.unwrap_or_else(|e| panic!("{e}"));

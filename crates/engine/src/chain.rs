@@ -134,7 +134,7 @@ sequence!(6: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
 sequence!(7: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
 sequence!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
 
-/// Of places in a row.
+/// Of places in a row. (Written out, one side would often be 0, and the compiler would warn.)
 const fn before(one: usize, other: usize) -> bool {
     one < other
 }

@@ -5,7 +5,7 @@
 //! ([`Element::ANNOTATES`](crate::element::Element::ANNOTATES)) hides who looks behind it from the devices before it,
 //! if all that comes to it is as it came from a device that notes nothing of its own.
 
-use super::Plan;
+use super::{Edge, Plan};
 use crate::facts::Facts;
 use crate::port::PortDirectory;
 
@@ -20,17 +20,10 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
         element.bare = receives && !looked_at;
         element.handled = handled;
     }
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for edge in &*edges {
-            let (from, to) = (edge.from.0, edge.to.0);
-            if elements[from].bare && !elements[to].bare && !looked_at[to] {
-                elements[to].bare = true;
-                changed = true;
-            }
-        }
-    }
+    until_still(edges, |from, to| {
+        let more = elements[from].bare && !looked_at[to];
+        more && !std::mem::replace(&mut elements[to].bare, true)
+    });
     for edge in &*edges {
         let (from, output) = edge.from;
         if elements[from].bare && looked_at[edge.to.0] {
@@ -55,26 +48,15 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     });
     // Whose packets may have annotations that somebody before has noted.
     let mut noted: Vec<bool> = notes.collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for edge in &plan.edges {
-            let (from, to) = (edge.from.0, edge.to.0);
-            let annotates = |element: usize| elements[element].class.annotates;
-            if looked_at[to] && !annotates(from) && !looked_at[from] {
-                looked_at[from] = true;
-                changed = true;
-            }
-            if (noted[from] || looked_at[from]) && !noted[to] {
-                noted[to] = true;
-                changed = true;
-            }
-            if annotates(to) && noted[to] && !looked_at[to] {
-                looked_at[to] = true;
-                changed = true;
-            }
-        }
-    }
+    let annotates = |element: usize| elements[element].class.annotates;
+    until_still(&plan.edges, |from, to| {
+        let looks = looked_at[to] && !annotates(from);
+        let mut changed = looks && !std::mem::replace(&mut looked_at[from], true);
+        let notes = noted[from] || looked_at[from];
+        changed |= notes && !std::mem::replace(&mut noted[to], true);
+        let looks = annotates(to) && noted[to];
+        changed | (looks && !std::mem::replace(&mut looked_at[to], true))
+    });
     looked_at
 }
 
@@ -86,16 +68,18 @@ fn handled(plan: &Plan) -> Vec<bool> {
         gives || class.spoils != Facts::NONE
     };
     let mut handled = vec![false; plan.elements.len()];
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for edge in &plan.edges {
-            let (from, to) = (edge.from.0, edge.to.0);
-            if !handled[from] && (handled[to] || changes(to)) {
-                handled[from] = true;
-                changed = true;
-            }
-        }
-    }
+    until_still(&plan.edges, |from, to| {
+        let more = handled[to] || changes(to);
+        more && !std::mem::replace(&mut handled[from], true)
+    });
     handled
+}
+
+/// Goes along all edges, from element to element, until `step` changes nothing any more.
+fn until_still(edges: &[Edge], mut step: impl FnMut(usize, usize) -> bool) {
+    let mut once = || {
+        let each = edges.iter().map(|edge| (edge.from.0, edge.to.0));
+        each.fold(false, |changed, (from, to)| step(from, to) | changed)
+    };
+    while once() {}
 }
