@@ -3,9 +3,10 @@
 //! To each output node goes straight what its quota holds: the input node's rate times the output node's share of
 //! all rates, R/N between equal nodes. The rest is spread over all other nodes by their rates, the output node among
 //! them, as in Valiant's scheme. (Were the output node left out, a permutation would ask links for (N-1)/(N-2) times
-//! 2R/N.) That alone keeps what a node carries for others below R/N per link, but quota, phase 1 and phase 2 could
-//! still meet on one link. So a node counts what it sent by each of its links, also for others, and avoids a link
-//! that has no tokens left while another has some. Of those that have some, a flow takes one that few flows to its output
+//! 2R/N. Where nodes are several links apart, what would come back here goes straight, too: see [`Ways::stop`].) That
+//! alone keeps what a node carries for others below R/N per link, but quota, phase 1 and phase 2 could still meet on one
+//! link. So a node counts what it sent by each of its links, also for others, and avoids a link that has no tokens left
+//! while another has some. Of those that have some, a flow takes one that few flows to its output
 //! node visit, for what several nodes send to one output node adds up on links of an intermediate node that none of them
 //! sees. A link that goes deeper into debt loses some of its flows first, by their hash, and all of them only at the end, so that
 //! few change their order. All this is local information, and all that is used.
@@ -250,7 +251,7 @@ impl Spread {
         if !ways.allowed(stop, packet.to) {
             return None;
         }
-        let link = ways.link(stop, packet.flow_hash)?;
+        let link = ways.link_past(stop, packet.flow_hash, past(stop, packet.to))?;
         let (tokens, depth) = self.tokens(packet.now, link)?;
         // Between half the debt and all of it, by bits of the hash that choose neither links nor tables: so only some flows leave
         // a link that is asked for a little too much, and the order of the others remains.
@@ -292,10 +293,11 @@ impl Spread {
             {
                 target.point = point;
             }
+            let via = ways.stop(via, packet.to);
             if !ways.allowed(via, packet.to) {
                 continue;
             }
-            let Some(link) = ways.link(via, packet.flow_hash) else {
+            let Some(link) = ways.link_past(via, packet.flow_hash, past(via, packet.to)) else {
                 continue;
             };
             let Some((tokens, depth)) = self.tokens(packet.now, link) else {
@@ -413,6 +415,13 @@ impl Spread {
                 .take(packet.now, depth, packet.bytes, target.price, -depth);
         }
     }
+}
+
+/// Whom packets should not pass that visit `stop` first: in Valiant's scheme they go there and come back, here they would
+/// have arrived, and `to`'s links would get less of them and others more.
+#[inline]
+fn past(stop: NodeId, to: NodeId) -> NodeId {
+    if stop == to { NO_NODE } else { to }
 }
 
 /// A packet that wants a way.

@@ -68,11 +68,16 @@ impl Cluster {
             if at == usize::from(via) {
                 via = NO_NODE;
             }
-            let target = if via == NO_NODE { node } else { via };
-            if at == to && via == NO_NODE {
+            if at == to {
                 break;
             }
-            link = self.ways[at].link(target, flow).unwrap();
+            // As in `transit`: nodes choose independently of each other.
+            let (ways, hash) = (&self.ways[at], scramble(flow ^ (at as u32) << 16));
+            let next = match via {
+                NO_NODE => ways.link_on(node, hash, from as NodeId),
+                via => ways.link(via, hash),
+            };
+            link = next.unwrap();
         }
         Some(choice)
     }
@@ -293,8 +298,14 @@ fn flowlets_load_links_no_more() {
 
 #[test]
 fn a_fly_carries_admissible_traffic_over_several_links() {
-    for matrix in [uniform(16), permutation(16, 5), random_admissible(16, 3)] {
+    // Pairs that differ in both digits, in one (whatever the other is), and some of each.
+    let permutations = [5, 4, 1].map(|shift| permutation(16, shift));
+    let others = [uniform(16), random_admissible(16, 3)];
+    for matrix in permutations.into_iter().chain(others) {
         Cluster::new(Map::fly(4, 2, R), &packets()).run(&matrix, 100 * MS);
+    }
+    for settings in [packets(), Settings::default()] {
+        Cluster::new(Map::fly(3, 3, R), &settings).run(&permutation(27, 1), 100 * MS);
     }
 }
 

@@ -293,24 +293,46 @@ impl Ways {
         }
     }
 
-    /// As [`Ways::link`], and not back to the node `from` while others lead there, too.
+    /// As [`Ways::link`], and not by way of the node `past` while others lead there, too: flows that would pass it are
+    /// spread over the others.
+    #[inline]
+    pub fn link_past(&self, to: NodeId, flow_hash: u32, past: NodeId) -> Option<u16> {
+        let link = self.link(to, flow_hash)?;
+        let links = self.next(to);
+        if links.len() < 2 || !self.leads_to(link, past) {
+            return Some(link);
+        }
+        let others = links.iter().filter(|&&link| !self.leads_to(link, past));
+        let count = others.clone().count().max(1);
+        // Other bits than those that have chosen the first one.
+        Some(
+            others
+                .copied()
+                .nth(flow_hash as usize % count)
+                .unwrap_or(link),
+        )
+    }
+
+    #[inline]
+    fn leads_to(&self, link: u16, node: NodeId) -> bool {
+        let neighbours = self.reach.fabric.neighbours(self.node);
+        let peer = neighbours.get(usize::from(link));
+        peer.is_some_and(|&(peer, _)| peer == node)
+    }
+
+    /// As [`Ways::link_past`], for a packet that came from `from`.
     ///
-    /// Where none does, an own link to the node itself is tried although it is not known to be up: `from` knows
+    /// Where all ways lead back, an own link to the node itself is tried although it is not known to be up: `from` knows
     /// better, or the packet is lost either way.
     #[inline]
     pub fn link_on(&self, to: NodeId, flow_hash: u32, from: NodeId) -> Option<u16> {
-        let link = self.link(to, flow_hash)?;
-        let neighbours = self.reach.fabric.neighbours(self.node);
-        let leads_back = |link: u16| neighbours[usize::from(link)].0 == from;
-        if !leads_back(link) {
+        let link = self.link_past(to, flow_hash, from)?;
+        if !self.leads_to(link, from) {
             return Some(link);
         }
-        let mut others = self.next(to).iter().copied();
-        let other = others.find(|&link| !leads_back(link));
-        let straight = || neighbours.iter().position(|&(peer, _)| peer == to);
-        other
-            .or_else(|| straight().map(|own| own as u16))
-            .or(Some(link))
+        let mut neighbours = self.reach.fabric.neighbours(self.node).iter();
+        let straight = neighbours.position(|&(peer, _)| peer == to);
+        Some(straight.map_or(link, |own| own as u16))
     }
 
     /// Links that a packet passes to `to`, by `via` if that is a node.
@@ -331,21 +353,39 @@ impl Ways {
     /// Whether `via` can be the intermediate node of packets to `to`; `to` itself: whether they can go straight.
     ///
     /// Both halves of the way must be as short as with every link up, so that a dead link is nobody's detour while
-    /// others are whole; and packets must not come back to this node, nor pass `to` before they visit `via`.
+    /// others are whole; and packets must not come back to this node. Those that pass `to` before they visit `via` have
+    /// arrived.
     #[inline]
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
-        let (reach, node) = (&*self.reach, self.node);
         if via == to {
-            return reach.is_whole(node, to);
+            return self.reach.is_whole(self.node, to);
         }
-        if via == node || !reach.is_whole(node, via) || !reach.is_whole(via, to) {
-            return false;
+        self.is_whole_by(via, to) && !self.comes_back(via, to)
+    }
+
+    /// Where packets to `to` go that are spread to `via`: to `to` itself, where a shortest way from `via` would lead back
+    /// here. In Valiant's scheme they would come back, and go on straight. So links carry no more than in that
+    /// scheme, as they would if these packets were spread over all other nodes.
+    #[inline]
+    pub fn stop(&self, via: NodeId, to: NodeId) -> NodeId {
+        if via != self.node && self.is_whole_by(via, to) && self.comes_back(via, to) {
+            return to;
         }
-        let [first, second] = [reach.hops(node, via), reach.hops(via, to)].map(u16::from);
-        let straight = u16::from(reach.hops(node, to));
-        second < first + straight
-            && first < second + straight
-            && first + second <= u16::from(HOPS_MAX)
+        via
+    }
+
+    #[inline]
+    fn is_whole_by(&self, via: NodeId, to: NodeId) -> bool {
+        let reach = &*self.reach;
+        let whole = reach.is_whole(self.node, via) && reach.is_whole(via, to);
+        whole && via != self.node && self.passes(via, to) <= HOPS_MAX
+    }
+
+    #[inline]
+    fn comes_back(&self, via: NodeId, to: NodeId) -> bool {
+        let (reach, node) = (&*self.reach, self.node);
+        let first_and_straight = reach.hops(node, via).saturating_add(reach.hops(node, to));
+        reach.hops(via, to) >= first_and_straight
     }
 }
 
@@ -399,19 +439,40 @@ mod tests {
     }
 
     #[test]
-    fn in_a_fly_packets_to_an_intermediate_node_pass_neither_end_twice() {
+    fn in_a_fly_packets_never_come_back_and_go_straight_at_once_where_they_would() {
         let map = Map::fly(4, 2, 1e9);
         let reach = Reach::new(&Fabric::new(map.clone()), &Links::all(&map));
         for from in 0..16 {
             let ways = Ways::new(&reach, from);
             for to in (0..16).filter(|&to| to != from) {
-                assert!(ways.allowed(to, to));
-                let via = (0..16).filter(|&via| via != to && ways.allowed(via, to));
-                for via in via {
-                    walk(&reach, from, via, &[from, to]);
+                assert!(ways.allowed(to, to) && ways.stop(to, to) == to);
+                let [back, on]: [Vec<NodeId>; 2] = (0..16)
+                    .filter(|&via| via != from && via != to)
+                    .partition(|&via| ways.stop(via, to) == to)
+                    .into();
+                assert!(back.iter().all(|&via| !ways.allowed(via, to)));
+                // Those in line with `from`, across the line to `to`.
+                assert_eq!(back.len(), [3, 0][usize::from(reach.hops(from, to)) - 1]);
+                for via in on {
+                    assert!(ways.allowed(via, to) && ways.stop(via, to) == via);
+                    walk(&reach, from, via, &[from]);
                     walk(&reach, via, to, &[from, via]);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn who_is_to_be_passed_by_is_while_other_links_lead_there() {
+        let map = Map::fly(4, 2, 1e9);
+        let ways = Ways::of(&map, &Links::all(&map), 0);
+        let peer = |link: u16| ways.reach().fabric().neighbours(0)[usize::from(link)].0;
+        for flow in (0..64).map(|flow: u32| flow.wrapping_mul(0x9e37_79b9)) {
+            let by = |to, past| ways.link_past(to, flow, past).map(peer);
+            assert_eq!(by(5, 1), Some(4));
+            assert_eq!(by(5, 4), Some(1));
+            assert_eq!(by(5, NO_NODE), ways.link(5, flow).map(peer));
+            assert_eq!(by(1, 1), Some(1), "no other leads there");
         }
     }
 
