@@ -201,6 +201,10 @@ fn what_cannot_be_simulated_is_refused_and_what_breaks_is_named() {
     complained(&simulate(&["--flowlets", "18446744073709551615"]), 2);
     let text = said(&simulate(&["--break", "0-1@100-200"]));
     assert!(text.contains("0-1:cut@100-200: all know after "), "{text}");
+    assert!(
+        text.contains(" 0 links were taken for broken that were not"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Packet;
 use super::chance::Chance;
 use super::server::Server;
 use crate::address::NodeId;
@@ -75,6 +76,35 @@ impl Broken {
             Broken::Node(node) => from == node || to == node,
         }
     }
+
+    /// Whether a link suffers.
+    fn breaks(self, a: NodeId, b: NodeId) -> bool {
+        self.hits(a, b) || self.hits(b, a)
+    }
+
+    /// Whether a place suffers.
+    fn is_at(self, place: Place) -> bool {
+        match place {
+            Place::Node(node) => self == Broken::Node(node),
+            Place::Link(from, to) => self.hits(from, to),
+        }
+    }
+
+    /// Whether a packet is from a node that breaks, or for it.
+    fn is_end_of(self, packet: &Packet) -> bool {
+        let address = packet.address();
+        matches!(self, Broken::Node(node) if [address.input, address.node].contains(&node))
+    }
+}
+
+impl Users {
+    /// The count to which a packet belongs.
+    fn of(&mut self, broken: Broken, packet: &Packet) -> &mut u64 {
+        match broken.is_end_of(packet) {
+            true => &mut self.ends,
+            false => &mut self.through,
+        }
+    }
 }
 
 /// Something that breaks for a time.
@@ -99,13 +129,35 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How long it took until all other nodes knew.
+/// Packets that something which breaks has to do with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Users {
+    /// Those that could go another way.
+    pub through: u64,
+    /// Those from a node that breaks, or for it.
+    pub ends: u64,
+}
+
+/// What a failure did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Noticed {
-    /// Nanoseconds until no node used the broken links any more.
+    /// Nanoseconds until no other node used the broken links any more.
     pub gone: Option<u64>,
     /// Nanoseconds until all used them again.
     pub back: Option<u64>,
+    /// Packets that passed there from the start of the run until it broke.
+    pub passed: Users,
+    /// Packets that were lost: there, if they were sent there before all knew; from a node that broke or for it, wherever,
+    /// if they were sent before all used it again.
+    pub lost: Users,
+}
+
+/// Where a packet is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Node(NodeId),
+    /// On the way from one node to another.
+    Link(NodeId, NodeId),
 }
 
 /// A heartbeat on its way: to a node, by its own link.
@@ -121,6 +173,9 @@ pub(super) struct Beat {
 pub(super) struct Watch {
     failures: Vec<Failure>,
     pub(super) noticed: Vec<Noticed>,
+    pub(super) false_alarms: u64,
+    /// The links that each node used when it last looked.
+    used: Vec<Links>,
     /// As each node knows it.
     cabling: Vec<Arc<Cabling>>,
     nodes: Vec<Health>,
@@ -139,6 +194,8 @@ impl Watch {
             started: Vec::new(),
             due: Vec::new(),
             noticed: vec![Noticed::default(); failures.len()],
+            false_alarms: 0,
+            used: Vec::new(),
             failures: failures.to_vec(),
             cabling: Vec::new(),
             chance: Chance::new(seed),
@@ -154,6 +211,7 @@ impl Watch {
             let node = node as NodeId;
             let config = health::Config::default();
             let health = Health::new(map, Arc::clone(&cabling), node, 1, config, now);
+            self.used.push(health.links().clone());
             self.nodes.push(health);
             self.cabling.push(Arc::clone(&cabling));
             self.started.push(started);
@@ -173,6 +231,7 @@ impl Watch {
             (usize::from(node) < known).then_some(node)
         });
         (self.nodes[at], self.cabling[at]) = (health, cabling);
+        self.look_for_alarms(now, map, at);
         Some(())
     }
 
@@ -236,7 +295,7 @@ impl Watch {
             let cable = &mut links[2 * end.link + usize::from(node > end.peer)];
             // With the check sequence, and at least the shortest frame.
             let length = (bytes.len() as u32 + 4).max(64);
-            if let Some(at) = cable.serve(now, length, false) {
+            if let Some(at) = cable.serve_before(now, length) {
                 let (to, own) = (end.peer, end.index);
                 out.push((at + more, Beat { to, own, bytes }));
             }
@@ -270,6 +329,7 @@ impl Watch {
         if !self.nodes[at].take_change() {
             return None;
         }
+        self.look_for_alarms(now, fabric.map(), at);
         let links = self.nodes[at].links();
         let all = (0..fabric.map().links.len()).all(|link| links.up(link));
         self.started[at] |= all;
@@ -281,16 +341,59 @@ impl Watch {
         Some(ways)
     }
 
+    /// Counts links that a node uses no more although nothing broke them.
+    fn look_for_alarms(&mut self, now: u64, map: &Map, node: usize) {
+        let links = self.nodes[node].links();
+        let before = std::mem::replace(&mut self.used[node], links.clone());
+        for (link, of) in map.links.iter().enumerate() {
+            let [a, b] = of.ends;
+            let mut failures = self.failures.iter().zip(&self.noticed);
+            let broken = failures.any(|(failure, noticed)| {
+                let mended = noticed.back.is_some_and(|back| now > failure.until + back);
+                failure.what.breaks(a, b) && now >= failure.from && !mended
+            });
+            if before.up(link) && !links.up(link) && !broken {
+                self.false_alarms += 1;
+            }
+        }
+    }
+
+    /// A packet comes to a place.
+    pub(super) fn passes(&mut self, now: u64, packet: &Packet, at: Place) {
+        for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
+            // Who goes through a node passes its links, too.
+            let once = matches!(failure.what, Broken::Node(_)) == matches!(at, Place::Node(_));
+            if now < failure.from && once && failure.what.is_at(at) {
+                *noticed.passed.of(failure.what, packet) += 1;
+            }
+        }
+    }
+
+    /// A packet is lost at a place.
+    pub(super) fn lost(&mut self, now: u64, packet: &Packet, at: Place) {
+        for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
+            let before = |begun: u64, after: Option<u64>| {
+                after.is_none_or(|after| packet.chosen <= begun + after)
+            };
+            let caused = match failure.what.is_end_of(packet) {
+                true => before(failure.until, noticed.back),
+                false => failure.what.is_at(at) && before(failure.from, noticed.gone),
+            };
+            if now >= failure.from && caused {
+                *noticed.lost.of(failure.what, packet) += 1;
+                return;
+            }
+        }
+    }
+
     /// Looks who knows of which failure.
     fn note(&mut self, now: u64, map: &Map) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
-            let hit = |link: &crate::map::Link| {
-                let [a, b] = link.ends;
-                failure.what.hits(a, b) || failure.what.hits(b, a)
+            let hit = |link: &usize| {
+                let [a, b] = map.links[*link].ends;
+                failure.what.breaks(a, b)
             };
-            let hit: Vec<usize> = (0..map.links.len())
-                .filter(|&link| hit(&map.links[link]))
-                .collect();
+            let hit: Vec<usize> = (0..map.links.len()).filter(hit).collect();
             let others = self.nodes.iter().enumerate();
             let mut others =
                 others.filter(|(node, _)| failure.what != Broken::Node(*node as NodeId));

@@ -32,7 +32,7 @@ mod source;
 mod tally;
 
 pub use config::{Config, Growth, Traffic};
-pub use failures::{Broken, Failure, Fault, Noticed};
+pub use failures::{Broken, Failure, Fault, Noticed, Users};
 pub use matrix::Matrix;
 pub use report::{Drops, LinkLoads, PAIR_LEAST, Report, Stage};
 pub use source::{Record, Sizes, Trace, backbone};
@@ -41,6 +41,8 @@ pub use tally::{Histogram, Reordering, jain};
 #[derive(Clone, Copy, Debug)]
 struct Packet {
     born: u64,
+    /// When the node that sent it last chose its way.
+    chosen: u64,
     bytes: u32,
     flow: u32,
     sequence: u32,
@@ -294,7 +296,9 @@ impl Simulation {
             watch,
             ..
         } = self;
-        report.noticed = watch.map_or_else(Vec::new, |watch| watch.noticed);
+        if let Some(watch) = watch {
+            (report.noticed, report.false_alarms) = (watch.noticed, watch.false_alarms);
+        }
         report.close(config.time, fabric.map(), &nodes, &links);
         report
     }

@@ -1,6 +1,8 @@
 //! A packet's way through a simulated cluster.
 
 use super::chance::Chance;
+use super::failures::Place;
+use super::report::Drops;
 use super::tally::Flow;
 use super::{COOKIE, Event, Packet, Simulation};
 use crate::address::{self, Address, HOPS_MAX, Kind, NO_NODE, NodeId};
@@ -22,6 +24,7 @@ impl Simulation {
         self.events.add(now + next.gap, Event::Source(number));
         let packet = Packet {
             born: now,
+            chosen: now,
             bytes: next.bytes,
             flow: next.flow,
             sequence: next.number,
@@ -67,8 +70,12 @@ impl Simulation {
                 }
                 self.cross(node, choice.link, packet, done);
             }
-            Err(Refusal::NoWay) => self.report.drops.no_way += 1,
-            Err(Refusal::Full) => self.report.drops.ways_full += 1,
+            Err(Refusal::NoWay) => {
+                self.lose(done, &packet, Place::Node(node), |drops| &mut drops.no_way)
+            }
+            Err(Refusal::Full) => self.lose(done, &packet, Place::Node(node), |drops| {
+                &mut drops.ways_full
+            }),
         }
     }
 
@@ -86,19 +93,22 @@ impl Simulation {
                 self.cross(node, link, packet, done);
             }
             Ok(Step::Heartbeat) => {}
-            Err(Fault::NoWay) => self.report.drops.no_way += 1,
-            Err(Fault::TooManyHops) => self.report.drops.too_many_hops += 1,
-            Err(_) => self.report.drops.faulty += 1,
+            Err(fault) => self.lose(done, &packet, Place::Node(node), |drops| match fault {
+                Fault::NoWay => &mut drops.no_way,
+                Fault::TooManyHops => &mut drops.too_many_hops,
+                _ => &mut drops.faulty,
+            }),
         }
     }
 
     /// When a node is done with a packet, if it has room for it.
     fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
-        let measured = self.measured();
+        let (measured, place) = (self.measured(), Place::Node(node));
         let work = &mut self.nodes[usize::from(node)].work;
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &mut self.watch {
+            watch.passes(self.now, packet, place);
             if watch.dead(self.now, node) {
-                self.report.drops.dead += 1;
+                self.lose(self.now, packet, place, |drops| &mut drops.dead);
                 return None;
             }
             if let Some(until) = watch.hung(self.now, node) {
@@ -106,8 +116,24 @@ impl Simulation {
             }
         }
         let done = work.serve(self.now, packet.bytes, measured);
-        self.report.drops.node_full += u64::from(done.is_none());
+        if done.is_none() {
+            self.lose(self.now, packet, place, |drops| &mut drops.node_full);
+        }
         done
+    }
+
+    /// A packet is lost.
+    fn lose(
+        &mut self,
+        now: u64,
+        packet: &Packet,
+        at: Place,
+        name: impl Fn(&mut Drops) -> &mut u64,
+    ) {
+        *name(&mut self.report.drops) += 1;
+        if let Some(watch) = &mut self.watch {
+            watch.lost(now, packet, at);
+        }
     }
 
     /// Sends a packet over a link.
@@ -116,17 +142,22 @@ impl Simulation {
         let fabric = self.ways[usize::from(node)].reach().fabric();
         let (peer, link) = fabric.neighbours(node)[usize::from(own)];
         let direction = usize::from(node > peer);
+        let place = Place::Link(node, peer);
+        packet.chosen = self.now;
         let passage = match &mut self.watch {
-            Some(watch) => watch.passage(now, node, peer),
+            Some(watch) => {
+                watch.passes(now, &packet, place);
+                watch.passage(now, node, peer)
+            }
             None => Some(0),
         };
         let Some(more) = passage else {
-            return self.report.drops.dead += 1;
+            return self.lose(now, &packet, place, |drops| &mut drops.dead);
         };
         packet.links += 1;
         let cable = &mut self.links[2 * link as usize + direction];
         match cable.serve(now, packet.bytes, measured) {
-            None => self.report.drops.link_full += 1,
+            None => self.lose(now, &packet, place, |drops| &mut drops.link_full),
             Some(done) => self
                 .events
                 .add(done + self.config.delay + more, Event::Arrive(peer, packet)),
@@ -179,7 +210,9 @@ impl Simulation {
         let born_measured = (self.config.warmup..self.end()).contains(&packet.born);
         let output = &mut self.nodes[usize::from(node)].output;
         match output.serve(now, packet.bytes, true) {
-            None => self.report.drops.output_full += 1,
+            None => self.lose(now, packet, Place::Node(node), |drops| {
+                &mut drops.output_full
+            }),
             Some(left) => {
                 let at = packet.flow as usize;
                 if at >= self.flows.len() {

@@ -122,8 +122,10 @@ pub struct Report {
     pub fairness: f64,
     /// The stages of a cluster that grows, measured or not.
     pub stages: Vec<Stage>,
-    /// When nodes knew of each failure.
+    /// What each failure did.
     pub noticed: Vec<Noticed>,
+    /// How often a node took a link for broken that was not.
+    pub false_alarms: u64,
     ports: usize,
     /// Numbers of nodes' external ports.
     port: Vec<u16>,
@@ -160,6 +162,7 @@ impl Report {
             fairness: 1.0,
             stages: Vec::new(),
             noticed: Vec::new(),
+            false_alarms: 0,
             ports: ports.len(),
             port,
             asked: vec![0.0; ports.len()],

@@ -179,61 +179,95 @@ fn place(kind: &str, trial: u64) -> Broken {
     }
 }
 
+const MS: u64 = 1_000_000;
+
+/// When the failure of a trial begins, and how long it lasts.
+fn outage(trial: u64) -> (u64, u64) {
+    (150 * MS + 1_700_000 * trial, 150 * MS)
+}
+
+/// A failure in a mesh of four under load. Whatever else comes of it: it was found and forgotten in time, nothing else was
+/// taken for broken, and no packet came again.
+fn trial(
+    rate: f64,
+    matrix: Matrix,
+    load: f64,
+    (kind, how): (&str, Fault),
+    number: u64,
+) -> (Report, String) {
+    let (from, lasts) = outage(number);
+    let mut config = Config::new(matrix, number);
+    (config.load, config.warmup, config.time) = (load, 0, 550 * MS);
+    config.failures = vec![Failure {
+        what: place(kind, number),
+        how,
+        from,
+        until: from + lasts,
+    }];
+    let case = format!("{matrix:?} {}", config.failures[0]);
+    let report = run(Map::mesh(4, rate), config);
+    let noticed = report.noticed[0];
+    let case = format!("{case}: {noticed:?}, {:?}", report.drops);
+    assert_eq!(report.false_alarms, 0, "{case}");
+    assert!(noticed.gone.is_some_and(|gone| gone < 50 * MS), "{case}");
+    assert!(noticed.back.is_some_and(|back| back < 200 * MS), "{case}");
+    assert_eq!(report.drops.too_many_hops, 0, "{case}");
+    // Frames for a dead node may come back from one that has learned of its links in another order.
+    assert!(report.drops.faulty == 0 || kind == "node", "{case}");
+    (report, case)
+}
+
+/// What breaks, and how.
+fn faults() -> impl Iterator<Item = (&'static str, Fault)> {
+    let kinds = ["node", "link", "one way"].into_iter();
+    let all = kinds.flat_map(|kind| Fault::ALL.map(|(how, _)| (kind, how)));
+    all.filter(|(kind, how)| *kind == "node" || *how != Fault::Hang)
+}
+
+/// What is not more than expected, but by chance: packets come several at a time, as flows choose ways.
+fn at_most(expected: f64) -> f64 {
+    expected + 8.0 * expected.sqrt() + 2.0
+}
+
 #[test]
-fn traffic_goes_round_whatever_breaks_and_comes_back() {
-    const MS: u64 = 1_000_000;
-    // Parts of all packets that pass a place: there are 1.25 passages of a packet over six links. Half of all packets come
-    // from a node or are for it, and have no other way until it is back; more pass it.
-    let kinds = [
-        ("node", 0.6, 0.5),
-        ("link", 0.22, 0.0),
-        ("one way", 0.11, 0.0),
-    ];
-    for (kind, uses, own) in kinds {
-        for (how, name) in Fault::ALL {
-            if how == Fault::Hang && kind != "node" {
-                continue;
-            }
-            for trial in 0..20 {
-                let what = place(kind, trial);
-                let (from, lasts) = (100 * MS + 1_700_000 * trial, 150 * MS);
-                let mut config = Config::new(Matrix::Uniform, trial);
-                config.load = 0.5;
-                config.warmup = 0;
-                config.time = 500 * MS;
-                config.failures = vec![Failure {
-                    what,
-                    how,
-                    from,
-                    until: from + lasts,
-                }];
-                let report = run(Map::mesh(4, R / 200.0), config);
-                let [noticed] = report.noticed[..] else {
-                    panic!("one failure");
-                };
-                let case = format!("{what} {name} {trial}: {noticed:?}, {:?}", report.drops);
-                let gone = noticed.gone.expect(&case);
-                assert!(gone < 50 * MS, "{case}");
-                assert!(noticed.back.is_some_and(|back| back < 200 * MS), "{case}");
-                let part = |time: u64, of: f64| of * time as f64 / (500 * MS) as f64;
-                let unknown = part(gone, uses) + part(lasts + noticed.back.unwrap(), own);
-                let lost = report.drops.sum() as f64;
-                assert!(lost <= report.packets_in as f64 * unknown, "{case}");
-                assert!(
-                    kind == "node" || how != Fault::Slow || lost == 0.0,
-                    "{case}"
-                );
-                // Frames for a dead node may come back from one that has learned of its links in another order.
-                assert!(report.drops.faulty == 0 || kind == "node", "{case}");
-                assert_eq!(report.drops.too_many_hops, 0, "{case}");
-            }
+fn only_what_was_sent_to_what_broke_before_all_knew_is_lost() {
+    for fault in faults() {
+        let (mut lost, mut expected) = (0, 0.0);
+        for number in 0..20 {
+            let (report, case) = trial(R / 50.0, Matrix::Uniform, 0.8, fault, number);
+            let ((from, lasts), noticed) = (outage(number), report.noticed[0]);
+            let used = |packets: u64, time: u64| packets as f64 * time as f64 / from as f64;
+            let users = noticed.lost;
+            assert_eq!(report.drops.sum(), users.through + users.ends, "{case}");
+            let through = used(noticed.passed.through, noticed.gone.unwrap());
+            assert!(users.through as f64 <= at_most(through), "{case}");
+            let ends = used(noticed.passed.ends, lasts + noticed.back.unwrap());
+            assert!(users.ends as f64 <= at_most(ends), "{case}");
+            assert!(fault.0 == "node" || users.ends == 0, "{case}");
+            assert!(fault.1 != Fault::Slow || users.through == 0, "{case}");
+            (lost, expected) = (lost + users.through, expected + through);
+        }
+        let most = at_most(expected);
+        assert!(lost as f64 <= most, "{fault:?}: {lost} of {expected}");
+        assert!(lost > 0 || fault.1 == Fault::Slow, "{fault:?}: it was used");
+    }
+}
+
+#[test]
+fn nothing_else_is_taken_for_broken_under_all_that_the_rest_can_carry() {
+    for fault in faults() {
+        trial(R / 20.0, Matrix::Uniform, 1.0, fault, 4);
+        let admissible = Matrix::ALL.into_iter().filter(|(m, _)| m.is_admissible());
+        for (number, (matrix, _)) in (0..).zip(admissible) {
+            // Links of three servers are made for three quarters of what they ask of those of four, and without one link they
+            // carry less.
+            trial(R / 20.0, matrix, 0.6, fault, number);
         }
     }
 }
 
 #[test]
 fn a_fifth_and_a_sixth_server_join_and_nothing_is_lost() {
-    const MS: u64 = 1_000_000;
     let four = Map::mesh(4, R / 50.0);
     let mut config = Config::new(Matrix::Uniform, 3);
     config.load = 0.8;
@@ -247,6 +281,7 @@ fn a_fifth_and_a_sixth_server_join_and_nothing_is_lost() {
         .collect();
     let report = run(four, config);
     assert_eq!(report.drops.sum(), 0, "{:?}", report.drops);
+    assert_eq!(report.false_alarms, 0);
     let ends = report.stages.iter().skip(1).map(|stage| stage.from);
     let ends: Vec<u64> = ends.chain([1500 * MS]).collect();
     assert_eq!(report.stages.len(), 3);

@@ -2,7 +2,7 @@
 
 use super::simulate::ns;
 use crate::cli::Simulate;
-use cluster::simulate::{Report, Stage};
+use cluster::simulate::{Report, Stage, Users};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -135,12 +135,22 @@ fn failures(asked: &Simulate, report: &Report) -> Vec<Row> {
     let all = asked.failures.iter().zip(&report.noticed);
     let known = all.map(|(failure, noticed)| {
         let (gone, back) = (after(noticed.gone), after(noticed.back));
+        let Users { through, ends } = noticed.lost;
+        let lost = format!("lost {through} on their way and {ends} from or to it");
         row(
             "broken",
-            format!("{failure}: all know {gone}, and that it is back {back}"),
+            format!("{failure}: all know {gone}, and that it is back {back}; {lost}"),
         )
     });
-    known.collect()
+    let alarms = format!(
+        "{} links were taken for broken that were not",
+        report.false_alarms
+    );
+    let mut rows: Vec<Row> = known.collect();
+    if !rows.is_empty() {
+        rows.push(row("false alarms", alarms));
+    }
+    rows
 }
 
 fn dropped(report: &Report) -> Row {
@@ -236,7 +246,13 @@ pub(super) fn to_json(asked: &Simulate, of: &Of, report: &Report) -> Value {
             "late": order.late,
             "runs": order.runs,
         },
-        "noticed": report.noticed.iter().map(|n| json!({"gone_ns": n.gone, "back_ns": n.back})).collect::<Vec<_>>(),
+        "noticed": report.noticed.iter().map(|n| json!({
+            "gone_ns": n.gone,
+            "back_ns": n.back,
+            "passed": {"through": n.passed.through, "ends": n.passed.ends},
+            "lost": {"through": n.lost.through, "ends": n.lost.ends},
+        })).collect::<Vec<_>>(),
+        "false_alarms": report.false_alarms,
         "drops": serde_json::Map::from_iter(drops),
     })
 }
