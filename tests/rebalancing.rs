@@ -63,8 +63,8 @@ struct World {
     /// Packets that left, by the window in which they were due and by worker.
     left: Vec<[usize; 2]>,
     reordered: usize,
-    /// Percent of the time that all takes.
-    slower: u64,
+    /// Percent of the time that all takes on a worker.
+    slower: [u64; 2],
     /// When a ring of the port was a quarter full for the first time, and when worker 1 sent its first packet after that.
     filled: Option<u64>,
     helped: Option<u64>,
@@ -132,8 +132,9 @@ impl World {
         self.chores[worker].append(&mut chores);
         let sent = self.ports.inner.far("OUT").collect();
         let received = before - waiting(self);
-        let time =
-            (TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64) * self.slower / 100;
+        let time = (TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64)
+            * self.slower[worker]
+            / 100;
         self.at[worker] += time;
         self.busy[worker] += if worked { time } else { 0 };
         if worker == 1 && self.filled.is_some() && !sent.is_empty() {
@@ -237,7 +238,7 @@ impl Stand {
                 next_of: vec![0; FLOWS],
                 left: Vec::new(),
                 reordered: 0,
-                slower: 100,
+                slower: [100; 2],
                 filled: None,
                 helped: None,
                 queues: (router == ROUTER).then_some(2),
@@ -407,7 +408,7 @@ impl Stand {
 fn skewed(seed: u64, stall: Duration, slower: u64) -> u64 {
     let stand = Stand::new(seed, stall);
     let begin = stand.begin(256, 0.95 * ONE);
-    stand.world.borrow_mut().slower = slower;
+    stand.world.borrow_mut().slower = [slower; 2];
     let balance = balancer(Mode::Even);
     balance.step(&stand);
     let end = begin + 2 * SECOND;
@@ -468,6 +469,42 @@ fn a_load_that_falls_to_a_tenth_and_rises_again_is_followed_by_workers_without_l
         let (_, lost) = stand.end();
         let losses = stand.losses();
         assert_eq!(lost, 0, "seed {seed}: {losses}\n{}", balance.show());
+    }
+}
+
+#[test]
+fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
+    for seed in 0..4 {
+        let stand = Stand::new(seed, Duration::from_millis(2));
+        // As much time as a card's ring has at such a load.
+        let world = stand.world.borrow();
+        world.ports.inner.far("IN").limit(4 * RING, 0);
+        drop(world);
+        let begin = stand.begin(0, 1.1 * ONE);
+        let balance = balancer(Mode::Even);
+        stand.balance(&balance, begin + SECOND);
+        // It does half of what it did, and has 0.55.
+        stand.world.borrow_mut().slower = [100, 200];
+        stand.balance(&balance, begin + 4 * SECOND);
+        let shown = balance.show();
+        assert!(shown.contains("others have time"), "{shown}");
+        stand.world.borrow_mut().slower = [100; 2];
+        stand.balance(&balance, begin + 7 * SECOND);
+        let (due, lost) = stand.end();
+        assert!(due > 200_000, "{due}");
+        assert_eq!(
+            lost,
+            0,
+            "seed {seed}: {}\n{}",
+            stand.losses(),
+            balance.show()
+        );
+        assert_eq!(
+            stand.balanced_after(begin + 6 * SECOND, begin + 7 * SECOND),
+            0,
+            "{}",
+            balance.show()
+        );
     }
 }
 

@@ -359,10 +359,10 @@ impl Cx<'_> {
         !self.core.plan.elements[self.this].tables.is_empty()
     }
 
-    /// Tells of that, from 0 to 1; `grows` says whether they have become fuller.
-    pub fn note_port(&mut self, fill: f64, grows: bool) {
+    /// Tells of that, from 0 to 1; `grows` says whether they have become fuller, `lasts` whether it has been so for long.
+    pub fn note_port(&mut self, fill: f64, grows: bool, lasts: bool) {
         for table in &self.core.plan.elements[self.this].tables {
-            table.note_port(fill, grows);
+            table.note_port(self.core.worker, fill, grows, lasts);
         }
     }
 

@@ -156,6 +156,8 @@ pub struct Table {
     bell: OnceLock<WakeFn>,
     /// Thousandths: how full a port's queue was found.
     port: AtomicU64,
+    /// Workers, a bit each, that have found one crowded for long.
+    behind: AtomicU64,
     /// Thousandths: how full a way from worker to worker was found.
     ring: AtomicU64,
     /// Some workers rest that could work.
@@ -195,6 +197,7 @@ impl Table {
             followers: Mutex::default(),
             bell: OnceLock::new(),
             port: AtomicU64::new(0),
+            behind: AtomicU64::new(0),
             ring: AtomicU64::new(0),
             rest: AtomicBool::new(false),
         }
@@ -231,9 +234,13 @@ impl Table {
         each.map(|ways| ways.fill()).fold(0.0, f64::max)
     }
 
-    /// Notes how full a queue is, from 0 to 1, of a port whose packets are steered by this table. If it `grows` the bell rings:
-    /// when it is half full, or sooner while there are workers to be called.
-    pub fn note_port(&self, fill: f64, grows: bool) {
+    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter at least. If it
+    /// `grows` the bell rings: when it is half full, or sooner while there are workers to be called. `lasts` says that it has been
+    /// so for long.
+    pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
+        // Of more workers than bits the others are not told apart.
+        let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
+        self.behind.fetch_or(if lasts { bit } else { 0 }, Relaxed);
         self.port.fetch_max((fill * 1000.0) as u64, Relaxed);
         if grows && (fill >= 0.5 || self.rest.load(Relaxed)) {
             self.ring_bell();
@@ -260,6 +267,13 @@ impl Table {
     /// How full the fullest of such queues was found, from 0 to 1, since the last call.
     pub fn take_port(&self) -> f64 {
         self.port.swap(0, Relaxed) as f64 / 1000.0
+    }
+
+    /// Whether a queue of a worker has been a quarter full for long, since the last call; for each of so many workers.
+    pub fn take_behind(&self, workers: usize) -> Vec<bool> {
+        let behind = self.behind.swap(0, Relaxed);
+        let bit = |worker: usize| behind.checked_shr(worker as u32).unwrap_or(0) & 1;
+        (0..workers).map(|worker| bit(worker) == 1).collect()
     }
 
     /// Its name.

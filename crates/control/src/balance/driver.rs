@@ -5,6 +5,7 @@ use super::follow::Following;
 use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
 use super::scale::{Crowd, Scaler};
 use super::settings::{Mode, Settings};
+use super::slower::{Found, Slower};
 use engine::clock::{Clock, Time};
 use engine::plan::Plan;
 use engine::router::{AskError, Router};
@@ -32,6 +33,8 @@ const PORT_FULL: f64 = 0.75;
 const RING_CROWDED: f64 = 0.5;
 /// What workers were busy in less of the interval than this says little.
 const WHOLE: f64 = 0.5;
+/// Buckets of a worker that is slower move until what is left differs from its share by half of this at most.
+const EXACT: f64 = 0.02;
 /// Loads that chance may explain are added up for so long at most.
 const LONGEST: Duration = Duration::from_secs(1);
 
@@ -125,6 +128,10 @@ pub(super) struct State {
     pulses: Option<(Time, Vec<u64>)>,
     pub(super) busy: Vec<f64>,
     scaler: Scaler,
+    slower: Slower,
+    /// How full the fullest queue has been since the last look at whole intervals, and whose was crowded for long.
+    level: f64,
+    behind: Vec<bool>,
     /// Workers that should work, as the last look says.
     works: Vec<usize>,
     /// How long packets had to wait for the last move.
@@ -152,6 +159,9 @@ impl Balance {
                 pulses: None,
                 busy: Vec::new(),
                 scaler: Scaler::default(),
+                slower: Slower::default(),
+                level: 0.0,
+                behind: Vec::new(),
                 works: Vec::new(),
                 wait: WAIT,
                 active: usize::MAX,
@@ -249,13 +259,13 @@ impl State {
         let wanted = self.wanted(&workers, crowd, is_new);
         workers.truncate(wanted);
         let works: Vec<bool> = (0..router.count()).map(|w| workers.contains(&w)).collect();
-        let mut loads: Vec<Vec<Bucket>> = tables.iter().map(|t| self.loads(t)).collect();
-        for at in 0..tables.len() {
-            let look = self.propose(&tables, at, &loads, &works);
-            // The next table is seen as if this one's buckets had moved.
-            let moves = look.proposal.moves.iter();
-            moves.for_each(|m| loads[at][m.bucket].worker = m.to);
-            self.looks.push(look);
+        let loads: Vec<Vec<Bucket>> = tables.iter().map(|t| self.loads(t)).collect();
+        let share = self.settings.share;
+        self.looks = self.propose_all(&tables, loads.clone(), &works, share);
+        let acts = self.settings.mode != Mode::Off;
+        if is_new && acts && self.compare(&works) {
+            // What is too much for a worker is known now, and not only that it has more than others.
+            self.looks = self.propose_all(&tables, loads, &works, share.min(EXACT));
         }
         self.works = workers;
         self.remember(&tables);
@@ -266,6 +276,43 @@ impl State {
         if self.settings.mode != Mode::Off {
             self.follow(router, false);
         }
+    }
+
+    fn propose_all(
+        &self,
+        tables: &[Arc<Table>],
+        mut loads: Vec<Vec<Bucket>>,
+        works: &[bool],
+        share: f64,
+    ) -> Vec<Look> {
+        let each = (0..tables.len()).map(|at| {
+            let look = self.propose(tables, at, &loads, works, share);
+            // The next table is seen as if this one's buckets had moved.
+            let moves = look.proposal.moves.iter();
+            moves.for_each(|m| loads[at][m.bucket].worker = m.to);
+            look
+        });
+        each.collect()
+    }
+
+    /// Sees whether workers that have as much as others do less; whether one is to have less from now on.
+    fn compare(&mut self, works: &[bool]) -> bool {
+        let found = Found {
+            busy: &self.busy,
+            behind: &std::mem::take(&mut self.behind),
+            works,
+            level: std::mem::take(&mut self.level),
+            even: self.looks.iter().all(|look| look.proposal.moves.is_empty()),
+        };
+        let Some((worker, share)) = self.slower.look(&found) else {
+            return false;
+        };
+        let percent = share * 100.0;
+        let text = format!(
+            "worker {worker} is behind, others have time: it gets {percent:.0}% of what these get"
+        );
+        self.say(self.now, text);
+        true
     }
 
     /// Does what the last look proposed.
@@ -304,12 +351,18 @@ impl State {
         self.crowd(tables)
     }
 
-    fn crowd(&self, tables: &[Arc<Table>]) -> Crowd {
-        let crowd = |table: &Arc<Table>| {
+    fn crowd(&mut self, tables: &[Arc<Table>]) -> Crowd {
+        let workers = self.busy.len();
+        let (mut level, mut behind) = (self.level, std::mem::take(&mut self.behind));
+        behind.resize(workers, false);
+        let mut crowd = |table: &Arc<Table>| {
             let lost: u64 = table.lost().iter().sum();
             let before = self.seen.get(table.name()).map(|seen| seen.lost);
             let port = table.take_port();
             let ring = table.take_ring().max(table.fill());
+            level = level.max(port);
+            let pairs = behind.iter_mut().zip(table.take_behind(workers));
+            pairs.for_each(|(was, is)| *was |= is);
             if before.is_some_and(|before| lost > before) {
                 Crowd::Lost
             } else if port >= PORT_FULL {
@@ -321,7 +374,9 @@ impl State {
             }
         };
         // Each is asked: what was noted until now is over.
-        tables.iter().map(crowd).max().unwrap_or_default()
+        let crowd = tables.iter().map(&mut crowd).max().unwrap_or_default();
+        (self.level, self.behind) = (level, behind);
+        crowd
     }
 
     /// How many of the workers should work.
@@ -360,6 +415,7 @@ impl State {
         at: usize,
         loads: &[Vec<Bucket>],
         works: &[bool],
+        share: f64,
     ) -> Look {
         let table = &tables[at];
         // What workers have to do for other tables counts, as these are now.
@@ -368,6 +424,11 @@ impl State {
         for bucket in others.flat_map(|(_, buckets)| buckets) {
             base[bucket.worker] += bucket.load;
         }
+        let total = loads.iter().flatten().map(|bucket| bucket.load).sum();
+        let less = self.slower.less(total);
+        base.iter_mut()
+            .zip(&less)
+            .for_each(|(base, less)| *base += less);
         let may = table.workers();
         let mut works: Vec<bool> = (0..works.len())
             .map(|w| works[w] && may.contains(&w))
@@ -378,15 +439,24 @@ impl State {
         let mut buckets = vec![0; works.len()];
         loads[at].iter().for_each(|b| buckets[b.worker] += 1);
         let seen = self.seen.get(table.name());
+        let mut proposal = propose(&loads[at], &base, &works, Limits::of(share));
+        // Nobody has these packets.
+        for loads in [&mut proposal.before, &mut proposal.after] {
+            let pairs = loads.iter_mut().zip(&less);
+            pairs.for_each(|(load, less)| *load = load.saturating_sub(*less));
+        }
         Look {
             table: Arc::clone(table),
-            proposal: propose(&loads[at], &base, &works, Limits::of(self.settings.share)),
+            proposal,
             buckets,
             time: seen.map_or(Duration::ZERO, |seen| self.now.since(seen.at)),
         }
     }
 
     fn even(&mut self, router: &impl Workers, look: &Look) {
+        if !look.proposal.moves.is_empty() {
+            self.slower.moved();
+        }
         let (table, why) = (&*look.table, look.proposal.why);
         let mut by_target: BTreeMap<usize, Vec<&Move>> = BTreeMap::new();
         for m in &look.proposal.moves {
@@ -407,6 +477,9 @@ impl State {
                 let buckets: Vec<u16> = part.iter().map(bucket).collect();
                 match router.move_buckets(name, &buckets, to) {
                     Ok(moved) => {
+                        if moved.stay > 0 || moved.waiting > 0 {
+                            self.slower.stays();
+                        }
                         self.wait = moved.longest.max(SHORTEST);
                         self.moved += moved.buckets as u64;
                         self.moves += 1;
@@ -416,6 +489,7 @@ impl State {
                         );
                     }
                     Err(e) => {
+                        self.slower.stays();
                         warn!(table = name, "buckets do not move: {e}");
                         let text = format!("{name}: buckets do not move to worker {to}: {e}");
                         self.say(router.now(), text);

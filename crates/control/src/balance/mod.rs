@@ -11,6 +11,7 @@ mod follow;
 pub mod moves;
 pub mod scale;
 mod settings;
+mod slower;
 mod text;
 
 #[cfg(test)]

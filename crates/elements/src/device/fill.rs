@@ -9,12 +9,17 @@ const OFTEN: Duration = Duration::from_millis(1);
 /// Quarters of a queue from which on it is worth telling.
 const QUARTER: u32 = 1;
 
+/// Who has had a queue as full as that for so long, without a moment in which it was less, has too much to do.
+const LONG: Duration = Duration::from_millis(100);
+
 /// Looks at the queues of one worker.
 #[derive(Default)]
 pub(super) struct Fill {
     next: Time,
     /// Quarters that were full at the last look.
     quarters: u32,
+    /// Since when some were.
+    since: Time,
 }
 
 impl Fill {
@@ -33,8 +38,12 @@ impl Fill {
         self.next = cx.now() + OFTEN;
         let fill = pump.fill();
         let quarters = (fill * 4.0) as u32;
+        if self.quarters < QUARTER {
+            self.since = cx.now();
+        }
         if quarters >= QUARTER {
-            cx.note_port(fill, quarters > self.quarters);
+            let lasts = cx.now().since(self.since) >= LONG;
+            cx.note_port(fill, quarters > self.quarters, lasts);
         }
         self.quarters = quarters;
     }

@@ -1,0 +1,203 @@
+//! Workers that do less than others in the same time, because somebody else uses their core: they get less.
+//!
+//! Usually workers count as equal, and packets are evened out. But that helps nobody if a queue keeps filling because its worker is
+//! slower, while another one has time. Such a worker's share is cut as often as that is found, and grows again by and by, as nobody
+//! tells when its core is its own again: then either all is even soon, or the queue begins to fill, which costs nothing yet.
+
+/// A queue that is as full as this after a poll can hardly become fuller.
+const BRIM: f64 = 0.9;
+/// Who is busy by less than this share has time.
+const BUSY: f64 = 0.85;
+/// Looks since something has moved that say what it was good for.
+const LOOKS: u32 = 2;
+/// Looks until it is tried again after moves did not help.
+const PAUSE: u32 = 20;
+/// What is left of a share that is cut, and by how much it grows at each look.
+const CUT: f64 = 0.6;
+const GROWS: f64 = 1.03;
+
+/// What a look at a whole interval has found.
+pub(super) struct Found<'a> {
+    /// The share of the time in which each worker had something to do.
+    pub(super) busy: &'a [f64],
+    /// Whether a queue of each worker has been crowded for long.
+    pub(super) behind: &'a [bool],
+    /// Who works.
+    pub(super) works: &'a [bool],
+    /// How full the fullest queue was since the last such look; 0 if less than a quarter.
+    pub(super) level: f64,
+    /// Nothing would move: workers have what they are to have.
+    pub(super) even: bool,
+}
+
+/// Which workers are slower.
+#[derive(Default)]
+pub(super) struct Slower {
+    /// What each is to have, beside one that is as fast as can be; empty while all are equal.
+    shares: Vec<f64>,
+    works: Vec<bool>,
+    /// Looks that say nothing yet.
+    pause: u32,
+    level: f64,
+}
+
+impl Slower {
+    /// Something has moved: what queues were like is over.
+    pub(super) fn moved(&mut self) {
+        self.pause = self.pause.max(LOOKS);
+    }
+
+    /// Buckets have not moved, or not all: workers are too far behind for that, and all are equal again for a while.
+    pub(super) fn stays(&mut self) {
+        self.shares.clear();
+        self.pause = PAUSE;
+    }
+
+    /// Returns a worker whose share is cut, and to what.
+    pub(super) fn look(&mut self, found: &Found) -> Option<(usize, f64)> {
+        if self.works != found.works {
+            self.works = found.works.to_vec();
+            self.shares.clear();
+            self.moved();
+        }
+        self.pause = self.pause.saturating_sub(1);
+        let grows = found.level > self.level || found.level >= BRIM;
+        self.level = found.level;
+        let mut works = (0..found.works.len()).filter(|&worker| found.works[worker]);
+        let Some(behind) = works.clone().find(|&worker| found.behind[worker]) else {
+            if found.level == 0.0 {
+                self.grow();
+            }
+            return None;
+        };
+        let has_time = |worker: usize| !found.behind[worker] && found.busy[worker] < BUSY;
+        let others_have_time = works.any(has_time);
+        if !others_have_time || !grows || !found.even || self.pause > 0 {
+            return None;
+        }
+        self.shares.resize(found.works.len(), 1.0);
+        self.shares[behind] *= CUT;
+        // Whoever gets most is as fast as can be.
+        let pairs = self.shares.iter().zip(found.works);
+        let most = pairs.filter_map(|(share, works)| works.then_some(*share));
+        let most = most.fold(0.0, f64::max);
+        let each = self.shares.iter_mut();
+        each.for_each(|share| *share = (*share / most).min(1.0));
+        Some((behind, self.shares[behind]))
+    }
+
+    fn grow(&mut self) {
+        let each = self.shares.iter_mut();
+        each.for_each(|share| *share = (*share * GROWS).min(1.0));
+        if self.shares.iter().all(|&share| share >= 1.0) {
+            self.shares.clear();
+        }
+    }
+
+    /// How much less each worker is to have than one that is as fast as can be, when all together have `total`: loads are evened out as
+    /// if it had that already.
+    pub(super) fn less(&self, total: u64) -> Vec<u64> {
+        let pairs = self.shares.iter().zip(&self.works);
+        let sum: f64 = pairs
+            .filter_map(|(share, works)| works.then_some(share))
+            .sum();
+        let less = |share: &f64| (total as f64 * (1.0 - share) / sum.max(1.0)) as u64;
+        self.shares.iter().map(less).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(slower: &mut Slower, behind: [bool; 2], level: f64) -> Option<(usize, f64)> {
+        slower.look(&Found {
+            busy: &behind.map(|is| if is { 1.0 } else { 0.7 }),
+            behind: &behind,
+            works: &[true; 2],
+            level,
+            even: true,
+        })
+    }
+
+    #[test]
+    fn a_worker_whose_queue_keeps_filling_gets_less_and_by_and_by_as_much_as_others_again() {
+        let mut slower = Slower::default();
+        let mut at = |level| look(&mut slower, [false, true], level);
+        assert_eq!((at(0.3), at(0.4)), (None, Some((1, CUT))));
+        // 1600 packets, of which 1000 and 600 are for them.
+        assert_eq!(slower.less(1600), [0, 400]);
+        assert_eq!(look(&mut slower, [false, true], 1.0), Some((1, CUT * CUT)));
+        assert_eq!(look(&mut slower, [true; 2], 1.0), None, "nobody has time");
+        for _ in 0..40 {
+            assert_eq!(look(&mut slower, [false; 2], 0.0), None);
+        }
+        assert!(slower.less(1600).is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_was_the_fastest_may_become_the_slowest() {
+        let mut slower = Slower::default();
+        look(&mut slower, [false, true], 0.3);
+        look(&mut slower, [false, true], 0.4);
+        let mut at = |level| look(&mut slower, [true, false], level);
+        assert_eq!(at(0.5), Some((0, 1.0)));
+        assert!(at(0.6).is_some_and(|(worker, share)| worker == 0 && share < 1.0));
+    }
+
+    #[test]
+    fn what_waits_from_before_a_move_or_becomes_less_or_does_not_last_or_while_all_are_busy_says_nothing()
+     {
+        let mut slower = Slower::default();
+        let levels = [0.6, 0.6, 0.4, 0.3, 0.26];
+        let found = levels.map(|level| look(&mut slower, [false, true], level));
+        assert_eq!(found, [None; 5]);
+        assert_eq!(look(&mut slower, [false; 2], 0.3), None);
+        let all_busy = Found {
+            busy: &[0.9, 1.0],
+            behind: &[false, true],
+            works: &[true; 2],
+            level: 0.4,
+            even: true,
+        };
+        assert_eq!(slower.look(&all_busy), None);
+        assert!(look(&mut slower, [false, true], 0.5).is_some());
+        let mut slower = Slower::default();
+        for level in [0.3, 0.4, 0.5] {
+            slower.moved();
+            assert_eq!(look(&mut slower, [false, true], level), None);
+        }
+    }
+
+    #[test]
+    fn after_moves_that_did_not_help_it_is_not_tried_for_a_while() {
+        let mut slower = Slower::default();
+        look(&mut slower, [false, true], 0.3);
+        look(&mut slower, [false, true], 0.4);
+        slower.stays();
+        assert!(slower.less(100).is_empty());
+        let looks = (0..PAUSE).map(|_| look(&mut slower, [false, true], 1.0));
+        let cuts: Vec<bool> = looks.map(|cut| cut.is_some()).collect();
+        let first = cuts.iter().position(|cut| *cut);
+        assert_eq!(first, Some(PAUSE as usize - 1));
+    }
+
+    #[test]
+    fn who_rests_is_not_asked_and_all_are_equal_when_workers_come_or_go() {
+        let mut slower = Slower::default();
+        look(&mut slower, [false, true], 0.3);
+        look(&mut slower, [false, true], 0.4);
+        assert!(!slower.less(100).is_empty());
+        for level in [0.5, 0.6, 0.7] {
+            let found = Found {
+                busy: &[0.0, 1.0],
+                behind: &[false, true],
+                works: &[false, true],
+                level,
+                even: true,
+            };
+            assert_eq!(slower.look(&found), None);
+            assert!(slower.less(100).is_empty());
+        }
+    }
+}
