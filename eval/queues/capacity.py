@@ -1,9 +1,11 @@
 """One core and two: DPDK's testpmd, as two processes that share nothing, and Ashlar, which routes with a worker for each
-queue of a port. Who runs has a core to itself, and packets come from an endless capture on the core that forwards them."""
+queue of a port. Packets come from an endless capture on the core that forwards them. All are started at first, and then have the
+cores in short turns, the others stopped, so that a machine that is slower for a while is so for all of a round."""
 
 import os
 import pathlib
-import subprocess
+import signal
+import statistics
 import sys
 import time
 
@@ -11,10 +13,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 
 import peers  # noqa: E402
-from lib import frames, lab, machine, runs  # noqa: E402
+from lib import frames, lab, runs  # noqa: E402
 
 CORES = (0, 1)
 SINGLES = [(0,), (1,)]
+# Of a round. Both alone are as far from its middle as both together, so what changes steadily meanwhile makes no difference.
+ORDER = [("testpmd", (0,)), ("route", (0,)), ("testpmd", CORES), ("route", CORES), ("route", (1,)), ("testpmd", (1,))]
+SETTLE = 0.1  # seconds from when somebody goes on until it is measured
+BUFFERS = 81_919  # for each worker: all routers are there at once
 
 
 class Testpmd(peers.Dpdk):
@@ -37,42 +43,70 @@ class Testpmd(peers.Dpdk):
         pass  # the parent's is the same for all
 
 
-def testpmd(here, cores, seconds):
-    """Packets a second of a process on each of `cores`, all at once."""
-    all_of_them = [here.keep(Testpmd(here, core)) for core in cores]
-    for one in all_of_them:
-        one.wait_running()
-    return peers.rate_of(lambda: sum(one.sent() for one in all_of_them), seconds)
-
-
-def route(here, cores, seconds):
-    """Packets a second that a worker on each of `cores` routes from a queue of its own to a queue of its own."""
+def route(here, cores):
+    """A router with a worker on each of `cores`, each of which routes from a queue of its own to a queue of its own."""
     ports = lab.vdevs(frames.fixed(64), queues=len(cores))
     values = ["IN=net_pcap0", "OUT=net_null1", *runs.values_of("route")]
-    router = here.router(runs.CONF / "route.click", values, ports, cores, buffers=262_143)
-    router.wait_sending()
-    return router.measure(seconds)["rate"]
+    return here.router(runs.CONF / "route.click", values, ports, cores, buffers=BUFFERS * len(cores))
 
 
-KINDS = {"testpmd": testpmd, "route": route}
+class Turns:
+    """Programs that run one after the other: all but those whose turn it is are stopped."""
+
+    def __init__(self, here):
+        self.testpmds, self.routers = {}, {}
+        for core in CORES:
+            one = self.testpmds[core] = here.keep(Testpmd(here, core))
+            one.wait_running()
+            go_on(one, False)
+        for cores in [*SINGLES, CORES]:
+            one = self.routers[cores] = route(here, cores)
+            one.wait_sending()
+            go_on(one, False)
+
+    def rate(self, kind, cores, seconds):
+        """Packets a second of testpmds or a router on these cores."""
+        processes = [self.testpmds[core] for core in cores] if kind == "testpmd" else [self.routers[cores]]
+        for one in processes:
+            go_on(one, True)
+        try:
+            time.sleep(SETTLE)
+            if kind == "testpmd":
+                return peers.rate_of(lambda: sum(one.sent() for one in processes), seconds)
+            return processes[0].measure(seconds)["rate"]
+        finally:
+            for one in processes:
+                go_on(one, False)
+
+
+def go_on(process, does):
+    os.killpg(process.process.pid, signal.SIGCONT if does else signal.SIGSTOP)
 
 
 def measure(here, rounds, seconds, say):
-    """Rates by who, cores and round; whoever else is on the machine meets all of a round alike."""
+    """Rates by who, cores and round."""
     found = {}
-    for number in range(rounds):
-        for kind, run in KINDS.items():
-            for cores in [*SINGLES, CORES]:
-                try:
-                    rate = run(here, cores, seconds)
-                finally:
-                    here.end_all()
-                found.setdefault(f"{kind} {' '.join(map(str, cores))}", []).append(rate)
-                say(f"round {number + 1}: {kind:<8} on core {' and '.join(map(str, cores)):<8}{rate / 1e6:8.2f} Mpps")
+    turns = Turns(here)
+    try:
+        for number in range(rounds):
+            for kind, cores in ORDER:
+                found.setdefault(f"{kind} {' '.join(map(str, cores))}", []).append(turns.rate(kind, cores, seconds))
+            told = (f"{name} {rates[-1] / 1e6:.1f}" for name, rates in found.items())
+            say(f"round {number + 1}, Mpps: {', '.join(told)}")
+    finally:
+        # Who is stopped does not hear that it is to end.
+        for one in [*turns.testpmds.values(), *turns.routers.values()]:
+            go_on(one, True)
+        here.end_all()
     return found
 
 
 def gains(found, kind):
     """Both cores at once over one of them (the mean of both alone), for each round."""
     ones = zip(*(found[f"{kind} {core}"] for (core,) in SINGLES))
-    return [both / (sum(one) / len(one)) for both, one in zip(found[f"{kind} 0 1"], ones)]
+    return [both / statistics.mean(one) for both, one in zip(found[f"{kind} 0 1"], ones)]
+
+
+def of_ceiling(found):
+    """What a second worker is worth over what a second core is, for each round."""
+    return [ours / ceiling for ours, ceiling in zip(gains(found, "route"), gains(found, "testpmd"))]

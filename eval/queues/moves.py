@@ -3,6 +3,7 @@ and rises. What came of it is computed from the records of paced.rs alone."""
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import threading
@@ -27,6 +28,7 @@ HIGH = 0.95  # of the same: the load that falls and rises, more than the balance
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared
 WITHIN = 0.10  # of the mean
+EVENT = re.compile(r"^ *(\d+\.\d{3}s .*)$", re.MULTILINE)  # of what the balancer says
 
 
 class Paced(lab.Router):
@@ -40,21 +42,37 @@ class Paced(lab.Router):
         lab.Process.__init__(self, command, here.folder / f"{here.number()}.log", stdin=subprocess.PIPE)
 
     def play(self):
-        """Runs the profile; gives what each worker had used of its core, by time, as the operating system counts it."""
+        """Runs the profile; gives what was seen of the machine and the router every tenth of a second, and what the balancer did."""
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
-        start, used = time.monotonic(), []
+        start, seen, events = time.monotonic(), [], {}
+        self.turns()
         while "written" not in self.output():
             if self.poll() is not None or time.monotonic() - start > self.seconds + lab.STARTUP:
                 raise machine.Failed(f"the records were not written\n{self.command}\n{self.output()[-2000:]}")
-            used.append((time.monotonic() - start, self.used()))
+            seen.append({"s": time.monotonic() - start, "used": self.used(), "stolen": stolen(), "turns": self.turns()})
+            # It says the last ones only.
+            for event in EVENT.findall(self.ask("GET", "/v1/handlers/balance") or ""):
+                events.setdefault(event, round(seen[-1]["s"], 2))
             time.sleep(0.1)
-        return used
+        return {"seen": seen, "events": [[at, event] for event, at in events.items()], "used": [[one["s"], one["used"]] for one in seen]}
+
+    def turns(self):
+        """Milliseconds of each worker's longest turn since this was last asked, and the longest time in one in which others had
+        its core."""
+        each = json.loads(self.ask("POST", "/v1/turns") or "[]")
+        return [[round(one[f"longest_{name}_ns"] / 1e6, 2) for name in ("turn", "wait")] for one in each]
 
     def used(self):
         """Seconds of processor time of all threads."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / 100
+
+
+def stolen():
+    """Seconds that the machine's host has taken of each processor, as it says."""
+    lines = pathlib.Path("/proc/stat").read_text().splitlines()
+    return [int(line.split()[8]) / 100 for line in lines if re.match(r"cpu\d", line)]
 
 
 def capacity(here, folder):
@@ -122,12 +140,12 @@ def rebalance(here, folder, rate, say, seconds):
         by = "hand, after a third of the time"
         buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
         threading.Timer(seconds / 3, tell, (router, "move", f"0-{buckets // 2 - 1} 1")).start()
-    router.play()
+    seen = router.play()
     table = router.ask("GET", f"/v1/handlers/{STEER}.table")
     flows = counted(router)
     here.end_all()
     say(f"rebalance: {seconds} s at {offered / 1e3:.0f} kpps")
-    return {"offered": offered, "table": table, "flows": flows, "by": by}
+    return {"profile": [[seconds, offered]], "offered": offered, "table": table, "flows": flows, "by": by, **seen}
 
 
 def tell(router, handler, value):
@@ -146,11 +164,11 @@ def scale(here, folder, rate, say, seconds):
     # Without a load one worker would be enough, and the profile begins with one for two.
     tell(router, "balance", "even")
     threading.Timer(1, tell, (router, "balance", "on")).start()
-    used = router.play()
+    seen = router.play()
     flows = counted(router)
     here.end_all()
     say(f"scale: {high / 1e3:.0f} kpps, a tenth of it, and again, {seconds} s each, with {RAMP} s between")
-    return {"profile": profile, "used": used, "flows": flows}
+    return {"profile": profile, "flows": flows, **seen}
 
 
 def balanced_after(records):
@@ -197,11 +215,22 @@ def curve(records, step=0.1):
     return found
 
 
+def machine_seen(records, raw):
+    """What the machine took away: the longest time in which a queue was not polled, and of a worker's turn in which others had its
+    core; seconds that the host says it took; and when packets found a ring full."""
+    unpolled, at, queue = records.unpolled()
+    seen = [one for one in raw["seen"] if one["s"] <= sum(seconds for seconds, _ in raw["profile"])]
+    turns = [[max(column) for column in zip(*worker)] for worker in zip(*(one["turns"] for one in seen))]
+    return {"unpolled ms": round(unpolled * 1e3, 1), "unpolled at": round(at, 2), "unpolled queue": queue, "turns ms": turns,
+            "stolen s": [round(b - a, 2) for a, b in zip(seen[0]["stolen"], seen[-1]["stolen"])], "spans": records.spans()}
+
+
 def summary(records, raw):
     lost, twice = records.lost()
     flows = {int(flow): count for flow, count in raw["flows"].items()}  # JSON has made text of the numbers
     return {"wrong sources": records.wrong_sources(), "wrong counts": records.wrong_counts(flows),
             "packets": sum(records.due_of_flows()), "lost": lost, "missed": records.missed(), "deepest": records.deepest(), "twice": twice,
+            "machine": machine_seen(records, raw) if "seen" in raw else None,
             "reordered": records.reordered(), "moves": records.moves(), "longest us": round(float(records.latency_us().max()), 1)}
 
 

@@ -15,7 +15,7 @@ use engine::plan::Options;
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const MARK: usize = 42;
 /// Packets that no sink has by then are lost.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Nanoseconds over which it is noted how a queue was polled.
+const WINDOW: u64 = 10_000_000;
 
 /// A packet that left.
 struct Record {
@@ -57,6 +59,45 @@ struct Offered {
     due: AtomicU64,
     missed: AtomicU64,
     deepest: AtomicU64,
+    /// When it was polled the last time, in nanoseconds of the profile.
+    polled: AtomicU64,
+    /// For each [`WINDOW`] of the profile.
+    windows: Vec<Window>,
+}
+
+/// How a receive queue was polled in a while; the queue's worker writes it.
+#[derive(Default)]
+struct Window {
+    polls: AtomicU32,
+    /// The longest time from poll to poll that ended in it, in microseconds.
+    longest: AtomicU32,
+    /// Most packets that waited.
+    deepest: AtomicU32,
+    missed: AtomicU32,
+}
+
+impl Offered {
+    fn new(seconds: f64) -> Offered {
+        let mut windows = Vec::new();
+        let count = (seconds * 1e9) as u64 / WINDOW + 1;
+        windows.resize_with(count as usize, Window::default);
+        Offered {
+            windows,
+            ..Offered::default()
+        }
+    }
+
+    /// Notes a poll `passed` nanoseconds after the profile began, with what waits and what was missed since the one before.
+    fn note(&self, passed: u64, held: u64, missed: u64) {
+        let since = passed.saturating_sub(self.polled.swap(passed, Relaxed));
+        let Some(window) = self.windows.get((passed / WINDOW) as usize) else {
+            return;
+        };
+        window.polls.fetch_add(1, Relaxed);
+        window.longest.fetch_max((since / 1000) as u32, Relaxed);
+        window.deepest.fetch_max(held as u32, Relaxed);
+        window.missed.fetch_add(missed as u32, Relaxed);
+    }
 }
 
 type Sunk = Arc<Mutex<Vec<Record>>>;
@@ -111,7 +152,7 @@ impl Stand {
     }
 
     fn receive_queue(self: &Arc<Stand>, queue: usize, count: usize) -> Box<dyn RxQueue> {
-        let offered = Arc::<Offered>::default();
+        let offered = Arc::new(Offered::new(self.seconds()));
         lock(&self.offered).push(Arc::clone(&offered));
         let flows = (queue..self.flows).step_by(count);
         Box::new(Rx {
@@ -154,6 +195,8 @@ impl Stand {
             offered.len() as u64,
             self.flows as u64,
             self.start.load(Acquire),
+            offered.first().map_or(0, |own| own.windows.len()) as u64,
+            WINDOW,
         ];
         head.iter()
             .try_for_each(|n| out.write_all(&n.to_le_bytes()))?;
@@ -166,6 +209,16 @@ impl Stand {
             let missed = own.missed.load(Acquire) + unseen;
             for number in [due, missed, own.deepest.load(Acquire)] {
                 out.write_all(&number.to_le_bytes())?;
+            }
+        }
+        for window in offered.iter().flat_map(|own| &own.windows) {
+            for number in [
+                &window.polls,
+                &window.longest,
+                &window.deepest,
+                &window.missed,
+            ] {
+                out.write_all(&number.load(Acquire).to_le_bytes())?;
             }
         }
         for sunk in lock(&self.sunk).iter() {
@@ -212,10 +265,12 @@ impl Rx {
                 None => self.runs.push_back((before, before + taken)),
             }
         }
+        let missed = due.saturating_sub(before) - taken;
         if due > before {
             self.offered.due.store(due, Release);
-            self.offered.missed.fetch_add(due - before - taken, Release);
+            self.offered.missed.fetch_add(missed, Release);
         }
+        self.offered.note(passed, self.held, missed);
     }
 
     fn packet(&self, n: u64, start: u64) -> Option<Packet> {

@@ -79,8 +79,17 @@ def ms(packets, rate):
 
 
 def capacity_values(raw):
-    names = (("ceiling", "testpmd"), ("gain", "route"))
-    return {name: spread(capacity.gains(raw["capacity"], kind), 3) for name, kind in names}
+    rates = raw["capacity"]
+    ratios = {"ceiling": capacity.gains(rates, "testpmd"), "gain": capacity.gains(rates, "route"), "of ceiling": capacity.of_ceiling(rates)}
+    return {name: spread(each, 3) for name, each in ratios.items()} | {"rounds": len(ratios["gain"])}
+
+
+def away(found):
+    """The longest time in which a queue was not polled, and others had a worker's core; what the host says that it took."""
+    if not (machine := found.get("machine")):
+        return "not noted"
+    wait = max(wait for _, wait in machine["turns ms"])
+    return f"{machine['unpolled ms']} ms, {wait} ms, {sum(machine['stolen s']):.2f} s"
 
 
 def moves_values(raw):
@@ -103,7 +112,7 @@ def moves_values(raw):
             [[f"{p['rate'] / 1e3:.0f}", len(p["shares"]), p["cores"], p["p50 us"], p["p99 us"], p["longest us"]] for p in (high, low, again)])}
     for name, one, rate in (("rebalance", rebalance, offered), ("scale", scale, high["rate"])):
         values |= {f"{name} {key}": f"{one[key]:,}" for key in ("packets", "lost", "missed", "reordered", "wrong sources", "wrong counts")}
-        values |= {f"{name} deepest": f"{one['deepest']:,}", f"{name} deepest ms": ms(one["deepest"], rate / 2)}
+        values |= {f"{name} away": away(one), f"{name} deepest": f"{one['deepest']:,}", f"{name} deepest ms": ms(one["deepest"], rate / 2)}
     return values
 
 

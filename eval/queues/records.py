@@ -19,10 +19,15 @@ class Records:
 
     def __init__(self, path):
         data = pathlib.Path(path).read_bytes()
-        queues, self.flows, self.start = map(int, numpy.frombuffer(data, "<u8", 3))
+        queues, self.flows, self.start, windows, window = map(int, numpy.frombuffer(data, "<u8", 5))
         # For every receive queue: packets that were due, those for which its ring had no room, and most that waited in it.
-        self.offered = numpy.frombuffer(data, "<u8", 3 * queues, 24).reshape(queues, 3).astype("i8")
-        packets = numpy.frombuffer(data, RECORD, -1, 24 + 24 * queues)
+        self.offered = numpy.frombuffer(data, "<u8", 3 * queues, 40).reshape(queues, 3).astype("i8")
+        # For every receive queue, and every so many seconds of the profile: polls, the longest time between two that ended
+        # then (us), most packets that waited, and those for which there was no room.
+        self.window = window / 1e9
+        at = 40 + 24 * queues
+        self.polled = numpy.frombuffer(data, "<u4", 4 * queues * windows, at).reshape(queues, windows, 4).astype("i8")
+        packets = numpy.frombuffer(data, RECORD, -1, at + self.polled.size * 4)
         self.packets = packets[numpy.argsort(packets["left"], kind="stable")]
         if len(self.packets) == 0:
             raise machine.Failed(f"{path}: no packet came out")
@@ -49,6 +54,28 @@ class Records:
     def deepest(self):
         """Most packets that waited in the ring of a receive queue."""
         return int(self.offered[:, 2].max())
+
+    def unpolled(self):
+        """The longest time in which a receive queue was not polled, when that ended (both in seconds), and which queue."""
+        worst = (0.0, 0.0, 0)
+        for queue, windows in enumerate(self.polled):
+            at = int(windows[:, 1].argmax())
+            polled = numpy.flatnonzero(windows[:, 0])
+            after = (len(windows) - 1 - int(polled[-1]) if len(polled) else len(windows)) * self.window
+            end = len(windows) * self.window
+            worst = max(worst, (windows[at, 1] / 1e6, (at + 1) * self.window, queue), (after, end, queue))
+        return worst
+
+    def spans(self):
+        """When packets found a ring full: queue, from and to (seconds), packets, and polls in that time."""
+        found = []
+        for queue, windows in enumerate(self.polled):
+            at = numpy.flatnonzero(windows[:, 3])
+            for part in numpy.split(at, numpy.flatnonzero(numpy.diff(at) > 5) + 1) if len(at) else []:
+                first, end = int(part[0]), int(part[-1]) + 1
+                polls, missed = (int(windows[first:end, column].sum()) for column in (0, 3))
+                found.append([queue, round(first * self.window, 2), round(end * self.window, 2), missed, polls])
+        return found
 
     def reordered(self):
         """Packets that left after a later packet of their flow. Packets of one burst leave at the same time, in its order; at

@@ -9,17 +9,20 @@ import pytest
 numpy = pytest.importorskip("numpy", reason="skipped: test_queue_records needs python3-numpy (scripts/deps eval)")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "eval" / "queues"))
 
+import capacity  # noqa: E402
 import moves  # noqa: E402
 from records import Records  # noqa: E402
 
 MS = 1_000_000
 
 
-def records(tmp_path, packets, due, missed=(0, 0), flows=4):
+def records(tmp_path, packets, due, missed=(0, 0), flows=4, polls=([(1, 0, 0, 0)], [(1, 0, 0, 0)])):
     """Records of two receive queues; a packet is (flow, worker, number, due, left), in nanoseconds, and maybe its source port,
-    which is the flow's number if not."""
+    which is the flow's number if not. `polls` are those of each queue for every 10 ms: polls, longest time between two (us), most
+    packets that waited, packets without room."""
     path = tmp_path / "records"
-    head = struct.pack("<QQQ", 2, flows, 0) + b"".join(struct.pack("<QQQ", d, m, 3 * m) for d, m in zip(due, missed))
+    head = struct.pack("<QQQQQ", 2, flows, 0, len(polls[0]), 10 * MS) + b"".join(struct.pack("<QQQ", d, m, 3 * m) for d, m in zip(due, missed))
+    head += b"".join(struct.pack("<IIII", *window) for queue in polls for window in queue)
     whole = [(*packet[:5], 0xC0000201, packet[5] if len(packet) > 5 else packet[0], 0) for packet in packets]
     path.write_bytes(head + b"".join(struct.pack("<HHIQQIHH", *packet) for packet in whole))
     return Records(path)
@@ -70,6 +73,21 @@ def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean(tmp_pat
     assert moves.balanced_after(records(tmp_path, packets, due=(200, 0))) == pytest.approx(3 * moves.WINDOW)
     never = [packet for n in range(5) for packet in window(n, 20, 0)]
     assert moves.balanced_after(records(tmp_path, never, due=(200, 0))) is None
+
+
+def test_how_long_a_queue_was_not_polled_and_when_it_was_full_is_known(tmp_path):
+    first = [(9, 100, 5, 0), (9, 2500, 8, 3), (0, 0, 0, 0), (4, 14_000, 8, 90), (9, 0, 0, 0)]
+    found = records(tmp_path, [(0, 0, 0, 5, 10)], due=(1, 0), polls=(first, [(9, 0, 0, 0)] * 5))
+    assert found.unpolled() == pytest.approx((0.014, 0.04, 0))
+    assert found.spans() == [[0, 0.01, 0.04, 93, 13]]
+    gone = records(tmp_path, [(0, 0, 0, 5, 10)], due=(1, 0), polls=(first, [(9, 0, 0, 0), *[(0, 0, 0, 0)] * 4]))
+    assert gone.unpolled() == pytest.approx((0.04, 0.05, 1)), "it is not polled any more"
+
+
+def test_a_round_compares_both_cores_with_each_alone():
+    rates = {"testpmd 0": [80, 60], "testpmd 1": [120, 60], "testpmd 0 1": [200, 90], "route 0": [20, 20], "route 1": [20, 20], "route 0 1": [38, 30]}
+    assert capacity.gains(rates, "testpmd") == [2, 1.5]
+    assert capacity.of_ceiling(rates) == pytest.approx([0.95, 1])
 
 
 def test_how_busy_the_first_worker_was_before_another_helped_is_told_by_when_packets_waited(tmp_path):
