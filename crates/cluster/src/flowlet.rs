@@ -90,6 +90,15 @@ fn sets(flows: usize) -> usize {
     }
 }
 
+/// Of how many nodes ways are counted: of all, if there are flows and no more nodes than can be.
+fn counted(flows: usize, nodes: usize) -> usize {
+    if flows > 0 && nodes <= COUNTED {
+        nodes
+    } else {
+        0
+    }
+}
+
 /// A flow's place in the table, until the table changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Place(usize, usize);
@@ -108,8 +117,7 @@ impl Flowlets {
 
     /// From now on ways are counted, if there are flows and no more nodes than can be.
     pub fn count(&mut self, nodes: usize) {
-        let counted = !self.sets.is_empty() && nodes <= COUNTED;
-        let mut ways = Counts::new(if counted { nodes } else { 0 });
+        let mut ways = Counts::new(counted(self.sets.len(), nodes));
         let flows = self.sets.iter().flat_map(|set| set.0.iter());
         flows.for_each(|flow| ways.add(flow, 1));
         self.ways = ways;
@@ -124,9 +132,10 @@ impl Flowlets {
         }
     }
 
-    /// Bytes that a table for as many flows takes.
-    pub fn bytes(flows: usize) -> usize {
-        sets(flows) * size_of::<Set>()
+    /// Bytes that a table for as many flows takes, with the counts of ways between so many nodes.
+    pub fn bytes(flows: usize, nodes: usize) -> usize {
+        let counted = counted(flows, nodes);
+        sets(flows) * size_of::<Set>() + counted * (counted + 1) * size_of::<u32>()
     }
 
     /// The place for packets with a flow hash to a node, and the way that they went within delta: the intermediate
@@ -141,8 +150,8 @@ impl Flowlets {
             return Some((Place(at, way), fresh.then_some(set[way].via)));
         }
         // An empty place was never seen.
-        let oldest = (0..SET).min_by_key(|&way| set[way].seen).unwrap_or(0);
-        Some((Place(at, oldest), None))
+        let older = |a: usize, b: usize| if set[b].seen < set[a].seen { b } else { a };
+        Some((Place(at, older(older(0, 1), older(2, 3))), None))
     }
 
     /// Notes that a packet went by the way of its flow.
@@ -168,10 +177,12 @@ impl Flowlets {
     /// Notes that a packet went by a way that is new to its flow.
     #[inline]
     pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
-        // Only new flows ask for the counts, so that they alone pay for it.
-        self.forget(place.0, now);
-        self.forget(self.hand, now);
-        self.hand = (self.hand + 1) & (self.sets.len().max(1) - 1);
+        if via != NO_NODE {
+            // Only who visits a node has asked for the counts, and alone pays for it.
+            self.forget(place.0, now);
+            self.forget(self.hand, now);
+            self.hand = (self.hand + 1) & (self.sets.len().max(1) - 1);
+        }
         if let Some(set) = self.sets.get_mut(place.0) {
             let flow = Flowlet {
                 seen: now,
@@ -271,6 +282,17 @@ mod tests {
         table.count(12);
         assert_eq!(table.visitors(1, 5), known, "a cluster that grows");
         assert_eq!(table.visitors(1, NO_NODE), (0, 0));
+    }
+
+    #[test]
+    fn a_table_takes_what_it_says() {
+        for (flows, nodes) in [(64, 8), (100, 256), (100, 257), (0, 8)] {
+            let mut table = Flowlets::new(flows, 100);
+            table.count(nodes);
+            let counts = size_of_val(&*table.ways.by) + size_of_val(&*table.ways.to);
+            let all = size_of_val(&*table.sets) + counts;
+            assert_eq!(Flowlets::bytes(flows, nodes), all);
+        }
     }
 
     #[test]

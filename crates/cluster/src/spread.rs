@@ -98,6 +98,8 @@ pub struct Counts {
 struct Target {
     quota: Bucket,
     price: Price,
+    /// Of the quota.
+    depth: i64,
     /// Its part of all rates, of 2^32.
     part: u32,
     /// The parts of all that a packet to it may visit in between, together: not its own, nor that of the input node.
@@ -111,6 +113,8 @@ struct Target {
 struct Out {
     bucket: Bucket,
     price: Price,
+    /// Of the bucket.
+    depth: i64,
     bytes: u64,
 }
 
@@ -150,10 +154,13 @@ impl Spread {
         let part = |node: usize| (rate(node) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32;
         let others = (0..map.nodes.len()).filter(|&node| node != usize::from(ways.node()));
         let others: i64 = others.map(|node| i64::from(part(node))).sum();
+        let burst = self.settings.burst;
         let targets = (0..map.nodes.len()).map(|to| {
             let known = self.targets.get(to);
+            let price = Price::of(own * rate(to));
             Target {
-                price: Price::of(own * rate(to)),
+                price,
+                depth: price.depth(burst),
                 part: part(to),
                 between: others - i64::from(part(to)),
                 quota: known.map_or(Bucket::new(now), |known| known.quota),
@@ -161,13 +168,15 @@ impl Spread {
             }
         });
         self.targets = targets.collect();
-        let outs = ways.rates().iter().enumerate().map(|(link, rate)| Out {
-            price: Price::of(rate * self.settings.share),
-            ..self.outs.get(link).copied().unwrap_or(Out {
-                bucket: Bucket::new(now),
-                price: Price::of(0.0),
-                bytes: 0,
-            })
+        let outs = ways.rates().iter().enumerate().map(|(link, rate)| {
+            let known = self.outs.get(link);
+            let price = Price::of(rate * self.settings.share);
+            Out {
+                price,
+                depth: price.depth(burst),
+                bucket: known.map_or(Bucket::new(now), |known| known.bucket),
+                bytes: known.map_or(0, |known| known.bytes),
+            }
         });
         self.outs = outs.collect();
         self.flowlets.count(map.nodes.len());
@@ -219,9 +228,8 @@ impl Spread {
 
     /// Notes what the node carried for others by an own link since the last call: it gives way to that.
     pub fn carried(&mut self, now: u64, link: u16, bytes: u32) {
-        let burst = self.settings.burst;
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
-            let depth = out.price.depth(burst);
+            let depth = out.depth;
             // Own packets within the quota may go deeper: others cannot take a node's guaranteed part. All other own packets
             // leave the link before: what is carried beyond this would be forgotten, and the link asked for more.
             out.bucket
@@ -351,8 +359,8 @@ impl Spread {
     #[inline]
     fn direct(&mut self, ways: &Ways, packet: &Asked) -> Option<Choice> {
         let target = self.targets.get(usize::from(packet.to))?;
-        let depth = target.price.depth(self.settings.burst);
-        if target.quota.tokens(packet.now, depth) < 0 || !ways.allowed(packet.to, packet.to) {
+        if target.quota.tokens(packet.now, target.depth) < 0 || !ways.allowed(packet.to, packet.to)
+        {
             return None;
         }
         let link = ways.link(packet.to, packet.flow_hash)?;
@@ -382,17 +390,14 @@ impl Spread {
     #[inline]
     fn tokens(&self, now: Moment, link: u16) -> Option<(i64, i64)> {
         let out = self.outs.get(usize::from(link))?;
-        let depth = out.price.depth(self.settings.burst);
-        Some((out.bucket.tokens(now, depth), depth))
+        Some((out.bucket.tokens(now, out.depth), out.depth))
     }
 
     #[inline]
     fn send(&mut self, packet: &Asked, link: u16, stop: NodeId) -> Choice {
-        let burst = self.settings.burst;
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
-            let depth = out.price.depth(burst);
             out.bucket
-                .take(packet.now, depth, packet.bytes, out.price, i64::MIN);
+                .take(packet.now, out.depth, packet.bytes, out.price, i64::MIN);
             out.bytes += u64::from(packet.bytes);
         }
         let via = if stop == packet.to {
@@ -407,9 +412,8 @@ impl Spread {
 
     #[inline]
     fn use_quota(&mut self, packet: &Asked) {
-        let burst = self.settings.burst;
         if let Some(target) = self.targets.get_mut(usize::from(packet.to)) {
-            let depth = target.price.depth(burst);
+            let depth = target.depth;
             target
                 .quota
                 .take(packet.now, depth, packet.bytes, target.price, -depth);

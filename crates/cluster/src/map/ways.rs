@@ -166,15 +166,19 @@ pub struct Reach {
     fabric: Arc<Fabric>,
     links: Links,
     now: Distances,
+    /// Each node is next to each other one.
+    mesh: bool,
 }
 
 impl Reach {
     /// Over the links that are up.
     pub fn new(fabric: &Arc<Fabric>, links: &Links) -> Arc<Reach> {
+        let now = fabric.distances(|link| links.up(link));
         Arc::new(Reach {
             fabric: Arc::clone(fabric),
             links: links.clone(),
-            now: fabric.distances(|link| links.up(link)),
+            mesh: now.hops.iter().all(|&hops| hops < 2),
+            now,
         })
     }
 
@@ -355,8 +359,16 @@ impl Ways {
     /// Both halves of the way must be as short as with every link up, so that a dead link is nobody's detour while
     /// others are whole; and packets must not come back to this node. Those that pass `to` before they visit `via` have
     /// arrived.
-    #[inline]
+    #[inline(always)] // for a mesh: nothing else is asked for every packet
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
+        if self.reach.mesh {
+            let known = usize::from(via.max(to)) < self.reach.now.nodes;
+            return known && (via == to || via != self.node);
+        }
+        self.allowed_over_several(via, to)
+    }
+
+    fn allowed_over_several(&self, via: NodeId, to: NodeId) -> bool {
         if via == to {
             return self.reach.is_whole(self.node, to);
         }
@@ -368,7 +380,7 @@ impl Ways {
     /// scheme, as they would if these packets were spread over all other nodes.
     #[inline]
     pub fn stop(&self, via: NodeId, to: NodeId) -> NodeId {
-        if via != self.node && self.is_whole_by(via, to) && self.comes_back(via, to) {
+        if !self.reach.mesh && self.is_whole_by(via, to) && self.comes_back(via, to) {
             return to;
         }
         via
@@ -415,6 +427,26 @@ mod tests {
         assert_eq!((ways.passes(NO_NODE, 4), ways.passes(1, 4)), (1, 2));
         assert!(!ways.reach().fabric().branches());
         assert!(Fabric::new(Map::fly(3, 2, 1e9)).branches());
+    }
+
+    #[test]
+    fn a_mesh_needs_no_distances_to_say_who_can_be_between() {
+        let map = Map::mesh(5, 1e9);
+        let ways = Ways::of(&map, &Links::all(&map), 2);
+        assert!(ways.reach.mesh);
+        for (via, to) in (0..49)
+            .map(|pair| (pair / 7, pair % 7))
+            .filter(|&(_, to)| to != 2)
+        {
+            assert_eq!(
+                ways.allowed(via, to),
+                ways.allowed_over_several(via, to),
+                "{via} {to}"
+            );
+            assert_eq!(ways.stop(via, to), via);
+        }
+        let ways = Ways::of(&map, &without(&map, &[[0, 1]]), 2);
+        assert!(!ways.reach.mesh);
     }
 
     #[test]

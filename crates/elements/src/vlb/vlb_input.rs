@@ -65,6 +65,8 @@ pub(crate) struct Config {
     links: usize,
     /// Flows whose way each worker keeps.
     flows: usize,
+    /// Nodes of the cluster.
+    nodes: usize,
     /// Workers that frames tell apart.
     workers_max: Option<usize>,
 }
@@ -149,6 +151,7 @@ impl Element for VlbInput {
                 .as_ref()
                 .map_or(0, |d| d.map.links_of(d.node).count()),
             flows: described.as_ref().map_or(0, |d| d.settings.flows),
+            nodes: described.as_ref().map_or(0, |d| d.map.nodes.len()),
             workers_max: described.and_then(|d| d.workers_max()),
         }
     }
@@ -215,7 +218,7 @@ impl Element for VlbInput {
     }
 
     fn memory_each(config: &Config) -> usize {
-        Flowlets::bytes(config.flows)
+        Flowlets::bytes(config.flows, config.nodes)
     }
 
     fn take(&mut self, old: VlbInput) {
