@@ -13,7 +13,9 @@
 //! paint annotation. Connect nothing but internal links here: what comes by external ports must not be taken for
 //! frames of the cluster.
 //!
-//! Only the 12 bytes of addresses are read. Dropped are frames whose addresses are none of the cluster's
+//! The addresses say where a frame goes. They are read with the type behind them, 14 bytes, by which ways are remembered;
+//! of frames that leave here (LEAVE, below) the packet's destination may be read, too, and of those with a tag (KEY) the
+//! tag and what it is about. Dropped are frames whose addresses are none of the cluster's
 //! (`malformed`), or of another cluster (`foreign`), that name nodes which do not exist (`unknown_node`), have
 //! passed 15 links (`too_many_hops`), come back to their input node (`loop`), or to whose node no living link leads
 //! (`no_way`).
