@@ -131,3 +131,39 @@ fn who_has_no_key_gets_nothing_in_and_nothing_again() {
     assert_eq!(of(" forged") + of(" malformed"), frames.len() as u64);
     assert!(bed.cluster.is_whole());
 }
+
+#[test]
+fn what_passes_inside_is_nothing_to_a_router_that_gets_it_from_outside() {
+    for key in ["", ", KEY 000102030405060708090a0b0c0d0e0f"] {
+        let mut bed = Bed::new(key);
+        bed.cluster.wire.clear();
+        let sent = bed.load(50);
+        assert_eq!(bed.lost(&sent), []);
+        let frames = std::mem::take(&mut bed.cluster.wire);
+        assert!(frames.len() > 20, "packets and heartbeats");
+        let before = bed.cluster.router(1).books().drops();
+        for frame in &frames {
+            bed.cluster.send_frame(1, frame);
+        }
+        let arrived = bed.cluster.settle();
+        // To a port outside it is a packet with a hop less than it had inside.
+        let packets = frames.iter().filter(|frame| frame[12..14] == [8, 0]);
+        let wanted: Vec<u8> = packets.map(|frame| frame[14 + 8] - 1).collect();
+        let hops: Vec<u8> = arrived[1].iter().map(|packet| packet[8]).collect();
+        assert_eq!(hops, wanted);
+        assert_eq!(
+            hops.is_empty(),
+            !key.is_empty(),
+            "with a key no frame is one of IP"
+        );
+        let inside = |drops: &[(String, u64)]| {
+            let all = drops
+                .iter()
+                .filter(|(name, _)| ["transit", "hb"].iter().any(|of| name.starts_with(of)));
+            all.cloned().collect::<Vec<_>>()
+        };
+        let after = bed.cluster.router(1).books().drops();
+        assert_eq!(inside(&after), inside(&before));
+        assert!(bed.cluster.is_whole());
+    }
+}

@@ -2,7 +2,8 @@
 
 use cluster::address::{Address, HOPS_MAX, Kind, NO_NODE, cookie};
 use cluster::map::Map;
-use router_tests::{Cluster, dropped_as, host_packet};
+use engine::graph::Walker;
+use router_tests::{Cluster, Whole, dropped_as, host_packet, strip};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use testkit::{Rng, ip4};
@@ -145,6 +146,68 @@ fn a_fly_of_sixteen_nodes_sends_frames_over_several_links() {
     assert_eq!(more, 2000);
     assert!(cluster.read("enter.phase1") > 1000);
     assert_eq!(cluster.check((came + more) as u64), []);
+}
+
+#[test]
+fn more_ports_and_nodes_than_queues_are_told_apart_by_address_alone() {
+    const PORTS: usize = 40;
+    const PEERS: usize = 12;
+    let others: Vec<usize> = (1..=PEERS).collect();
+    let list = |of: &dyn Fn(usize) -> String| others.iter().map(|&n| of(n)).collect::<String>();
+    // Every device here has one queue.
+    let mut text = format!(
+        "vlb :: VLBNode(NAME test, NODE n0, NODES n0 1Gbps{}, LINKS{});
+         transit :: VLBTransit(vlb); transit[{PEERS}] -> leave :: VLBOutput(vlb);
+         leave[{PORTS}] -> Discard; transit[{}] -> Discard;\n",
+        list(&|n| format!(" n{n} 1Gbps")),
+        list(&|n| format!(" n0-n{n}")),
+        PEERS + 1
+    );
+    for n in 0..PEERS {
+        text += &format!("FromDevice(link{n:02}) -> [{n}]transit[{n}] -> ToDevice(link{n:02});\n");
+    }
+    for port in 0..PORTS {
+        let macs = "2:0:0:0:0:1, 2:0:0:0:0:2";
+        text +=
+            &format!("leave[{port}] -> EtherEncap(0x0800, {macs}) -> ToDevice(ext{port:02});\n");
+    }
+    let mut router = Whole::new(&text, &[], Walker::Sweep);
+    let frame = |node: usize, port: usize, payload: &[u8]| {
+        let address = Address {
+            kind: Kind::Data,
+            hops: HOPS_MAX,
+            node: node as u16,
+            port: port as u8,
+            gateway: 0,
+            input: 1,
+            via: NO_NODE,
+            cookie: cookie("test"),
+        };
+        let mut frame = address.bytes().to_vec();
+        frame.extend([8, 0]);
+        frame.extend(payload);
+        frame
+    };
+    let packets: Vec<_> = (0..PORTS as u16).map(|n| host_packet(1, 0, n)).collect();
+    let here = packets.iter().enumerate();
+    let here: Vec<_> = here.map(|(port, packet)| frame(0, port, packet)).collect();
+    // What goes on is not looked at.
+    let on: Vec<_> = (2..=PEERS).map(|n| frame(n, n, &[n as u8; 60])).collect();
+    router.receive(0, here.iter().chain(&on).map(Vec::as_slice));
+    router.settle();
+    for (port, packet) in packets.iter().enumerate() {
+        let sent = router.sent(port);
+        assert_eq!(sent.len(), 1, "port {port}");
+        assert_eq!(strip(&sent[0]), *packet, "port {port}");
+    }
+    assert_eq!(router.sent(PORTS), [[0; 0]; 0], "nothing goes back");
+    for (own, frame) in (1..).zip(&on) {
+        let sent = router.sent(PORTS + own);
+        assert_eq!(sent.len(), 1, "link {own}");
+        assert_eq!(sent[0][14..], frame[14..], "link {own}");
+        assert_eq!(sent[0][2..6], frame[2..6], "link {own}");
+    }
+    router.books().check();
 }
 
 #[test]
