@@ -37,7 +37,8 @@ def live(*words):
     out.unlink(missing_ok=True)
     command = [sys.executable, str(CLUSTER), "--json", str(out), "--rate", str(RATE), "--load", str(LOAD), "--seconds", str(SECONDS), *words]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ASHLAR_BIN": str(ASHLAR)})
-    if done.returncode != 0 or not out.exists():
+    # Whether it kept its bounds is for the page to say.
+    if not out.exists():
         raise machine.Failed(done.stdout[-2000:] + done.stderr)
     return json.loads(out.read_text())[0]
 

@@ -4,6 +4,8 @@ A cable is a bridge of two ports in a namespace of its own, each with a token bu
 front of its end, so that neither end can send faster, whatever way its frames take to the interface.
 """
 
+import json
+
 from net import Lab, Namespace
 
 # As in `ashlar cluster simulate`: 64 of the longest frames wait, the next one is lost.
@@ -38,6 +40,11 @@ class Cables:
             space.run("sh", "-c", f"for file in {files}; do echo {1 << number % 2:x} > $file; done")
         self._batch("ip", [*links, f"link set {bridge} up"])
         self._batch("tc", queues)
+
+    def dropped(self) -> int:
+        """Frames for which a queue had no room, heartbeats among them."""
+        queues = json.loads(self.space.run("tc", "-s", "-j", "qdisc", "show").out)
+        return sum(queue["drops"] for queue in queues if queue["kind"] == "tbf")
 
     def _batch(self, program: str, lines: list[str]) -> None:
         path = self.lab.folder / f"{program}.batch"

@@ -192,9 +192,7 @@ class Failing(Rb4):
         """Packets between hosts that were dropped under a name, by server, and by the cables together."""
         found = {}
         for name in self.processes:
-            of = self.drops(name).items()
-            # Answers to ARP end where they are learned.
-            found[name] = sum(n for what, n in of if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
+            found[name] = on_the_way(self.drops(name))
         if self.cables:
             cables = dropped(json.loads(ask(self.cable_socket, "GET", "/v1/stats"))).items()
             found["cables"] = sum(n for what, n in cables if "_beats " not in what)
@@ -229,6 +227,11 @@ def dropped(stats: dict) -> dict[str, int]:
                     key = f"{element['name']} {name}"
                     found[key] = found.get(key, 0) + count
     return found
+
+
+def on_the_way(drops: dict[str, int]) -> int:
+    """Of what a server dropped, packets between hosts. Answers to ARP end where they are learned."""
+    return sum(n for what, n in drops.items() if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
 
 
 @contextlib.contextmanager

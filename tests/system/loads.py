@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from failing import dropped, on_the_way
 from net import Failed
 from paced_host import ETHER
 from rb4 import NAMES, Rb4, host
@@ -122,14 +123,16 @@ class Pair:
 
 @dataclass
 class Counts:
-    """Of the servers' own counts: bytes of frames by internal link and direction, packets by the reason for their way."""
+    """Of the servers' own counts: bytes of frames by internal link and direction, packets by the reason for their way,
+    packets dropped under a name, by the cables, too."""
 
     links: dict[tuple[str, str], int]
     enters: dict[str, dict[str, int]]
+    drops: int
 
     @classmethod
     def read(cls, bed: Rb4) -> "Counts":
-        links, enters = {}, {}
+        links, enters, drops = {}, {}, bed.cables_dropped()
         names = ("direct", "straight", "phase1", "kept", "moved")
         for name in NAMES:
             asked = ("enter.bytes", "vlb.carried", *(f"enter.{what}" for what in names))
@@ -137,11 +140,13 @@ class Counts:
             for other, a, b in zip((n for n in NAMES if n != name), own.split(), carried.split(), strict=True):
                 links[name, other] = int(a) + int(b)
             enters[name] = dict(zip(names, map(int, packets), strict=True)) | {"bytes": sum(map(int, own.split()))}
-        return cls(links, enters)
+            drops += on_the_way(dropped({"elements": bed.elements(name)}))
+        return cls(links, enters, drops)
 
     def since(self, old: "Counts") -> "Counts":
         links = {link: octets - old.links[link] for link, octets in self.links.items()}
-        return Counts(links, {a: {what: n - old.enters[a][what] for what, n in all_.items()} for a, all_ in self.enters.items()})
+        enters = {a: {what: n - old.enters[a][what] for what, n in all_.items()} for a, all_ in self.enters.items()}
+        return Counts(links, enters, self.drops - old.drops)
 
 
 @dataclass
@@ -195,6 +200,10 @@ class Outcome:
         """Over all pairs, see Pair.order."""
         return {what: sum(pair.order[what] for pair in self.pairs.values()) for what in
                 ("flows", "reordered_flows", "late", "runs", "packets")}
+
+    def lost_without_name(self) -> int:
+        """Packets that did not come, beyond what servers and cables say they dropped."""
+        return max(0, sum(pair.lost for pair in self.pairs.values()) - self.counts.drops)
 
     def fairness(self) -> float:
         """Jain's index over what pairs got of their shares."""

@@ -154,6 +154,15 @@ class Rb4:
         found = next(e for e in self.elements(name) if e["name"] == element)
         return sum(sum(copy["drops"]) for copy in found["copies"])
 
+    def passed_on(self, name: str) -> int:
+        """Packets that a server got from others and sent to others: as an intermediate node."""
+        found = next(e for e in self.elements(name) if e["name"] == "transit")
+        return sum(sum(copy["sent"][:len(self.inside(name))]) for copy in found["copies"])
+
+    def cables_dropped(self) -> int:
+        """Frames that paced cables dropped."""
+        return self._cables.dropped() if self._cables else 0
+
     def refused(self, names: tuple[str, ...] | list[str]) -> int:
         """Packets that input nodes dropped as their links were full."""
         found = [next(e for e in self.elements(name) if e["name"] == "enter") for name in names]
