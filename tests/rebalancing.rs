@@ -747,3 +747,28 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     let (due, lost) = stand.end();
     assert!(due > 5_000 && lost == 0, "{lost} of {due}");
 }
+
+#[test]
+fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_for_it() {
+    let stand = Stand::of(HASHES, 1, Duration::ZERO);
+    let begin = stand.begin(128, 0.6 * ONE);
+    let card = stand.world.borrow().ports.card();
+    let before = card.spreading();
+    card.be_busy(true);
+    let all: Vec<u16> = (0..256).collect();
+    // Nobody is asked to keep anything: that would be answered.
+    let deaf = Deaf(&stand, Cell::new(0));
+    let busy = steer::follow(&deaf, &stand.plan, "f", None).expect_err("the port is busy");
+    assert!(busy.to_string().contains("still to do"), "{busy}");
+    assert_eq!(card.spreading(), before);
+    // All goes on as it was: by the queues of before, across.
+    let crossed = stand.crossed();
+    stand.until(begin + SECOND / 10);
+    assert!(stand.crossed() > crossed);
+    card.be_busy(false);
+    let done = stand.follow("f", &all).expect("workers answer");
+    assert!(done.buckets > 0 && !done.late, "{done}");
+    assert_ne!(card.spreading(), before);
+    let (due, lost) = stand.end();
+    assert!(due > 1_000 && lost == 0, "{lost} of {due}");
+}

@@ -17,6 +17,7 @@ pub struct Card {
     spread: Mutex<Option<([u8; 40], Vec<u16>)>>,
     refuses: AtomicBool,
     otherwise: AtomicBool,
+    busy: AtomicBool,
     room: usize,
 }
 
@@ -34,6 +35,11 @@ impl Card {
     /// Whether it hashes otherwise than it was told, as a card does that does not look into tunnels.
     pub fn hash_otherwise(&self, otherwise: bool) {
         self.otherwise.store(otherwise, Relaxed);
+    }
+
+    /// Whether it has still to do something that it was told.
+    pub fn be_busy(&self, busy: bool) {
+        self.busy.store(busy, Relaxed);
     }
 
     /// The queue of a flow by its hash.
@@ -110,6 +116,7 @@ impl Port for Card {
     fn directed(&self) -> Option<Directed> {
         Some(Directed {
             held: self.rules().len(),
+            waiting: usize::from(self.busy.load(Relaxed)),
             ..Directed::default()
         })
     }
@@ -156,6 +163,7 @@ impl<D> Cards<D> {
                 spread: Mutex::default(),
                 refuses: AtomicBool::new(false),
                 otherwise: AtomicBool::new(false),
+                busy: AtomicBool::new(false),
                 room: self.room,
             })
         });

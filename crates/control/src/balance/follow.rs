@@ -48,7 +48,10 @@ impl Following {
             let element = plan.elements[node].name.clone();
             (!astray.is_empty()).then_some(Lost { element, astray })
         });
-        let found: Vec<Lost> = found.collect();
+        self.see(found.collect(), now);
+    }
+
+    fn see(&mut self, found: Vec<Lost>, now: Time) {
         if self.lost.is_empty() {
             self.since = now;
         }
@@ -92,5 +95,124 @@ impl State {
         }
         // What is left is looked at again after a while.
         self.following.look(&router.plan(), router.now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::driver::Balance;
+    use super::super::settings::Settings;
+    use super::*;
+    use engine::plan::Options;
+    use engine::router::AskError;
+    use engine::steer::{Followed, Moved};
+    use std::cell::{Cell, RefCell};
+    use std::sync::Arc;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn lost(element: &str, bucket: u16) -> Lost {
+        Lost {
+            element: element.to_owned(),
+            astray: vec![Astray {
+                bucket,
+                entry: bucket.into(),
+                owner: 1,
+                from: (0, 0),
+                to: 1,
+            }],
+        }
+    }
+
+    /// Workers of which one port refuses to follow.
+    struct Ports {
+        plan: Arc<Plan>,
+        now: Cell<Time>,
+        told: RefCell<Vec<String>>,
+    }
+
+    impl Workers for Ports {
+        fn plan(&self) -> Arc<Plan> {
+            Arc::clone(&self.plan)
+        }
+
+        fn count(&self) -> usize {
+            2
+        }
+
+        fn now(&self) -> Time {
+            self.now.get()
+        }
+
+        fn busy(&self, _: usize) -> u64 {
+            0
+        }
+
+        fn move_buckets(&self, _: &str, _: &[u16], _: usize) -> Result<Moved, AskError> {
+            unreachable!("only ports follow")
+        }
+
+        fn move_queue(&self, _: &str, _: usize, _: usize) -> Result<bool, AskError> {
+            unreachable!("only ports follow")
+        }
+
+        fn follow(&self, element: &str, _: &[u16]) -> Result<Followed, AskError> {
+            self.told.borrow_mut().push(element.to_owned());
+            match element {
+                "refuses" => Err(AskError::Refused("no room".to_owned())),
+                _ => Ok(Followed {
+                    buckets: 1,
+                    ..Followed::default()
+                }),
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_that_refuses_is_told_again_later_and_holds_up_no_other() {
+        let ports = ports::Directory::new();
+        let source = crate::Source {
+            text: "Idle -> Discard;".to_owned(),
+            ..crate::Source::default()
+        };
+        let options = Options::new(1, &ports);
+        let compiled = crate::compile(&source, &elements::registry(), &options);
+        let workers = Ports {
+            plan: compiled.plan.expect("it is right"),
+            now: Cell::default(),
+            told: RefCell::default(),
+        };
+        let balance = Balance::new(Settings::default());
+        let mut state = balance.lock();
+        let mut told = |at: Duration, at_once: bool| {
+            workers.now.set(Time(0) + at);
+            let both = vec![lost("refuses", 0), lost("takes", 1)];
+            state.following.see(both, workers.now());
+            state.following.next = workers.now();
+            state.follow(&workers, at_once);
+            std::mem::take(&mut *workers.told.borrow_mut())
+        };
+        let later = Duration::from_secs(60);
+        assert_eq!(told(later, false), ["refuses", "takes"]);
+        assert_eq!(told(later + AGAIN - MS, false), ["takes"]);
+        assert_eq!(told(later + AGAIN, false), ["refuses", "takes"]);
+        assert_eq!(told(later + AGAIN + MS, true), ["refuses", "takes"]);
+        assert_eq!(state.following.followed, 4);
+    }
+
+    #[test]
+    fn what_changes_puts_it_off_but_not_for_ever() {
+        let mut following = Following::default();
+        let begin = Time(0) + PATIENCE;
+        following.see(vec![lost("a", 0)], begin);
+        assert_eq!(following.next, begin + QUIET);
+        following.see(vec![lost("a", 0)], begin + QUIET / 2);
+        assert_eq!(following.next, begin + QUIET, "nothing has changed");
+        let mut now = begin;
+        for bucket in 1..60 {
+            now = now + 100 * MS;
+            following.see(vec![lost("a", bucket)], now);
+        }
+        assert_eq!(following.next, begin + PATIENCE);
     }
 }
