@@ -772,3 +772,22 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     let (due, lost) = stand.end();
     assert!(due > 1_000 && lost == 0, "{lost} of {due}");
 }
+
+#[test]
+fn workers_ask_a_port_for_its_key_only_when_that_may_have_changed() {
+    let router = "f :: FromDevice(IN, QUEUES 2, CLASSIFY hash INNER false) -> ToDevice(OUT)";
+    let stand = Stand::of(router, 1, Duration::ZERO);
+    let begin = stand.begin(128, 0.6 * ONE);
+    stand.until(begin + SECOND / 20);
+    let card = stand.world.borrow().ports.card();
+    assert!(card.asked() >= 2, "each has a copy");
+    stand.until(begin + SECOND / 10);
+    assert_eq!(card.asked(), 0);
+    let all: Vec<u16> = (0..256).collect();
+    stand.follow("f", &all).expect("workers answer");
+    stand.until(begin + SECOND / 5);
+    // For each owner whose buckets followed, once on each worker at most.
+    assert!((2..=4).contains(&card.asked()));
+    let (due, lost) = stand.end();
+    assert!(due > 1_000 && lost == 0, "{lost} of {due}");
+}

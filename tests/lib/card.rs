@@ -4,7 +4,7 @@ use engine::port::{
     Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
 };
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::FlowKey;
 use wire::rss::{MICROSOFT, rss};
@@ -18,6 +18,9 @@ pub struct Card {
     refuses: AtomicBool,
     otherwise: AtomicBool,
     busy: AtomicBool,
+    /// How often it was told how to hash, and asked for its key.
+    told: AtomicU64,
+    asked: AtomicU64,
     room: usize,
 }
 
@@ -35,6 +38,11 @@ impl Card {
     /// Whether it hashes otherwise than it was told, as a card does that does not look into tunnels.
     pub fn hash_otherwise(&self, otherwise: bool) {
         self.otherwise.store(otherwise, Relaxed);
+    }
+
+    /// How often it was asked for its key since the last call.
+    pub fn asked(&self) -> u64 {
+        self.asked.swap(0, Relaxed)
     }
 
     /// Whether it has still to do something that it was told.
@@ -89,7 +97,18 @@ impl Port for Card {
             return Err("the card is busy".to_owned());
         }
         *self.spread.lock().unwrap_or_else(PoisonError::into_inner) = Some((*key, queues.to_vec()));
+        self.told.fetch_add(1, Relaxed);
         Ok(())
+    }
+
+    fn hash_key(&self) -> Option<[u8; 40]> {
+        self.asked.fetch_add(1, Relaxed);
+        let spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
+        spread.as_ref().map(|spread| spread.0)
+    }
+
+    fn hash_changes(&self) -> u64 {
+        self.told.load(Relaxed)
     }
 
     fn spreading(&self) -> Vec<u16> {
@@ -164,6 +183,8 @@ impl<D> Cards<D> {
                 refuses: AtomicBool::new(false),
                 otherwise: AtomicBool::new(false),
                 busy: AtomicBool::new(false),
+                told: AtomicU64::new(0),
+                asked: AtomicU64::new(0),
                 room: self.room,
             })
         });

@@ -148,6 +148,11 @@ pub trait Port: Send + Sync {
         None
     }
 
+    /// How often that has changed. It takes no lock: workers ask for the key again when this is another number.
+    fn hash_changes(&self) -> u64 {
+        0
+    }
+
     /// Has the port give what fits a rule to a queue, and nothing any more where there is none. With `all` these are
     /// all rules, and others end. It returns at once: the port takes its time, and may refuse what it likes. Packets
     /// that wait in a queue when others of theirs get another one may be overtaken.

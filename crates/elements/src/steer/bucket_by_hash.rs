@@ -78,11 +78,27 @@ pub(super) struct BucketByHash {
     config: Arc<Config>,
     /// The port from which packets come, if the hash that it notes is that of the same headers.
     of_port: Option<Arc<dyn Port>>,
+    /// Its key, and how often that had changed when it was asked for.
+    port_key: Option<[u8; 40]>,
+    port_changes: Option<u64>,
     by_port: u64,
     not_ip: u64,
 }
 
 impl BucketByHash {
+    /// Whether the port hashes by this key. Its own is asked for when it has changed, as that takes a lock.
+    #[inline]
+    fn trusts_port(&mut self, key: &[u8; 40]) -> bool {
+        let Some(port) = &self.of_port else {
+            return false;
+        };
+        let changes = Some(port.hash_changes());
+        if self.port_changes != changes {
+            (self.port_key, self.port_changes) = (port.hash_key(), changes);
+        }
+        self.port_key.as_ref() == Some(key)
+    }
+
     /// The hash of a packet that is not plain, or may have one by the port.
     #[inline(never)]
     fn hash(&mut self, table: &Toeplitz, packet: &Packet, trusts_port: bool) -> u32 {
@@ -116,6 +132,8 @@ impl Element for BucketByHash {
         let port = config.port.as_ref().filter(|_| !config.hashing.inner);
         BucketByHash {
             of_port: port.and_then(|name| Some(init.ports.get(name)?.port)),
+            port_key: None,
+            port_changes: None,
             config: Arc::clone(config),
             by_port: 0,
             not_ip: 0,
@@ -130,9 +148,8 @@ impl Element for BucketByHash {
         let config = Arc::clone(&self.config);
         let hashing = &config.hashing;
         let table = hashing.key.table.read(cx.reader());
-        // Asked each time, as either key may change.
-        let of_port = self.of_port.as_ref().and_then(|port| port.hash_key());
-        let trusts_port = of_port.as_ref() == Some(table.key());
+        // Each time, as either key may change.
+        let trusts_port = self.trusts_port(table.key());
         for packet in batch.iter_mut() {
             let hash = match Plain::of_ether(packet.data()) {
                 Some(plain) if !trusts_port => table.hash_of_plain(&plain),

@@ -12,6 +12,7 @@ use crate::directory::Parts;
 use engine::packet::Batch;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use flow::Rules;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::{Device, Facts};
 
@@ -31,6 +32,7 @@ struct Held {
     own_names: Vec<&'static str>,
     /// The key that the device hashes by, once it was told.
     key: Mutex<Option<[u8; 40]>>,
+    key_changes: AtomicU64,
     /// What the driver sorts by rules, if it can.
     rules: Option<Rules>,
 }
@@ -82,6 +84,8 @@ impl Port for Dpdk {
             refused("the key", why)
         })?;
         *self.held.key.lock().unwrap_or_else(PoisonError::into_inner) = Some(*key);
+        // Who finds it changed finds the key, too.
+        self.held.key_changes.fetch_add(1, Release);
         Ok(())
     }
 
@@ -91,6 +95,10 @@ impl Port for Dpdk {
 
     fn hash_key(&self) -> Option<[u8; 40]> {
         *self.held.key.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hash_changes(&self) -> u64 {
+        self.held.key_changes.load(Acquire)
     }
 
     fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
@@ -254,6 +262,7 @@ pub(crate) fn open(
         descriptors,
         own_names: Vec::new(),
         key: Mutex::default(),
+        key_changes: AtomicU64::new(0),
         rules: None,
     };
     held.descriptors = held
