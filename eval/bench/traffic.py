@@ -25,8 +25,13 @@ def prefixes(count, lengths, bits, top, seed):
 
 
 def routes4(count=262_144, seed=1):
-    """Unicast IPv4 prefixes."""
-    return prefixes(count, LENGTHS4, 32, lambda r: r.randrange(1 << 24, 224 << 24), seed)
+    """Unicast IPv4 prefixes, none of them in network 127: a router drops what would go there, and l3fwd does not."""
+
+    def address(rng):
+        any_but_127 = rng.randrange(1 << 24, 223 << 24)
+        return any_but_127 + (1 << 24) * (any_but_127 >= 127 << 24)
+
+    return prefixes(count, LENGTHS4, 32, address, seed)
 
 
 def routes6(count=65_536, seed=2):
