@@ -2,6 +2,7 @@
 and rises. What came of it is computed from the records of paced.rs alone."""
 
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -26,7 +27,7 @@ FIRST_PORT = 1024  # of flow 0
 BUSY = 1.0  # of what one worker carries: what it is offered before buckets move
 HIGH = 0.95  # of the same: the load that falls and rises, more than the balancer leaves to one worker
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
-WINDOW = 0.02  # seconds over which workers' packets are compared
+WINDOW = 0.02  # seconds over which workers' packets are compared, at least
 WITHIN = 0.10  # of the mean
 EVENT = re.compile(r"^ *(\d+\.\d{3}s .*)$", re.MULTILINE)  # of what the balancer says
 
@@ -171,16 +172,21 @@ def scale(here, folder, rate, say, seconds):
     return {"profile": profile, "flows": flows, **seen}
 
 
-def balanced_after(records):
+def window_of(rate):
+    """Seconds in which all flows have as many packets: they come in turn."""
+    return math.ceil(WINDOW * rate / FLOWS) * FLOWS / rate
+
+
+def balanced_after(records, window=WINDOW):
     """Seconds from the first packet until the workers' shares are within 10 % of the mean and stay so; None if they never do."""
-    counts = records.shares(WINDOW)
+    counts = records.shares(window)
     counts = counts[:-1]  # the last window is not whole
     if counts.shape[1] < 2:
         return None
     mean = counts.sum(axis=1) / counts.shape[1]
     off = numpy.abs(counts - mean[:, None]).max(axis=1) > WITHIN * mean
     last = int(numpy.flatnonzero(off).max()) if off.any() else -1
-    return None if last + 1 >= len(off) else (last + 1) * WINDOW
+    return None if last + 1 >= len(off) else (last + 1) * window
 
 
 def phases(records, raw):
@@ -246,8 +252,9 @@ def results(folder, raw):
             found[name] = summary(records, raw[name])
             if name == "rebalance":
                 found[name]["busy"] = records.busy()
-                found[name]["seconds"] = balanced_after(records)
-                found[name]["shares"] = records.shares(WINDOW).tolist()
+                window = found[name]["window"] = window_of(raw[name]["offered"])
+                found[name]["seconds"] = balanced_after(records, window)
+                found[name]["shares"] = records.shares(window).tolist()
             else:
                 found[name] |= {"phases": phases(records, raw[name]), "curve": curve(records)}
     return found

@@ -42,10 +42,11 @@ def cores(used):
 def draw(axes, raw):
     shares, loads, processors, latency = axes
     counts = raw["computed"]["rebalance"]["shares"][:-1]
-    first = [n for n in range(len(counts)) if (n + 1) * moves.WINDOW <= 1]
+    window = raw["computed"]["rebalance"].get("window", moves.WINDOW)
+    first = [n for n in range(len(counts)) if (n + 1) * window <= 1]
     for worker in range(len(counts[0])):
         at = [100 * counts[n][worker] / max(sum(counts[n]), 1) for n in first]
-        shares.plot([1000 * n * moves.WINDOW for n in first], at, label=f"worker {worker}")
+        shares.plot([1000 * n * window for n in first], at, label=f"worker {worker}")
     mean = 100 / len(counts[0])
     shares.axhspan(mean * (1 - moves.WITHIN), mean * (1 + moves.WITHIN), color=plot.PAPER, alpha=0.3)
     shares.set(title="a load on one worker is shared out", xlabel="ms", ylabel="% of the packets")

@@ -75,6 +75,14 @@ def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean(tmp_pat
     assert moves.balanced_after(records(tmp_path, never, due=(200, 0))) is None
 
 
+def test_windows_have_as_many_packets_of_all_flows():
+    for rate in (10_000, 47_018, 96_000, 300_000):
+        window = moves.window_of(rate)
+        turns = window * rate / moves.FLOWS
+        assert window >= moves.WINDOW and turns == pytest.approx(round(turns)), rate
+        assert (round(turns) - 1) * moves.FLOWS / rate < moves.WINDOW, rate
+
+
 def test_how_long_a_queue_was_not_polled_and_when_it_was_full_is_known(tmp_path):
     first = [(9, 100, 5, 0), (9, 2500, 8, 3), (0, 0, 0, 0), (4, 14_000, 8, 90), (9, 0, 0, 0)]
     found = records(tmp_path, [(0, 0, 0, 5, 10)], due=(1, 0), polls=(first, [(9, 0, 0, 0)] * 5))
