@@ -298,6 +298,7 @@ fn what_copies_take_for_themselves_counts_for_each() {
     for workers in [1, 2, 4] {
         let plan = plan(workers, text);
         let input = &plan.elements[plan.find("in").expect("it is there")];
-        assert_eq!(input.memory(), workers * 16 * 65_536);
+        // A place for each flow, and a count for each output and intermediate node of two, or none in between.
+        assert_eq!(input.memory(), workers * (16 * 65_536 + 4 * 2 * 3));
     }
 }
