@@ -105,12 +105,8 @@ fn one_queue_before_one_sender_is_cloned_and_nothing_changes_worker() {
         (&[0, 1][..], &[0, 1][..])
     );
     assert!(plan.crossings().is_empty());
-    assert!(
-        plan.elements[plan.find("to").expect("it is there")]
-            .signals
-            .iter()
-            .all(|s| !s.busy)
-    );
+    let to = &plan.elements[plan.find("to").expect("it is there")];
+    assert!(!to.signals[0].busy);
 }
 
 #[test]

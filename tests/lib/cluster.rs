@@ -119,7 +119,7 @@ impl Cluster {
                  out{link} :: ToDevice(link{link}); enter[{link}] -> out{link}; transit[{link}] -> out{link};"
             );
             if self.heartbeat.is_some() {
-                let _ = writeln!(text, "hb[{link}] -> out{link};");
+                let _ = writeln!(text, "hb[{link}] -> [1] out{link};");
             }
         }
         text

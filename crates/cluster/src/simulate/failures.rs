@@ -295,10 +295,9 @@ impl Watch {
             let cable = &mut links[2 * end.link + usize::from(node > end.peer)];
             // With the check sequence, and at least the shortest frame.
             let length = (bytes.len() as u32 + 4).max(64);
-            if let Some(at) = cable.serve_before(now, length) {
-                let (to, own) = (end.peer, end.index);
-                out.push((at + more, Beat { to, own, bytes }));
-            }
+            let at = cable.serve_first(now, length);
+            let (to, own) = (end.peer, end.index);
+            out.push((at + more, Beat { to, own, bytes }));
         }
     }
 

@@ -11,8 +11,6 @@ pub(super) struct Server {
     per_byte: f64,
     /// Nanoseconds that a packet may wait.
     most: u64,
-    /// The latest time at which something came.
-    latest: u64,
     /// Bytes served while it was measured.
     pub(super) bytes: u64,
 }
@@ -22,7 +20,6 @@ impl Server {
         let per_byte = 8e9 / rate.max(1.0);
         Server {
             busy: 0,
-            latest: 0,
             per_byte,
             most: queue.max((QUEUE_LEAST as f64 * per_byte) as u64),
             bytes: 0,
@@ -33,7 +30,6 @@ impl Server {
     #[inline]
     pub(super) fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
         let start = self.busy.max(now);
-        self.latest = self.latest.max(now);
         if start - now > self.most {
             return None;
         }
@@ -44,10 +40,10 @@ impl Server {
         Some(self.busy)
     }
 
-    /// As `serve`, for what comes now, while others have been told of that come later: a node says when it will be done
-    /// with a packet. How much waits now is not known; it is never more than fits.
-    pub(super) fn serve_before(&mut self, now: u64, bytes: u32) -> Option<u64> {
-        let done = self.serve(now.max(self.latest), bytes, false)?;
-        Some(done.min(now + self.most))
+    /// When it is done with what goes before all that waits, and takes its time from that.
+    pub(super) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
+        let takes = (f64::from(bytes) * self.per_byte) as u64;
+        self.busy = self.busy.max(now) + takes;
+        now + takes
     }
 }

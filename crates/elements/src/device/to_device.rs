@@ -9,6 +9,9 @@
 //! the bound that RouteBricks left open. Every worker that reaches ToDevice has a transmit queue of
 //! its own. With a pull input, ToDevice asks for packets as the port takes them.
 //!
+//! What comes by the second input goes before all that waits, and has room of its own: for a few packets that must not
+//! be lost or late because of the many, as signs of life.
+//!
 //! Arguments:
 //!
 //! - `DEVICE`: the port; see FromDevice.
@@ -18,7 +21,7 @@
 //! - `BURST`: packets handed to the port at a time. Default 64.
 //! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: not beyond the turn.
 //! - `QUEUE`: packets that may wait, in push mode, for a port that is busy. Default 1024; what comes
-//!   beyond is dropped (`full`).
+//!   beyond is dropped (`full`). As many may wait of the second input.
 //! - `CORES`: in pull mode, the workers that send.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `METHOD`, `DEBUG`: taken for Click's sake, and without effect.
@@ -95,9 +98,13 @@ pub(crate) struct ToDevice<S = Click> {
     /// Packets may come without annotations.
     bare: bool,
     waiting: Batch,
+    /// How many of them, the first, have come by the second input.
+    ahead: usize,
     /// One burst of those, where more than one wait.
     part: Batch,
     count: u64,
+    /// Those of them that had come by the second input.
+    preceded: u64,
     bytes: u64,
     busy: u64,
 }
@@ -115,9 +122,39 @@ impl<S> ToDevice<S> {
     /// Hands waiting packets to the port. False if it did not take all of them.
     fn flush(&mut self) -> bool {
         let mut waiting = std::mem::take(&mut self.waiting);
+        let before = waiting.len();
         let all = waiting.is_empty() || self.send(&mut waiting);
+        let went = self.ahead.min(before - waiting.len());
+        self.ahead -= went;
+        self.preceded += went as u64;
         self.waiting = waiting;
         all
+    }
+
+    /// What comes by the second input goes behind what came by it before, and before all else.
+    #[inline(never)]
+    fn precede(&mut self, batch: &mut Batch, cx: &mut Cx) {
+        let mut late = batch.split_off(self.room.saturating_sub(self.ahead));
+        if !late.is_empty() {
+            cx.note_overflow(late.len());
+            cx.drop_batch(&mut late, FULL);
+        }
+        self.note(batch, cx);
+        let mut others = self.waiting.split_off(self.ahead);
+        self.ahead += batch.len();
+        self.waiting.append(batch);
+        self.waiting.append(&mut others);
+        self.wait(false, cx);
+    }
+
+    /// Packets of the first input that have been sent.
+    fn passed(&self) -> u64 {
+        self.count - self.preceded
+    }
+
+    /// Packets of the first input that wait.
+    fn behind(&self) -> usize {
+        self.waiting.len() - self.ahead
     }
 
     /// Hands packets to the port. False if it did not take all of them.
@@ -154,19 +191,28 @@ impl<S> ToDevice<S> {
     /// Lets packets wait that the port has not taken, or behind others.
     #[inline(never)]
     fn gather(&mut self, batch: &mut Batch, refused: bool, cx: &mut Cx) {
+        self.note(batch, cx);
+        self.waiting.append(batch);
+        self.wait(refused, cx);
+    }
+
+    /// Whoever begins to look at what waits must not see what others have left in the buffers.
+    fn note(&self, batch: &mut Batch, cx: &Cx) {
         if self.bare && !cx.watched() {
-            // Whoever begins to look now must not see what others have left in the buffers.
             let each = batch.iter_mut();
             each.for_each(|packet| *packet.anno_mut() = Anno::EMPTY);
         }
-        self.waiting.append(batch);
+    }
+
+    /// Hands over what waits now if it is time for it, or later.
+    fn wait(&mut self, refused: bool, cx: &mut Cx) {
         let due = self.is_due(self.waiting.len());
         if due && !refused && self.flush() {
             return;
         }
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
-        if self.waiting.len() > self.room {
-            let mut late = self.waiting.split_off(self.room);
+        if self.behind() > self.room {
+            let mut late = self.waiting.split_off(self.ahead + self.room);
             cx.note_overflow(late.len());
             cx.drop_batch(&mut late, FULL);
         }
@@ -193,7 +239,7 @@ fn in_bursts(
 impl<S: Style> Element for ToDevice<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["full"];
@@ -216,14 +262,19 @@ impl<S: Style> Element for ToDevice<S> {
             room: config.room,
             bare: init.bare,
             waiting: Batch::new(),
+            ahead: 0,
             part: Batch::new(),
             count: 0,
+            preceded: 0,
             bytes: 0,
             busy: 0,
         }
     }
 
-    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        if input != 0 {
+            return self.precede(batch, cx);
+        }
         let at_once = self.waiting.is_empty() && self.is_due(batch.len());
         if !at_once || !self.send(batch) {
             self.gather(batch, at_once, cx);
@@ -261,15 +312,16 @@ impl<S: Style> Element for ToDevice<S> {
     }
 
     fn mark(&self) -> usize {
-        (self.count as usize).wrapping_add(self.waiting.len())
+        (self.passed() as usize).wrapping_add(self.behind())
     }
 
     fn is_past(&self, mark: usize) -> bool {
-        self.waiting.is_empty() || reached(self.count as usize, mark)
+        self.behind() == 0 || reached(self.passed() as usize, mark)
     }
 
     fn take(&mut self, mut old: ToDevice<S>) {
         self.waiting.append(&mut old.waiting);
+        (self.ahead, self.preceded) = (old.ahead, old.preceded);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
     }
 
@@ -340,6 +392,35 @@ mod tests {
         assert_eq!(in_bursts(&mut port, &mut waiting, &mut part, 2), 5);
         assert_eq!(port.1, [2, 2, 1]);
         assert!(waiting.is_empty() && part.is_empty());
+    }
+
+    #[test]
+    fn a_mark_is_past_when_what_waited_without_precedence_has_gone() {
+        let mut out = ToDevice::<Click> {
+            style: PhantomData,
+            slot: None,
+            queue: Some(Box::new(Takes(vec![0, 1, 2, 1, 9], Vec::new()))),
+            burst: 64,
+            timeout: Duration::ZERO,
+            room: 64,
+            bare: false,
+            waiting: lengths(4),
+            ahead: 1,
+            part: Batch::new(),
+            count: 0,
+            preceded: 0,
+            bytes: 0,
+            busy: 0,
+        };
+        let mark = out.mark();
+        let mut sent = Vec::new();
+        for _ in 0..5 {
+            out.flush();
+            sent.push((out.count, out.ahead, out.is_past(mark)));
+        }
+        let late = [(0, 1, false), (1, 0, false), (3, 0, false)];
+        assert_eq!(sent[..3], late);
+        assert_eq!(sent[3..], [(4, 0, true); 2]);
     }
 
     #[test]

@@ -6,11 +6,12 @@
 //! t[1] -> out :: VLBOutput(vlb) -> Discard; out[1] -> Discard;
 //! t[2] -> hb :: VLBHeartbeat(vlb);
 //! t -> link :: ToDevice(null:);
-//! hb -> link;
+//! hb -> [1] link;
 //! ```
 //!
 //! It sends a heartbeat on each link at every INTERVAL. The input takes those of other nodes from VLBTransit, whose
-//! last output gives them with the link's number as paint annotation. Output i is the node's own link i (see VLBNode).
+//! last output gives them with the link's number as paint annotation. Output i is the node's own link i (see VLBNode); by
+//! the second input of ToDevice heartbeats go before packets, so that a full link does not lose them.
 //!
 //! A link is up where both its ends hear each other: not silent for DEAD, no more than LOSS of the last heartbeats
 //! missing, the way there and back not longer than SLOW and four times the best of the node's links three times in a

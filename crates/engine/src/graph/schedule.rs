@@ -202,7 +202,12 @@ impl Graph {
         let element = &plan.elements[node];
         let waits = |signal| Signal::active(Some(signal), &notes.packets);
         let holds = self.nodes[node].as_ref().is_none_or(|n| n.held() > 0);
-        if element.inputs.is_empty() || element.signals.iter().any(waits) || holds {
+        let inputs = element.inputs.iter().zip(&element.signals);
+        let mut pulled = inputs.filter(|(pull, _)| **pull).map(|(_, signal)| signal);
+        let Some(first) = pulled.next() else {
+            return;
+        };
+        if waits(first) || pulled.any(waits) || holds {
             return;
         }
         for task in tasks.iter_mut().filter(|t| t.node == node) {

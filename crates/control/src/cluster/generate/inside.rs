@@ -43,8 +43,10 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
     for (number, (link, end)) in of.links_of(server).enumerate() {
         let peer = &of.servers[link.ends[1 - end]].name;
         let _ = writeln!(out, "// Internal link {number}, to {peer}");
+        let mut first = "";
         match link.device(end).map(spelled) {
             Some(device) => {
+                first = "[1] "; // signs of life go before packets
                 let queues = queues(of, &device);
                 let _ = writeln!(
                     out,
@@ -56,7 +58,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         }
         let _ = writeln!(
             out,
-            "transit[{number}] -> link{number};\nbeat[{number}] -> link{number};"
+            "transit[{number}] -> link{number};\nbeat[{number}] -> {first}link{number};"
         );
         if enters {
             let _ = writeln!(out, "enter[{number}] -> link{number};");
