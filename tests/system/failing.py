@@ -87,13 +87,14 @@ class Note:
 
 
 class Failing(Rb4):
-    """RB4 with cables that can fail between the pairs `cables`; a peer is dead after `dead` seconds of silence."""
+    """RB4 with cables that can fail between the pairs `cables`; a peer is dead after `dead` seconds of silence. `delta`:
+    how long flows keep their ways."""
 
-    def __init__(self, lab: Lab, rate: str, cables: Iterable[tuple[str, str]], dead: float = 0.04):
+    def __init__(self, lab: Lab, rate: str, cables: Iterable[tuple[str, str]], dead: float = 0.04, delta: str = "100ms"):
         self.cables, self.dead = tuple(cables), dead
         self.space = lab.namespace("cables")
         self.cable_socket = str(lab.folder / "cables.sock")
-        super().__init__(lab, rate, options=f'heartbeat = "{1000 * dead / 8:g}ms"\ndead = "{1000 * dead:g}ms"')
+        super().__init__(lab, rate, options=f'heartbeat = "{1000 * dead / 8:g}ms"\ndead = "{1000 * dead:g}ms"', delta=delta)
 
     def join(self, rate: float | None) -> None:
         for a, b in MESH:

@@ -101,8 +101,8 @@ CABLES = {
 
 @pytest.mark.parametrize("kind", CABLES)
 def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
-    bed.wait_until_whole()
     with Load(bed, "ab ba cd") as load:
+        bed.wait_until_whole()
         before, began = straight(bed, "a", "b"), time.time()
         assert before > 0
         CABLES[kind](bed)
@@ -136,6 +136,7 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     rest, links = [name for name in NAMES if name != "d"], bed.links_of("d")
     with Load(bed, "ab bc cd") as load:
         load.spread()
+        bed.wait_until_whole()
         began = time.time()
         with stopped(bed, "d"):
             until(lambda: bed.avoided(links, rest), "the others to go round it", 10)
@@ -163,6 +164,7 @@ def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
     rest, links = [name for name in NAMES if name != "d"], bed.links_of("d")
     with Load(bed, "ab bc") as load:
         load.spread()
+        bed.wait_until_whole()
         began, marks = time.time(), load.mark()
         bed.kill("d")
         until(lambda: bed.avoided(links, rest), "the others to go round it", 10)

@@ -1,0 +1,172 @@
+"""Failures of a running cluster, one after the other: how soon all know, and what each costs.
+
+Each packet counts by itself: every stream's numbers, when its host sent them, and which of them came. Nothing is
+excused: what full links refuse is lost, too. A packet may be lost if it was sent while something had failed and not
+all knew, and of these only as many as passed there before; all others must come.
+"""
+
+import bisect
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from failing import Failing, Note, first_down
+from net import until
+from rb4 import NAMES
+from streams import Stream, Streams
+
+Links = tuple[tuple[str, str], ...]
+# Seconds that a packet may be on its way, and that news may take to it.
+WAY = 0.05
+# ... and mostly is.
+USUAL = 0.01
+# Seconds over which it is measured how much passes there.
+BEFORE = 0.4
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A failure: what it does to cables, or to a server."""
+
+    name: str
+    cables: Callable[[Failing, Links], None] | None = None
+    server: Callable[[Failing, str], None] | None = None
+
+
+KINDS = (
+    Kind("kill", server=lambda bed, name: bed.kill(name)),
+    Kind("hang", server=lambda bed, name: bed.processes[name].signal(signal.SIGSTOP)),
+    Kind("cut", lambda bed, links: bed.lose(links, 1)),
+    Kind("one-way", lambda bed, links: bed.lose(links, 1, one_way=True)),
+    Kind("lossy", lambda bed, links: bed.lose(links, 0.7)),
+    Kind("slow", lambda bed, links: bed.slow(links, 0.02, one_way=True)),
+)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`took`: milliseconds from the failure until all servers that can know had noted all of it. `lost`: packets that had
+    another way, of those sent until then; `due`: how many of these passed there, going by the time before; `most`: how
+    many may be, as one trial's packets are few. `wrong`: what should not have been at all. `late`: servers that were not
+    run in time, so that the trial does not count."""
+
+    took: float
+    lost: int
+    due: float
+    most: float
+    wrong: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+
+
+def sent(streams: Iterable[Stream], first: float, last: float) -> int:
+    """Packets that hosts sent between two times."""
+    return sum(bisect.bisect(s.sent, last) - bisect.bisect(s.sent, first) for s in streams)
+
+
+class Series:
+    """Trials of a kind, at servers or at a cable, with streams that go on all the time. Cables fail that the bed has."""
+
+    def __init__(self, bed: Failing, streams: Streams, kind: Kind, at_server: bool):
+        self.bed, self.streams, self.kind, self.at_server = bed, streams.streams, kind, at_server
+        self.number = 0
+        # What all has been judged up to: a time, and a number of each stream.
+        self._since, self._marks = time.time(), self._come(lambda stream: 1)
+
+    def trial(self) -> Trial:
+        name, links = self._place()
+        bed, knowing = self.bed, [other for other in NAMES if not (self.kind.server and other == name)]
+        # What begins or ends at a server that fails has no other way.
+        judged = {s.name for s in self.streams if not (self.at_server and name in s.name.split("-"))}
+        part = self._part(name, links, [s for s in self.streams if s.name in judged])
+        begin, first = time.time(), time.monotonic()
+        if self.kind.server:
+            self.kind.server(bed, name)
+        else:
+            self.kind.cables(bed, links)
+        try:
+            until(lambda: bed.avoided(links, knowing), f"{self.kind.name} at {name if self.at_server else links} to be known", 10)
+            notes = bed.journal(begin, knowing)
+        finally:
+            self._mend(name, links)
+        bed.wait_until_whole(60)
+        took = max(first_down(notes, links, knowing).values()) - begin
+        marks, self._marks = self._marks, self._come(lambda stream: len(stream.sent))
+        lost, wrong = self._lost(judged, marks, (first, first + took))
+        streams = [stream for stream in self.streams if stream.name in judged]
+        due, most = (part * sent(streams, first - edge, first + took + edge) + 1 for edge in (USUAL, WAY / 2))
+        since, self._since = self._since, time.time()
+        notes = bed.journal(since, knowing)
+        wrong += [f"server {note.server}: {note.text}" for note in bed.false_alarms(notes, links)]
+        late = held_up(notes, since if wrong else begin - 0.1, self._since if wrong else begin + took)
+        return Trial(1000 * took, lost, due - 1, most, tuple(wrong), late)
+
+    def _place(self) -> tuple[str, Links]:
+        """A server, each in turn unless cables must be there; or the cable."""
+        self.number += 1
+        if not self.at_server:
+            return "", self.bed.cables
+        with_all = [name for name in NAMES if all(name in cable for cable in self.bed.cables)]
+        name = with_all[self.number % len(with_all)]
+        return name, self.bed.links_of(name)
+
+    def _part(self, name: str, links: Links, judged: list[Stream]) -> float:
+        """How many of the judged packets pass a cable, or a server on their way to another one, while nothing fails."""
+        while True:
+            self.bed.wait_until_whole(60)
+            passed, since = self._passed(name, links), time.monotonic()
+            time.sleep(BEFORE + random.random() * 0.05)
+            found = (self._passed(name, links) - passed) / sent(judged, since, time.monotonic())
+            if self.bed.whole():
+                return found
+
+    def _passed(self, name: str, links: Links) -> int:
+        if self.kind.name == "slow":
+            return 0  # it loses none
+        if self.at_server:
+            return sum(self.bed.sent(name, "transit")[:len(NAMES) - 1])
+        count = 0
+        for near, far in (links[0], links[0][::-1])[:1 if self.kind.name == "one-way" else 2]:
+            own = [other for other in NAMES if other != near].index(far)
+            count += sum(self.bed.sent(near, element)[own] for element in ("enter", "transit"))
+        return count
+
+    def _mend(self, name: str, links: Links) -> None:
+        if self.kind.name == "kill":
+            self.bed.start(names=(name,))
+        elif self.kind.name == "hang":
+            self.bed.processes[name].signal(signal.SIGCONT)
+        else:
+            self.bed.mend(links)
+
+    def _come(self, mark: Callable[[Stream], int]) -> list[int]:
+        """Waits until what is sent a while later has come on every stream, so that what was sent before the marks is lost
+        if it has not. Gives the marks."""
+        marks, end = [mark(stream) for stream in self.streams], time.monotonic() + 2 * WAY
+
+        def later() -> bool:
+            return all(m <= s.newest < len(s.sent) and s.sent[s.newest] > end for s, m in zip(self.streams, marks, strict=True))
+
+        until(later, "later packets of all streams", 30)
+        return marks
+
+    def _lost(self, judged: set[str], marks: list[int], failed: tuple[float, float]) -> tuple[int, list[str]]:
+        """Packets lost that were sent while something had failed that not all knew; and what else was lost."""
+        count, others = 0, defaultdict[str, list[float]](list)
+        for stream, begin, end in zip(self.streams, marks, self._marks, strict=True):
+            if stream.name in judged:
+                lost = [stream.sent[n] - failed[0] for n in range(begin, end) if n not in stream.seen]
+                else_ = [at for at in lost if not -WAY <= at <= failed[1] - failed[0] + WAY]
+                count += len(lost) - len(else_)
+                others[stream.name] += else_
+        return count, [f"{len(lost)} packets of {name} were lost that were sent from {1000 * min(lost):.0f} to {1000 * max(lost):.0f} ms "
+                       f"after the failure, which all knew after {1000 * (failed[1] - failed[0]):.0f} ms"
+                       for name, lost in others.items() if lost]
+
+
+def held_up(notes: Iterable[Note], first: float, last: float) -> tuple[str, ...]:
+    """Servers that were not run for long at some time between these."""
+    return tuple(f"{note.server} for {1000 * note.late:.1f} ms" for note in notes
+                 if note.late and note.at >= first and note.at - note.late <= last)
