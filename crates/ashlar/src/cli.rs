@@ -131,9 +131,15 @@ fn definition(word: &str) -> Result<(String, String), String> {
 /// How many workers.
 #[derive(Args, Debug)]
 pub(crate) struct Workers {
-    /// Worker threads, 1 to 64
-    #[arg(long, short = 'j', value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub(crate) workers: u8,
+    /// Worker threads, 1 to 64; default 1
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: Option<u8>,
+}
+
+impl Workers {
+    pub(crate) fn count(&self) -> u8 {
+        self.workers.unwrap_or(1)
+    }
 }
 
 /// Which router.

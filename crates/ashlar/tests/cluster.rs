@@ -25,6 +25,30 @@ fn check_says_what_each_server_would_run() {
 }
 
 #[test]
+fn workers_are_as_many_as_the_file_says() {
+    let folder = Folder::new();
+    let text = std::fs::read_to_string(RB4).expect("a file");
+    let text = text.replace("name = \"b\"\n", "name = \"b\"\nworkers = 3\n");
+    let file = folder.write("cluster.toml", &text);
+    let told = said(&run(&["cluster", "check", &file]));
+    let count = |workers: &str| told.matches(workers).count();
+    assert_eq!(
+        (count("on 1 worker,"), count("on 3 workers,")),
+        (3, 1),
+        "{told}"
+    );
+    let other = "--workers is 2, and";
+    let wrong = complained(&run(&["cluster", "check", &file, "-j2"]), 1);
+    assert!(wrong.contains(other), "{wrong}");
+    let up = ["cluster", "up", &file, "--server", "b", "-j2"];
+    let wrong = complained(&run(&up), 1);
+    assert!(
+        wrong.contains(other) && wrong.contains("`workers = 3` for server `b`"),
+        "{wrong}"
+    );
+}
+
+#[test]
 fn a_file_is_planned_as_it_is_and_with_one_server_more() {
     let text = said(&run(&["cluster", "plan", "--file", RB4]));
     let plans: Vec<&str> = text.split("\n\n").collect();

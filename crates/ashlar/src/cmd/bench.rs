@@ -71,7 +71,7 @@ fn choose(asked: &Bench) -> Result<(String, String), String> {
 }
 
 fn plan(asked: &Bench, ports: &dyn PortDirectory) -> Result<Arc<Plan>, String> {
-    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, ports, true)?;
+    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), ports, true)?;
     if compiled.plan.is_none() {
         say(&compiled.text());
     }
@@ -235,7 +235,10 @@ impl Report {
         let (from, to) = &self.ports;
         let mut text = format!(
             "{}: {from} -> {to}, workers {}, frames of {} bytes, flows {}\n\n",
-            asked.configuration.file, asked.workers.workers, self.size, asked.flows
+            asked.configuration.file,
+            asked.workers.count(),
+            self.size,
+            asked.flows
         );
         let head = [
             "",
@@ -311,7 +314,7 @@ impl Report {
             "configuration": asked.configuration.file,
             "from": self.ports.0,
             "to": self.ports.1,
-            "workers": asked.workers.workers,
+            "workers": asked.workers.count(),
             "frame_bytes": self.size,
             "flows": asked.flows,
             "simulated": asked.simulate,

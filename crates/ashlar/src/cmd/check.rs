@@ -5,7 +5,7 @@ use crate::cli::Check;
 
 pub(crate) fn check(check: &Check) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&check.configuration, check.workers.workers, &ports, false)?;
+    let (_, compiled) = compile(&check.configuration, check.workers.count(), &ports, false)?;
     if check.json {
         print(&format!("{}\n", compiled.json()))?;
     } else {

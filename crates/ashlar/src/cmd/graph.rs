@@ -6,7 +6,7 @@ use crate::graph::{Drawing, dot, svg};
 
 pub(crate) fn graph(asked: &Graph) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &ports, false)?;
+    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), &ports, false)?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

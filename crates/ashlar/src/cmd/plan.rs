@@ -5,7 +5,7 @@ use crate::cli::Plan;
 
 pub(crate) fn plan(asked: &Plan) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.workers, &ports, false)?;
+    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), &ports, false)?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

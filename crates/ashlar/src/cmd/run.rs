@@ -30,7 +30,7 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
     };
     control::log::start(format, run.log_level);
     if let Some(cores) = &run.cores {
-        let used = cores.0.iter().take(run.workers.workers.into());
+        let used = cores.0.iter().take(run.workers.count().into());
         control::leave_to_workers(&used.copied().collect::<Vec<_>>())?;
     }
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
@@ -47,7 +47,7 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
     };
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
     at_once.map_or(Ok(()), |user| become_user(&user, &ports))?;
-    let workers = run.workers.workers;
+    let workers = run.workers.count();
     let source = read(&run)?;
     let registry = super::registry(&run.configuration);
     let compiled = compile_source(&source, &registry, workers, &*ports, true);

@@ -44,6 +44,8 @@ pub struct Server {
     pub name: String,
     /// Its control socket, if not where the name of the router has it.
     pub socket: Option<PathBuf>,
+    /// Its workers, if the file says how many.
+    pub workers: Option<u8>,
     /// External ports; their place is their number.
     pub ports: Vec<Port>,
     /// The port by which it reaches other servers over an IP network.

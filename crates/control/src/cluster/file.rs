@@ -7,7 +7,7 @@ use super::description::{Connected, Description, Heartbeat, Port, Route, Server}
 use super::generate::identifier;
 use super::reader::{Fields, Reader, Word};
 use cluster::auth::Key;
-use fields::{named, rate, server, time};
+use fields::{named, rate, server, time, workers};
 use lang::{Diagnostic, SourceMap, Span};
 use ports::network;
 use std::net::IpAddr;
@@ -191,6 +191,7 @@ impl Reading {
             &mut self.reader,
         );
         let socket = fields.word(&mut self.reader, "socket");
+        let workers = workers(&mut fields, &mut self.reader);
         let underlay = fields.table(&mut self.reader, "underlay", "[server.underlay]");
         let underlay = underlay.and_then(|fields| self.underlay(fields, number));
         let mut ports = Vec::new();
@@ -219,6 +220,7 @@ impl Reading {
         Server {
             name: name.unwrap_or_else(|| format!("server {}", number + 1)),
             socket: socket.map(|word| PathBuf::from(word.text)),
+            workers,
             ports,
             underlay,
         }

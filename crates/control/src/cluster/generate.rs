@@ -12,6 +12,7 @@ mod inside;
 mod routes;
 mod underlay;
 
+pub(crate) use inside::is_memory;
 use routes::{Family, Table, Ways};
 
 const DEVICE: &str = include_str!("generate/device.click");

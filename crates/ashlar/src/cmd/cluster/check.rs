@@ -1,6 +1,6 @@
 //! `ashlar cluster check`
 
-use super::{Done, File, read, server};
+use super::{Done, File, read, server, workers};
 use crate::cli::cluster::servers::Check;
 use crate::cmd::{compile_source, print, say};
 use control::cluster::{Description, Server, rate_text};
@@ -22,7 +22,7 @@ pub(crate) fn check(asked: &Check) -> Done {
     let mut wrong = 0;
     for of in &file.description.servers {
         let source = server(&file, &of.name)?;
-        let workers = asked.workers.workers;
+        let workers = workers(&asked.of.file, of, &asked.workers)?;
         let compiled = compile_source(&source, &registry, workers, &ports, false);
         // That a device of another server is not here is no mistake.
         let asked_for = asked.server.as_ref() == Some(&of.name);

@@ -10,10 +10,10 @@ mod up;
 
 use super::{Done, print, say};
 use crate::cli::cluster::servers::Running;
-use crate::cli::{Cluster, ClusterCommand};
+use crate::cli::{Cluster, ClusterCommand, Workers};
 use control::Source;
 use control::client::Client;
-use control::cluster::{Description, file};
+use control::cluster::{Description, Server, file};
 
 pub(crate) fn cluster(asked: Cluster) -> Done {
     match asked.command {
@@ -53,6 +53,19 @@ fn read(name: &str) -> Result<File, String> {
 /// What a server of the file runs.
 fn server(file: &File, name: &str) -> Result<Source, String> {
     file.source.of_server(&file.description, name)
+}
+
+/// How many workers a server has: as the file says, or as is asked for, which must not differ.
+fn workers(name: &str, server: &Server, asked: &Workers) -> Result<u8, String> {
+    match (server.workers, asked.workers) {
+        (Some(said), Some(asked)) if said != asked => Err(format!(
+            "--workers is {asked}, and {name} says `workers = {said}` for server `{}`: leave --workers out, or change the \
+             file on all servers",
+            server.name
+        )),
+        (Some(said), _) => Ok(said),
+        (None, _) => Ok(asked.count()),
+    }
 }
 
 /// The numbers of the servers that are asked, and clients of their routers.

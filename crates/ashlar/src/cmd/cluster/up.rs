@@ -1,6 +1,6 @@
 //! `ashlar cluster up`
 
-use super::{Done, read, server};
+use super::{Done, read, server, workers};
 use crate::cli::cluster::servers::Up;
 use crate::cmd::run::run_source;
 
@@ -11,6 +11,8 @@ pub(crate) fn up(asked: Up) -> Done {
     let of = &file.description;
     if let Some(number) = of.server(&asked.server) {
         let server = &of.servers[number];
+        let count = workers(&run.configuration.file, server, &run.workers)?;
+        run.workers.workers = Some(count);
         run.name.get_or_insert_with(|| of.router_name(server));
         if !run.no_socket {
             run.socket.get_or_insert_with(|| of.socket(server));

@@ -108,6 +108,17 @@ pub(super) fn time(
     Some((time, place))
 }
 
+/// How many workers a server has.
+pub(super) fn workers(fields: &mut Fields, r: &mut Reader) -> Option<u8> {
+    let (count, place) = fields.value::<u16>(r, "workers")?;
+    let found = u8::try_from(count).ok().filter(|n| (1..=64).contains(n));
+    if found.is_none() {
+        let wrong = format!("a router cannot have {count} workers");
+        r.wrong("cluster-value", place, wrong, "write 1 to 64");
+    }
+    found
+}
+
 pub(super) fn mtu(fields: &mut Fields, r: &mut Reader) -> Option<(u16, Span)> {
     let (mtu, place) = fields.value::<u16>(r, "mtu")?;
     if mtu < 68 {

@@ -44,6 +44,39 @@ fn a_file_becomes_a_description() {
 }
 
 #[test]
+fn servers_that_share_memory_have_as_many_workers() {
+    let wire = TWO.replace("name = \"a\"\n", "name = \"a\"\nworkers = 2\n");
+    let two = parse("cluster.toml", &wire)
+        .description
+        .expect("it is right");
+    assert_eq!(
+        (two.servers[0].workers, two.servers[1].workers),
+        (Some(2), None)
+    );
+    let shared = TWO.replace("\"to-b\"", "\"memif:role=server,id=0\"");
+    assert!(
+        mistakes(&shared).is_empty(),
+        "the file says nothing of workers"
+    );
+    let with = |a: &str, b: &str| {
+        let told = shared.replace("name = \"a\"\n", &format!("name = \"a\"\n{a}\n"));
+        mistakes(&told.replace("name = \"b\"\n", &format!("name = \"b\"\n{b}\n")))
+    };
+    assert!(with("workers = 2", "workers = 2").is_empty());
+    let differ = "24: workers of this link's ends differ: `a` has `workers = 2`, `b`";
+    assert_eq!(
+        with("workers = 2", "workers = 1"),
+        [format!("{differ} has `workers = 1`")]
+    );
+    assert_eq!(
+        with("workers = 2", ""),
+        [format!("{differ} does not say how many it has")]
+    );
+    assert_eq!(with("workers = 0", "workers = 0").len(), 2);
+    assert_eq!(with("workers = 65", "workers = 65").len(), 2);
+}
+
+#[test]
 fn all_mistakes_are_told_at_once_each_with_its_line() {
     let text = r#"[cluster]
 name = "no name"

@@ -1,7 +1,8 @@
 //! What only all of a file together shows.
 
 use super::{Places, Reader};
-use crate::cluster::description::{Description, Over};
+use crate::cluster::description::{Description, Over, Server};
+use crate::cluster::generate::is_memory;
 use crate::cluster::rate_text;
 use cluster::address::{HOPS_MAX, NodeId};
 use cluster::health::LINKS_MAX;
@@ -17,6 +18,7 @@ pub(super) fn check(of: &Description, places: &Places, reader: &mut Reader) {
     addresses(places, reader);
     underlays(of, places, reader);
     devices(of, places, reader);
+    queues(of, places, reader);
     mtus(of, places, reader);
     routes(of, places, reader);
     // What links lack may follow from mistakes that have been told.
@@ -169,6 +171,29 @@ fn devices(of: &Description, places: &Places, r: &mut Reader) {
             }
             seen.push(device);
         }
+    }
+}
+
+/// A link in shared memory has a queue for each worker: what one end has more of, the other does not serve.
+fn queues(of: &Description, places: &Places, r: &mut Reader) {
+    for (link, &place) in of.links.iter().zip(&places.links) {
+        let [a, b] = link.ends.map(|end| &of.servers[end]);
+        let shared = (0..2).any(|end| link.device(end).is_some_and(is_memory));
+        if !shared || a.workers == b.workers {
+            continue;
+        }
+        let said = |server: &Server| match server.workers {
+            Some(count) => format!("`{}` has `workers = {count}`", server.name),
+            None => format!("`{}` does not say how many it has", server.name),
+        };
+        let wrong = format!(
+            "workers of this link's ends differ: {}, {}",
+            said(a),
+            said(b)
+        );
+        let help =
+            "give both servers the same `workers`: a link in shared memory has a queue for each";
+        r.wrong("cluster-workers", place, wrong, help);
     }
 }
 

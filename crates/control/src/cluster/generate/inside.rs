@@ -214,12 +214,17 @@ fn rate(bits: u64) -> String {
 /// ethertype: all tagged frames come by one queue. So each cable asks for one, and cables are dealt out over workers.
 /// The queues of shared memory are the sender's, one for each of its workers, and do not connect if some are missing.
 fn queues(of: &Description, device: &str) -> &'static str {
-    let memory =
-        ["memif:", "net_memif"].map(|start| device.trim_start_matches('"').starts_with(start));
-    match of.tag() > 0 && memory == [false; 2] {
+    match of.tag() > 0 && !is_memory(device) {
         true => ", QUEUES 1",
         false => "",
     }
+}
+
+/// Whether it is shared memory.
+pub(crate) fn is_memory(device: &str) -> bool {
+    ["memif:", "net_memif"]
+        .iter()
+        .any(|start| device.trim_start_matches('"').starts_with(start))
 }
 
 /// A device as one argument, whatever commas and comment signs are in it.
