@@ -6,6 +6,7 @@ all knew, and of these only as many as passed there before; all others must come
 """
 
 import bisect
+import math
 import random
 import signal
 import time
@@ -170,3 +171,16 @@ def held_up(notes: Iterable[Note], first: float, last: float) -> tuple[str, ...]
     """Servers that were not run for long at some time between these."""
     return tuple(f"{note.server} for {1000 * note.late:.1f} ms" for note in notes
                  if note.late and note.at >= first and note.at - note.late <= last)
+
+
+def disturbed(notes: Iterable[Note], dead: float) -> list[tuple[float, float]]:
+    """When a server was not run for long, or held a link for down: packets may be lost then. `notes`: in order of time."""
+    found, down = [], dict[tuple[str, tuple[str, str]], float]()
+    for note in notes:
+        if note.late:
+            found.append((note.at - note.late - WAY, note.at + WAY))
+        elif note.down:
+            down.setdefault((note.server, note.link), note.at)
+        elif note.link:
+            found.append((down.pop((note.server, note.link), note.at) - dead - WAY, note.at + WAY))
+    return found + [(at - dead - WAY, math.inf) for at in down.values()]
