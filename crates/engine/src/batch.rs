@@ -117,6 +117,12 @@ impl Batch {
         self.packets.capacity() > 0
     }
 
+    /// Whether it knows how many bytes all packets have.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.bytes.get() < UNKNOWN
+    }
+
     /// Remembers how many bytes all packets have.
     #[inline]
     pub(crate) fn set_bytes(&mut self, bytes: u64) {

@@ -153,11 +153,16 @@ impl Ready {
 
     #[inline]
     fn take_first(&mut self) -> Option<usize> {
-        let words = std::iter::once(&mut self.0).chain(&mut self.1);
-        let (i, word) = words.enumerate().find(|(_, word)| **word != 0)?;
+        let (word, before) = match self.0 {
+            0 => {
+                let i = self.1.iter().position(|&word| word != 0)?;
+                (&mut self.1[i], 64 * (i + 1))
+            }
+            _ => (&mut self.0, 0),
+        };
         let bit = word.trailing_zeros();
         *word &= *word - 1;
-        Some(i * 64 + bit as usize)
+        Some(before + bit as usize)
     }
 }
 

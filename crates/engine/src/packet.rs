@@ -5,8 +5,8 @@
 //! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
 //! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
 //!
-//! The layout itself is in `packet/sys.rs`. These are two of the engine's four files with `unsafe`;
-//! everything above them works on slices.
+//! The layout itself is in `packet/sys.rs`, and how batches are dealt out in `packet/dealing/sys.rs`. These are three of
+//! the engine's five files with `unsafe`; everything above them works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
 //!
@@ -25,10 +25,13 @@ use crate::anno::{Anno, Cold};
 pub use crate::batch::Batch;
 use crate::element::Verdict;
 use crate::pool;
+pub use dealing::{Dealing, Sides};
 use std::ptr::NonNull;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
 pub(crate) use sys::{HEADER, Line};
 
+#[path = "packet/dealing/sys.rs"]
+mod dealing;
 mod fields;
 mod sys;
 
@@ -422,146 +425,6 @@ unsafe fn close<C>(
                 return gone;
             }
             said = step(&mut *slot, cx);
-        }
-    }
-}
-
-/// A batch whose packets go by several ways: those that stay lie at its beginning, then there is a gap, and then
-/// those that have not been looked at. Whoever lets go of it closes the gap. A panic in between leaks
-/// packets and never frees one twice.
-pub struct Dealing<'a> {
-    batch: &'a mut Batch,
-    /// Packets that stay.
-    kept: usize,
-    /// The first that has not been looked at, and where they end.
-    next: usize,
-    end: usize,
-    /// Bytes of those that have gone.
-    gone: u64,
-}
-
-impl Batch {
-    /// Deals packets out, all but the first `from`, which stay. Until then no packet's length may change, unless
-    /// the batch's bytes must be counted again anyway ([`iter_mut`](Self::iter_mut)).
-    #[inline]
-    pub fn deal(&mut self, from: usize) -> Dealing<'_> {
-        let end = self.packets.len();
-        // SAFETY: `Dealing` has them now, and gives back those that have not gone.
-        unsafe { self.packets.set_len(0) };
-        Dealing {
-            batch: self,
-            kept: from.min(end),
-            next: from.min(end),
-            end,
-            gone: 0,
-        }
-    }
-}
-
-impl Dealing<'_> {
-    /// Deals packets as `step` says: who is to go `home` stays, others go to the ends of `sides`. It ends before a
-    /// packet of which `step` says nothing, or for which there is no such side or no room there: what was said of it
-    /// is returned.
-    #[inline(never)] // a loop with all registers
-    pub fn run(
-        &mut self,
-        sides: &mut [Batch],
-        home: Verdict,
-        mut step: impl FnMut(&mut Packet) -> Option<Verdict>,
-    ) -> Option<Verdict> {
-        let base = self.batch.packets.as_mut_ptr();
-        let (mut kept, mut next, end) = (self.kept, self.next, self.end);
-        // Should `step` panic, nobody has these any more.
-        (self.kept, self.next, self.end) = (0, 0, 0);
-        let (mut gone, mut last) = (0, None);
-        while next < end {
-            // SAFETY: `kept` <= `next` < `end`, which is at most the capacity, and packets from `next` on are here:
-            // each is looked at, and then moved to a slot that is free, and once.
-            unsafe {
-                let slot = base.add(next);
-                let Some(verdict) = step(&mut *slot) else {
-                    break;
-                };
-                if verdict == home {
-                    std::ptr::copy(slot, base.add(kept), 1);
-                    kept += 1;
-                } else if let Some(side) = sides.get_mut(verdict.port())
-                    && side.packets.len() < side.packets.capacity()
-                {
-                    let packet = slot.read();
-                    gone += packet.len() as u64;
-                    side.push_within(packet);
-                } else {
-                    last = Some(verdict);
-                    break;
-                }
-            }
-            next += 1;
-        }
-        (self.kept, self.next, self.end) = (kept, next, end);
-        self.gone += gone;
-        last
-    }
-
-    /// The next packet that has not been looked at.
-    #[inline]
-    pub fn peek(&mut self) -> Option<&mut Packet> {
-        let here = self.next < self.end;
-        // SAFETY: packets from `next` to `end` are here.
-        here.then(|| unsafe { &mut *self.batch.packets.as_mut_ptr().add(self.next) })
-    }
-
-    /// The next packet stays.
-    #[inline]
-    pub fn keep(&mut self) {
-        if self.next < self.end {
-            let base = self.batch.packets.as_mut_ptr();
-            // SAFETY: as in `run`.
-            unsafe { std::ptr::copy(base.add(self.next), base.add(self.kept), 1) };
-            self.kept += 1;
-            self.next += 1;
-        }
-    }
-
-    /// The next packet goes.
-    #[inline]
-    pub fn take(&mut self) -> Option<Packet> {
-        let here = self.next < self.end;
-        // SAFETY: as in `peek`; `next` passes it, so that it is read once.
-        let packet = here.then(|| unsafe { self.batch.packets.as_ptr().add(self.next).read() })?;
-        self.next += 1;
-        self.gone += packet.len() as u64;
-        Some(packet)
-    }
-}
-
-impl Drop for Dealing<'_> {
-    fn drop(&mut self) {
-        let (rest, base) = (self.end - self.next, self.batch.packets.as_mut_ptr());
-        // SAFETY: both ranges lie inside the vector, which has no packets but these.
-        unsafe {
-            if rest > 0 {
-                std::ptr::copy(base.add(self.next), base.add(self.kept), rest);
-            }
-            self.batch.packets.set_len(self.kept + rest);
-        }
-        self.batch.less_bytes(self.gone);
-    }
-}
-
-impl Batch {
-    /// As [`push`](Self::push), where there is room.
-    ///
-    /// # Safety
-    /// There is.
-    #[inline]
-    unsafe fn push_within(&mut self, packet: Packet) {
-        self.add_bytes(packet.len() as u64);
-        let len = self.packets.len();
-        // SAFETY: the caller says that there is room for one packet.
-        unsafe {
-            self.packets.as_mut_ptr().add(len).write(packet);
-            self.packets.set_len(len + 1);
         }
     }
 }

@@ -25,17 +25,11 @@ impl<F: FnMut(&mut Packet, &Cx) -> Verdict> Step for F {
     }
 }
 
-#[derive(Default)]
-pub(super) struct Sides {
-    /// By output, of what does not go where most of a batch goes; empty between batches.
-    batches: Box<[Batch]>,
-}
+pub(super) struct Sides(engine::packet::Sides);
 
 impl Sides {
     pub(super) fn new(outputs: usize) -> Sides {
-        Sides {
-            batches: (0..outputs).map(|_| Batch::new()).collect(),
-        }
+        Sides(engine::packet::Sides::new(outputs))
     }
 
     /// Sends packets, as `each` gives them, where `step` says; `leave` sees all that go by an output before they do.
@@ -49,75 +43,86 @@ impl Sides {
         leave: impl Fn(usize, &mut Batch, &Cx),
     ) {
         let packets = each(batch).into_slice();
-        let Some(packet) = packets.first_mut() else {
-            return;
-        };
-        let home = match step.quick(packet, cx) {
-            Some(verdict) => verdict,
-            None => step.slow(packet, cx),
-        };
-        let mut at = 1;
-        while at < packets.len() {
-            let known;
-            (at, known) = agree(packets, at, home, &mut step, cx);
-            let Some(packet) = packets.get_mut(at) else {
-                break;
+        // If the last batch parted, so will this one, probably.
+        let home = if self.0.part() {
+            self.deal(batch, None, None, &mut step, cx)
+        } else {
+            let Some((home, at, other)) = together(packets, &mut step, cx) else {
+                return;
             };
-            let verdict = known.unwrap_or_else(|| step.slow(packet, cx));
-            if verdict != home {
-                self.deal(batch, (at, verdict), home, &mut step, cx);
-                self.leave(cx, &leave);
-                break;
+            match (home.reason(), other) {
+                (None, None) => Some(home.port()),
+                (Some(reason), None) => return cx.drop_batch(batch, reason),
+                (None, other) => self.deal(batch, Some((at, home.port())), other, &mut step, cx),
+                (Some(reason), other) => {
+                    let lost = batch.drain_front(at);
+                    lost.for_each(|packet| cx.drop(packet, reason));
+                    self.deal(batch, None, other, &mut step, cx)
+                }
             }
-            at += 1;
+        };
+        self.0.each(|output, side| {
+            leave(output, side, cx);
+            cx.emit_batch(output, side);
+        });
+        match home {
+            Some(home) if !batch.is_empty() => {
+                leave(home, batch, cx);
+                cx.go_by(home, batch);
+            }
+            _ => self.0.reset(),
         }
-        if let Some(reason) = home.reason() {
-            return cx.drop_batch(batch, reason);
-        }
-        leave(home.port(), batch, cx);
-        cx.go_by(home.port(), batch);
     }
 
-    /// Takes those out of a batch that are not to go `home`: the one at this place, of which that is known, and what
-    /// is behind it.
+    /// Deals a batch out. What stays (see [`engine::packet::Sides::deal`]) is not looked at; of the first packet behind
+    /// it something may be known. Returns the output of what has stayed.
+    #[inline]
     fn deal<S: Step>(
         &mut self,
         batch: &mut Batch,
-        (at, verdict): (usize, Verdict),
-        home: Verdict,
+        stay: Option<(usize, usize)>,
+        mut known: Option<Verdict>,
         step: &mut S,
         cx: &mut Cx,
-    ) {
-        let mut packets = batch.deal(at);
-        let mut known = Some(verdict);
-        while let Some(packet) = packets.peek() {
-            match known.unwrap_or_else(|| step.slow(packet, cx)) {
-                verdict if verdict == home => packets.keep(),
-                verdict => {
-                    let sent = packets.take().into_iter();
-                    sent.for_each(|packet| self.add(packet, verdict, cx));
-                }
-            }
-            known = packets.run(&mut self.batches, home, |packet| step.quick(packet, cx));
-        }
-    }
-
-    fn add(&mut self, packet: Packet, verdict: Verdict, cx: &mut Cx) {
-        match self.batches.get_mut(verdict.port()) {
-            Some(side) => side.push(packet),
-            None => cx.drop(packet, verdict.reason().unwrap_or_default()),
-        }
-    }
-
-    /// Sends what there is for each output.
-    #[inline]
-    fn leave(&mut self, cx: &mut Cx, leave: &impl Fn(usize, &mut Batch, &Cx)) {
-        for (output, batch) in self.batches.iter_mut().enumerate() {
-            if !batch.is_empty() {
-                leave(output, batch, cx);
-                cx.emit_batch(output, batch);
+    ) -> Option<usize> {
+        let mut dealing = self.0.deal(batch, stay);
+        loop {
+            known = known.or_else(|| dealing.run(|packet| step.quick(packet, cx)));
+            let Some(packet) = dealing.peek() else {
+                return dealing.done();
+            };
+            let verdict = known.take().unwrap_or_else(|| step.slow(packet, cx));
+            if let Some(packet) = dealing.go(verdict) {
+                cx.drop(packet, verdict.reason().unwrap_or_default());
             }
         }
+    }
+}
+
+/// Looks at packets as long as they go one way: which, how many they are, and what is said of the next one.
+#[inline]
+fn together<S: Step>(
+    packets: &mut [Packet],
+    step: &mut S,
+    cx: &Cx,
+) -> Option<(Verdict, usize, Option<Verdict>)> {
+    let first = packets.first_mut()?;
+    let home = match step.quick(first, cx) {
+        Some(verdict) => verdict,
+        None => step.slow(first, cx),
+    };
+    let mut at = 1;
+    loop {
+        let known;
+        (at, known) = agree(packets, at, home, step, cx);
+        let Some(packet) = packets.get_mut(at) else {
+            return Some((home, at, None));
+        };
+        let verdict = known.unwrap_or_else(|| step.slow(packet, cx));
+        if verdict != home {
+            return Some((home, at, Some(verdict)));
+        }
+        at += 1;
     }
 }
 

@@ -81,7 +81,8 @@ pub(crate) struct VlbInput {
     /// None: packets have no numbers.
     order: Option<Order>,
     sealer: Sealer,
-    sides: Sides,
+    /// Not here while packets are looked at, which all else of this is for.
+    sides: Option<Box<Sides>>,
     share: f64,
     seed: u32,
     /// Whether frames have lanes.
@@ -184,7 +185,7 @@ impl Element for VlbInput {
             carried: node.carried().collect(),
             order: Order::new(&node, init),
             sealer: Sealer::new(&node, init),
-            sides: Sides::new(config.links),
+            sides: Some(Box::new(Sides::new(config.links))),
             share,
             seed,
             lanes: node.fabric().branches(),
@@ -200,10 +201,11 @@ impl Element for VlbInput {
         let Some(&(to, header)) = self.headers.get(input) else {
             return cx.drop_batch(batch, usize::from(NO_WAY));
         };
-        let mut sides = std::mem::take(&mut self.sides);
-        let step = |packet: &mut Packet, cx: &Cx| self.send(packet, to, header, cx);
-        sides.part(batch, Batch::iter_mut, cx, step, |_, _, _| {});
-        self.sides = sides;
+        if let Some(mut sides) = self.sides.take() {
+            let step = |packet: &mut Packet, cx: &Cx| self.send(packet, to, header, cx);
+            sides.part(batch, Batch::iter_mut, cx, step, |_, _, _| {});
+            self.sides = Some(sides);
+        }
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

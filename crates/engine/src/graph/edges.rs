@@ -51,8 +51,8 @@ pub(crate) struct Edges {
     on: Vec<Option<Target>>,
     /// Where push outputs lead, node after node.
     outputs: Vec<Option<Target>>,
-    /// First of a node's outputs among them, and where the last node's end.
-    first_output: Vec<u32>,
+    /// The first of a node's outputs among them, and how many it has.
+    own_outputs: Vec<(u32, u32)>,
     /// Which output a pull input asks: node and port.
     inputs: Vec<Vec<Option<(u32, u16)>>>,
     /// First inbox of a node.
@@ -69,11 +69,11 @@ impl Edges {
             first_inbox.push(inboxes as u32);
             inboxes += element.inputs.len();
         }
-        let mut first_output = vec![0];
+        let mut own_outputs = Vec::new();
         let mut ports = 0;
         for element in &plan.elements {
+            own_outputs.push((ports as u32, element.outputs.len() as u32));
             ports += element.outputs.len();
-            first_output.push(ports as u32);
         }
         let mut outputs = vec![None; ports];
         let mut inputs: Vec<Vec<_>> = plan
@@ -87,7 +87,7 @@ impl Edges {
                 inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
             } else {
                 let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
-                let at = first_output[edge.from.0] as usize + edge.from.1;
+                let at = own_outputs[edge.from.0].0 as usize + edge.from.1;
                 outputs[at] = Some(Target::new(plan, edge.to, inbox));
             }
         }
@@ -97,13 +97,15 @@ impl Edges {
             (node as u32, first..first + inputs)
         });
         let ranked: Vec<_> = ranked.collect();
-        let first = first_output.windows(2);
-        let on = first.map(|o| *outputs.get(o[0] as usize..o[1] as usize)?.first()?);
+        let on = own_outputs.iter().map(|&(first, own)| match own {
+            0 => None,
+            _ => outputs[first as usize],
+        });
         (
             Edges {
                 on: on.collect(),
                 outputs,
-                first_output,
+                own_outputs,
                 inputs,
                 first_inbox,
                 ranked,
@@ -117,9 +119,11 @@ impl Edges {
         if port == 0 {
             return self.on[node];
         }
-        let (first, end) = (self.first_output[node], self.first_output[node + 1]);
-        let own = &self.outputs[first as usize..end as usize];
-        *own.get(port)?
+        let (first, own) = self.own_outputs[node];
+        match port < own as usize {
+            true => self.outputs[first as usize + port],
+            false => None,
+        }
     }
 
     /// Which output a pull input asks, if any: node and port.

@@ -1,0 +1,341 @@
+//! How the packets of a batch are dealt out to several outputs, those of one output together.
+//!
+//! An output is *open* if a cursor says where its next packet is written. Packets of one output, *home*, stay in the
+//! batch, whose cursor follows the place that is read, and closes the gap. So all are treated alike, with no branch that
+//! depends on how they take turns. Outputs that had packets of one batch are open for the next one from the first.
+#![allow(unsafe_code)]
+
+use super::Packet;
+use crate::batch::Batch;
+use crate::element::Verdict;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+/// Ports that a verdict can name.
+const PORTS: usize = 1 << u8::BITS;
+
+/// Where packets go, by port.
+struct Cursors {
+    /// Where the next one is written; null where it is not open. There is room for all that have not been dealt out.
+    ends: [*mut Packet; PORTS],
+    /// Bytes that have come of this batch.
+    bytes: [u64; PORTS],
+}
+
+/// Batches by output, to which those of others are dealt out.
+pub struct Sides {
+    batches: Box<[Batch]>,
+    /// Null but for `home` and `others`; those are right while there is a [`Dealing`], which begins by setting them.
+    cursors: Box<Cursors>,
+    /// The output whose packets stay, if it is open.
+    home: Option<u8>,
+    /// Others that are open, of which there is a batch.
+    others: Vec<u8>,
+}
+
+impl Sides {
+    /// For so many outputs.
+    pub fn new(outputs: usize) -> Sides {
+        Sides {
+            batches: (0..outputs).map(|_| Batch::new()).collect(),
+            cursors: Box::new(Cursors {
+                ends: [ptr::null_mut(); PORTS],
+                bytes: [0; PORTS],
+            }),
+            home: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Whether the last batch went several ways.
+    #[inline]
+    pub fn part(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Shows what has been dealt out and has not stayed, by output. What is left there goes before what is dealt out next.
+    #[inline]
+    pub fn each(&mut self, mut see: impl FnMut(usize, &mut Batch)) {
+        let mut next = 0;
+        while let Some(&port) = self.others.get(next) {
+            let side = self.batches.get_mut(usize::from(port));
+            if let Some(side) = side.filter(|side| !side.is_empty()) {
+                see(usize::from(port), side);
+                next += 1;
+            } else {
+                self.cursors.ends[usize::from(port)] = ptr::null_mut();
+                self.others.swap_remove(next);
+            }
+        }
+    }
+
+    /// Closes all outputs.
+    #[cold]
+    pub fn reset(&mut self) {
+        let open = self.others.drain(..).chain(self.home.take());
+        open.for_each(|port| self.cursors.ends[usize::from(port)] = ptr::null_mut());
+    }
+
+    /// Deals a batch out. The first packets, as many as `stay` says, stay, as do others that go by its output; without it
+    /// those stay that go by the same output as those that stayed the last time. Until this is done no packet's
+    /// length may change, unless the batch's bytes must be counted again anyway ([`Batch::iter_mut`]).
+    #[inline]
+    pub fn deal<'a>(
+        &'a mut self,
+        batch: &'a mut Batch,
+        stay: Option<(usize, usize)>,
+    ) -> Dealing<'a> {
+        let (len, first) = (batch.packets.len(), batch.packets.as_mut_ptr());
+        // SAFETY: `Dealing` has them now, and gives back those that have not gone.
+        unsafe { batch.packets.set_len(0) };
+        let mut kept = 0;
+        if let Some((packets, output)) = stay {
+            self.reset();
+            self.home = Some(output as u8);
+            kept = packets.min(len);
+        }
+        // SAFETY: both lie inside the batch, or at its end.
+        let (next, end) = unsafe { (first.add(kept), first.add(len)) };
+        if let Some(home) = self.home {
+            self.cursors.ends[usize::from(home)] = next;
+        }
+        for &port in &self.others {
+            if let Some(side) = self.batches.get_mut(usize::from(port)) {
+                self.cursors.open(port, side, len);
+            }
+        }
+        Dealing {
+            sides: self,
+            batch,
+            next,
+            end,
+            gone: 0,
+        }
+    }
+}
+
+impl Cursors {
+    /// Opens an output to which at most so many packets will go.
+    #[inline(always)]
+    fn open(&mut self, port: u8, side: &mut Batch, packets: usize) {
+        side.packets.reserve(packets);
+        let len = side.packets.len();
+        // SAFETY: its packets end inside its memory.
+        self.ends[usize::from(port)] = unsafe { side.packets.as_mut_ptr().add(len) };
+        self.bytes[usize::from(port)] = 0;
+    }
+}
+
+/// A batch that is being dealt out: those that stay lie at its beginning, then there is a gap, and then those that
+/// have not been looked at. Whoever lets go of it closes the gap. A panic in between leaks packets and never
+/// frees one twice.
+pub struct Dealing<'a> {
+    sides: &'a mut Sides,
+    /// It has no packets until this is let go of.
+    batch: &'a mut Batch,
+    /// The first that has not been looked at, and where they end.
+    next: *mut Packet,
+    end: *mut Packet,
+    /// Bytes of those that have been handed out.
+    gone: u64,
+}
+
+impl Dealing<'_> {
+    /// Deals packets out as `step` says. It ends before a packet of which `step` says nothing, or for which there is no
+    /// output: what was said of it is returned.
+    #[inline(never)] // a loop with all registers
+    pub fn run(&mut self, mut step: impl FnMut(&mut Packet) -> Option<Verdict>) -> Option<Verdict> {
+        loop {
+            let end = self.end;
+            // Should `step` panic, nobody has these any more.
+            let mut slot = std::mem::replace(&mut self.next, end);
+            let cursors = &raw mut *self.sides.cursors;
+            let mut said = None;
+            // SAFETY: packets from `slot` to `end` are here; each is shown once. Nobody else uses the cursors meanwhile.
+            unsafe {
+                // Two by two, which saves an instruction and a half of each packet.
+                let pairs = end.offset_from_unsigned(slot) / 2;
+                let pairs_end = slot.add(2 * pairs);
+                while slot != pairs_end {
+                    said = deal_one(slot, cursors, &mut step);
+                    if said.is_some() {
+                        break;
+                    }
+                    said = deal_one(slot.add(1), cursors, &mut step);
+                    if said.is_some() {
+                        slot = slot.add(1);
+                        break;
+                    }
+                    slot = slot.add(2);
+                }
+                if said.is_none() && slot != end {
+                    said = deal_one(slot, cursors, &mut step);
+                    if said.is_none() {
+                        slot = end;
+                    }
+                }
+            }
+            self.next = slot;
+            match said.flatten() {
+                Some(verdict) if self.admit(verdict) => {}
+                said => return said,
+            }
+        }
+    }
+
+    /// The next packet that has not been looked at.
+    #[inline]
+    pub fn peek(&mut self) -> Option<&mut Packet> {
+        // SAFETY: packets from `next` to `end` are here.
+        (self.next != self.end).then(|| unsafe { &mut *self.next })
+    }
+
+    /// The next packet goes where a verdict says; it is handed out if there is no such output.
+    #[inline(never)]
+    pub fn go(&mut self, verdict: Verdict) -> Option<Packet> {
+        if self.admit(verdict) {
+            return None;
+        }
+        let len = self.peek()?.len() as u64;
+        self.gone += len;
+        // SAFETY: there is one, as `peek` says; `next` passes it, so that it is read once.
+        unsafe {
+            let packet = self.next.read();
+            self.next = self.next.add(1);
+            Some(packet)
+        }
+    }
+
+    /// The output whose packets have stayed.
+    #[inline]
+    pub fn done(self) -> Option<usize> {
+        self.sides.home.map(usize::from)
+    }
+
+    /// The next packet goes where a verdict says, if there is such an output; it need not be open. False if there is
+    /// none, or no packet.
+    #[cold]
+    fn admit(&mut self, verdict: Verdict) -> bool {
+        let Some(packet) = self.peek() else {
+            return false;
+        };
+        let (len, port) = (packet.len() as u64, port_of(verdict));
+        let sides = &mut *self.sides;
+        if sides.cursors.ends[usize::from(port)].is_null() {
+            let Some(side) = sides.batches.get_mut(usize::from(port)) else {
+                return false;
+            };
+            if sides.home.is_none() {
+                sides.home = Some(port);
+                sides.cursors.ends[usize::from(port)] = self.batch.packets.as_mut_ptr();
+            } else {
+                // SAFETY: both are of one batch, and `next` is not behind `end`.
+                let left = unsafe { self.end.offset_from_unsigned(self.next) };
+                sides.cursors.open(port, side, left);
+                sides.others.push(port);
+            }
+        }
+        // SAFETY: there is one, as `peek` says; `next` passes it, so that it is read once. The output is open.
+        unsafe {
+            let packet = self.next.read();
+            self.next = self.next.add(1);
+            put(packet, len, &raw mut *sides.cursors, port);
+        }
+        true
+    }
+}
+
+/// As a cursor's index.
+#[inline(always)]
+fn port_of(verdict: Verdict) -> u8 {
+    verdict.port() as u8
+}
+
+/// Deals a packet out, if `step` says an output that is open. Else it stays where it is, and what was said is returned.
+///
+/// # Safety
+/// A packet lies there that has not been dealt out, and the cursors are those of its [`Dealing`].
+#[inline(always)]
+unsafe fn deal_one(
+    slot: *mut Packet,
+    cursors: *mut Cursors,
+    step: &mut impl FnMut(&mut Packet) -> Option<Verdict>,
+) -> Option<Option<Verdict>> {
+    // SAFETY: as the caller says. Should `step` panic, nobody has it any more.
+    let mut packet = ManuallyDrop::new(unsafe { slot.read() });
+    let len = packet.len() as u64; // as it is after the step, or nobody asks
+    let said = step(&mut packet);
+    let packet = ManuallyDrop::into_inner(packet);
+    // SAFETY: as the caller says; a port is less than PORTS.
+    unsafe {
+        if let Some(verdict) = said
+            && let port = port_of(verdict)
+            && !(*cursors).ends[usize::from(port)].is_null()
+        {
+            put(packet, len, cursors, port);
+            return None;
+        }
+        slot.write(packet);
+    }
+    Some(said)
+}
+
+/// Writes a packet where an output's next one goes.
+///
+/// # Safety
+/// It is open, and the packet has been read from the part of the batch that has not been dealt out: so there is room.
+#[inline(always)]
+unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: u8) {
+    let port = usize::from(port);
+    // SAFETY: an output is opened with room for all packets that have not been dealt out, and at home there is always
+    // the place that was read, or one before it. The cursor is read anew, which is one instruction less than to keep it.
+    unsafe {
+        (*cursors).ends[port].write(packet);
+        (*cursors).ends[port] = (*cursors).ends[port].add(1);
+        (*cursors).bytes[port] += len;
+    }
+}
+
+impl Drop for Dealing<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let sides = &mut *self.sides;
+        let counted = self.batch.is_counted();
+        for &port in &sides.others {
+            let port = usize::from(port);
+            let Some(side) = sides.batches.get_mut(port) else {
+                continue;
+            };
+            // SAFETY: packets have been written one after the other up to there.
+            unsafe {
+                let first = side.packets.as_mut_ptr();
+                let len = sides.cursors.ends[port].offset_from_unsigned(first);
+                side.packets.set_len(len);
+            }
+            if counted {
+                side.add_bytes(sides.cursors.bytes[port]);
+                self.gone += sides.cursors.bytes[port];
+            } else {
+                side.changing();
+            }
+        }
+        let first = self.batch.packets.as_mut_ptr();
+        let home = sides.home.map(|home| sides.cursors.ends[usize::from(home)]);
+        let end = home.unwrap_or(first);
+        // SAFETY: both ranges lie inside the batch, which has no packets but these.
+        unsafe {
+            let (kept, rest) = (
+                end.offset_from_unsigned(first),
+                self.end.offset_from_unsigned(self.next),
+            );
+            if rest > 0 {
+                ptr::copy(self.next, end, rest);
+            }
+            self.batch.packets.set_len(kept + rest);
+        }
+        self.batch.less_bytes(self.gone);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use super::*;
+use crate::pool;
+
+const OUTPUTS: u8 = 4;
+
+/// Packets with these numbers, of different lengths.
+fn numbered(numbers: std::ops::Range<u8>) -> Batch {
+    let packet = |i: u8| Packet::from_bytes(&vec![i; 1 + usize::from(i % 13)]);
+    numbers.filter_map(packet).collect()
+}
+
+fn numbers(batch: &Batch) -> Vec<u8> {
+    batch.iter().map(|p| p.data()[0]).collect()
+}
+
+fn lengths(batch: &Batch) -> u64 {
+    batch.iter().map(|p| p.len() as u64).sum()
+}
+
+/// What is said of each packet of a burst.
+struct Burst {
+    verdicts: Vec<Verdict>,
+    /// Of whom nothing is said at once.
+    slow: Vec<bool>,
+}
+
+impl Burst {
+    /// Drawn, a way more often than the others.
+    fn draw(random: &mut u64, packets: usize) -> Burst {
+        let mut below = |n: u64| {
+            *random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (*random >> 33) % n
+        };
+        let (often, rarely) = (below(3), 1 + below(20));
+        let mut verdict = || match below(12) {
+            0..4 => Verdict::out(often as u8),
+            4 => Verdict::drop(below(3) as u8),
+            5 => Verdict::out(OUTPUTS + 1), // there is none
+            6 => Verdict::reject(2, 1),
+            _ => Verdict::out(below(u64::from(OUTPUTS)) as u8),
+        };
+        Burst {
+            verdicts: (0..packets).map(|_| verdict()).collect(),
+            slow: (0..packets).map(|_| below(rarely) == 0).collect(),
+        }
+    }
+
+    fn of(&self, packet: &Packet) -> Verdict {
+        self.verdicts[usize::from(packet.data()[0])]
+    }
+
+    /// Deals them out; whom nobody takes, in order.
+    fn deal(&self, dealing: &mut Dealing) -> Vec<u8> {
+        let (mut nobodys, mut seen) = (Vec::new(), Vec::new());
+        loop {
+            let known = dealing.run(|packet| {
+                let number = packet.data()[0];
+                seen.push(number);
+                (!self.slow[usize::from(number)]).then(|| self.of(packet))
+            });
+            let Some(packet) = dealing.peek() else {
+                break;
+            };
+            let verdict = self.of(packet);
+            assert!(known.is_none_or(|known| known == verdict));
+            assert_eq!(known.is_none(), self.slow[usize::from(packet.data()[0])]);
+            nobodys.extend(dealing.go(verdict).map(|packet| packet.data()[0]));
+        }
+        assert!(seen.is_sorted_by(|a, b| a < b), "each is shown once");
+        nobodys
+    }
+
+    /// Those that go by an output, from one on.
+    fn by(&self, output: Option<usize>, from: usize) -> Vec<u8> {
+        let of = |i: &usize| {
+            let port = self.verdicts[*i].port();
+            Some(port).filter(|&port| port < usize::from(OUTPUTS)) == output
+        };
+        let all = (from..self.verdicts.len()).filter(of);
+        all.map(|i| i as u8).collect()
+    }
+}
+
+#[test]
+fn packets_are_dealt_out_in_order_however_they_take_turns() {
+    let (mut random, mut last_home) = (1, None);
+    let mut sides = Sides::new(usize::from(OUTPUTS));
+    let rounds = if cfg!(miri) { 40 } else { 4000 };
+    for round in 0..rounds {
+        let packets = [0, 1, 2, 3, 31, 64, 65, 100][round % 8];
+        let burst = Burst::draw(&mut random, packets);
+        let stay = [
+            None,
+            Some((0, 2)),
+            Some((1, 0)),
+            Some((7, 200)),
+            Some((200, 3)),
+        ][round % 5];
+        let kept = stay.map_or(0, |(kept, _)| packets.min(kept));
+        let mut batch = numbered(0..packets as u8);
+        if round % 3 > 0 {
+            batch.bytes(); // else nobody has counted them
+        }
+        let mut dealing = sides.deal(&mut batch, stay);
+        let nobodys = burst.deal(&mut dealing);
+        let home = dealing.done();
+
+        let first = (0..packets).find_map(|i| {
+            let port = burst.verdicts[i].port();
+            Some(port).filter(|&port| port < usize::from(OUTPUTS))
+        });
+        let expected = stay.map(|(_, home)| home).or(last_home).or(first);
+        assert_eq!(home, expected);
+        last_home = home;
+        assert_eq!(nobodys, burst.by(None, kept));
+        let mut stayed: Vec<u8> = (0..kept as u8).collect();
+        if home.is_some_and(|home| home < usize::from(OUTPUTS)) {
+            stayed.extend(burst.by(home, kept));
+        }
+        assert_eq!(numbers(&batch), stayed);
+        assert_eq!(batch.bytes(), lengths(&batch));
+        let mut gone = vec![Vec::new(); usize::from(OUTPUTS)];
+        sides.each(|output, side| {
+            assert!(!side.is_empty() && gone[output].is_empty());
+            gone[output] = numbers(side);
+            assert_eq!(side.bytes(), lengths(side));
+            side.clear();
+        });
+        assert_eq!(sides.part(), gone.iter().any(|gone| !gone.is_empty()));
+        for (output, gone) in gone.into_iter().enumerate() {
+            let expected = match home {
+                Some(home) if home == output => Vec::new(),
+                _ => burst.by(Some(output), kept),
+            };
+            assert_eq!(gone, expected);
+        }
+        if round % 7 == 0 {
+            sides.reset();
+            (last_home, _) = (None, assert!(!sides.part()));
+        }
+    }
+}
+
+#[test]
+fn who_has_not_been_fetched_is_still_there() {
+    let mut sides = Sides::new(2);
+    for _ in 0..2 {
+        let mut batch = numbered(0..9);
+        let mut dealing = sides.deal(&mut batch, None);
+        dealing.run(|p| Some(Verdict::out(p.data()[0] % 2)));
+    }
+    sides.each(|_, side| assert_eq!(numbers(side), [1, 3, 5, 7, 1, 3, 5, 7]));
+}
+
+#[test]
+fn lengths_may_change_where_bytes_are_counted_anew() {
+    let mut batch = numbered(0..50);
+    let _ = batch.iter_mut();
+    let mut sides = Sides::new(2);
+    let mut dealing = sides.deal(&mut batch, None);
+    dealing.run(|p| {
+        p.put(3)?;
+        Some(Verdict::out(p.data()[0] % 2))
+    });
+    drop(dealing);
+    assert_eq!(batch.bytes(), lengths(&batch));
+    sides.each(|_, side| assert_eq!(side.bytes(), lengths(side)));
+}
+
+#[test]
+fn who_lets_go_early_has_the_rest() {
+    let mut batch = numbered(0..6);
+    let mut sides = Sides::new(1);
+    let mut dealing = sides.deal(&mut batch, Some((1, 0)));
+    assert!(dealing.go(Verdict::drop(0)).is_some());
+    assert!(dealing.go(Verdict::out(0)).is_none());
+    assert!(dealing.go(Verdict::drop(0)).is_some());
+    drop(dealing);
+    assert_eq!(numbers(&batch), [0, 2, 4, 5]);
+}
+
+#[test]
+fn a_panic_while_packets_are_dealt_out_frees_none_twice() {
+    let before = pool::balance();
+    let mut sides = Sides::new(2);
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut batch = numbered(0..10);
+        sides.deal(&mut batch, None).run(|p| {
+            assert!(p.data()[0] < 6, "on purpose");
+            Some(Verdict::out(p.data()[0] % 2))
+        });
+    }));
+    assert!(result.is_err());
+    sides.each(|_, side| assert_eq!(numbers(side), [1, 3, 5]));
+    drop(sides);
+    assert_eq!(
+        pool::balance(),
+        before + 4,
+        "those that were not looked at are leaked"
+    );
+}
+
+#[test]
+fn who_is_leaked_with_all_his_packets_does_no_harm() {
+    let mut sides = Sides::new(3);
+    let mut batch = numbered(0..10);
+    let mut dealing = sides.deal(&mut batch, None);
+    dealing.run(|p| Some(Verdict::out(p.data()[0] % 2)));
+    std::mem::forget(dealing);
+    drop(batch);
+    let mut batch = numbered(0..10);
+    let mut dealing = sides.deal(&mut batch, None);
+    dealing.run(|p| Some(Verdict::out(2 - p.data()[0] % 2)));
+    drop(dealing);
+    assert!(batch.is_empty());
+    let mut gone = Vec::new();
+    sides.each(|output, side| gone.push((output, numbers(side))));
+    assert_eq!(gone, [(1, vec![1, 3, 5, 7, 9]), (2, vec![0, 2, 4, 6, 8])]);
+}
