@@ -44,7 +44,7 @@ impl<E: Element, const QUICK: bool> Element for Asked<E, QUICK> {
     }
 
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        if QUICK && let Some(verdict) = self.element.quick(packet) {
+        if QUICK && let Some(verdict) = self.element.quick(cx)(packet) {
             self.known += 1;
             return verdict;
         }

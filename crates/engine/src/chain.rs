@@ -46,6 +46,13 @@ pub trait Sequence {
     fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx);
 }
 
+/// A packet that leaves a row on the way: its place in the batch, that of who sends it away in the row, and whither.
+pub(crate) struct Leaver {
+    packet: usize,
+    place: usize,
+    verdict: Verdict,
+}
+
 macro_rules! sequence {
     ($n:literal: $($name:ident $element:ident $at:tt),+) => {
         impl<$($element: Element),+> Sequence for ($($element,)+) {
@@ -71,14 +78,7 @@ macro_rules! sequence {
                 let mut left = [0; $n];
                 let came = batch.len();
                 if const { before(0, Self::WHOLE) } {
-                    // Always part of the loop, also where it is compiled twice: `Batch::part`.
-                    cx.part(batch, #[inline(always)] |packet, cx| {
-                        $(sequence!(@step $name $element $at if before($at, Self::WHOLE); packet cx nodes on left);)+
-                        $(if $element::STEPS_ALL {
-                            $name.foresee(packet);
-                        })+
-                        None
-                    });
+                    sequence!(@loop $n, 0, Self::WHOLE; batch cx nodes on left; $($name $element $at),+);
                 }
                 $(if $element::STEPS_ALL {
                     cx.this = nodes[$at];
@@ -92,37 +92,69 @@ macro_rules! sequence {
                     left[$at] = before - batch.len();
                 })+
                 if const { before(Self::WHOLE + 1, $n) } {
-                    cx.part(batch, #[inline(always)] |packet, cx| {
-                        $(sequence!(@step $name $element $at if before(Self::WHOLE, $at); packet cx nodes on left);)+
-                        None
-                    });
+                    sequence!(@loop $n, Self::WHOLE + 1, $n; batch cx nodes on left; $($name $element $at),+);
                 }
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
             }
         }
     };
-    // One step of one element, in a loop that it belongs to.
-    (@step $name:ident $element:ident $at:tt if $here:expr; $packet:ident $cx:ident $nodes:ident $on:ident $left:ident) => {
-        if const { $here } {
-            let verdict = match $name.quick($packet) {
-                Some(verdict) => verdict,
-                None => {
-                    $cx.this = $nodes[$at];
-                    $name.step($packet, $cx)
+    // Elements from one place up to another as one loop.
+    (@loop $n:literal, $from:expr, $to:expr; $batch:ident $cx:ident $nodes:ident $on:ident $left:ident; $($name:ident $element:ident $at:tt),+) => {
+        let mut leavers = std::mem::take(&mut $cx.core.leavers);
+        let packets = $batch.iter_mut().into_slice();
+        let (len, mut next) = (packets.len(), 0);
+        'packets: loop {
+            // What is known at once, by the elements' own data held in registers.
+            let stop = apart(|| {
+                $(let $name = ($name.quick($cx), $name.foresee());)+
+                let on = $on;
+                let mut rest = packets[next..].iter_mut();
+                while let Some(packet) = rest.next() {
+                    let (verdict, place) = packet.held(#[inline(always)] |packet| {
+                        $(if const { within($from, $at, $to) } {
+                            let verdict = $name.0(packet);
+                            if verdict != Some(goes_on::<$element>(on[$at])) {
+                                return (verdict, $at);
+                            }
+                        })+
+                        $(if const { $element::STEPS_ALL && before($from, $at) } {
+                            $name.1(packet);
+                        })+
+                        (Some(Verdict::ON), $n)
+                    });
+                    if place < $n {
+                        let packet = len - rest.len() - 1;
+                        match verdict {
+                            Some(verdict) => leavers.push(Leaver { packet, place, verdict }),
+                            None => return Some((packet, place)),
+                        }
+                    }
                 }
+                None
+            });
+            let Some((i, place)) = stop else {
+                break;
             };
-            // Known when this is compiled, for most: see `plan::fuse`.
-            let goes_on = match const { $element::PORTS.any_outputs() } {
-                true => $on[$at],
-                false => Verdict::ON,
-            };
-            if verdict != goes_on {
+            next = i + 1;
+            let packet = &mut packets[i];
+            $(if const { within($from, $at, $to) } && place <= $at {
                 $cx.this = $nodes[$at];
-                $left[$at] += 1;
-                return Some(verdict);
-            }
+                let verdict = match place == $at {
+                    true => $name.step(packet, $cx),
+                    false => $name.verdict(packet, $cx),
+                };
+                if verdict != goes_on::<$element>($on[$at]) {
+                    leavers.push(Leaver { packet: i, place: $at, verdict });
+                    continue 'packets;
+                }
+            })+
         }
+        if !leavers.is_empty() {
+            leave(&leavers, $batch, &$nodes, &mut $left, $cx);
+            leavers.clear();
+        }
+        $cx.core.leavers = leavers;
     };
 }
 
@@ -137,6 +169,41 @@ sequence!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
 /// Of places in a row. (Written out, one side would often be 0, and the compiler would warn.)
 const fn before(one: usize, other: usize) -> bool {
     one < other
+}
+
+/// Whether a place is one of a loop.
+const fn within(from: usize, place: usize, to: usize) -> bool {
+    from <= place && place < to
+}
+
+/// By what verdict packets stay in a row: known when this is compiled, for most; see `plan::fuse`.
+#[inline(always)]
+fn goes_on<E: Element>(on: Verdict) -> Verdict {
+    match const { E::PORTS.any_outputs() } {
+        true => on,
+        false => Verdict::ON,
+    }
+}
+
+/// A loop by itself, that it has all registers.
+#[inline(never)]
+fn apart<R>(run: impl FnOnce() -> R) -> R {
+    run()
+}
+
+/// Sends packets away that do not stay in a row.
+#[inline(never)]
+fn leave(leavers: &[Leaver], batch: &mut Batch, nodes: &[usize], left: &mut [usize], cx: &mut Cx) {
+    let (mut leavers, mut packet) = (leavers.iter().peekable(), 0);
+    cx.part(batch, |_, cx| {
+        let leaver = leavers.next_if(|leaver| leaver.packet == packet);
+        packet += 1;
+        leaver.map(|leaver| {
+            cx.this = nodes[leaver.place];
+            left[leaver.place] += 1;
+            leaver.verdict
+        })
+    });
 }
 
 #[inline]

@@ -163,12 +163,13 @@ pub trait Element: Sized + 'static {
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
 
-    /// What [`step`](Self::step) says of a packet where the packet and this state alone decide: the common case, so that
-    /// rows need nothing else ready. `None`: `step` is to look, which must do without this, too.
+    /// What says of most packets at once where they go. It is made anew for the packets that follow each other without a
+    /// [`step`](Self::step) between them, and should hold what it goes by itself, so that this stays in registers. `None`:
+    /// the packet is as it was, and `step` is to look, which must do without this, too.
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let _ = packet;
-        None
+    fn quick(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let _ = cx;
+        |_: &mut Packet| None
     }
 
     /// Looks at one packet and says where it goes. What it emits itself may overtake packets before this
@@ -177,17 +178,14 @@ pub trait Element: Sized + 'static {
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         debug_assert!(!Self::STEPS_ALL, "`step_all` knows, and nobody else");
-        let _ = cx;
-        self.quick(packet).unwrap_or(Verdict::ON)
+        self.quick(cx)(packet).unwrap_or(Verdict::ON)
     }
 
     /// What becomes of one packet: what [`quick`](Self::quick) says of it, or else [`step`](Self::step).
     #[inline(always)]
     fn verdict(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        match self.quick(packet) {
-            Some(verdict) => verdict,
-            None => self.step(packet, cx),
-        }
+        let quick = self.quick(cx)(packet);
+        quick.unwrap_or_else(|| self.step(packet, cx))
     }
 
     /// Handles a batch that came by `input`. What is left in `batch` goes on by output 0, after
@@ -214,11 +212,11 @@ pub trait Element: Sized + 'static {
         let _ = (batch, verdicts, cx);
     }
 
-    /// Looks at a packet of the batch that [`step_all`](Self::step_all) will get next, behind all those that it has been
+    /// What looks at each packet of a batch that comes next to [`step_all`](Self::step_all), behind all those that it has been
     /// shown: memory may be fetched ahead while elements before it look at others. It is a hint, which need not come.
     #[inline]
-    fn foresee(&mut self, packet: &Packet) {
-        let _ = packet;
+    fn foresee(&self) -> impl Fn(&Packet) {
+        |_: &Packet| ()
     }
 
     /// Appends up to `max` packets for pull output `output`. The default pulls from input 0 and

@@ -21,6 +21,7 @@ pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
 pub(crate) use walk::{descend, follow, follow_from};
 
 use crate::call::{Deferred, Outside};
+use crate::chain::Leaver;
 use crate::class::Node;
 use crate::clock::{Clock, Time};
 use crate::cx::Cx;
@@ -90,6 +91,8 @@ pub(crate) struct Core {
     pub(crate) spare: Vec<Batch>,
     /// Memory for the verdicts of a batch that is stepped at once.
     pub(crate) verdicts: Vec<Verdict>,
+    /// Memory for the packets of a batch that leave a row on the way.
+    pub(crate) leavers: Vec<Leaver>,
     pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
     timer_at: Vec<Option<Time>>,
@@ -261,6 +264,7 @@ impl Graph {
             weight: 1,
             spare: Vec::new(),
             verdicts: Vec::new(),
+            leavers: Vec::new(),
             overflows: Overflows::default(),
             timers: BinaryHeap::new(),
             timer_at: vec![None; n],

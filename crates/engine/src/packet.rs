@@ -26,6 +26,7 @@ pub use crate::batch::Batch;
 use crate::element::Verdict;
 use crate::pool;
 pub use dealing::{Dealing, Sides};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
 pub(crate) use sys::{HEADER, Line};
@@ -88,6 +89,24 @@ impl Packet {
     )]
     pub fn len(&self) -> usize {
         usize::from(self.mbuf().data_len)
+    }
+
+    /// Does `work` with this packet, which it may hold in a register: it lies in nobody's memory meanwhile.
+    #[inline(always)]
+    pub(crate) fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
+        /// Puts it back, also after a panic.
+        struct Back<'a>(&'a mut Packet, ManuallyDrop<Packet>);
+
+        impl Drop for Back<'_> {
+            #[inline(always)]
+            fn drop(&mut self) {
+                // Nobody but `1` owns the buffer: what `0` says may have been given up for another.
+                self.0.mbuf = self.1.mbuf;
+            }
+        }
+
+        let own = ManuallyDrop::new(Packet { mbuf: self.mbuf });
+        work(&mut Back(self, own).1)
     }
 
     /// The packet's bytes.

@@ -62,9 +62,13 @@ impl Element for Paint {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        self.0.anno.set_byte(packet, self.0.color);
-        Some(Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let paint = self.0;
+        #[inline(always)]
+        move |packet| {
+            paint.anno.set_byte(packet, paint.color);
+            Some(Verdict::ON)
+        }
     }
 
     const HANDLERS: &'static [Handler<Paint>] = &[

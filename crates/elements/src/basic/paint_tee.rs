@@ -46,8 +46,10 @@ impl Element for PaintTee {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        (!self.color.is_of(packet)).then_some(Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let color = self.color;
+        #[inline(always)]
+        move |packet| (!color.is_of(packet)).then_some(Verdict::ON)
     }
 
     #[cold]

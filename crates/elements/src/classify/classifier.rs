@@ -43,21 +43,11 @@ pub(crate) struct Classifier {
 }
 
 /// Four bytes that by themselves have decided what becomes of a packet: most packets that follow have the same.
+#[derive(Clone, Copy)]
 struct Last {
     at: u16,
     bytes: [u8; 4],
     verdict: Verdict,
-}
-
-impl Classifier {
-    #[inline(never)]
-    fn sort(&mut self, packet: &Packet) -> Verdict {
-        let (verdict, decisive) = self.config.program.run_and_note(Data(packet));
-        if let Some((at, bytes)) = decisive {
-            self.last = Last { at, bytes, verdict };
-        }
-        verdict
-    }
 }
 
 /// A packet, looked at from its first byte on.
@@ -133,13 +123,21 @@ impl Element for Classifier {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let (last, at) = (&self.last, usize::from(self.last.at));
-        let bytes = packet.data().get(at..at + 4).and_then(<[u8]>::first_chunk);
-        match bytes == Some(&last.bytes) {
-            true => Some(last.verdict),
-            false => Some(self.sort(packet)),
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (last, at) = (self.last, usize::from(self.last.at));
+        #[inline(always)]
+        move |packet| {
+            let bytes = packet.data().get(at..at + 4)?.first_chunk()?;
+            (*bytes == last.bytes).then_some(last.verdict)
         }
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let (verdict, decisive) = self.config.program.run_and_note(Data(packet));
+        if let Some((at, bytes)) = decisive {
+            self.last = Last { at, bytes, verdict };
+        }
+        verdict
     }
 
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {

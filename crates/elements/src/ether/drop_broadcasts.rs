@@ -19,6 +19,11 @@ pub(crate) struct DropBroadcasts {
     drops: u64,
 }
 
+fn is_stopped(packet: &Packet) -> bool {
+    let packet_type = packet.anno().packet_type;
+    matches!(packet_type, PacketType::Broadcast | PacketType::Multicast)
+}
+
 impl Element for DropBroadcasts {
     const CLASS: &'static str = "DropBroadcasts";
     const MANUAL: &'static str = manual!();
@@ -34,15 +39,17 @@ impl Element for DropBroadcasts {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let verdict = match packet.anno().packet_type {
-            PacketType::Broadcast | PacketType::Multicast => {
-                self.drops += 1;
-                Verdict::reject(BROADCAST, FILTERED)
-            }
-            _ => Verdict::ON,
-        };
-        Some(verdict)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| (!is_stopped(packet)).then_some(Verdict::ON)
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !is_stopped(packet) {
+            return Verdict::ON;
+        }
+        self.drops += 1;
+        Verdict::reject(BROADCAST, FILTERED)
     }
 
     fn take(&mut self, old: DropBroadcasts) {

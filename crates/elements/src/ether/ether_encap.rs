@@ -77,17 +77,21 @@ impl Element for EtherEncap {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let head = packet.push(ether::LEN);
-        let verdict = match head.and_then(|head| head.first_chunk_mut()) {
-            Some(head) => {
-                *head = self.header;
-                packet.set_mac_here();
-                Verdict::ON
-            }
-            None => Verdict::drop(NO_HEADROOM),
-        };
-        Some(verdict)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let header = self.header;
+        #[inline(always)]
+        move |packet| {
+            let head = packet.push(ether::LEN);
+            let verdict = match head.and_then(|head| head.first_chunk_mut()) {
+                Some(head) => {
+                    *head = header;
+                    packet.set_mac_here();
+                    Verdict::ON
+                }
+                None => Verdict::drop(NO_HEADROOM),
+            };
+            Some(verdict)
+        }
     }
 
     const HANDLERS: &'static [Handler<EtherEncap>] = &[

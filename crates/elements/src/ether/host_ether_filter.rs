@@ -66,13 +66,17 @@ impl Element for HostEtherFilter {
 
     /// A frame to the station.
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let header = packet.data().get(self.offset..)?.first_chunk()?;
-        if self.drop_own || destination(header) != self.station {
-            return None;
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (offset, station, drop_own) = (self.offset, self.station, self.drop_own);
+        #[inline(always)]
+        move |packet| {
+            let header = packet.data().get(offset..)?.first_chunk()?;
+            if drop_own || destination(header) != station {
+                return None;
+            }
+            packet.anno_mut().packet_type = PacketType::Host;
+            Some(Verdict::ON)
         }
-        packet.anno_mut().packet_type = PacketType::Host;
-        Some(Verdict::ON)
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {

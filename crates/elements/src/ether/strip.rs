@@ -44,8 +44,10 @@ impl Element for Strip {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        Some(on_if(packet.pull(self.length), TOO_SHORT))
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let length = self.length;
+        #[inline(always)]
+        move |packet| Some(on_if(packet.pull(length), TOO_SHORT))
     }
 }
 

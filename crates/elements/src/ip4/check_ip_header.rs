@@ -236,24 +236,28 @@ impl Element for CheckIPHeader {
     }
 
     /// A good packet without options.
-    #[inline(always)] // into the loops of rows: what it reads stays in registers
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let offset = usize::from(self.offset);
-        let head = packet.data().get(offset..offset + ipv4::MIN_LEN)?;
-        let head = head.first_chunk()?;
-        let came = packet.len() - offset;
-        let total_len = ipv4::check_plain(head, came, self.checksum)?;
-        let ip = Ipv4::new_unchecked(head);
-        let (src, dst) = (ip.src(), ip.dst());
-        if self.addresses && !self.config.usual(src, dst) {
-            return None;
+    #[inline]
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (config, offset) = (&*self.config, usize::from(self.offset));
+        let (checksum, addresses) = (self.checksum, self.addresses);
+        #[inline(always)]
+        move |packet| {
+            let head = packet.data().get(offset..offset + ipv4::MIN_LEN)?;
+            let head = head.first_chunk()?;
+            let came = packet.len() - offset;
+            let total_len = ipv4::check_plain(head, came, checksum)?;
+            let ip = Ipv4::new_unchecked(head);
+            let (src, dst) = (ip.src(), ip.dst());
+            if addresses && !config.usual(src, dst) {
+                return None;
+            }
+            if total_len < came {
+                packet.truncate(offset + total_len);
+            }
+            packet.set_network_offset(offset);
+            packet.anno_mut().set_dst4(dst.octets());
+            Some(Verdict::ON)
         }
-        if total_len < came {
-            packet.truncate(offset + total_len);
-        }
-        packet.set_network_offset(offset);
-        packet.anno_mut().set_dst4(dst.octets());
-        Some(Verdict::ON)
     }
 
     #[inline(never)]

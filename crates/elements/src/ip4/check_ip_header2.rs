@@ -32,8 +32,8 @@ impl Element for CheckIPHeader2 {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        self.0.quick(packet)
+    fn quick(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        self.0.quick(cx)
     }
 
     #[inline]

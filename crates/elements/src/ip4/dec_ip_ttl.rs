@@ -62,13 +62,17 @@ impl Element for DecIPTTL {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let mut ip = super::plain_mut(packet)?;
-        if !(self.active & self.multicast) || ip.ttl() <= 1 {
-            return None;
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let every = self.active & self.multicast;
+        #[inline(always)]
+        move |packet| {
+            let mut ip = super::plain_mut(packet)?;
+            if !every || ip.ttl() <= 1 {
+                return None;
+            }
+            ip.dec_ttl();
+            Some(Verdict::ON)
         }
-        ip.dec_ttl();
-        Some(Verdict::ON)
     }
 
     #[cold]

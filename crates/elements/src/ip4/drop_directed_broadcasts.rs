@@ -48,9 +48,13 @@ impl Element for DropDirectedBroadcasts {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let dst = super::plain(packet)?.dst();
-        (!self.broadcasts.contains(dst)).then_some(Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let broadcasts = &self.broadcasts;
+        #[inline(always)]
+        |packet| {
+            let dst = super::plain(packet)?.dst();
+            (!broadcasts.contains(dst)).then_some(Verdict::ON)
+        }
     }
 
     #[cold]

@@ -37,9 +37,13 @@ impl Element for FixIPSrc {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        fix(packet, self.address);
-        Some(Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let address = self.address;
+        #[inline(always)]
+        move |packet| {
+            fix(packet, address);
+            Some(Verdict::ON)
+        }
     }
 }
 

@@ -81,8 +81,9 @@ impl Element for IPGWOptions {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        super::plain(packet).map(|_| Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| super::plain(packet).map(|_| Verdict::ON)
     }
 
     #[cold]

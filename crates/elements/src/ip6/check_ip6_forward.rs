@@ -48,25 +48,28 @@ impl Element for CheckIP6Forward {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let Some(ip) = chain::header(packet) else {
-            return Some(Verdict::drop(TOO_SHORT));
-        };
-        let (src, dst) = (ip.src(), ip.dst());
-        let verdict = if addr::is_multicast6(dst) {
-            Verdict::drop(MULTICAST)
-        } else if packet.anno().packet_type != PacketType::Host {
-            Verdict::drop(NOT_TO_ROUTER)
-        } else if src.is_unspecified() {
-            Verdict::drop(UNSPECIFIED)
-        } else if addr::is_link_local6(dst) {
-            Verdict::drop(LINK_LOCAL)
-        } else if addr::is_link_local6(src) {
-            Verdict::reject(SCOPE, 1)
-        } else {
-            Verdict::ON
-        };
-        Some(verdict)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| {
+            let Some(ip) = chain::header(packet) else {
+                return Some(Verdict::drop(TOO_SHORT));
+            };
+            let (src, dst) = (ip.src(), ip.dst());
+            let verdict = if addr::is_multicast6(dst) {
+                Verdict::drop(MULTICAST)
+            } else if packet.anno().packet_type != PacketType::Host {
+                Verdict::drop(NOT_TO_ROUTER)
+            } else if src.is_unspecified() {
+                Verdict::drop(UNSPECIFIED)
+            } else if addr::is_link_local6(dst) {
+                Verdict::drop(LINK_LOCAL)
+            } else if addr::is_link_local6(src) {
+                Verdict::reject(SCOPE, 1)
+            } else {
+                Verdict::ON
+            };
+            Some(verdict)
+        }
     }
 }
 

@@ -39,7 +39,19 @@ pub(crate) struct CheckIP6Header {
     refused: u64,
 }
 
-impl CheckIP6Header {
+impl Config {
+    /// Marks where the headers of a good packet lie, or says why it is not good.
+    #[inline]
+    fn pass(&self, packet: &mut Packet) -> Result<(), u8> {
+        let offset = self.offset;
+        let (len, dst) = self.judge(packet.data().get(offset..).unwrap_or(&[]))?;
+        packet.truncate(offset + len);
+        packet.set_network_offset(offset);
+        packet.set_transport_offset(offset + ipv6::LEN);
+        packet.anno_mut().set_dst6(dst.octets());
+        Ok(())
+    }
+
     /// Length and destination of a good packet, or why it is not good.
     #[inline]
     fn judge(&self, bytes: &[u8]) -> Result<(usize, Ipv6Addr), u8> {
@@ -52,7 +64,7 @@ impl CheckIP6Header {
         let (src, dst) = (ip.src(), ip.dst());
         let unspecified_ok =
             || src.is_unspecified() && addr::is_multicast6(dst) && addr::multicast_scope6(dst) == 2;
-        let bad = &self.config.bad;
+        let bad = &self.bad;
         if (addr::is_martian_source6(src) && !unspecified_ok())
             || (!bad.is_empty() && bad.contains(&src))
         {
@@ -98,22 +110,20 @@ impl Element for CheckIP6Header {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let offset = self.config.offset;
-        let verdict = match self.judge(packet.data().get(offset..).unwrap_or(&[])) {
-            Ok((len, dst)) => {
-                packet.truncate(offset + len);
-                packet.set_network_offset(offset);
-                packet.set_transport_offset(offset + ipv6::LEN);
-                packet.anno_mut().set_dst6(dst.octets());
-                Verdict::ON
-            }
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let config = &*self.config;
+        #[inline(always)]
+        |packet| config.pass(packet).ok().map(|()| Verdict::ON)
+    }
+
+    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match self.config.pass(packet) {
+            Ok(()) => Verdict::ON,
             Err(why) => {
                 self.refused += 1;
                 Verdict::reject(why, 1)
             }
-        };
-        Some(verdict)
+        }
     }
 
     fn take(&mut self, old: CheckIP6Header) {

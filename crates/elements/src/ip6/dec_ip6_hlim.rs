@@ -41,21 +41,24 @@ impl Element for DecIP6HLIM {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        if !self.active {
-            return Some(Verdict::ON);
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let active = self.active;
+        #[inline(always)]
+        move |packet| {
+            let hops = packet.network_mut().get_mut(7).filter(|hops| **hops > 1);
+            if active {
+                *hops? -= 1;
+            }
+            Some(Verdict::ON)
         }
-        let verdict = match packet.network_mut().get_mut(7) {
-            Some(hops) if *hops > 1 => {
-                *hops -= 1;
-                Verdict::ON
-            }
-            _ => {
-                self.expired += 1;
-                Verdict::reject(0, 1)
-            }
-        };
-        Some(verdict)
+    }
+
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let verdict = self.quick(cx)(packet);
+        verdict.unwrap_or_else(|| {
+            self.expired += 1;
+            Verdict::reject(0, 1)
+        })
     }
 
     fn take(&mut self, old: DecIP6HLIM) {

@@ -85,9 +85,12 @@ impl Element for IP6HopByHop {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let next = packet.network().get(6);
-        (next != Some(&proto::HOP_BY_HOP)).then_some(Verdict::ON)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| {
+            let next = packet.network().get(6);
+            (next != Some(&proto::HOP_BY_HOP)).then_some(Verdict::ON)
+        }
     }
 
     #[inline]

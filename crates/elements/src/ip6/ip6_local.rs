@@ -88,19 +88,23 @@ impl Element for IP6Local {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let Some(ip) = chain::header(packet) else {
-            return Some(Verdict::drop(TOO_SHORT));
-        };
-        let dst = ip.dst();
-        let verdict = if self.mine.binary_search(&dst).is_ok() {
-            Verdict::out(1)
-        } else if addr::is_multicast6(dst) {
-            Verdict::drop(MULTICAST)
-        } else {
-            Verdict::ON
-        };
-        Some(verdict)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let mine = &*self.mine;
+        #[inline(always)]
+        |packet| {
+            let Some(ip) = chain::header(packet) else {
+                return Some(Verdict::drop(TOO_SHORT));
+            };
+            let dst = ip.dst();
+            let verdict = if mine.binary_search(&dst).is_ok() {
+                Verdict::out(1)
+            } else if addr::is_multicast6(dst) {
+                Verdict::drop(MULTICAST)
+            } else {
+                Verdict::ON
+            };
+            Some(verdict)
+        }
     }
 
     const HANDLERS: &'static [Handler<IP6Local>] = &[Handler::shared(

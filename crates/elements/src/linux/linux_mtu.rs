@@ -37,12 +37,16 @@ impl Element for LinuxMTU {
     }
 
     #[inline]
-    fn quick(&mut self, packet: &mut Packet) -> Option<Verdict> {
-        let verdict = match packet.network().len() <= self.0.mtu() {
-            true => Verdict::ON,
-            false => Verdict::reject(TOO_LONG, LONGER),
-        };
-        Some(verdict)
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let mtu = self.0.mtu();
+        #[inline(always)]
+        move |packet| {
+            let verdict = match packet.network().len() <= mtu {
+                true => Verdict::ON,
+                false => Verdict::reject(TOO_LONG, LONGER),
+            };
+            Some(verdict)
+        }
     }
 
     const HANDLERS: &'static [Handler<LinuxMTU>] = &[Handler::shared(

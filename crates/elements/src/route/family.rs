@@ -19,8 +19,8 @@ pub(crate) trait Family<const N: usize>: 'static {
     fn key(packet: &Packet) -> Self::Key;
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
     fn lookup_bulk(fib: &Fib<N>, keys: &[Self::Key], ids: &mut [u16]);
-    /// Fetches ahead what the look-up of a packet reads first.
-    fn fetch(fib: &Fib<N>, packet: &Packet);
+    /// What fetches ahead what the look-up of a packet reads first.
+    fn fetch(fib: &Fib<N>) -> impl Fn(&Packet);
     /// A hash of the packet's flow, the same for all its packets.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;
 
@@ -57,8 +57,9 @@ impl Family<4> for V4 {
     }
 
     #[inline]
-    fn fetch(fib: &Fib<4>, packet: &Packet) {
-        fib.fetch(Self::key(packet));
+    fn fetch(fib: &Fib<4>) -> impl Fn(&Packet) {
+        let fetch = fib.fetch();
+        move |packet| fetch(Self::key(packet))
     }
 
     #[inline]
@@ -116,8 +117,9 @@ impl Family<16> for V6 {
     }
 
     #[inline]
-    fn fetch(fib: &Fib<16>, packet: &Packet) {
-        fib.fetch(Self::key(packet));
+    fn fetch(fib: &Fib<16>) -> impl Fn(&Packet) {
+        let fetch = fib.fetch();
+        move |packet| fetch(Self::key(packet))
     }
 
     #[inline]

@@ -236,8 +236,8 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     #[inline]
-    fn foresee(&mut self, packet: &Packet) {
-        K::Family::fetch(self.table.fib(), packet);
+    fn foresee(&self) -> impl Fn(&Packet) {
+        K::Family::fetch(self.table.fib())
     }
 
     fn memory(config: &Config<N>) -> usize {

@@ -58,10 +58,10 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         }
     }
 
-    /// Fetches ahead what a look-up of `address` reads first; changes nothing.
+    /// What fetches ahead what a look-up of an address reads first; it changes nothing.
     #[inline]
-    fn fetch(&self, address: impl Address<N>) {
-        let _ = address;
+    fn fetch<A: Address<N>>(&self) -> impl Fn(A) {
+        |_: A| ()
     }
 
     /// Whether there is nothing in it but perhaps a default route, as in a new one.

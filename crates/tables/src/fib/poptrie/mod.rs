@@ -187,8 +187,9 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
     }
 
     #[inline]
-    fn fetch(&self, address: impl Address<N>) {
-        self.nodes().fetch_top(&address.octets());
+    fn fetch<A: Address<N>>(&self) -> impl Fn(A) {
+        let nodes = self.nodes();
+        move |address: A| nodes.fetch_top(&address.octets())
     }
 
     fn is_bare(&self) -> bool {
