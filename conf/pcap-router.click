@@ -40,7 +40,7 @@ FromDevice(pcap:$IN) -> kind :: Classifier(12/0800, 12/86dd);   // others are dr
 
 kind[0] -> Strip(14)
     -> CheckIPHeader(INTERFACES $IP/32)
-    -> rt4 :: DirectIPLookup($IP/32 2, 0.0.0.0/1 0, 128.0.0.0/1 1);
+    -> rt4 :: RadixIPLookup($IP/32 2, 0.0.0.0/1 0, 128.0.0.0/1 1);
 rt4[0] -> low4 :: Out4($MTU) -> out0;
 rt4[1] -> high4 :: Out4($MTU) -> out1;
 rt4[2] -> IPReassembler -> ICMPPingResponder -> rt4;

@@ -193,10 +193,17 @@ fn same_of(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], fr
     }
 }
 
+/// Looked up a batch at a time, and each packet on its way.
+fn by_both(text: &str) -> [String; 2] {
+    ["RadixIPLookup", "DirectIPLookup"].map(|class| text.replace("RadixIPLookup", class))
+}
+
 #[test]
 fn a_fused_routing_path_counts_and_sends_what_its_elements_do() {
     for seed in 1..5 {
-        same(ROUTES, &[], &[], seed);
+        for text in by_both(ROUTES) {
+            same(&text, &[], &[], seed);
+        }
     }
 }
 
@@ -212,11 +219,12 @@ fn bursts_of_one_mind_and_mixed_ones_go_the_same_ways() {
     let mut frames = frames(&mut Rng::seed(41), 3000);
     // From here on whole bursts are for one destination: they go on, by output 0, or have no route.
     frames[1500..].sort_by_key(|frame| frame.get(30..34).map(<[u8]>::to_vec));
-    for no_route in ["", ", NOROUTE 0"] {
-        let text = BESIDE.replace(" NOROUTE", no_route);
-        let shown = plan(&text, &[], true, &InMemory::default()).to_string();
-        assert!(shown.contains("run as one loop: rt -> ttl -> encap"));
-        same_of(&text, &[], &[], &frames);
+    for no_route in ["", ", NOROUTE 0", ", 0/0 1"] {
+        for text in by_both(&BESIDE.replace(" NOROUTE", no_route)) {
+            let shown = plan(&text, &[], true, &InMemory::default()).to_string();
+            assert!(shown.contains("run as one loop: rt -> ttl -> encap"));
+            same_of(&text, &[], &[], &frames);
+        }
     }
 }
 

@@ -27,6 +27,7 @@ RATIOS = [
     ("forward", "testpmd-io"),
     ("route", "l3fwd-lpm"),
     ("route", "l3fwd-fib"),
+    ("route-poptrie", "l3fwd-lpm"),
     ("forward-counter", "forward"),
     ("route-counter", "route"),
     ("router", "l3fwd-lpm"),

@@ -137,6 +137,7 @@ PEERS = {
     "forward": ashlar(CONF / "forward.click"),
     "forward-counter": ashlar(CONF / "forward-counter.click"),
     "route": ashlar(CONF / "route.click", values=["ROUTES={folder}/routes4"]),
+    "route-poptrie": ashlar(CONF / "route-poptrie.click", values=["ROUTES={folder}/routes4"]),
     "route-counter": ashlar(CONF / "route-counter.click", values=["ROUTES={folder}/routes4"]),
     "router": ashlar(
         ROOT / "conf" / "ip-router.click",

@@ -31,15 +31,18 @@ impl Chain {
     }
 }
 
-/// Tuples of two to eight element types, of which one may step whole batches ([`Element::STEPS_ALL`]): those before it are
-/// a loop by themselves, in which it may look ahead ([`Element::foresee`]), and those behind it another. All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
+/// Tuples of two to eight element types, of which one may look ahead ([`Element::foresee`]): those before it are a loop by
+/// themselves, in which it does, and it begins another, or steps the whole batch between them
+/// ([`Element::STEPS_ALL`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
 /// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
 ///
 /// None may call handlers on the spot: while a row runs all of its elements are out of their places. What is called
 /// behind a row finds them back there.
 pub trait Sequence {
-    /// The place of the one that steps whole batches; behind the last if none does.
-    const WHOLE: usize;
+    /// The place of the one that looks ahead; behind the last if none does.
+    const SPLIT: usize;
+    /// Whether that one steps whole batches.
+    const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
     /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0.
@@ -56,16 +59,17 @@ pub(crate) struct Leaver {
 macro_rules! sequence {
     ($n:literal: $($name:ident $element:ident $at:tt),+) => {
         impl<$($element: Element),+> Sequence for ($($element,)+) {
-            const WHOLE: usize = {
-                let mut whole = $n;
-                $(if $element::STEPS_ALL { whole = $at; })+
-                whole
+            const SPLIT: usize = {
+                let mut split = $n;
+                $(if $element::FORESEES { split = $at; })+
+                split
             };
+            const WHOLE: bool = false $(|| $element::STEPS_ALL)+;
 
             fn kinds() -> Vec<TypeId> {
                 const {
-                    let batches = 0 $(+ $element::STEPS_ALL as usize)+;
-                    assert!(batches <= 1, "only one may step whole batches");
+                    let splits = 0 $(+ $element::FORESEES as usize)+;
+                    assert!(splits <= 1, "only one may look ahead, or step whole batches");
                 }
                 vec![$(TypeId::of::<$element>()),+]
             }
@@ -77,8 +81,8 @@ macro_rules! sequence {
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
-                if const { before(0, Self::WHOLE) } {
-                    sequence!(@loop $n, 0, Self::WHOLE; batch cx nodes on left; $($name $element $at),+);
+                if const { before(0, Self::SPLIT) } {
+                    sequence!(@loop $n, 0, Self::SPLIT; batch cx nodes on left; $($name $element $at),+);
                 }
                 $(if $element::STEPS_ALL {
                     cx.this = nodes[$at];
@@ -91,8 +95,11 @@ macro_rules! sequence {
                     cx.keep_verdicts(verdicts);
                     left[$at] = before - batch.len();
                 })+
-                if const { before(Self::WHOLE + 1, $n) } {
-                    sequence!(@loop $n, Self::WHOLE + 1, $n; batch cx nodes on left; $($name $element $at),+);
+                $(if const { Self::SPLIT == 0 && $at == 0 && !$element::STEPS_ALL } {
+                    batch.iter().for_each($name.foresee()); // nobody else shows it packets
+                })+
+                if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {
+                    sequence!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n; batch cx nodes on left; $($name $element $at),+);
                 }
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
@@ -107,18 +114,18 @@ macro_rules! sequence {
         'packets: loop {
             // What is known at once, by the elements' own data held in registers.
             let stop = apart(|| {
-                $(let $name = ($name.quick($cx), $name.foresee());)+
+                $(let $name = (within($from, $at, $to).then(|| $name.quick($cx)), $name.foresee());)+
                 let on = $on;
                 let mut rest = packets[next..].iter_mut();
                 while let Some(packet) = rest.next() {
                     let (verdict, place) = packet.held(#[inline(always)] |packet| {
-                        $(if const { within($from, $at, $to) } {
-                            let verdict = $name.0(packet);
+                        $(if let Some(quick) = &$name.0 {
+                            let verdict = quick(packet);
                             if verdict != Some(goes_on::<$element>(on[$at])) {
                                 return (verdict, $at);
                             }
                         })+
-                        $(if const { $element::STEPS_ALL && before($from, $at) } {
+                        $(if const { $element::FORESEES && before($from, $at) } {
                             $name.1(packet);
                         })+
                         (Some(Verdict::ON), $n)

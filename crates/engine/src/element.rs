@@ -193,7 +193,7 @@ pub trait Element: Sized + 'static {
     #[inline]
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let _ = input;
-        if Self::STEPS_ALL {
+        if Self::FORESEES {
             let verdicts = cx.step_all(self, batch);
             cx.sort_as(batch, &verdicts);
             cx.keep_verdicts(verdicts);
@@ -206,11 +206,30 @@ pub trait Element: Sized + 'static {
     const STEPS_ALL: bool = false;
 
     /// Says of each packet of a batch, in order, where it goes: for who looks all of them up at once. A class
-    /// that does must say so by [`STEPS_ALL`](Self::STEPS_ALL).
+    /// that does must say so by [`STEPS_ALL`](Self::STEPS_ALL). The default is what steps say of packets that were foreseen.
     #[inline]
     fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
-        let _ = (batch, verdicts, cx);
+        batch.iter().for_each(self.foresee());
+        let mut packets = batch.iter_mut();
+        loop {
+            let quick = self.quick(cx);
+            let slow = packets.find_map(|packet| match quick(packet) {
+                Some(verdict) => {
+                    verdicts.push(verdict);
+                    None
+                }
+                None => Some(packet),
+            });
+            drop(quick);
+            match slow {
+                Some(packet) => verdicts.push(self.step(packet, cx)),
+                None => return,
+            }
+        }
     }
+
+    /// Whether it looks ahead, by [`foresee`](Self::foresee): a row begins a new loop with it.
+    const FORESEES: bool = Self::STEPS_ALL;
 
     /// What looks at each packet of a batch that comes next to [`step_all`](Self::step_all), behind all those that it has been
     /// shown: memory may be fetched ahead while elements before it look at others. It is a hint, which need not come.

@@ -134,6 +134,27 @@ fn split_keeps_order_on_both_sides() {
 }
 
 #[test]
+fn a_packet_that_is_held_may_be_another_afterwards_also_after_a_panic() {
+    let before = pool::balance();
+    let mut held = packet(&[1]);
+    let said = held.held(|p| {
+        *p = packet(&[2]);
+        p.len()
+    });
+    assert_eq!((said, held.data()), (1, &[2][..]));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        held.held(|p| {
+            *p = packet(&[3]);
+            panic!("on purpose");
+        })
+    }));
+    assert!(result.is_err());
+    assert_eq!(held.data(), [3]);
+    drop(held);
+    assert_eq!(pool::balance(), before);
+}
+
+#[test]
 fn a_panic_in_a_step_frees_no_packet_twice() {
     let before = pool::balance();
     let result = std::panic::catch_unwind(|| {

@@ -3,7 +3,7 @@ FromDevice($IN)
     -> Strip(14)
     -> CheckIPHeader
     -> Counter
-    -> rt :: RadixIPLookup(ROUTES $ROUTES)
+    -> rt :: DirectIPLookup(ROUTES $ROUTES)
     -> Discard;
 rt[1]
     -> ttl :: DecIPTTL

@@ -1,9 +1,9 @@
 // IPv4 routing (RouteBricks, 4.2): header checked with its checksum, route looked up among
-// 256K, TTL and checksum updated, MAC addresses rewritten, packets counted.
+// 256K by the paper's D-lookup, TTL and checksum updated, MAC addresses rewritten, packets counted.
 FromDevice($IN)
     -> Strip(14)
     -> CheckIPHeader
-    -> rt :: RadixIPLookup(ROUTES $ROUTES)
+    -> rt :: DirectIPLookup(ROUTES $ROUTES)
     -> Discard;
 rt[1]
     -> ttl :: DecIPTTL

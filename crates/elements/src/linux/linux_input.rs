@@ -51,22 +51,26 @@ impl Element for LinuxInput {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Ok(frame) = Ether::new_checked(packet.data()) else {
-            return Verdict::drop(TOO_SHORT);
-        };
-        let dst = frame.dst();
-        let Some(mac) = self.0.mac() else {
-            return Verdict::drop(DOWN);
-        };
-        let (packet_type, verdict) = match dst {
-            _ if dst == mac => (PacketType::Host, Verdict::ON),
-            EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
-            _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
-            _ => (PacketType::OtherHost, Verdict::drop(OTHER_HOST)),
-        };
-        packet.anno_mut().packet_type = packet_type;
-        verdict
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let mac = self.0.mac();
+        #[inline(always)]
+        move |packet| {
+            let Ok(frame) = Ether::new_checked(packet.data()) else {
+                return Some(Verdict::drop(TOO_SHORT));
+            };
+            let dst = frame.dst();
+            let Some(mac) = mac else {
+                return Some(Verdict::drop(DOWN));
+            };
+            let (packet_type, verdict) = match dst {
+                _ if dst == mac => (PacketType::Host, Verdict::ON),
+                EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
+                _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
+                _ => (PacketType::OtherHost, Verdict::drop(OTHER_HOST)),
+            };
+            packet.anno_mut().packet_type = packet_type;
+            Some(verdict)
+        }
     }
 
     const HANDLERS: &'static [Handler<LinuxInput>] = &[

@@ -2,7 +2,7 @@
 
 use super::family::Family;
 use engine::packet::Batch;
-use tables::fib::Fib;
+use tables::fib::Structure;
 
 /// Memory for the look-ups of a batch.
 pub(crate) struct Bulk<F: Family<N>, const N: usize> {
@@ -21,7 +21,7 @@ impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
 
 impl<F: Family<N>, const N: usize> Bulk<F, N> {
     /// Looks the destinations of all packets up: their groups, in order; 0 without route.
-    pub(crate) fn look_up(&mut self, fib: &Fib<N>, batch: &Batch) -> &[u16] {
+    pub(crate) fn look_up(&mut self, fib: &impl Structure<N>, batch: &Batch) -> &[u16] {
         self.keys.clear();
         self.keys.extend(batch.iter().map(F::key));
         self.ids.resize(batch.len(), 0);

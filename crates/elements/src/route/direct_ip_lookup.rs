@@ -1,4 +1,4 @@
-//! Looks up where IPv4 packets go next: longest-prefix match, a few loads per packet.
+//! Looks up where IPv4 packets go next: longest-prefix match, mostly by one load per packet.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
@@ -11,8 +11,11 @@
 //! ```
 //!
 //! The destination annotation is looked up. A packet leaves by the port of the longest route that
-//! matches; if the route names a gateway, the annotation becomes its address. The table is a Poptrie
-//! (Asai and Ohara): 1 MB, and 2 or 3 MB with all routes of the Internet.
+//! matches; if the route names a gateway, the annotation becomes its address.
+//!
+//! The table is DIR-24-8 (Gupta, Lin and McKeown), the D-lookup of RouteBricks: a word for every 24 bits of address, and 256
+//! words more where longer prefixes are. It reserves 64 MB at once, of which pages are taken as routes come. RadixIPLookup does
+//! the same with 1 to 3 MB and more instructions: take that where there are many tables, or few megabytes.
 //!
 //! A route may have several next hops, separated by `|`, each with a weight of its own (default 1):
 //!
@@ -37,11 +40,14 @@
 
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
+use tables::fib::Dir24;
 
 pub(crate) struct Direct;
 
 impl Kind<4> for Direct {
     const CLASS: &'static str = "DirectIPLookup";
     const MANUAL: &'static str = manual!();
+    const BULK: bool = false;
     type Family = V4;
+    type Structure = Dir24<4>;
 }

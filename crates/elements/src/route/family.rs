@@ -5,7 +5,7 @@ use engine::element::Facts;
 use engine::packet::Packet;
 use engine::units::FromArg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use tables::fib::{Fib, Prefix, Structure};
+use tables::fib::{Prefix, Structure};
 use wire::{FlowKey, Prefix4, Prefix6};
 
 /// An IP version whose addresses have `N` bytes.
@@ -18,14 +18,16 @@ pub(crate) trait Family<const N: usize>: 'static {
     /// The destination annotation.
     fn key(packet: &Packet) -> Self::Key;
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
-    fn lookup_bulk(fib: &Fib<N>, keys: &[Self::Key], ids: &mut [u16]);
+    fn lookup_bulk(fib: &impl Structure<N>, keys: &[Self::Key], ids: &mut [u16]);
+    /// What looks the destination of a packet up.
+    fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
     /// What fetches ahead what the look-up of a packet reads first.
-    fn fetch(fib: &Fib<N>) -> impl Fn(&Packet);
+    fn fetch(fib: &impl Structure<N>) -> impl Fn(&Packet);
     /// A hash of the packet's flow, the same for all its packets.
     fn flow_hash(packet: &Packet, seed: u32) -> u32;
 
     /// Parses an address, and looks it up if there is a table.
-    fn lookup(fib: &Fib<N>, address: &str) -> Result<u16, String>;
+    fn lookup(fib: &impl Structure<N>, address: &str) -> Result<u16, String>;
     fn prefix(text: &str, names: &Names) -> Result<Prefix<N>, String>;
     /// The gateway, `None` if it is the unspecified address.
     fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String>;
@@ -52,12 +54,18 @@ impl Family<4> for V4 {
     }
 
     #[inline]
-    fn lookup_bulk(fib: &Fib<4>, keys: &[u32], ids: &mut [u16]) {
+    fn lookup_bulk(fib: &impl Structure<4>, keys: &[u32], ids: &mut [u16]) {
         fib.lookup_bulk(keys, ids);
     }
 
     #[inline]
-    fn fetch(fib: &Fib<4>) -> impl Fn(&Packet) {
+    fn look(fib: &impl Structure<4>) -> impl Fn(&Packet) -> u16 {
+        let look = fib.look();
+        move |packet| look(Self::key(packet))
+    }
+
+    #[inline]
+    fn fetch(fib: &impl Structure<4>) -> impl Fn(&Packet) {
         let fetch = fib.fetch();
         move |packet| fetch(Self::key(packet))
     }
@@ -67,7 +75,7 @@ impl Family<4> for V4 {
         FlowKey::of_ip4(packet.network()).map_or(0, |flow| flow.hash(seed))
     }
 
-    fn lookup(fib: &Fib<4>, address: &str) -> Result<u16, String> {
+    fn lookup(fib: &impl Structure<4>, address: &str) -> Result<u16, String> {
         let address: Ipv4Addr = engine::units::parse(address)?;
         Ok(fib.lookup(address.to_bits()))
     }
@@ -112,12 +120,18 @@ impl Family<16> for V6 {
     }
 
     #[inline]
-    fn lookup_bulk(fib: &Fib<16>, keys: &[[u8; 16]], ids: &mut [u16]) {
+    fn lookup_bulk(fib: &impl Structure<16>, keys: &[[u8; 16]], ids: &mut [u16]) {
         fib.lookup_bulk(keys, ids);
     }
 
     #[inline]
-    fn fetch(fib: &Fib<16>) -> impl Fn(&Packet) {
+    fn look(fib: &impl Structure<16>) -> impl Fn(&Packet) -> u16 {
+        let look = fib.look();
+        move |packet| look(Self::key(packet))
+    }
+
+    #[inline]
+    fn fetch(fib: &impl Structure<16>) -> impl Fn(&Packet) {
         let fetch = fib.fetch();
         move |packet| fetch(Self::key(packet))
     }
@@ -127,7 +141,7 @@ impl Family<16> for V6 {
         FlowKey::of_ip6(packet.network()).map_or(0, |flow| flow.hash(seed))
     }
 
-    fn lookup(fib: &Fib<16>, address: &str) -> Result<u16, String> {
+    fn lookup(fib: &impl Structure<16>, address: &str) -> Result<u16, String> {
         let address: Ipv6Addr = engine::units::parse(address)?;
         Ok(fib.lookup(address.octets()))
     }

@@ -27,13 +27,18 @@ pub(crate) trait Kind<const N: usize>: 'static {
     const MANUAL: &'static str;
     /// Whether there are no handlers to change routes.
     const FIXED: bool = false;
+    /// Whether packets are looked up a batch at a time, and not each on its way: for structures of which a look-up
+    /// loads what the load before says.
+    const BULK: bool = true;
     /// The IP version.
     type Family: Family<N>;
+    /// What addresses are looked up in.
+    type Structure: Structure<N> + 'static;
 }
 
-pub(crate) struct Config<const N: usize> {
+pub(crate) struct Config<const N: usize, S: Structure<N>> {
     /// None if there was no memory for it; then nothing of the plan is built.
-    table: Option<Arc<Table<N>>>,
+    table: Option<Arc<Table<N, S>>>,
     names: Names,
     no_route: Option<u8>,
     /// The highest port that the configuration names.
@@ -44,8 +49,8 @@ pub(crate) struct Config<const N: usize> {
     seed: u32,
 }
 
-impl<const N: usize> Config<N> {
-    fn table(&self) -> Result<&Table<N>, String> {
+impl<const N: usize, S: Structure<N>> Config<N, S> {
+    fn table(&self) -> Result<&Table<N, S>, String> {
         self.table
             .as_deref()
             .ok_or_else(|| "there was no memory for it".to_owned())
@@ -64,17 +69,22 @@ impl<const N: usize> Config<N> {
     }
 }
 
-impl Config<4> {
+/// A table of routes, whatever it is looked up in.
+pub(crate) trait Reach {
     /// Whether an address has a route. For workers: it waits for nobody.
-    pub(crate) fn has_route(&self, address: Ipv4Addr) -> bool {
+    fn has_route(&self, address: Ipv4Addr) -> bool;
+}
+
+impl<S: Structure<4>> Reach for Config<4, S> {
+    fn has_route(&self, address: Ipv4Addr) -> bool {
         let table = self.table.as_ref();
         table.is_some_and(|table| table.fib().lookup(address.to_bits()) != 0)
     }
 }
 
 pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
-    config: Arc<Config<N>>,
-    table: Arc<Table<N>>,
+    config: Arc<Config<N, K::Structure>>,
+    table: Arc<Table<N, K::Structure>>,
     outputs: usize,
     bulk: Bulk<K::Family, N>,
 }
@@ -82,69 +92,77 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
 impl<K: Kind<N>, const N: usize> Lookup<K, N> {
     /// Those that only read come first.
     const ALL: &'static [Handler<Self>] = &[
-        Handler::shared("table", "a route per line", |config: &Config<N>, _| {
-            Ok(config.table()?.show(K::Family::show))
-        }),
+        Handler::shared(
+            "table",
+            "a route per line",
+            |config: &Config<N, K::Structure>, _| Ok(config.table()?.show(K::Family::show)),
+        ),
         Handler::shared(
             "lookup",
             "`ADDRESS`: its port and gateway; -1 without route",
-            |config: &Config<N>, address| {
+            |config: &Config<N, K::Structure>, address| {
                 let hops = config
                     .table()?
                     .hops(|fib| K::Family::lookup(fib, address))?;
                 Ok(answer(&hops))
             },
         ),
-        Handler::shared("length", "number of routes", |config: &Config<N>, _| {
-            Ok(config.table()?.len().to_string())
-        }),
+        Handler::shared(
+            "length",
+            "number of routes",
+            |config: &Config<N, K::Structure>, _| Ok(config.table()?.len().to_string()),
+        ),
         Handler::shared(
             "groups",
             "a group of next hops per line: id, routes, and each next hop, up or down",
-            |config: &Config<N>, _| Ok(config.table()?.show_groups()),
+            |config: &Config<N, K::Structure>, _| Ok(config.table()?.show_groups()),
         ),
         Handler::action(
             "add",
             "`ROUTE`: adds one that is new",
-            |config: &Config<N>, v| {
+            |config: &Config<N, K::Structure>, v| {
                 control::<K, N>(config, &format!("add {v}")).map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "set",
             "`ROUTE`: adds or changes one",
-            |config: &Config<N>, v| {
+            |config: &Config<N, K::Structure>, v| {
                 control::<K, N>(config, &format!("set {v}")).map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "remove",
             "`ADDRESS/MASK [GATEWAY] [PORT]`: removes a route",
-            |config: &Config<N>, v| {
+            |config: &Config<N, K::Structure>, v| {
                 control::<K, N>(config, &format!("remove {v}")).map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "ctrl",
             "add, set and remove lines, carried out all or not at all",
-            |config: &Config<N>, lines| {
+            |config: &Config<N, K::Structure>, lines| {
                 control::<K, N>(config, lines)
                     .map_err(|(line, wrong)| format!("line {line}: {wrong}"))
             },
         ),
-        Handler::action("flush", "removes all routes", |config: &Config<N>, _| {
-            config.table()?.flush();
-            Ok(String::new())
-        }),
+        Handler::action(
+            "flush",
+            "removes all routes",
+            |config: &Config<N, K::Structure>, _| {
+                config.table()?.flush();
+                Ok(String::new())
+            },
+        ),
         Handler::action(
             "next_hop_down",
             "`GATEWAY [PORT]` or `- PORT`: takes it out of all groups; returns how many",
-            |config: &Config<N>, v| set_up::<K, N>(config, v, false),
+            |config: &Config<N, K::Structure>, v| set_up::<K, N>(config, v, false),
         ),
         Handler::action(
             "next_hop_up",
             "`GATEWAY [PORT]` or `- PORT`: puts it back; returns how many groups changed",
-            |config: &Config<N>, v| set_up::<K, N>(config, v, true),
+            |config: &Config<N, K::Structure>, v| set_up::<K, N>(config, v, true),
         ),
     ];
 }
@@ -158,9 +176,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
 
-    type Config = Config<N>;
+    type Config = Config<N, K::Structure>;
 
-    fn configure(args: &mut Args) -> Config<N> {
+    fn configure(args: &mut Args) -> Config<N, K::Structure> {
         let no_route: Option<u8> = args.key_maybe("NOROUTE", "port for packets without route");
         let file: Option<String> = args.key_maybe("ROUTES", "file with a route per line");
         let given = args.rest("ROUTE", "ADDRESS/MASK [GATEWAY] PORT", "a route");
@@ -202,7 +220,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    fn new(config: &Arc<Config<N>>, init: &Init) -> Self {
+    fn new(config: &Arc<Config<N, K::Structure>>, init: &Init) -> Self {
         config.outputs.store(init.outputs, Relaxed);
         Lookup {
             config: Arc::clone(config),
@@ -215,7 +233,33 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    const STEPS_ALL: bool = true;
+    #[inline]
+    fn quick(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let look = K::Family::look(self.table.fib());
+        let (groups, reader, outputs) = (self.table.groups(), cx.reader(), self.outputs);
+        #[inline(always)]
+        move |packet| {
+            let id = look(packet);
+            // After the look-up, as in `step_all`.
+            let brief = groups.read(reader).view().brief(id);
+            if K::BULK || usize::from(brief.port) >= outputs {
+                return None;
+            }
+            if let Some(gateway) = brief.gateway() {
+                K::Family::set_dst(packet, gateway.into());
+            }
+            Some(Verdict::out(brief.port as u8)) // below PORTS_MAX
+        }
+    }
+
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let id = K::Family::look(self.table.fib())(packet);
+        let groups = self.table.groups().read(cx.reader()).view();
+        choose::<K, N>(&self.config, self.outputs, groups, id, packet)
+    }
+
+    const STEPS_ALL: bool = K::BULK;
+    const FORESEES: bool = true;
 
     fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         let ids = self.bulk.look_up(self.table.fib(), batch);
@@ -240,18 +284,18 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         K::Family::fetch(self.table.fib())
     }
 
-    fn memory(config: &Config<N>) -> usize {
+    fn memory(config: &Config<N, K::Structure>) -> usize {
         config.table.as_ref().map_or(0, |table| table.memory())
     }
 
-    fn inherit(config: &mut Config<N>, old: &Config<N>) {
+    fn inherit(config: &mut Config<N, K::Structure>, old: &Config<N, K::Structure>) {
         if let (Some(table), Some(old)) = (&config.table, &old.table) {
             table.inherit(old);
         }
         config.seed = old.seed; // flows stay on their next hops
     }
 
-    fn port_count(config: &Config<N>) -> (Option<usize>, Option<usize>) {
+    fn port_count(config: &Config<N, K::Structure>) -> (Option<usize>, Option<usize>) {
         (None, config.port_max.map(|port| usize::from(port) + 1))
     }
 
@@ -265,7 +309,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
 /// What becomes of a packet whose group does not say it in brief.
 #[inline(never)]
 fn choose<K: Kind<N>, const N: usize>(
-    config: &Config<N>,
+    config: &Config<N, K::Structure>,
     outputs: usize,
     groups: View,
     id: u16,
@@ -343,7 +387,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// Carries out lines of `ctrl`. The error names the line.
 fn control<K: Kind<N>, const N: usize>(
-    config: &Config<N>,
+    config: &Config<N, K::Structure>,
     text: &str,
 ) -> Result<String, (usize, String)> {
     use super::syntax::Command::{Add, Remove, Set};
@@ -368,7 +412,7 @@ fn control<K: Kind<N>, const N: usize>(
 }
 
 fn set_up<K: Kind<N>, const N: usize>(
-    config: &Config<N>,
+    config: &Config<N, K::Structure>,
     value: &str,
     up: bool,
 ) -> Result<String, String> {

@@ -22,6 +22,7 @@
 
 use super::{family::V6, lookup::Kind};
 use crate::prelude::*;
+use tables::fib::Fib;
 
 pub(crate) struct Ip6Route;
 
@@ -29,4 +30,5 @@ impl Kind<16> for Ip6Route {
     const CLASS: &'static str = "LookupIP6Route";
     const MANUAL: &'static str = manual!();
     type Family = V6;
+    type Structure = Fib<16>;
 }

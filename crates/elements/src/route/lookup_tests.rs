@@ -415,8 +415,9 @@ fn mistakes_of_the_configuration_are_told_with_their_places() {
 
 #[test]
 fn plans_say_what_tables_take() {
-    let text = "Idle -> rt :: DirectIPLookup(10.0.0.0/8 0) -> q :: Queue(100)
+    let text = "Idle -> rt :: RadixIPLookup(10.0.0.0/8 0) -> q :: Queue(100)
         -> Unqueue -> Discard;
+        Idle -> direct :: DirectIPLookup(10.0.0.0/8 0) -> Discard;
         Idle -> arp :: ARPQuerier(10.0.0.1/8, 02:00:00:00:00:01, ENTRY_CAPACITY 1024)
         -> Discard; Idle -> [1]arp";
     let plan = testkit::plan(crate::CLASSES, text, 1, &engine::port::NoPorts, None);
@@ -424,6 +425,8 @@ fn plans_say_what_tables_take() {
     let bytes = |name| plan.elements[plan.find(name).expect("it is there")].memory();
     // The words for the first 18 bits of addresses, and a node.
     assert!((1 << 20..2 << 20).contains(&bytes("rt")));
+    // A word for each 24 bits.
+    assert!((64 << 20..65 << 20).contains(&bytes("direct")));
     // Twice as many places as entries, of 40 bytes and more each.
     assert!((80 << 10..200 << 10).contains(&bytes("arp")));
     assert_eq!(bytes("q"), 800);

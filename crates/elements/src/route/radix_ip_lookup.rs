@@ -10,8 +10,8 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! It is DirectIPLookup under another of Click's names, for configurations that use it: routes are
-//! written, looked up and changed in the same way, and equally fast.
+//! Routes are written and changed as in DirectIPLookup. The table is a Poptrie (Asai and Ohara), which takes 1 MB, and 2 or 3
+//! MB with all routes of the Internet, where DirectIPLookup takes 64; a look-up loads a word or two more.
 //!
 //! Arguments:
 //!
@@ -21,6 +21,7 @@
 
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
+use tables::fib::Fib;
 
 pub(crate) struct Radix;
 
@@ -28,4 +29,5 @@ impl Kind<4> for Radix {
     const CLASS: &'static str = "RadixIPLookup";
     const MANUAL: &'static str = manual!();
     type Family = V4;
+    type Structure = Fib<4>;
 }

@@ -10,7 +10,7 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! Routes are written as for DirectIPLookup, and looked up equally fast; there are no handlers to
+//! Routes are written as for DirectIPLookup, and looked up as by RadixIPLookup; there are no handlers to
 //! change them.
 //!
 //! Arguments:
@@ -21,6 +21,7 @@
 
 use super::{family::V4, lookup::Kind};
 use crate::prelude::*;
+use tables::fib::Fib;
 
 pub(crate) struct Static;
 
@@ -28,5 +29,6 @@ impl Kind<4> for Static {
     const CLASS: &'static str = "StaticIPLookup";
     const MANUAL: &'static str = manual!();
     type Family = V4;
+    type Structure = Fib<4>;
     const FIXED: bool = true;
 }

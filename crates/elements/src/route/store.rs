@@ -1,6 +1,6 @@
 //! The two halves of a routing table: what workers read, and what its writer knows.
 //!
-//! Workers read the [`Fib`], whose words are atomic, then the published [`Groups`]. The writer works
+//! Workers read the structure, by default a [`Fib`], whose words are atomic, then the published [`Groups`]. The writer works
 //! under a lock that no worker takes. What a worker may still look at is kept until all have passed
 //! a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the
 //! table finds its group, also if the route has changed between the two reads.
@@ -8,19 +8,19 @@
 use engine::publish::{Epoch, Published, domain};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tables::fib::{Fib, Full, Limbo, NoMemory, Rib};
+use tables::fib::{Fib, Full, Limbo, NoMemory, Rib, Structure};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
-/// A routing table whose writer knows `W` beside.
-pub(crate) struct Store<const N: usize, W> {
-    fib: Arc<Fib<N>>,
+/// A routing table whose writer knows `W` beside, and in which workers look addresses up by `S`.
+pub(crate) struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
+    fib: Arc<S>,
     groups: Published<Groups>,
-    writer: Mutex<Writer<N, W>>,
+    writer: Mutex<Writer<N, W, S>>,
 }
 
 /// What control knows and workers do not.
-pub(crate) struct Writer<const N: usize, W> {
-    pub(crate) rib: Rib<N>,
+pub(crate) struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
+    pub(crate) rib: Rib<N, S>,
     pub(crate) groups: GroupTable,
     /// What there is to know beside routes and groups.
     pub(crate) more: W,
@@ -29,7 +29,7 @@ pub(crate) struct Writer<const N: usize, W> {
     untold: Vec<GroupId>,
 }
 
-impl<const N: usize, W> Store<N, W> {
+impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
     /// A table without routes.
     pub(crate) fn new(more: W) -> Result<Self, NoMemory> {
         let rib = Rib::try_new()?;
@@ -53,7 +53,7 @@ impl<const N: usize, W> Store<N, W> {
 
     /// What workers look addresses up in.
     #[inline]
-    pub(crate) fn fib(&self) -> &Fib<N> {
+    pub(crate) fn fib(&self) -> &S {
         &self.fib
     }
 
@@ -64,12 +64,12 @@ impl<const N: usize, W> Store<N, W> {
     }
 
     /// The writer's half.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W, S>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<const N: usize, W> Writer<N, W> {
+impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
     /// The members of a group.
     pub(crate) fn hops(&self, id: GroupId) -> Vec<Member> {
         self.groups.members(id).map(|(member, _)| member).collect()

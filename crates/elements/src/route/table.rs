@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
-use tables::fib::{Fib, Full, NoMemory, Prefix};
+use tables::fib::{Fib, Full, NoMemory, Prefix, Structure};
 use tables::groups::{GroupId, Member};
 
 /// A routing table.
-pub(super) struct Table<const N: usize>(Store<N, Known<N>>);
+pub(super) struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
 
 /// What its writer knows beside routes.
 pub(super) struct Known<const N: usize> {
@@ -21,10 +21,10 @@ pub(super) struct Known<const N: usize> {
     said: Vec<(Which, bool)>,
 }
 
-type Writer<const N: usize> = store::Writer<N, Known<N>>;
+type Writer<const N: usize, S> = store::Writer<N, Known<N>, S>;
 
-impl<const N: usize> Deref for Table<N> {
-    type Target = Store<N, Known<N>>;
+impl<const N: usize, S: Structure<N>> Deref for Table<N, S> {
+    type Target = Store<N, Known<N>, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -52,7 +52,7 @@ impl Which {
 /// Why commands were refused: which of them, and a sentence.
 pub(super) type Refused = (usize, String);
 
-impl<const N: usize> Table<N> {
+impl<const N: usize, S: Structure<N>> Table<N, S> {
     /// Brings the routes of a configuration into a new table. Of several for one prefix the last counts.
     pub(super) fn configure(&self, mut routes: Vec<(Prefix<N>, Hops)>) -> Result<(), Refused> {
         let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
@@ -65,7 +65,7 @@ impl<const N: usize> Table<N> {
     }
 
     /// A table without routes.
-    pub(super) fn new() -> Result<Table<N>, NoMemory> {
+    pub(super) fn new() -> Result<Table<N, S>, NoMemory> {
         let known = Known {
             configured: Vec::new(),
             said: Vec::new(),
@@ -141,7 +141,7 @@ impl<const N: usize> Table<N> {
     /// nothing is used again meanwhile: control waits.
     pub(super) fn hops(
         &self,
-        look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
+        look: impl FnOnce(&S) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
         let writer = self.lock();
         let id = look(self.fib())?;
@@ -168,7 +168,7 @@ impl<const N: usize> Table<N> {
 
     /// Goes on where an old table was: its routes, but what is different in the two
     /// configurations is as the new one says.
-    pub(super) fn inherit(&self, old: &Table<N>) {
+    pub(super) fn inherit(&self, old: &Table<N, S>) {
         let old = old.lock();
         let writer = self.lock();
         let mut commands = Vec::new();
@@ -194,7 +194,7 @@ impl<const N: usize> Table<N> {
     }
 }
 
-impl<const N: usize> Writer<N> {
+impl<const N: usize, S: Structure<N>> Writer<N, S> {
     fn configured(&self, prefix: &Prefix<N>) -> Option<&Hops> {
         let at = self
             .more
@@ -358,7 +358,7 @@ mod tests {
     }
 
     /// Waits until no reader of this process is in the way, and takes what is free then.
-    fn id_of(writer: &mut Writer<4>, n: u8) -> GroupId {
+    fn id_of(writer: &mut Writer<4, Fib<4>>, n: u8) -> GroupId {
         while writer.unsettled() {
             writer.settle();
             std::thread::yield_now();

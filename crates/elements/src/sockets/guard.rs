@@ -2,8 +2,10 @@
 
 use crate::peer;
 use crate::prelude::*;
-use crate::route::{TABLES4, lookup::Config as Routes};
+use crate::route::TABLES4;
+use crate::route::lookup::{Config, Reach};
 use std::net::Ipv4Addr;
+use tables::fib::{Dir24, Fib};
 
 /// The arguments: full names of tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,13 +28,19 @@ impl Lists {
 
 /// The tables, to look addresses up.
 pub(super) struct Guard {
-    allow: Option<Arc<Routes<4>>>,
-    deny: Option<Arc<Routes<4>>>,
+    allow: Option<Arc<dyn Reach>>,
+    deny: Option<Arc<dyn Reach>>,
 }
 
 impl Guard {
     pub(super) fn new(lists: &Lists, init: &Init) -> Guard {
-        let table = |name: &Option<String>| init.shared_by(name.as_deref()?);
+        let table = |name: &Option<String>| -> Option<Arc<dyn Reach>> {
+            let name = name.as_deref()?;
+            match init.shared_by::<Config<4, Fib<4>>>(name) {
+                Some(table) => Some(table),
+                None => Some(init.shared_by::<Config<4, Dir24<4>>>(name)?),
+            }
+        };
         Guard {
             allow: table(&lists.allow),
             deny: table(&lists.deny),
@@ -42,7 +50,7 @@ impl Guard {
     /// Whether packets from an address are wanted.
     pub(super) fn lets_in(&self, address: Ipv4Addr) -> bool {
         let lists =
-            |table: &Option<Arc<Routes<4>>>| table.as_ref().is_some_and(|t| t.has_route(address));
+            |table: &Option<Arc<dyn Reach>>| table.as_ref().is_some_and(|t| t.has_route(address));
         lists(&self.allow) || !lists(&self.deny)
     }
 }

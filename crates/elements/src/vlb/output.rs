@@ -68,44 +68,48 @@ impl<F: Family> Element for Output<F> {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some((head, inner)) = packet.data().split_first_chunk::<ETHER_LEN>() else {
-            return Verdict::drop(MALFORMED);
-        };
-        let &[_, _, _, port, g0, g1, _, _, _, _, _, _, t0, t1] = head;
-        if [t0, t1] != F::ETHERTYPE {
-            return Verdict::drop(MALFORMED);
+    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (ports, by_port) = (self.ports, &self.config.gateways);
+        #[inline(always)]
+        move |packet| {
+            let Some((head, inner)) = packet.data().split_first_chunk::<ETHER_LEN>() else {
+                return Some(Verdict::drop(MALFORMED));
+            };
+            let &[_, _, _, port, g0, g1, _, _, _, _, _, _, t0, t1] = head;
+            if [t0, t1] != F::ETHERTYPE {
+                return Some(Verdict::drop(MALFORMED));
+            }
+            let output = match port {
+                PORT_SELF => ports,
+                port if port < ports => port,
+                _ => return Some(Verdict::drop(WRONG_PORT)),
+            };
+            let Some((header, total, own)) = F::read(inner) else {
+                return Some(Verdict::drop(MALFORMED));
+            };
+            if total > inner.len() {
+                return Some(Verdict::drop(MALFORMED));
+            }
+            let number = usize::from(u16::from_be_bytes([g0, g1]));
+            let next = match number {
+                0 => own,
+                _ => match by_port.get(usize::from(port)) {
+                    Some(gateways) if number <= gateways.len() => gateways[number - 1],
+                    _ => return Some(Verdict::drop(UNKNOWN_GATEWAY)),
+                },
+            };
+            if !packet.pull(ETHER_LEN) {
+                return Some(Verdict::drop(MALFORMED));
+            }
+            // An internal link may have padded it.
+            packet.truncate(total);
+            packet.set_network_offset(0);
+            packet.set_transport_offset(header);
+            let anno = packet.anno_mut();
+            F::set_dst(anno, next);
+            // To the port that took it from an internal link its frame was another station's.
+            anno.packet_type = PacketType::Host;
+            Some(Verdict::out(output))
         }
-        let output = match port {
-            PORT_SELF => self.ports,
-            port if port < self.ports => port,
-            _ => return Verdict::drop(WRONG_PORT),
-        };
-        let Some((header, total, own)) = F::read(inner) else {
-            return Verdict::drop(MALFORMED);
-        };
-        if total > inner.len() {
-            return Verdict::drop(MALFORMED);
-        }
-        let number = usize::from(u16::from_be_bytes([g0, g1]));
-        let next = match number {
-            0 => own,
-            _ => match self.config.gateways.get(usize::from(port)) {
-                Some(gateways) if number <= gateways.len() => gateways[number - 1],
-                _ => return Verdict::drop(UNKNOWN_GATEWAY),
-            },
-        };
-        if !packet.pull(ETHER_LEN) {
-            return Verdict::drop(MALFORMED);
-        }
-        // An internal link may have padded it.
-        packet.truncate(total);
-        packet.set_network_offset(0);
-        packet.set_transport_offset(header);
-        let anno = packet.anno_mut();
-        F::set_dst(anno, next);
-        // To the port that took it from an internal link its frame was another station's.
-        anno.packet_type = PacketType::Host;
-        Verdict::out(output)
     }
 }

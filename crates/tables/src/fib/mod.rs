@@ -46,7 +46,7 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
     /// What the literature calls it.
     const NAME: &'static str;
     /// What keeps it in step with the routes.
-    type Writer: Writer<N, Self>;
+    type Writer: Writer<N, Self> + Send;
 
     /// The group id of the longest prefix that contains `address`, or 0.
     fn lookup(&self, address: impl Address<N>) -> u16;
@@ -56,6 +56,12 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         for (address, id) in addresses.iter().zip(ids) {
             *id = self.lookup(*address);
         }
+    }
+
+    /// As [`lookup`](Self::lookup), by what it holds itself.
+    #[inline]
+    fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
+        |address: A| self.lookup(address)
     }
 
     /// What fetches ahead what a look-up of an address reads first; it changes nothing.

@@ -90,7 +90,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
             bytes: ((1 << ROOT) + ENTRIES_MAX) * size_of::<AtomicU32>(),
         };
         Ok(Trie {
-            root: try_zeroed_slice_box(1 << ROOT).map_err(refused)?,
+            root: sys::on_huge_pages(try_zeroed_slice_box(1 << ROOT).map_err(refused)?),
             groups: try_zeroed_box().map_err(refused)?,
             default: DefaultRoute::default(),
             used: AtomicUsize::new(0),
@@ -123,6 +123,13 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
         (entry, depth)
     }
 
+    /// A lookup that the root alone does not answer.
+    #[inline(never)]
+    fn look_again(&self, address: &[u8; N]) -> u16 {
+        let leaf = || self.leaf(address, self.root_entry(address)).0;
+        self.default.or(|| leaf().id())
+    }
+
     /// How many entries a lookup of this address loads.
     pub fn depth(&self, address: impl Address<N>) -> u32 {
         let address = address.octets();
@@ -145,9 +152,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
 
     #[inline]
     fn lookup(&self, address: impl Address<N>) -> u16 {
-        let address = address.octets();
-        let leaf = || self.leaf(&address, self.root_entry(&address)).0;
-        self.default.or(|| leaf().id())
+        self.look_again(&address.octets())
     }
 
     fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
@@ -173,6 +178,26 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
                 any_none
             });
         }
+    }
+
+    #[inline]
+    fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
+        let root = &self.root[..1 << ROOT]; // said once, it need not be looked at for each address
+        #[inline(always)]
+        move |address: A| {
+            let octets = address.octets();
+            let entry = Entry(root[bits(&octets, 0, ROOT)].load(Ordering::Acquire));
+            match entry.group() {
+                None if entry.id() != 0 => entry.id(),
+                _ => self.look_again(&octets),
+            }
+        }
+    }
+
+    #[inline]
+    fn fetch<A: Address<N>>(&self) -> impl Fn(A) {
+        let root = &self.root[..1 << ROOT];
+        move |address: A| sys::prefetch(&root[bits(&address.octets(), 0, ROOT)])
     }
 
     fn is_bare(&self) -> bool {

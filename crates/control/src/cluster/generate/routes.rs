@@ -179,7 +179,7 @@ impl<'a> Table<'a> {
     pub(super) fn write(&self, out: &mut String) {
         let v = self.family.number();
         let class = match self.family {
-            Family::V4 => "DirectIPLookup",
+            Family::V4 => "RadixIPLookup",
             Family::V6 => "LookupIP6Route",
         };
         let _ = writeln!(
