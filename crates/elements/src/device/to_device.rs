@@ -37,6 +37,8 @@ use std::time::Duration;
 const FULL: usize = 0;
 /// How soon a port that was busy is tried again.
 const AGAIN: Duration = Duration::from_micros(20);
+/// The bits of a mark that an input has.
+const HALF: u32 = usize::BITS / 2;
 
 pub(crate) struct Config {
     pub(super) device: String,
@@ -311,12 +313,18 @@ impl<S: Style> Element for ToDevice<S> {
         self.waiting.len()
     }
 
+    // One input's packets may overtake the other's, so each has half of the mark.
     fn mark(&self) -> usize {
-        (self.passed() as usize).wrapping_add(self.behind())
+        let first = (self.passed() as usize).wrapping_add(self.behind());
+        let second = (self.preceded as usize).wrapping_add(self.ahead);
+        (first << HALF) | (second << HALF >> HALF)
     }
 
     fn is_past(&self, mark: usize) -> bool {
-        self.behind() == 0 || reached(self.passed() as usize, mark)
+        // In the upper half they wrap as whole counts do.
+        let (first, second) = (mark >> HALF << HALF, mark << HALF);
+        (self.behind() == 0 || reached((self.passed() as usize) << HALF, first))
+            && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))
     }
 
     fn take(&mut self, mut old: ToDevice<S>) {
@@ -368,13 +376,14 @@ impl<S: Style> Element for ToDevice<S> {
 mod tests {
     use super::*;
 
-    /// Takes a number of packets each time and remembers how many it was shown.
+    /// Takes a number of packets each time, and none in the end, and remembers how many it was shown.
     struct Takes(Vec<usize>, Vec<usize>);
 
     impl TxQueue for Takes {
         fn transmit(&mut self, batch: &mut Batch) -> usize {
             self.1.push(batch.len());
-            let n = self.0.remove(0).min(batch.len());
+            let n = self.0.drain(..self.0.len().min(1)).sum::<usize>();
+            let n = n.min(batch.len());
             batch.drain_front(n);
             n
         }
@@ -394,33 +403,70 @@ mod tests {
         assert!(waiting.is_empty() && part.is_empty());
     }
 
-    #[test]
-    fn a_mark_is_past_when_what_waited_without_precedence_has_gone() {
-        let mut out = ToDevice::<Click> {
+    /// With so many packets of the second input and of the first, and a port that takes so many each time.
+    fn out(ahead: usize, behind: usize, takes: Vec<usize>) -> ToDevice<Click> {
+        ToDevice {
             style: PhantomData,
             slot: None,
-            queue: Some(Box::new(Takes(vec![0, 1, 2, 1, 9], Vec::new()))),
+            queue: Some(Box::new(Takes(takes, Vec::new()))),
             burst: 64,
             timeout: Duration::ZERO,
             room: 64,
             bare: false,
-            waiting: lengths(4),
-            ahead: 1,
+            waiting: lengths((ahead + behind) as u8),
+            ahead,
             part: Batch::new(),
             count: 0,
             preceded: 0,
             bytes: 0,
             busy: 0,
-        };
-        let mark = out.mark();
-        let mut sent = Vec::new();
-        for _ in 0..5 {
-            out.flush();
-            sent.push((out.count, out.ahead, out.is_past(mark)));
         }
-        let late = [(0, 1, false), (1, 0, false), (3, 0, false)];
-        assert_eq!(sent[..3], late);
-        assert_eq!(sent[3..], [(4, 0, true); 2]);
+    }
+
+    /// What is sent of both and of the second input each time, and whether what waited first is past.
+    fn sent(out: &mut ToDevice<Click>, times: usize) -> Vec<(u64, u64, bool)> {
+        let mark = out.mark();
+        let each = (0..times).map(|_| {
+            out.flush();
+            (out.count, out.preceded, out.is_past(mark))
+        });
+        each.collect()
+    }
+
+    #[test]
+    fn a_mark_is_past_when_what_waited_of_both_inputs_has_gone() {
+        let mut mixed = out(1, 3, vec![0, 1, 2, 1, 9]);
+        let late = [(0, 0, false), (1, 1, false), (3, 1, false)];
+        let said = sent(&mut mixed, 5);
+        assert_eq!(said[..3], late);
+        assert_eq!(said[3..], [(4, 1, true); 2]);
+        let mut second = out(2, 0, vec![0, 1, 1]);
+        let said = sent(&mut second, 3);
+        assert_eq!(said, [(0, 0, false), (1, 1, false), (2, 2, true)]);
+    }
+
+    #[test]
+    fn a_mark_is_past_though_more_of_the_second_input_waits() {
+        let mut out = out(1, 1, vec![1, 2, 1]);
+        let mark = out.mark();
+        out.flush();
+        let mut others = std::mem::replace(&mut out.waiting, lengths(2));
+        out.ahead = 2;
+        out.waiting.append(&mut others);
+        out.flush();
+        assert!(!out.is_past(mark), "the first input's has not gone");
+        out.flush();
+        assert!(out.is_past(mark));
+    }
+
+    #[test]
+    fn a_mark_is_past_where_the_counts_of_both_inputs_wrap() {
+        let mut out = out(2, 2, vec![1, 1, 1, 1]);
+        out.preceded = u64::from(u32::MAX);
+        out.count = 2 * out.preceded;
+        let said = sent(&mut out, 4);
+        let past: Vec<bool> = said.iter().map(|(_, _, past)| *past).collect();
+        assert_eq!(past, [false, false, false, true]);
     }
 
     #[test]
