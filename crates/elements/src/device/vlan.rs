@@ -3,11 +3,12 @@
 //! A name `PORT.ID` that is no device of its own stands for the frames of `PORT` that carry VLAN
 //! `ID`. Before a configuration is planned, it is rewritten into what could have been written by
 //! hand: one FromDevice for the port with a VLANSplit behind it, and a VLANEncap before each
-//! ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
+//! input of a ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
 
 use engine::plan::Options;
 use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};
+use std::collections::BTreeSet;
 
 /// Receiving and sending classes, with the class that takes a receiver's place.
 pub(super) const RECEIVERS: [&str; 2] = ["FromDevice", "FromDPDKDevice"];
@@ -86,7 +87,7 @@ pub(super) fn add(
     router.elements.len() - 1
 }
 
-/// What was sent to `sender` is tagged before.
+/// What was sent to an input of `sender` is tagged before.
 fn encapsulate(
     router: &mut Router,
     sender: usize,
@@ -96,15 +97,30 @@ fn encapsulate(
 ) {
     let name = format!("{}/vlan", router.elements[sender].name);
     router.elements[sender].config = with_device(&router.elements[sender], range, port);
-    let encap = add(router, name, "VLANEncap", id.to_string(), sender);
-    for connection in router
-        .connections
-        .iter_mut()
-        .filter(|c| c.to.element == sender)
-    {
-        connection.to.element = encap;
+    let to_sender = |c: &&Connection| c.to.element == sender;
+    let used = router.connections.iter().filter(to_sender);
+    let mut inputs: BTreeSet<usize> = used.map(|c| c.to.port).collect();
+    // Who is not connected is told so by its first input.
+    inputs.insert(0);
+    for input in inputs {
+        // The second input has a tag of its own, as it goes its own way.
+        let name = match input {
+            0 => name.clone(),
+            more => format!("{name}{more}"),
+        };
+        let encap = add(router, name, "VLANEncap", id.to_string(), sender);
+        let to = Port {
+            element: sender,
+            port: input,
+        };
+        for connection in router.connections.iter_mut().filter(|c| c.to == to) {
+            connection.to = Port {
+                element: encap,
+                port: 0,
+            };
+        }
+        connect(router, (encap, 0), (sender, input));
     }
-    connect(router, (encap, 0), (sender, 0));
 }
 
 /// `receiver` becomes a counter behind the port's VLANSplit.
@@ -203,6 +219,19 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is missing:\n{text}");
         }
+    }
+
+    #[test]
+    fn each_input_of_a_sender_is_tagged_and_stays_what_it_is() {
+        let text = rewritten(
+            "Idle -> out :: ToDevice(eth0.100); FromDevice(eth1) -> [1] out; Idle -> [1] out",
+        );
+        assert_eq!(text.matches("VLANEncap(100)").count(), 2, "{text}");
+        for part in ["-> out/vlan -> out;", "-> out/vlan1 -> [1] out;"] {
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(line.contains(part), "{part} is missing:\n{text}");
+        }
+        assert_eq!(text.matches("-> out/vlan1").count(), 2, "{text}");
     }
 
     #[test]

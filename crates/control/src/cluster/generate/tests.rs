@@ -58,6 +58,18 @@ fn the_ready_example_is_right_for_each_of_its_servers() {
 }
 
 #[test]
+fn internal_links_may_be_vlans_of_one_port() {
+    let vlan = TWO.replace("\"to-a\", \"to-b\"", "\"eth1.100\", \"eth1.100\"");
+    assert_ne!(vlan, TWO);
+    let of = description(&vlan);
+    for server in 0..2 {
+        let said = text(&of, server);
+        assert!(said.contains("ToDevice(eth1.100)"), "{said}");
+        assert_eq!(mistakes(&of, server), "", "{said}");
+    }
+}
+
+#[test]
 fn keys_and_resequencers_are_part_of_each_server() {
     let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1522");
     let more = format!("key = \"{KEY}\"\nresequence = \"2ms\"\ndelta");
