@@ -107,8 +107,8 @@ impl Port for Card {
         spread.as_ref().map(|spread| spread.0)
     }
 
-    fn hash_changes(&self) -> u64 {
-        self.told.load(Relaxed)
+    fn hash_changes(&self) -> Option<u64> {
+        Some(self.told.load(Relaxed))
     }
 
     fn spreading(&self) -> Vec<u16> {

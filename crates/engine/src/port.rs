@@ -148,9 +148,10 @@ pub trait Port: Send + Sync {
         None
     }
 
-    /// How often that has changed. It takes no lock: workers ask for the key again when this is another number.
-    fn hash_changes(&self) -> u64 {
-        0
+    /// How often that has changed, if the port counts it. It takes no lock: workers ask for the key again when this is
+    /// another number, and each time where it is not counted.
+    fn hash_changes(&self) -> Option<u64> {
+        None
     }
 
     /// Has the port give what fits a rule to a queue, and nothing any more where there is none. With `all` these are

@@ -77,28 +77,40 @@ fn flow_of(text: &str) -> Option<FlowKey> {
 pub(super) struct BucketByHash {
     config: Arc<Config>,
     /// The port from which packets come, if the hash that it notes is that of the same headers.
-    of_port: Option<Arc<dyn Port>>,
-    /// Its key, and how often that had changed when it was asked for.
-    port_key: Option<[u8; 40]>,
-    port_changes: Option<u64>,
+    of_port: Option<PortKey>,
     by_port: u64,
     not_ip: u64,
 }
 
-impl BucketByHash {
-    /// Whether the port hashes by this key. Its own is asked for when it has changed, as that takes a lock.
-    #[inline]
-    fn trusts_port(&mut self, key: &[u8; 40]) -> bool {
-        let Some(port) = &self.of_port else {
-            return false;
-        };
-        let changes = Some(port.hash_changes());
-        if self.port_changes != changes {
-            (self.port_key, self.port_changes) = (port.hash_key(), changes);
+/// The key by which a port hashes.
+struct PortKey {
+    port: Arc<dyn Port>,
+    key: Option<[u8; 40]>,
+    /// How often it had changed when it was asked for.
+    changes: Option<u64>,
+}
+
+impl PortKey {
+    fn new(port: Arc<dyn Port>) -> PortKey {
+        PortKey {
+            port,
+            key: None,
+            changes: None,
         }
-        self.port_key.as_ref() == Some(key)
     }
 
+    /// Whether it is this. The port is asked for it when it may have changed, as that takes a lock.
+    #[inline]
+    fn is(&mut self, key: &[u8; 40]) -> bool {
+        let changes = self.port.hash_changes();
+        if changes.is_none() || self.changes != changes {
+            (self.key, self.changes) = (self.port.hash_key(), changes);
+        }
+        self.key.as_ref() == Some(key)
+    }
+}
+
+impl BucketByHash {
     /// The hash of a packet that is not plain, or may have one by the port.
     #[inline(never)]
     fn hash(&mut self, table: &Toeplitz, packet: &Packet, trusts_port: bool) -> u32 {
@@ -131,9 +143,7 @@ impl Element for BucketByHash {
     fn new(config: &Arc<Config>, init: &Init) -> BucketByHash {
         let port = config.port.as_ref().filter(|_| !config.hashing.inner);
         BucketByHash {
-            of_port: port.and_then(|name| Some(init.ports.get(name)?.port)),
-            port_key: None,
-            port_changes: None,
+            of_port: port.and_then(|name| Some(PortKey::new(init.ports.get(name)?.port))),
             config: Arc::clone(config),
             by_port: 0,
             not_ip: 0,
@@ -149,7 +159,8 @@ impl Element for BucketByHash {
         let hashing = &config.hashing;
         let table = hashing.key.table.read(cx.reader());
         // Each time, as either key may change.
-        let trusts_port = self.trusts_port(table.key());
+        let port = self.of_port.as_mut();
+        let trusts_port = port.is_some_and(|port| port.is(table.key()));
         for packet in batch.iter_mut() {
             let hash = match Plain::of_ether(packet.data()) {
                 Some(plain) if !trusts_port => table.hash_of_plain(&plain),
@@ -191,8 +202,40 @@ impl Element for BucketByHash {
 
 #[cfg(test)]
 mod tests {
+    use super::{Arc, PortKey};
+    use engine::port::{Port, PortCounter, PortInfo};
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
     use testkit::Bench;
     use testkit::{ip4, ip6};
+
+    /// A port whose key changes each time that it is asked for, uncounted.
+    struct Uncounted(AtomicU8);
+
+    impl Port for Uncounted {
+        fn info(&self) -> PortInfo {
+            unreachable!("nobody asks")
+        }
+
+        fn link_up(&self) -> bool {
+            true
+        }
+
+        fn hash_key(&self) -> Option<[u8; 40]> {
+            Some([self.0.fetch_add(1, Relaxed); 40])
+        }
+
+        fn counters(&self) -> Vec<PortCounter> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_port_that_does_not_count_its_keys_is_asked_each_time() {
+        let mut key = PortKey::new(Arc::new(Uncounted(AtomicU8::new(0))));
+        assert!(key.is(&[0; 40]));
+        assert!(!key.is(&[0; 40]));
+        assert!(key.is(&[2; 40]));
+    }
 
     const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
 

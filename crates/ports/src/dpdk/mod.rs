@@ -97,8 +97,8 @@ impl Port for Dpdk {
         *self.held.key.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hash_changes(&self) -> u64 {
-        self.held.key_changes.load(Acquire)
+    fn hash_changes(&self) -> Option<u64> {
+        Some(self.held.key_changes.load(Acquire))
     }
 
     fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
