@@ -2,14 +2,16 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::Options;
+use engine::plan::{Options, Plan};
 use engine::router::single;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::time::Duration;
 
-const TEXT: &str =
-    "FromDevice(DEV0) -> out :: ToDevice(DEV1, QUEUE 4); FromDevice(DEV2) -> [1] out;";
+/// What DEV0 receives goes to the first input, and what DEV2 receives to the second.
+fn text(settings: &str) -> String {
+    format!("FromDevice(DEV0) -> out :: ToDevice(DEV1{settings}); FromDevice(DEV2) -> [1] out;")
+}
 
 struct Stand {
     graph: Graph,
@@ -17,10 +19,18 @@ struct Stand {
     now: Time,
 }
 
+fn plan(text: &str, previous: Option<&Plan>, ports: &InMemory) -> Arc<Plan> {
+    let options = Options {
+        previous,
+        ..Options::new(1, ports)
+    };
+    plan_with(registry(), text, &[], &options)
+}
+
 impl Stand {
-    fn new() -> Stand {
+    fn new(text: &str) -> Stand {
         let ports = Arc::new(InMemory::default());
-        let plan = plan_with(registry(), TEXT, &[], &Options::new(1, &*ports));
+        let plan = plan(text, None, &ports);
         let now = Time(1_000_000_000);
         let graph = single(
             &plan,
@@ -31,6 +41,13 @@ impl Stand {
         );
         let graph = graph.unwrap_or_else(|e| panic!("{e}"));
         Stand { graph, ports, now }
+    }
+
+    fn reload(self, text: &str) -> Stand {
+        let next = plan(text, Some(self.graph.plan()), &self.ports);
+        let site = self.graph.site(Arc::clone(&self.ports) as _);
+        let graph = self.graph.swap(&next, &site);
+        Stand { graph, ..self }
     }
 
     /// Frames of one byte's value each come by a port.
@@ -54,6 +71,11 @@ impl Stand {
     fn sent(&mut self, takes: usize) -> Vec<u8> {
         self.ports.far("DEV1").limit(512, takes);
         self.turn();
+        self.collect()
+    }
+
+    /// What the port has sent.
+    fn collect(&self) -> Vec<u8> {
         let frames = self.ports.far("DEV1").collect();
         frames.iter().map(|sent| sent.frame[0]).collect()
     }
@@ -61,7 +83,7 @@ impl Stand {
 
 #[test]
 fn what_comes_by_the_second_input_goes_first_and_in_order() {
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(&text(", QUEUE 4"));
     stand.ports.far("DEV1").limit(512, 0);
     stand.come("DEV0", &[1, 2]);
     stand.come("DEV2", &[10, 11]);
@@ -82,11 +104,63 @@ fn what_comes_by_the_second_input_goes_first_and_in_order() {
 
 #[test]
 fn neither_input_takes_the_others_room() {
-    let mut stand = Stand::new();
+    let mut stand = Stand::new(&text(", QUEUE 4"));
     stand.ports.far("DEV1").limit(512, 0);
     stand.come("DEV0", &[1, 2, 3, 4, 5, 6]);
     stand.come("DEV2", &[10, 11, 12, 13, 14, 15]);
     stand.come("DEV0", &[7]);
     stand.come("DEV2", &[16]);
     assert_eq!(stand.sent(512), [10, 11, 12, 13, 1, 2, 3, 4]);
+}
+
+#[test]
+fn what_a_free_port_takes_needs_no_room() {
+    for settings in [", QUEUE 0", ", QUEUE 4", ", QUEUE 0, BURST 2"] {
+        let mut stand = Stand::new(&text(settings));
+        stand.come("DEV2", &[10, 11, 12, 13, 14, 15]);
+        assert_eq!(stand.collect(), [10, 11, 12, 13, 14, 15], "{settings}");
+    }
+}
+
+#[test]
+fn room_is_for_what_a_port_does_not_take() {
+    let mut stand = Stand::new(&text(", QUEUE 4"));
+    stand.ports.far("DEV1").limit(512, 1);
+    stand.come("DEV2", &[10, 11, 12, 13, 14, 15]);
+    stand.come("DEV0", &[1, 2]);
+    assert_eq!(stand.sent(512), [10, 11, 12, 13, 14, 1, 2]);
+}
+
+#[test]
+fn only_the_first_input_waits_for_a_burst_to_fill() {
+    let mut stand = Stand::new(&text(", TIMEOUT 1s"));
+    stand.come("DEV0", &[1]);
+    assert!(stand.collect().is_empty());
+    stand.come("DEV2", &[10]);
+    assert_eq!(stand.collect(), [10, 1], "what waits fills the burst");
+}
+
+#[test]
+fn a_port_that_pulls_sends_what_is_pushed_first() {
+    let pulls =
+        "FromDevice(DEV0) -> Queue -> out :: ToDevice(DEV1, BURST 2); FromDevice(DEV2) -> [1] out;";
+    let mut stand = Stand::new(pulls);
+    stand.ports.far("DEV1").limit(512, 0);
+    stand.come("DEV0", &[1, 2, 3]);
+    stand.come("DEV2", &[10, 11, 12]);
+    assert_eq!(stand.sent(512), [10, 11, 12, 1, 2, 3]);
+    stand.come("DEV2", &[13]);
+    assert_eq!(stand.collect(), [13]);
+}
+
+#[test]
+fn what_waits_first_is_first_after_a_reload() {
+    let mut stand = Stand::new(&text(", QUEUE 4"));
+    stand.ports.far("DEV1").limit(512, 0);
+    stand.come("DEV0", &[1, 2]);
+    stand.come("DEV2", &[10, 11]);
+    stand = stand.reload(&text(", QUEUE 3"));
+    stand.come("DEV2", &[12, 13]);
+    stand.come("DEV0", &[3, 4]);
+    assert_eq!(stand.sent(512), [10, 11, 12, 1, 2, 3]);
 }

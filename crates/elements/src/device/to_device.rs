@@ -9,8 +9,8 @@
 //! the bound that RouteBricks left open. Every worker that reaches ToDevice has a transmit queue of
 //! its own. With a pull input, ToDevice asks for packets as the port takes them.
 //!
-//! What comes by the second input goes before all that waits, and has room of its own: for a few packets that must not
-//! be lost or late because of the many, as signs of life.
+//! What comes by the second input goes before all that waits, has room of its own, and waits for no `TIMEOUT`: for a few
+//! packets that must not be lost or late because of the many, as signs of life.
 //!
 //! Arguments:
 //!
@@ -133,20 +133,32 @@ impl<S> ToDevice<S> {
         all
     }
 
-    /// What comes by the second input goes behind what came by it before, and before all else.
+    /// What comes by the second input goes behind what came by it before, and before all else. It waits for no burst to
+    /// fill, and what waits goes with it.
     #[inline(never)]
     fn precede(&mut self, batch: &mut Batch, cx: &mut Cx) {
-        let mut late = batch.split_off(self.room.saturating_sub(self.ahead));
-        if !late.is_empty() {
-            cx.note_overflow(late.len());
-            cx.drop_batch(&mut late, FULL);
-        }
         self.note(batch, cx);
         let mut others = self.waiting.split_off(self.ahead);
         self.ahead += batch.len();
         self.waiting.append(batch);
         self.waiting.append(&mut others);
-        self.wait(false, cx);
+        if self.flush() {
+            return;
+        }
+        cx.set_timer(cx.now() + AGAIN);
+        if self.ahead > self.room {
+            let mut others = self.waiting.split_off(self.ahead);
+            self.lose(self.room, cx);
+            self.ahead = self.room;
+            self.waiting.append(&mut others);
+        }
+    }
+
+    /// Drops all but the first that wait.
+    fn lose(&mut self, kept: usize, cx: &mut Cx) {
+        let mut late = self.waiting.split_off(kept);
+        cx.note_overflow(late.len());
+        cx.drop_batch(&mut late, FULL);
     }
 
     /// Packets of the first input that have been sent.
@@ -214,9 +226,7 @@ impl<S> ToDevice<S> {
         }
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
         if self.behind() > self.room {
-            let mut late = self.waiting.split_off(self.ahead + self.room);
-            cx.note_overflow(late.len());
-            cx.drop_batch(&mut late, FULL);
+            self.lose(self.ahead + self.room, cx);
         }
     }
 }
