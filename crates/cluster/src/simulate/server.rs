@@ -11,6 +11,10 @@ pub(super) struct Server {
     per_byte: f64,
     /// Nanoseconds that a packet may wait.
     most: u64,
+    /// Nanoseconds that the longest packet so far takes.
+    longest: u64,
+    /// Until when it is busy with what went before all that waits.
+    first: u64,
     /// Bytes served while it was measured.
     pub(super) bytes: u64,
 }
@@ -20,6 +24,8 @@ impl Server {
         let per_byte = 8e9 / rate.max(1.0);
         Server {
             busy: 0,
+            longest: 0,
+            first: 0,
             per_byte,
             most: queue.max((QUEUE_LEAST as f64 * per_byte) as u64),
             bytes: 0,
@@ -33,17 +39,57 @@ impl Server {
         if start - now > self.most {
             return None;
         }
-        self.busy = start + (f64::from(bytes) * self.per_byte) as u64;
+        let takes = (f64::from(bytes) * self.per_byte) as u64;
+        self.longest = self.longest.max(takes);
+        self.busy = start + takes;
         if measured {
             self.bytes += u64::from(bytes);
         }
         Some(self.busy)
     }
 
-    /// When it is done with what goes before all that waits, and takes its time from that.
+    /// When it is done with what goes before all that waits, and takes its time from that. It goes behind what went
+    /// first before, and behind the packet that is being served: as that is not known by itself, one of the longest.
     pub(super) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
         let takes = (f64::from(bytes) * self.per_byte) as u64;
+        let start = match self.first > now {
+            true => self.first,
+            false => self.busy.clamp(now, now + self.longest),
+        };
+        self.first = start + takes;
         self.busy = self.busy.max(now) + takes;
-        now + takes
+        self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A nanosecond for a byte.
+    fn server() -> Server {
+        Server::new(8e9, 1_000_000)
+    }
+
+    #[test]
+    fn what_goes_first_waits_for_one_packet_only() {
+        let mut server = server();
+        for done in [1000, 2000, 3000] {
+            assert_eq!(server.serve(0, 1000, false), Some(done));
+        }
+        assert_eq!(server.serve_first(500, 64), 1564);
+        assert_eq!(server.serve(600, 1000, false), Some(4064), "it takes time");
+        assert_eq!(server.serve_first(4000, 64), 4128, "no more is left to do");
+        assert_eq!(server.serve_first(9000, 64), 9064, "there is none");
+    }
+
+    #[test]
+    fn what_goes_first_keeps_its_order() {
+        let mut server = server();
+        assert_eq!(server.serve(0, 1000, false), Some(1000));
+        assert_eq!(server.serve_first(0, 64), 1064);
+        assert_eq!(server.serve_first(10, 100), 1164);
+        assert_eq!(server.serve_first(1160, 64), 1228);
+        assert_eq!(server.serve(1161, 10, false), Some(1238));
     }
 }
