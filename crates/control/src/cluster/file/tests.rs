@@ -63,7 +63,7 @@ fn servers_that_share_memory_have_as_many_workers() {
         mistakes(&told.replace("name = \"b\"\n", &format!("name = \"b\"\n{b}\n")))
     };
     assert!(with("workers = 2", "workers = 2").is_empty());
-    let differ = "24: workers of this link's ends differ: `a` has `workers = 2`, `b`";
+    let differ = "23: workers of this link's ends differ: `a` has `workers = 2`, `b`";
     assert_eq!(
         with("workers = 2", "workers = 1"),
         [format!("{differ} has `workers = 1`")]
