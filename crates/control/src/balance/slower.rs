@@ -15,6 +15,8 @@ const PAUSE: u32 = 20;
 /// What is left of a share that is cut, and by how much it grows at each look.
 const CUT: f64 = 0.6;
 const GROWS: f64 = 1.03;
+/// The least share: from here it is as large as others' after about 100 looks.
+const LEAST: f64 = 0.05;
 
 /// What a look at a whole interval has found.
 pub(super) struct Found<'a> {
@@ -75,6 +77,9 @@ impl Slower {
         if !others_have_time || !grows || !found.even || self.pause > 0 {
             return None;
         }
+        if self.shares.get(behind).is_some_and(|&share| share <= LEAST) {
+            return None;
+        }
         self.shares.resize(found.works.len(), 1.0);
         self.shares[behind] *= CUT;
         // Whoever gets most is as fast as can be.
@@ -82,7 +87,7 @@ impl Slower {
         let most = pairs.filter_map(|(share, works)| works.then_some(*share));
         let most = most.fold(0.0, f64::max);
         let each = self.shares.iter_mut();
-        each.for_each(|share| *share = (*share / most).min(1.0));
+        each.for_each(|share| *share = (*share / most).clamp(LEAST, 1.0));
         Some((behind, self.shares[behind]))
     }
 
@@ -133,6 +138,21 @@ mod tests {
             assert_eq!(look(&mut slower, [false; 2], 0.0), None);
         }
         assert!(slower.less(1600).is_empty());
+    }
+
+    #[test]
+    fn a_share_is_cut_to_a_twentieth_at_most_from_where_it_grows_back() {
+        let mut slower = Slower::default();
+        let cuts: Vec<_> = (0..2000)
+            .filter_map(|_| look(&mut slower, [false, true], 1.0))
+            .collect();
+        assert!(cuts.len() < 10, "{cuts:?}");
+        assert_eq!(cuts.last(), Some(&(1, LEAST)));
+        let shared = |_: &i32| {
+            look(&mut slower, [false; 2], 0.0);
+            slower.less(1600).is_empty()
+        };
+        assert!((0..120).find(shared).is_some());
     }
 
     #[test]
