@@ -263,7 +263,8 @@ impl State {
         let share = self.settings.share;
         self.looks = self.propose_all(&tables, loads.clone(), &works, share);
         let acts = self.settings.mode != Mode::Off;
-        if is_new && acts && self.compare(&works) {
+        let large = self.large(&loads, works.len());
+        if is_new && acts && self.compare(&works, &large) {
             // What is too much for a worker is known now, and not only that it has more than others.
             self.looks = self.propose_all(&tables, loads, &works, share.min(EXACT));
         }
@@ -295,12 +296,23 @@ impl State {
         each.collect()
     }
 
+    /// Whether each worker has a bucket that is more than its share by itself.
+    fn large(&self, loads: &[Vec<Bucket>], workers: usize) -> Vec<bool> {
+        let mut large = vec![false; workers];
+        for (look, buckets) in self.looks.iter().zip(loads) {
+            let above = look.proposal.above.iter();
+            above.for_each(|&bucket| large[buckets[bucket].worker] = true);
+        }
+        large
+    }
+
     /// Sees whether workers that have as much as others do less; whether one is to have less from now on.
-    fn compare(&mut self, works: &[bool]) -> bool {
+    fn compare(&mut self, works: &[bool], large: &[bool]) -> bool {
         let found = Found {
             busy: &self.busy,
             behind: &std::mem::take(&mut self.behind),
             works,
+            large,
             level: std::mem::take(&mut self.level),
             even: self.looks.iter().all(|look| look.proposal.moves.is_empty()),
         };

@@ -26,6 +26,9 @@ pub(super) struct Found<'a> {
     pub(super) behind: &'a [bool],
     /// Who works.
     pub(super) works: &'a [bool],
+    /// Whether each worker has a bucket that is more than its share by itself. It is never split, and would be too much for
+    /// any other, too: it would go from one to the next for ever.
+    pub(super) large: &'a [bool],
     /// How full the fullest queue was since the last such look; 0 if less than a quarter.
     pub(super) level: f64,
     /// Nothing would move: workers have what they are to have.
@@ -74,7 +77,7 @@ impl Slower {
         };
         let has_time = |worker: usize| !found.behind[worker] && found.busy[worker] < BUSY;
         let others_have_time = works.any(has_time);
-        if !others_have_time || !grows || !found.even || self.pause > 0 {
+        if !others_have_time || !grows || !found.even || self.pause > 0 || found.large[behind] {
             return None;
         }
         if self.shares.get(behind).is_some_and(|&share| share <= LEAST) {
@@ -120,6 +123,7 @@ mod tests {
             busy: &behind.map(|is| if is { 1.0 } else { 0.7 }),
             behind: &behind,
             works: &[true; 2],
+            large: &[false; 2],
             level,
             even: true,
         })
@@ -138,6 +142,22 @@ mod tests {
             assert_eq!(look(&mut slower, [false; 2], 0.0), None);
         }
         assert!(slower.less(1600).is_empty());
+    }
+
+    #[test]
+    fn a_bucket_that_is_too_much_for_anybody_stays() {
+        let mut slower = Slower::default();
+        let cuts = (0..100).filter_map(|_| {
+            slower.look(&Found {
+                busy: &[0.3, 1.0],
+                behind: &[false, true],
+                works: &[true; 2],
+                large: &[false, true],
+                level: 1.0,
+                even: true,
+            })
+        });
+        assert_eq!(cuts.count(), 0);
     }
 
     #[test]
@@ -177,6 +197,7 @@ mod tests {
             busy: &[0.9, 1.0],
             behind: &[false, true],
             works: &[true; 2],
+            large: &[false; 2],
             level: 0.4,
             even: true,
         };
@@ -213,6 +234,7 @@ mod tests {
                 busy: &[0.0, 1.0],
                 behind: &[false, true],
                 works: &[false, true],
+                large: &[false; 2],
                 level,
                 even: true,
             };
