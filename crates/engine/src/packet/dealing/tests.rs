@@ -217,3 +217,26 @@ fn who_is_leaked_with_all_his_packets_does_no_harm() {
     sides.each(|output, side| gone.push((output, numbers(side))));
     assert_eq!(gone, [(1, vec![1, 3, 5, 7, 9]), (2, vec![0, 2, 4, 6, 8])]);
 }
+
+#[test]
+fn an_output_that_was_closed_opens_again() {
+    let mut sides = Sides::new(3);
+    let mut burst = |ports: u8| {
+        let mut batch = numbered(0..9);
+        let mut dealing = sides.deal(&mut batch, None);
+        dealing.run(|p| Some(Verdict::out(p.data()[0] % ports)));
+        drop(dealing);
+        let mut gone = Vec::new();
+        sides.each(|output, side| {
+            gone.push((output, numbers(side)));
+            *side = Batch::new(); // its memory goes with its packets
+        });
+        gone.sort();
+        (numbers(&batch).len(), gone)
+    };
+    let three = (3, vec![(1, vec![1, 4, 7]), (2, vec![2, 5, 8])]);
+    for _ in 0..3 {
+        assert_eq!(burst(3), three);
+        assert_eq!(burst(1), (9, vec![]));
+    }
+}
