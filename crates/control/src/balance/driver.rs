@@ -234,6 +234,17 @@ impl Balance {
     }
 }
 
+/// Whether each worker has a bucket that is more than a worker's share of all tables' packets by itself.
+fn large(loads: &[Vec<Bucket>], works: &[bool]) -> Vec<bool> {
+    let total: u64 = loads.iter().flatten().map(|bucket| bucket.load).sum();
+    let workers = works.iter().filter(|&&works| works).count() as u64;
+    let mut large = vec![false; works.len()];
+    for bucket in loads.iter().flatten() {
+        large[bucket.worker] |= bucket.load.saturating_mul(workers) > total;
+    }
+    large
+}
+
 impl State {
     fn step(&mut self, router: &impl Workers, bell: &Arc<Bell>) {
         self.now = router.now();
@@ -263,7 +274,7 @@ impl State {
         let share = self.settings.share;
         self.looks = self.propose_all(&tables, loads.clone(), &works, share);
         let acts = self.settings.mode != Mode::Off;
-        let large = self.large(&loads, works.len());
+        let large = large(&loads, &works);
         if is_new && acts && self.compare(&works, &large) {
             // What is too much for a worker is known now, and not only that it has more than others.
             self.looks = self.propose_all(&tables, loads, &works, share.min(EXACT));
@@ -294,16 +305,6 @@ impl State {
             look
         });
         each.collect()
-    }
-
-    /// Whether each worker has a bucket that is more than its share by itself.
-    fn large(&self, loads: &[Vec<Bucket>], workers: usize) -> Vec<bool> {
-        let mut large = vec![false; workers];
-        for (look, buckets) in self.looks.iter().zip(loads) {
-            let above = look.proposal.above.iter();
-            above.for_each(|&bucket| large[buckets[bucket].worker] = true);
-        }
-        large
     }
 
     /// Sees whether workers that have as much as others do less; whether one is to have less from now on.
