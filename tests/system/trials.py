@@ -2,7 +2,8 @@
 
 Each packet counts by itself: every stream's numbers, when its host sent them, and which of them came. Nothing is
 excused: what full links refuse is lost, too. A packet may be lost if it was sent while something had failed and not
-all knew, and of these only as many as passed there before; all others must come.
+all knew, and of these only as many as passed there before; all others must come. Streams that begin or end at a server
+that fails are not judged in its trial.
 """
 
 import bisect

@@ -14,7 +14,8 @@
 //! matches; if the route names a gateway, the annotation becomes its address.
 //!
 //! The table is DIR-24-8 (Gupta, Lin and McKeown), the D-lookup of RouteBricks: a word for every 24 bits of address, and 256
-//! words more where longer prefixes are. It reserves 64 MB at once, of which pages are taken as routes come. RadixIPLookup does
+//! words more where longer prefixes are. It takes 64 MB as soon as routes are scattered, as its pages are huge where the kernel
+//! has such, and reserves 320 MB of addresses. Addresses of the default route take a few loads more. RadixIPLookup does
 //! the same with 1 to 3 MB and more instructions: take that where there are many tables, or few megabytes.
 //!
 //! A route may have several next hops, separated by `|`, each with a weight of its own (default 1):
