@@ -19,6 +19,7 @@ from pathlib import Path
 from cables import QUEUE
 from loads import MATRICES, Load, Outcome, quantile, run
 from net import Failed, Lab, left_behind, stop_on_signals
+from paced_host import sizes
 from rb4 import NAMES, Rb4, internal
 
 PICTURE = """
@@ -103,7 +104,8 @@ def demonstrate(lab: Lab, asked: argparse.Namespace) -> int:
     bed = Rb4(lab, f"{asked.rate:g}Mbps", options=options, delta=asked.delta, paced=asked.rate * 1e6)
     bed.start("--workers", str(asked.workers))
     bed.meet((4,))
-    print(f"  R = {asked.rate:g} Mbit/s, links {2 * asked.rate / len(NAMES):g} Mbit/s; packets of {asked.size} bytes, "
+    least, most = sizes(asked.size)
+    print(f"  R = {asked.rate:g} Mbit/s, links {2 * asked.rate / len(NAMES):g} Mbit/s; packets of {least} to {most} bytes, "
           f"{asked.flows} flows a pair\n", flush=True)
     loads = [Load(name, asked.rate * 1e6, asked.load, asked.seconds, asked.size, asked.flows, asked.trace)
              for name in asked.matrix or (["trace"] if asked.trace else MATRICES)]
@@ -140,7 +142,7 @@ def main() -> int:
     arguments.add_argument("--rate", type=float, default=24.0, help="R in Mbit/s (default 24)")
     arguments.add_argument("--load", type=float, default=0.9, help="share of R that each host sends (default 0.9)")
     arguments.add_argument("--seconds", type=float, default=7.0, help="how long each matrix is sent (default 7)")
-    arguments.add_argument("--size", type=int, default=1000, help="bytes of a packet with its IP header (default 1000)")
+    arguments.add_argument("--size", type=int, default=1000, help="bytes of a packet with its IP header, in the mean (default 1000)")
     arguments.add_argument("--flows", type=int, default=32, help="flows of each pair (default 32)")
     arguments.add_argument("--workers", type=int, default=1, help="workers of each server (default 1)")
     arguments.add_argument("--delta", default="100ms", help="how long flows keep their ways (default 100ms)")

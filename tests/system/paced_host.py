@@ -1,12 +1,12 @@
-"""A host that sends numbered UDP packets at an even pace to others, and notes what comes.
+"""A host that sends numbered UDP packets at a given pace to others, and notes what comes.
 
     paced_host.py PLAN
 
 PLAN is a JSON file: `own` address; `records`, the file to write; `start`, a file that appears with the kernel's real
 time in nanoseconds at which all hosts begin; `seconds` for which they send. Either `targets`, packets a second by
-address, `size`, bytes of a packet with its IP header, and `flows`, between which a target's packets change in turn; or
-`trace`, a file of pairs of such a size and a flow's number (HEAD's first two fields), which goes to `target` as fast
-as its bytes are due at `rate` bit/s of Ethernet frames, again and again, each time with new flows.
+address, `size`, bytes of a packet with its IP header in the mean, and `flows`, between which a target's packets change
+in turn; or `trace`, a file of pairs of such a size and a flow's number (HEAD's first two fields), which goes to
+`target` as fast as its bytes are due at `rate` bit/s of Ethernet frames, again and again, each time with new flows.
 
 Records are a line per packet that came: the sender's address, flow, number in the flow, size, when it was sent, when it
 came (both of the kernel's real time, in nanoseconds); before them, a line `sent ADDRESS PACKETS BYTES` for each target.
@@ -22,9 +22,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 PORT, FIRST_SOURCE = 4000, 4001
-ETHER = 14
+ETHER, MTU = 14, 1500
 HEAD = struct.Struct("!HIQ")
 RECORD = struct.Struct("!HI")
 IP_UDP = struct.Struct("!BBHHHBBH4s4sHHHH")
@@ -38,18 +39,38 @@ PATIENCE = 1.0
 Due = tuple[float, str, int, int, int]
 
 
+def sizes(mean: int) -> tuple[int, int]:
+    """The least and the greatest size of packets of such a mean: as far from it as fits a frame, at most by half."""
+    spread = min(mean // 2, MTU - mean)
+    return mean - spread, mean + spread
+
+
 def even(plan: dict) -> Iterator[Due]:
-    """Each target's packets at equal distances, first ones spread over such a distance."""
-    queue = [(1e9 / rate * at / len(plan["targets"]), 0, address, 1e9 / rate)
-             for at, (address, rate) in enumerate(plan["targets"].items())]
+    """Each target's packets, one in each slot, at any time of it: slots are as long as their packets' bytes take.
+
+    Packets of one size, evenly sent, would leave a paced cable like a clock's ticks, and which of several cables wins
+    the room in a full queue would be the same each time (S. Floyd and V. Jacobson, "On Traffic Phase Effects in
+    Packet-Switched Gateways", 1992).
+    """
+    chance, size = Random(plan["own"]), plan["size"]
+    least, most = sizes(size)
+    queue = []
+
+    def slot(begin: float, number: int, address: str, rate: float) -> tuple:
+        octets = chance.randint(least, most)
+        end = begin + 1e9 / rate * (octets + ETHER) / (size + ETHER)
+        return begin + chance.random() * (end - begin), number, address, octets, end, rate
+
+    for at, (address, rate) in enumerate(plan["targets"].items()):
+        queue.append(slot(1e9 / rate * at / len(plan["targets"]), 0, address, rate))
     heapq.heapify(queue)
     while queue:
-        due, number, address, gap = queue[0]
-        if due >= plan["seconds"] * 1e9:
+        due, number, address, octets, end, rate = queue[0]
+        yield due, address, number % plan["flows"], number // plan["flows"], octets
+        if end < plan["seconds"] * 1e9:
+            heapq.heapreplace(queue, slot(end, number + 1, address, rate))
+        else:
             heapq.heappop(queue)
-            continue
-        yield due, address, number % plan["flows"], number // plan["flows"], plan["size"]
-        heapq.heapreplace(queue, (due + gap, number + 1, address, gap))
 
 
 def replayed(plan: dict) -> Iterator[Due]:
@@ -81,7 +102,7 @@ class Host:
         self.source.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 16 << 20)
         self.sent = defaultdict[str, list[int]](lambda: [0, 0])
         self.came: list[tuple[str, bytes, int, int]] = []
-        self._pad = bytes(1500)
+        self._pad = bytes(MTU)
 
     def send(self, due: Due) -> None:
         _, address, flow, number, size = due
