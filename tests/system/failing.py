@@ -126,9 +126,9 @@ class Failing(Rb4):
         self._set(links, ("delay.delay",), f"{seconds}s", one_way)
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
-        links = tuple(links)
-        self.lose(links, 0)
-        self.slow(links, 0)
+        """Heartbeats pass last: a link for which they say that it is back would lose packets till then."""
+        self._set(links, ("delay.delay",), "0s", one_way=False)
+        self._set(links, ("packets.drop_prob", "beats.drop_prob"), "0", one_way=False)
 
     def _set(self, links: Iterable[tuple[str, str]], handlers: tuple[str, ...], value: str, one_way: bool) -> None:
         ways = [way for a, b in links for way in ((a, b), (b, a))[:1 if one_way else 2]]
