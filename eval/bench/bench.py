@@ -1,27 +1,29 @@
 #!/usr/bin/python3
 """`make bench`: one core, 64-byte frames from memory to nowhere, in turn with DPDK's own programs.
 
-Every round runs each peer for a while, one after the other, so that what else the machine does meets
-all of them; a ratio is formed within a round. The last lines are for programs to read:
+All peers are started at first. Then they have the core in short turns, the others stopped, so that a machine that is
+slower for a while is so for all of a round; a ratio is formed within a round. The last lines are for programs to read:
 
     ratio NAME MEDIAN (LEAST-MOST)
     added NAME CYCLES
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import statistics
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import links  # noqa: E402
 import linux_router  # noqa: E402
 import peers  # noqa: E402
 import traffic  # noqa: E402
-from lib import machine, spread  # noqa: E402
+from lib import machine, progress, spread  # noqa: E402
 
 RATIOS = [
     ("forward", "testpmd-io"),
@@ -39,27 +41,47 @@ PEERS = peers.PEERS | linux_router.PEERS | links.PEERS
 # Whose cycles are subtracted in `added`; none where packets come over other ports than the others'.
 BASES = {name: "testpmd-io" for name in (*peers.PEERS, *linux_router.PEERS)} | {"forward-memif": "testpmd-memif"}
 FOLDER = machine.WORK
+SETTLE = 0.03  # seconds from when a peer goes on until it is measured
+PAGES = 240  # hugepages of 2 MiB for each peer
 
 
 def prepare():
     """Frames, tables and peers, made once; hugepages as they were come back at the end."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    if not (FOLDER / "l3fwd").exists():
+    l3fwd = FOLDER / "l3fwd"
+    if not l3fwd.exists() or l3fwd.stat().st_mtime < (peers.HERE / "l3fwd").stat().st_mtime:
         if subprocess.run([peers.HERE / "l3fwd", FOLDER]).returncode != 0:
             raise machine.Failed("l3fwd does not build: see above")
     if not (FOLDER / "in4.pcap").exists():
         traffic.write_all(FOLDER)
 
 
-def measured(name, args):
-    """Packets per second of a peer, which is started for it and ended, and what there is to say of it."""
-    peer = PEERS[name](FOLDER, args.core, FOLDER / "log")
+@contextlib.contextmanager
+def started(names, core):
+    """Peers by name, started and stopped; those that this machine cannot run are left out."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        for name in names:
+            try:
+                peer = PEERS[name](FOLDER, core, FOLDER / f"{name}.log")
+                stack.callback(peer.close)
+                peer.wait_running()
+                peer.go_on(False)
+            except machine.Absent as absent:
+                print(f"skipped: {name}: {absent}")
+                continue
+            found[name] = peer
+        yield found
+
+
+def turn(peer, seconds):
+    """Packets per second of a peer, which goes on for that long."""
+    peer.go_on(True)
     try:
-        peer.wait_running()
-        rate = peer.rate(args.seconds)
-        return rate, getattr(peer, "remark", "")
+        time.sleep(SETTLE)
+        return peer.rate(seconds)
     finally:
-        peer.close()
+        peer.go_on(False)
 
 
 def lookups(rounds):
@@ -71,8 +93,8 @@ def lookups(rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="how long each peer is measured in a round")
+    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--seconds", type=float, default=0.1, help="how long each peer is measured in a round (default 0.1)")
     parser.add_argument("--core", type=int, default=os.cpu_count() - 1)
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER / "results.json", help="raw results")
     parser.add_argument("peer", nargs="*", help=f"who runs; default all: {', '.join(PEERS)}")
@@ -83,31 +105,28 @@ def main():
     machine.end_in_order()
     prepare()
     hz = machine.tsc_hz()
-    rates = {name: [] for name in args.peer}
-    with machine.Hugepages():
+    with machine.Hugepages(PAGES * max(4, len(args.peer))), started(args.peer, args.core) as running:
+        rates = {name: [] for name in running}
         notes = machine.notes()
         for key, value in notes.items():
             print(f"{key}: {value}")
-        for round in range(args.rounds):
-            for name in list(rates):
-                try:
-                    rate, remark = measured(name, args)
-                except machine.Absent as absent:
-                    print(f"skipped: {name}: {absent}")
-                    del rates[name]
-                    continue
-                rates[name].append(rate)
-                print(f"round {round + 1}: {name:<13} {rate / 1e6:7.2f} Mpps  {remark}".rstrip(), flush=True)
+        with progress.Bar(args.rounds) as bar:
+            for number in range(args.rounds):
+                bar.show(f"round {number + 1}")
+                for name, peer in running.items():
+                    rates[name].append(turn(peer, args.seconds))
+                bar.step()
+        remarks = {name: getattr(peer, "remark", "") for name, peer in running.items()}
     args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
     print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():
-        print(f"{name:<14}{spread([v / 1e6 for v in values], 3):>24}{hz / statistics.median(values):>20.1f}")
+        print(f"{name:<14}{spread([v / 1e6 for v in values], 3):>24}{hz / statistics.median(values):>20.1f}  {remarks[name]}".rstrip())
     print()
     for ours, theirs in RATIOS:
         if ours in rates and theirs in rates:
             print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])], 3)}")
     if set(args.peer) == set(PEERS):
-        print(lookups(args.rounds), flush=True)
+        print(lookups(5), flush=True)
     for name in rates:
         base = BASES.get(name)
         if base in rates and name != base:

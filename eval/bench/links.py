@@ -4,6 +4,7 @@ Linux, where the kernel itself is a peer."""
 import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,10 @@ class Fed:
     def rate(self, seconds):
         return self.peer.rate(seconds)
 
+    def go_on(self, does):
+        for process in (self.source, self.peer):
+            process.go_on(does)
+
     def close(self):
         for process in (self.peer, self.source):
             if process:
@@ -72,7 +77,7 @@ class Veth:
 
     def __init__(self, folder, core, log):
         self.lab = net.Lab()
-        self.router = None
+        self.router = self.source = None
         try:
             self.spaces = {name: self.lab.namespace(name) for name in ("source", "router", "sink")}
             self.connect(core)
@@ -108,9 +113,9 @@ class Veth:
 
     def start_source(self, folder, core):
         eal = peers.as_eal([lab.vdevs(folder / "in4.pcap")[0], "net_af_packet1,iface=s0,qdisc_bypass=1"])
-        app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--no-flush-rx", "--stats-period=3600"]
+        app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=131071", "--no-flush-rx", "--stats-period=3600"]
         prefix = f"veth{self.lab.name}"
-        self.spaces["source"].spawn(
+        self.source = self.spaces["source"].spawn(
             "dpdk-testpmd", "-l", f"{core},{1 - core}", "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", prefix, *eal,
             "--", *app)
 
@@ -136,7 +141,14 @@ class Veth:
         self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent was lost"
         return rate
 
+    def go_on(self, does):
+        self.source.signal(signal.SIGCONT if does else signal.SIGSTOP)
+        if self.router:
+            self.router.go_on(does)
+
     def close(self):
+        if self.source:
+            self.go_on(True)
         if self.router:
             self.router.close()
         self.lab.close()

@@ -32,7 +32,7 @@ class LinuxRouter(peers.Ashlar):
             raise
 
     def wait_running(self):
-        lab.until(lambda: "synced 1" in (self.ask("show", "netlink") or ""), self, "the kernel being followed")
+        lab.until(lambda: "synced 1" in (self.handler("netlink") or ""), self, "the kernel being followed")
         commands = [f"address add {address} dev {name}\nlink set {name} up\n" for name, address in ADDRESSES.items()]
         commands.append(f"neighbour add {GATEWAY} lladdr {MAC} dev eth1\n")
         # Random prefixes: a few that the twins have are refused.
@@ -41,7 +41,7 @@ class LinuxRouter(peers.Ashlar):
         batch.write_text("".join(commands))
         self.space.run("ip", "-force", "-batch", str(batch), timeout=lab.STARTUP, ok=None)
         known = len(self.prefixes) * 0.99
-        lab.until(lambda: int(self.ask("show", "rt4.length") or 0) > known, self, "the routes")
+        lab.until(lambda: int(self.handler("rt4.length") or 0) > known, self, "the routes")
         super().wait_running()
 
     def close(self):

@@ -1,5 +1,7 @@
 """Who is measured: how each is started, and how many packets it has sent so far."""
 
+import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -7,10 +9,12 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.parse
 
-from lib.lab import Process, until, vdevs
+from lib.lab import Process, Unix, until, vdevs
 from lib.machine import ROOT
 
+NUMBERS = itertools.count()
 HERE = pathlib.Path(__file__).resolve().parent
 
 
@@ -20,6 +24,10 @@ def rate_of(sent, seconds):
     time.sleep(seconds)
     last, end = sent(), time.monotonic()
     return (last - first) / (end - start)
+
+
+# Packets of each peer: all are there at once. An endless capture keeps 65,536 of them.
+BUFFERS = 131_071
 
 
 class Peer(Process):
@@ -46,7 +54,7 @@ class Dpdk(Peer):
 
     def __init__(self, program, core, eal, app, log, port=1):
         self.port = port
-        self.prefix = f"bench{os.getpid()}"
+        self.prefix = f"bench{os.getpid()}-{next(NUMBERS)}"
         command = [program, *core, "--no-pci", "--in-memory", "--file-prefix", self.prefix, *eal, "--", *app]
         self.link = None
         super().__init__(command, log)
@@ -72,26 +80,33 @@ class Dpdk(Peer):
 class Ashlar(Peer):
     """Ashlar with one worker, asked over its socket."""
 
-    def __init__(self, program, core, conf, values, log, out, setup, buffers=262_143, before=()):
-        self.program = str(program)
-        self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}.socket"
+    def __init__(self, program, core, conf, values, log, out, setup, buffers=BUFFERS, before=()):
+        self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}-{next(NUMBERS)}.socket"
         self.setup = setup
         self.counter = f"{out}.count"
         command = [*before, program, "run", conf, *values, "--cores", core, "--socket", self.socket, "--buffers", buffers]
         super().__init__(command, log)
 
-    def ask(self, verb, *words, text=None):
-        command = [self.program, verb, "--socket", self.socket, *words]
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else None
+    def handler(self, name, value=None):
+        """What a handler says, or says of a value that it is given; None if it cannot be asked."""
+        link = Unix(self.socket)
+        try:
+            link.request("GET" if value is None else "PUT", f"/v1/handlers/{urllib.parse.quote(name)}", value)
+            reply = link.getresponse()
+            text = reply.read().decode().strip()
+            return text if reply.status < 300 else None
+        except (OSError, http.client.HTTPException):
+            return None
+        finally:
+            link.close()
 
     def wait_running(self):
         for handler, value in self.setup:
-            until(lambda: self.ask("set", handler, "-", text=value) is not None, self, handler)
+            until(lambda: self.handler(handler, value) is not None, self, handler)
         super().wait_running()
 
     def sent(self):
-        text = self.ask("show", self.counter)
+        text = self.handler(self.counter)
         return int(text) if text else None
 
 
@@ -101,7 +116,7 @@ def as_eal(devices):
 
 def testpmd(folder, core, log):
     eal = as_eal(vdevs(folder / "in4.pcap"))
-    app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=262143", "--burst=32", "--no-flush-rx"]
+    app = ["--forward-mode=io", "--auto-start", f"--total-num-mbufs={BUFFERS}", "--burst=32", "--no-flush-rx"]
     return Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], eal, app + ["-i"], log)
 
 

@@ -72,8 +72,13 @@ class Process:
         self.log.seek(0)
         return self.log.read()
 
+    def go_on(self, does):
+        """Stops it, or lets it go on."""
+        os.killpg(self.process.pid, signal.SIGCONT if does else signal.SIGSTOP)
+
     def close(self):
         if self.poll() is None:
+            self.go_on(True)  # who is stopped does not hear that it is to end
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
                 self.process.wait(20)

@@ -59,11 +59,14 @@ def end_in_order():
 
 
 class Hugepages:
-    """1.75 GiB of hugepages for as long as it lasts."""
+    """Hugepages, 1.75 GiB unless told, for as long as it lasts."""
 
     PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
     WANTED = 896
     LOCK = pathlib.Path("/run/lock/ashlar-measures")
+
+    def __init__(self, wanted=WANTED):
+        self.wanted = wanted
 
     def __enter__(self):
         if os.geteuid() != 0:
@@ -80,13 +83,13 @@ class Hugepages:
         try:
             # Memory in small pieces: first compact it, then let files' pages go.
             for remedy in ("compact_memory", "drop_caches", "compact_memory", None):
-                self.PATH.write_text(str(max(self.before, self.WANTED)))
-                if int(self.PATH.read_text()) >= self.WANTED:
+                self.PATH.write_text(str(max(self.before, self.wanted)))
+                if int(self.PATH.read_text()) >= self.wanted:
                     break
                 if remedy:
                     pathlib.Path("/proc/sys/vm", remedy).write_text("1")
             else:
-                raise Failed(f"the kernel finds no {self.WANTED * 2} MiB for hugepages: free memory, or restart")
+                raise Failed(f"the kernel finds no {self.wanted * 2} MiB for hugepages: free memory, or restart")
             if not os.path.ismount("/dev/hugepages"):
                 os.makedirs("/dev/hugepages", exist_ok=True)
                 subprocess.run(["mount", "-t", "hugetlbfs", "nodev", "/dev/hugepages"], check=True)

@@ -4,7 +4,6 @@ cores in short turns, the others stopped, so that a machine that is slower for a
 
 import os
 import pathlib
-import signal
 import statistics
 import sys
 import time
@@ -58,17 +57,17 @@ class Turns:
         for core in CORES:
             one = self.testpmds[core] = here.keep(Testpmd(here, core))
             one.wait_running()
-            go_on(one, False)
+            one.go_on(False)
         for cores in [*SINGLES, CORES]:
             one = self.routers[cores] = route(here, cores)
             one.wait_sending()
-            go_on(one, False)
+            one.go_on(False)
 
     def rate(self, kind, cores, seconds):
         """Packets a second of testpmds or a router on these cores."""
         processes = [self.testpmds[core] for core in cores] if kind == "testpmd" else [self.routers[cores]]
         for one in processes:
-            go_on(one, True)
+            one.go_on(True)
         try:
             time.sleep(SETTLE)
             if kind == "testpmd":
@@ -76,11 +75,7 @@ class Turns:
             return processes[0].measure(seconds)["rate"]
         finally:
             for one in processes:
-                go_on(one, False)
-
-
-def go_on(process, does):
-    os.killpg(process.process.pid, signal.SIGCONT if does else signal.SIGSTOP)
+                one.go_on(False)
 
 
 def measure(here, rounds, seconds, say):
@@ -94,9 +89,6 @@ def measure(here, rounds, seconds, say):
             told = (f"{name} {rates[-1] / 1e6:.1f}" for name, rates in found.items())
             say(f"round {number + 1}, Mpps: {', '.join(told)}")
     finally:
-        # Who is stopped does not hear that it is to end.
-        for one in [*turns.testpmds.values(), *turns.routers.values()]:
-            go_on(one, True)
         here.end_all()
     return found
 
