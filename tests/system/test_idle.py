@@ -2,12 +2,13 @@
 
 Shows: an idle router uses less than 5 % of a core; the first packet after idle is forwarded within
 200 us (median) and 2 ms (99th percentile), by the kernel's time stamps on the hosts' interfaces; a
-burst of one ring's size (8192 small frames) after idle loses nothing.
+burst of one ring's size (8192 small frames) after idle loses nothing. One that is told to poll does not sleep.
 
 The two times are requirements, but a test machine is shared: they are printed (`pytest -s`), and
 held to ten times as much unless ASHLAR_SOAK=1.
 """
 
+import json
 import os
 import signal
 import statistics
@@ -15,10 +16,12 @@ import time
 from pathlib import Path
 
 import pytest
+from failing import ask
+from net import until
 from scapy.layers.inet import IP, UDP
 from scapy.layers.inet6 import IPv6
 from taps import Tap
-from topology import SERVER
+from topology import ASHLAR, SERVER
 from traffic import port, udp
 
 pytestmark = pytest.mark.ashlar
@@ -65,6 +68,30 @@ def test_the_first_packet_after_idle_is_forwarded_at_once(network, version):
           f"p99 {p99 / 1000:.0f} us, largest {times[-1] / 1000:.0f} us of {len(times)}")
     assert median < SLACK * MEDIAN_NS
     assert p99 < SLACK * P99_NS
+
+
+@pytest.mark.parametrize(("options", "sleeps"), [((), True), (("--poll",), False)], ids=["as ever", "--poll"])
+def test_a_worker_told_to_poll_never_sleeps(lab, options, sleeps):
+    space = lab.namespace("router")
+    space.ip("link add name eth0 type bridge")
+    space.ip("link set eth0 up")
+    file, path = lab.folder / "quiet.click", str(lab.folder / "quiet.sock")
+    file.write_text("FromDevice(eth0) -> Discard;\n")
+    router = space.spawn(ASHLAR, "run", str(file), "--socket", path, *options)
+    router.wait_for(" start ", timeout=30)
+
+    def worker() -> dict:
+        return json.loads(ask(path, "GET", "/v1/stats"))["workers"][0]
+
+    def rested() -> bool | None:
+        """Whether it has slept since; None as long as it has not polled for long either."""
+        now = worker()
+        slept = now["asleep_ns"] > first["asleep_ns"]
+        return slept if slept or now["turns"] > first["turns"] + 10_000 else None
+
+    first = worker()
+    until(lambda: rested() is not None, "a sleep, or ten thousand turns")
+    assert rested() == sleeps
 
 
 def frames(wire, version: int) -> list[bytes]:

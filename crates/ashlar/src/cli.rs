@@ -196,6 +196,9 @@ pub(crate) struct Run {
     /// Serve Prometheus metrics over TCP, too; without ADDR on the loopback address
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
+    /// Workers never sleep: packets are met at once, and each worker takes the whole of its processor
+    #[arg(long)]
+    pub(crate) poll: bool,
     /// Where packets are steered to workers: even out load and let workers rest (on), only the former (even), or
     /// nothing (off)
     #[arg(long, value_enum, default_value_t = Balance::On, value_name = "MODE")]

@@ -138,11 +138,7 @@ impl Live {
     ) -> Result<Live, String> {
         let router = Router::start(plan, ports, &ports::waiter::of_worker, seed)?;
         if never_sleep {
-            let awake = || Idle {
-                spins: u32::MAX,
-                ..Idle::default()
-            };
-            let told = router.ask_all(move |inside| inside.set_idle(awake()));
+            let told = router.ask_all(|inside| inside.set_idle(Idle::never()));
             told.map_err(|e| e.to_string())?;
         }
         Ok(Live {

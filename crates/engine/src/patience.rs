@@ -56,7 +56,7 @@ impl Patience {
 
     /// Whether polling is over after so many empty turns in a row.
     pub(crate) fn is_over(&self, empty: u32, idle: &Idle) -> bool {
-        empty > idle.spins >> self.halved
+        idle.spins < u32::MAX && empty > idle.spins >> self.halved
     }
 
     /// How long to sleep after so many empty turns in a row; the first of these sleeps begins at `now`.
@@ -82,6 +82,16 @@ mod tests {
         polled: Duration::from_micros(100),
         longest: Duration::from_millis(100),
     };
+
+    #[test]
+    fn who_never_sleeps_does_not_whatever_it_has_learned() {
+        let mut patience = Patience::new(Time(1));
+        assert!(patience.is_over(65, &IDLE));
+        after(&mut patience, &[5_000_000; 10]);
+        for empty in [1, 65, u32::MAX / 2 + 1, u32::MAX] {
+            assert!(!patience.is_over(empty, &Idle::never()), "{empty}");
+        }
+    }
 
     /// Turns of a microsecond; work that takes one turn comes at these distances. Gives the empty turns and sleeps
     /// before the last one.

@@ -75,6 +75,16 @@ pub struct Idle {
     pub longest: Duration,
 }
 
+impl Idle {
+    /// It never sleeps.
+    pub fn never() -> Idle {
+        Idle {
+            spins: u32::MAX,
+            ..Idle::default()
+        }
+    }
+}
+
 impl Default for Idle {
     fn default() -> Idle {
         Idle {

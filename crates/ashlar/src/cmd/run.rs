@@ -7,6 +7,7 @@ use control::log::Format;
 use control::socket::{self, Socket};
 use control::{Control, Runtime, Serve, Source, Start};
 use engine::plan::Plan;
+use engine::worker::Idle;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
@@ -100,6 +101,12 @@ fn start(
         Balance::Off => "off",
     };
     control.balance().set(control.router(), mode)?;
+    if run.poll {
+        let told = control
+            .router()
+            .ask_all(|inside| inside.set_idle(Idle::never()));
+        told.map_err(|error| error.to_string())?;
+    }
     if let Some(cores) = &run.cores {
         control.pin(&cores.0)?;
     }
