@@ -54,7 +54,7 @@ impl Verdict {
     /// The port, or 255.
     #[inline]
     pub fn port(self) -> usize {
-        usize::from(self.0 & 0xff)
+        usize::from(self.0 as u8)
     }
 
     /// The drop reason.

@@ -53,11 +53,13 @@ impl Sides {
             match (home.reason(), other) {
                 (None, None) => Some(home.port()),
                 (Some(reason), None) => return cx.drop_batch(batch, reason),
-                (None, other) => self.deal(batch, Some((at, home.port())), other, &mut step, cx),
+                (None, other) => {
+                    self.deal_first(batch, Some((at, home.port())), other, &mut step, cx)
+                }
                 (Some(reason), other) => {
                     let lost = batch.drain_front(at);
                     lost.for_each(|packet| cx.drop(packet, reason));
-                    self.deal(batch, None, other, &mut step, cx)
+                    self.deal_first(batch, None, other, &mut step, cx)
                 }
             }
         };
@@ -74,9 +76,22 @@ impl Sides {
         }
     }
 
+    /// As [`deal`](Self::deal), for the first batch that parts: there is one loop for those that follow.
+    #[inline(never)]
+    fn deal_first<S: Step>(
+        &mut self,
+        batch: &mut Batch,
+        stay: Option<(usize, usize)>,
+        known: Option<Verdict>,
+        step: &mut S,
+        cx: &mut Cx,
+    ) -> Option<usize> {
+        self.deal(batch, stay, known, step, cx)
+    }
+
     /// Deals a batch out. What stays (see [`engine::packet::Sides::deal`]) is not looked at; of the first packet behind
     /// it something may be known. Returns the output of what has stayed.
-    #[inline]
+    #[inline(always)]
     fn deal<S: Step>(
         &mut self,
         batch: &mut Batch,

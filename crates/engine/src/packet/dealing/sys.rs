@@ -221,18 +221,18 @@ impl Dealing<'_> {
         };
         let (len, port) = (packet.len() as u64, port_of(verdict));
         let sides = &mut *self.sides;
-        if sides.cursors.ends[usize::from(port)].is_null() {
-            let Some(side) = sides.batches.get_mut(usize::from(port)) else {
+        if sides.cursors.ends[port].is_null() {
+            let Some(side) = sides.batches.get_mut(port) else {
                 return false;
             };
             if sides.home.is_none() {
-                sides.home = Some(port);
-                sides.cursors.ends[usize::from(port)] = self.batch.packets.as_mut_ptr();
+                sides.home = Some(port as u8);
+                sides.cursors.ends[port] = self.batch.packets.as_mut_ptr();
             } else {
                 // SAFETY: both are of one batch, and `next` is not behind `end`.
                 let left = unsafe { self.end.offset_from_unsigned(self.next) };
-                sides.cursors.open(port, side, left);
-                sides.others.push(port);
+                sides.cursors.open(port as u8, side, left);
+                sides.others.push(port as u8);
             }
         }
         // SAFETY: there is one, as `peek` says; `next` passes it, so that it is read once. The output is open.
@@ -245,10 +245,10 @@ impl Dealing<'_> {
     }
 }
 
-/// As a cursor's index.
+/// As a cursor's index: less than PORTS.
 #[inline(always)]
-fn port_of(verdict: Verdict) -> u8 {
-    verdict.port() as u8
+fn port_of(verdict: Verdict) -> usize {
+    verdict.port()
 }
 
 /// Deals a packet out, if `step` says an output that is open. Else it stays where it is, and what was said is returned.
@@ -270,7 +270,7 @@ unsafe fn deal_one(
     unsafe {
         if let Some(verdict) = said
             && let port = port_of(verdict)
-            && !(*cursors).ends[usize::from(port)].is_null()
+            && !(*cursors).ends[port].is_null()
         {
             put(packet, len, cursors, port);
             return None;
@@ -285,8 +285,7 @@ unsafe fn deal_one(
 /// # Safety
 /// It is open, and the packet has been read from the part of the batch that has not been dealt out: so there is room.
 #[inline(always)]
-unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: u8) {
-    let port = usize::from(port);
+unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: usize) {
     // SAFETY: an output is opened with room for all packets that have not been dealt out, and at home there is always
     // the place that was read, or one before it. The cursor is read anew, which is one instruction less than to keep it.
     unsafe {
