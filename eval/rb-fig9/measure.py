@@ -19,7 +19,7 @@ def steps():
         for rate in RATES:
             def run(lab, app=app, rate=rate):
                 conf = runs.CONF / f"{app}.click"
-                result = runs.fed(conf, frames.fixed(64), rate * 1e6, GROUP, runs.values_of(app))(lab)
+                result = runs.fed(conf, frames.fixed(64), rate * 1e6, GROUP, runs.values_of(app), options=["--poll"])(lab)
                 return result | {"hz": machine.tsc_hz()}
 
             yield f"{app} {rate or 'most'}", run
@@ -65,7 +65,7 @@ def draw(axes, raw):
     axes.legend()
 
 
-figure = Figure(__file__, steps, values, draw, rounds=2)
+figure = Figure(__file__, steps, values, draw, rounds=3)
 
 if __name__ == "__main__":
     figure.main()
