@@ -92,7 +92,8 @@ def values(raw):
         return f"within it ({ratio:.2f})" if over <= 0 else f"beyond it ({ratio:.2f}, {over:.0f} instructions too many)"
 
     verdicts = {name: verdict(name) for name in ("vlb-transit", "vlb-transit-two", "vlb-output")}
-    return verdicts | {
+    plain = {f"{name} plain": f"{median(results, name, 'all') / median(results, 'forward', 'all'):.2f}" for name in verdicts}
+    return verdicts | plain | {
         "nodes": table(["node", "row of eval/bench/instructions", "of Ashlar itself", "all", "times minimal forwarding"], nodes),
         "options": table(["node", "row", "instructions", "more"], options),
         "where": table(["row", "instructions", "function"], where),
