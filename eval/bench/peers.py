@@ -145,13 +145,14 @@ def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), ou
 
 
 CONF = HERE / "conf"
+# Those that are compared stand side by side, as they have their turns in this order.
 PEERS = {
     "testpmd-io": testpmd,
-    "l3fwd-lpm": l3fwd("lpm"),
-    "l3fwd-fib": l3fwd("fib"),
     "forward": ashlar(CONF / "forward.click"),
     "forward-counter": ashlar(CONF / "forward-counter.click"),
+    "l3fwd-lpm": l3fwd("lpm"),
     "route": ashlar(CONF / "route.click", values=["ROUTES={folder}/routes4"]),
+    "l3fwd-fib": l3fwd("fib"),
     "route-poptrie": ashlar(CONF / "route-poptrie.click", values=["ROUTES={folder}/routes4"]),
     "route-counter": ashlar(CONF / "route-counter.click", values=["ROUTES={folder}/routes4"]),
     "router": ashlar(
