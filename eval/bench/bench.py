@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 """`make bench`: one core, 64-byte frames from memory to nowhere, in turn with DPDK's own programs.
 
-All peers are started at first. Then they have the core in short turns, the others stopped, so that a machine that is
-slower for a while is so for all of a round; a ratio is formed within a round. The last lines are for programs to read:
+All peers are started at once. Then they have the core in short turns, the others stopped, so that a machine that is
+slower for a while is so for all of a round; a ratio is formed within a round. What a process is given of memory makes it
+faster or slower as long as it lives, so all are started anew several times. The last lines are for programs to read:
 
     ratio NAME MEDIAN (LEAST-MOST)
     added NAME CYCLES
@@ -58,7 +59,7 @@ def prepare():
 
 @contextlib.contextmanager
 def started(names, core):
-    """Peers by name, started and stopped; those that this machine cannot run are left out."""
+    """Peers by name, started in this order and stopped; those that this machine cannot run are left out."""
     found = {}
     with contextlib.ExitStack() as stack:
         for name in names:
@@ -93,7 +94,8 @@ def lookups(rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=101)
+    parser.add_argument("--starts", type=int, default=7, help="how often all peers are started (default 7)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds after each start (default 9)")
     parser.add_argument("--seconds", type=float, default=0.1, help="how long each peer is measured in a round (default 0.1)")
     parser.add_argument("--core", type=int, default=os.cpu_count() - 1)
     parser.add_argument("--out", type=pathlib.Path, default=FOLDER / "results.json", help="raw results")
@@ -105,18 +107,23 @@ def main():
     machine.end_in_order()
     prepare()
     hz = machine.tsc_hz()
-    with machine.Hugepages(PAGES * max(4, len(args.peer))), started(args.peer, args.core) as running:
-        rates = {name: [] for name in running}
+    rates, remarks = {name: [] for name in args.peer}, {}
+    with machine.Hugepages(PAGES * max(4, len(args.peer))), progress.Bar(args.starts * args.rounds) as bar:
         notes = machine.notes()
         for key, value in notes.items():
             print(f"{key}: {value}")
-        with progress.Bar(args.rounds) as bar:
-            for number in range(args.rounds):
-                bar.show(f"round {number + 1}")
-                for name, peer in running.items():
-                    rates[name].append(turn(peer, args.seconds))
-                bar.step()
-        remarks = {name: getattr(peer, "remark", "") for name, peer in running.items()}
+        for number in range(args.starts):
+            bar.show(f"start {number + 1}")
+            # Each time in another order, so that none has always the same memory.
+            shift = number * len(rates) // args.starts
+            names = [*rates][shift:] + [*rates][:shift]
+            with started(names, args.core) as running:
+                rates = {name: values for name, values in rates.items() if name in running}
+                for _ in range(args.rounds):
+                    for name, values in rates.items():
+                        values.append(turn(running[name], args.seconds))
+                    bar.step()
+                remarks = {name: getattr(peer, "remark", "") for name, peer in running.items()}
     args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
     print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():
