@@ -253,7 +253,7 @@ def test_a_trace_shows_the_way_of_a_packet(network, version):
     network.meet()
     stream = flood(network, version, 500)
     way = network.router.cli("trace", "--at", from_client(network), "1")
-    steps = ["FromDevice", "Classifier", *(["CheckIPHeader", "RadixIPLookup", "DecIPTTL", "ARPQuerier"] if version == 4
+    steps = ["FromDevice", "Classifier", *(["CheckIPHeader", "DirectIPLookup", "DecIPTTL", "ARPQuerier"] if version == 4
              else ["CheckIP6Header", "DecIP6HLIM", "LookupIP6Route", "IP6NDSolicitor"]), "ToDevice"]
     places = [way.find(f":: {step}") for step in steps]
     assert -1 not in places and places == sorted(places), way

@@ -51,6 +51,7 @@ macro_rules! chains {
 pub const CHAINS: &[Chain] = chains! {
     // IPv4, arrival and lookup.
     HostEtherFilter Classifier Paint Strip CheckIPHeader RadixIPLookup;
+    HostEtherFilter Classifier Paint Strip CheckIPHeader DirectIPLookup;
     LinuxInput Classifier Paint Strip CheckIPHeader LinuxIPLookup;
     Strip CheckIPHeader RadixIPLookup DecIPTTL EtherEncap;
     Strip CheckIPHeader DirectIPLookup DecIPTTL EtherEncap;

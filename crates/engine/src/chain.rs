@@ -33,7 +33,7 @@ impl Chain {
 
 /// Tuples of two to eight element types, of which one may look ahead ([`Element::foresee`]): those before it are a loop by
 /// themselves, in which it does, and it begins another, or steps the whole batch between them
-/// ([`Element::STEPS_ALL`]). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
+/// ([`Element::STEPS_ALL`], or if it is the last). All must handle input 0 by [`Element::step`]: an [`Element::process`] of their own is not
 /// called, so it may only do at once what steps do. The compiler cannot tell; who lists chains must test it.
 ///
 /// None may call handlers on the spot: while a row runs all of its elements are out of their places. What is called
@@ -41,7 +41,7 @@ impl Chain {
 pub trait Sequence {
     /// The place of the one that looks ahead; behind the last if none does.
     const SPLIT: usize;
-    /// Whether that one steps whole batches.
+    /// Whether that one steps the whole batch.
     const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
@@ -64,7 +64,8 @@ macro_rules! sequence {
                 $(if $element::FORESEES { split = $at; })+
                 split
             };
-            const WHOLE: bool = false $(|| $element::STEPS_ALL)+;
+            // As the last, whose packets leave by many outputs, it would send each away by itself.
+            const WHOLE: bool = Self::SPLIT == $n - 1 $(|| $element::STEPS_ALL)+;
 
             fn kinds() -> Vec<TypeId> {
                 const {
@@ -84,7 +85,7 @@ macro_rules! sequence {
                 if const { before(0, Self::SPLIT) } {
                     sequence!(@loop $n, 0, Self::SPLIT; batch cx nodes on left; $($name $element $at),+);
                 }
-                $(if $element::STEPS_ALL {
+                $(if const { Self::WHOLE && Self::SPLIT == $at } {
                     cx.this = nodes[$at];
                     let before = batch.len();
                     let verdicts = cx.step_all($name, batch);
@@ -95,7 +96,7 @@ macro_rules! sequence {
                     cx.keep_verdicts(verdicts);
                     left[$at] = before - batch.len();
                 })+
-                $(if const { Self::SPLIT == 0 && $at == 0 && !$element::STEPS_ALL } {
+                $(if const { Self::SPLIT == 0 && $at == 0 && !Self::WHOLE } {
                     batch.iter().for_each($name.foresee()); // nobody else shows it packets
                 })+
                 if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {

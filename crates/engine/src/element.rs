@@ -194,6 +194,9 @@ pub trait Element: Sized + 'static {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let _ = input;
         if Self::FORESEES {
+            if !Self::STEPS_ALL {
+                batch.iter().for_each(self.foresee()); // nobody else shows it packets
+            }
             let verdicts = cx.step_all(self, batch);
             cx.sort_as(batch, &verdicts);
             cx.keep_verdicts(verdicts);
@@ -206,23 +209,29 @@ pub trait Element: Sized + 'static {
     const STEPS_ALL: bool = false;
 
     /// Says of each packet of a batch, in order, where it goes: for who looks all of them up at once. A class
-    /// that does must say so by [`STEPS_ALL`](Self::STEPS_ALL). The default is what steps say of packets that were foreseen.
+    /// that does must say so by [`STEPS_ALL`](Self::STEPS_ALL).
     #[inline]
     fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
-        batch.iter().for_each(self.foresee());
-        let mut packets = batch.iter_mut();
+        self.step_each(batch, verdicts, cx);
+    }
+
+    /// What steps say of each packet of a batch, in order.
+    #[inline]
+    fn step_each(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        verdicts.resize(batch.len(), Verdict::ON);
+        let mut rest = batch.iter_mut().zip(verdicts);
         loop {
             let quick = self.quick(cx);
-            let slow = packets.find_map(|packet| match quick(packet) {
-                Some(verdict) => {
-                    verdicts.push(verdict);
+            let slow = rest.find_map(|(packet, verdict)| match quick(packet) {
+                Some(said) => {
+                    *verdict = said;
                     None
                 }
-                None => Some(packet),
+                None => Some((packet, verdict)),
             });
             drop(quick);
             match slow {
-                Some(packet) => verdicts.push(self.step(packet, cx)),
+                Some((packet, verdict)) => *verdict = self.step(packet, cx),
                 None => return,
             }
         }

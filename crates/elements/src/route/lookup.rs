@@ -262,6 +262,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const FORESEES: bool = true;
 
     fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        if !K::BULK {
+            return self.step_each(batch, verdicts, cx);
+        }
         let ids = self.bulk.look_up(self.table.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
         let groups = self.table.groups().read(cx.reader()).view();

@@ -63,6 +63,12 @@ impl Entry {
         (self.0 & Self::GROUP != 0).then_some((self.0 & !Self::GROUP) as usize)
     }
 
+    /// Whether it is neither a group nor nothing: all routes here have a length, and the sign is a group's.
+    #[inline(always)]
+    fn is_route(self) -> bool {
+        self.0.cast_signed() > 0
+    }
+
     #[inline(always)]
     fn id(self) -> u16 {
         self.0 as u16
@@ -187,9 +193,9 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
         move |address: A| {
             let octets = address.octets();
             let entry = Entry(root[bits(&octets, 0, ROOT)].load(Ordering::Acquire));
-            match entry.group() {
-                None if entry.id() != 0 => entry.id(),
-                _ => self.look_again(&octets),
+            match entry.is_route() {
+                true => entry.id(),
+                false => self.look_again(&octets),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Brief {
     /// The output, or [`ASK`](Self::ASK)'s: then [`View::next_hop_with`](super::View::next_hop_with) knows.
     pub port: u16,
-    /// The gateway's address; 0 for none.
+    /// The gateway's address, as it is in packets; 0 for none.
     gateway: u32,
 }
 
@@ -23,7 +23,7 @@ impl Brief {
     /// The gateway.
     #[inline(always)]
     pub fn gateway(self) -> Option<Ipv4Addr> {
-        (self.gateway != 0).then(|| Ipv4Addr::from_bits(self.gateway))
+        (self.gateway != 0).then(|| Ipv4Addr::from(self.gateway.to_ne_bytes()))
     }
 
     pub(super) fn of(choice: &Choice) -> Brief {
@@ -32,7 +32,9 @@ impl Brief {
         };
         let gateway = match gateway {
             None => 0,
-            Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => gateway.to_bits(),
+            Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => {
+                u32::from_ne_bytes(gateway.octets())
+            }
             Some(_) => return Brief::ASK,
         };
         Brief { port, gateway }
