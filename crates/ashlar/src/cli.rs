@@ -200,9 +200,9 @@ pub(crate) struct Run {
     #[arg(long)]
     pub(crate) poll: bool,
     /// Where packets are steered to workers: even out load and let workers rest (on), only the former (even), or
-    /// nothing (off)
-    #[arg(long, value_enum, default_value_t = Balance::On, value_name = "MODE")]
-    pub(crate) balance: Balance,
+    /// nothing (off); default on, but even with --poll, as who polls cannot rest
+    #[arg(long, value_enum, value_name = "MODE")]
+    pub(crate) balance: Option<Balance>,
     /// Seed of the random numbers that elements use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -96,9 +96,10 @@ fn start(
         }),
     })?;
     let mode = match run.balance {
-        Balance::On => "on",
-        Balance::Even => "even",
-        Balance::Off => "off",
+        None if run.poll => "even",
+        None | Some(Balance::On) => "on",
+        Some(Balance::Even) => "even",
+        Some(Balance::Off) => "off",
     };
     control.balance().set(control.router(), mode)?;
     if run.poll {
