@@ -51,7 +51,7 @@ impl Verdict {
         Verdict((reason as u16 + 1) << 8 | port as u16)
     }
 
-    /// The port, or 255.
+    /// The port, or 255: as an index less than PORTS.
     #[inline]
     pub fn port(self) -> usize {
         usize::from(self.0 as u8)

@@ -219,7 +219,7 @@ impl Dealing<'_> {
         let Some(packet) = self.peek() else {
             return false;
         };
-        let (len, port) = (packet.len() as u64, port_of(verdict));
+        let (len, port) = (packet.len() as u64, verdict.port());
         let sides = &mut *self.sides;
         if sides.cursors.ends[port].is_null() {
             let Some(side) = sides.batches.get_mut(port) else {
@@ -245,12 +245,6 @@ impl Dealing<'_> {
     }
 }
 
-/// As a cursor's index: less than PORTS.
-#[inline(always)]
-fn port_of(verdict: Verdict) -> usize {
-    verdict.port()
-}
-
 /// Deals a packet out, if `step` says an output that is open. Else it stays where it is, and what was said is returned.
 ///
 /// # Safety
@@ -269,7 +263,7 @@ unsafe fn deal_one(
     // SAFETY: as the caller says; a port is less than PORTS.
     unsafe {
         if let Some(verdict) = said
-            && let port = port_of(verdict)
+            && let port = verdict.port()
             && !(*cursors).ends[port].is_null()
         {
             put(packet, len, cursors, port);
