@@ -127,6 +127,7 @@ class Failing(Rb4):
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
         """Heartbeats pass last: a link for which they say that it is back would lose packets till then."""
+        links = tuple(links)
         self._set(links, ("delay.delay",), "0s", one_way=False)
         self._set(links, ("packets.drop_prob", "beats.drop_prob"), "0", one_way=False)
 
