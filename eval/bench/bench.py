@@ -108,6 +108,7 @@ def main():
     prepare()
     hz = machine.tsc_hz()
     rates, remarks = {name: [] for name in args.peer}, {}
+    # l3fwd wants more than its share of all.
     with machine.Hugepages(PAGES * max(4, len(args.peer))), progress.Bar(args.starts * args.rounds) as bar:
         notes = machine.notes()
         for key, value in notes.items():
@@ -124,14 +125,19 @@ def main():
                         values.append(turn(running[name], args.seconds))
                     bar.step()
                 remarks = {name: getattr(peer, "remark", "") for name, peer in running.items()}
-    args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
+            args.out.write_text(json.dumps({"host": notes, "command": sys.argv, "packets per second": rates}, indent=1))
     print(f"\n{'':<14}{'Mpps':>24}{'cycles/packet':>20}")
     for name, values in rates.items():
         print(f"{name:<14}{spread([v / 1e6 for v in values], 3):>24}{hz / statistics.median(values):>20.1f}  {remarks[name]}".rstrip())
     print()
-    for ours, theirs in RATIOS:
-        if ours in rates and theirs in rates:
-            print(f"ratio {ours}/{theirs} {spread([a / b for a, b in zip(rates[ours], rates[theirs])], 3)}")
+    ratios = {
+        f"{ours}/{theirs}": [a / b for a, b in zip(rates[ours], rates[theirs])]
+        for ours, theirs in RATIOS if ours in rates and theirs in rates}
+    for name, values in ratios.items() if args.starts * args.rounds > 1 else ():
+        low, _, high = statistics.quantiles(values, n=4)
+        print(f"half of the rounds: {name} {low:.3f}-{high:.3f}")
+    for name, values in ratios.items():
+        print(f"ratio {name} {spread(values, 3)}")
     if set(args.peer) == set(PEERS):
         print(lookups(5), flush=True)
     for name in rates:

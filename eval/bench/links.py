@@ -1,6 +1,7 @@
 """Peers that are fed by another process on the other core: over shared memory (memif), or over veth pairs by
 Linux, where the kernel itself is a peer."""
 
+import contextlib
 import json
 import pathlib
 import shutil
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 import peers
 from lib import frames, lab, machine
@@ -47,16 +49,17 @@ class Fed:
             process.go_on(does)
 
     def close(self):
-        for process in (self.peer, self.source):
-            if process:
-                process.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+            for process in (self.source, self.peer):
+                if process:
+                    stack.callback(process.close)
 
 
 def testpmd_memif(folder, core, log):
     def start(vdev, core, log):
         app = ["--forward-mode=io", "--port-topology=loop", "--auto-start", "--burst=32", "--no-flush-rx", "-i"]
-        return peers.Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], ["--vdev", vdev], app, log, port=0)
+        return peers.Dpdk("dpdk-testpmd", peers.lcores(core), ["--vdev", vdev], app, log, port=0)
 
     return Fed(start, core, log)
 
@@ -77,7 +80,9 @@ class Veth:
 
     def __init__(self, folder, core, log):
         self.lab = net.Lab()
+        self.prefix = f"veth{self.lab.name}"
         self.router = self.source = None
+        self.all_offered = self.all_sent = 0
         try:
             self.spaces = {name: self.lab.namespace(name) for name in ("source", "router", "sink")}
             self.connect(core)
@@ -114,9 +119,8 @@ class Veth:
     def start_source(self, folder, core):
         eal = peers.as_eal([lab.vdevs(folder / "in4.pcap")[0], "net_af_packet1,iface=s0,qdisc_bypass=1"])
         app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=131071", "--no-flush-rx", "--stats-period=3600"]
-        prefix = f"veth{self.lab.name}"
         self.source = self.spaces["source"].spawn(
-            "dpdk-testpmd", "-l", f"{core},{1 - core}", "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", prefix, *eal,
+            "dpdk-testpmd", *peers.lcores(1 - core), "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", self.prefix, *eal,
             "--", *app)
 
     def sent(self):
@@ -134,12 +138,16 @@ class Veth:
         return json.loads(done.out)[0]["stats64"]["tx"]["packets"]
 
     def rate(self, seconds):
-        offered, sent = self.offered(), self.sent()
-        rate = peers.rate_of(self.sent, seconds)
-        lost = 1 - (self.sent() - sent) / max(self.offered() - offered, 1)
+        # Both are asked in the same order before and after, so that they are of equally long times.
+        (offered, sent), start = (self.offered(), self.sent()), time.monotonic()
+        time.sleep(seconds)
+        (offered_since, sent_since), end = (self.offered(), self.sent()), time.monotonic()
+        self.all_offered += offered_since - offered
+        self.all_sent += sent_since - sent
         # Where nothing is lost the source may have been the limit, not the router.
-        self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent was lost"
-        return rate
+        lost = 1 - self.all_sent / max(self.all_offered, 1)
+        self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent since the last start was lost"
+        return (sent_since - sent) / (end - start)
 
     def go_on(self, does):
         self.source.signal(signal.SIGCONT if does else signal.SIGSTOP)
@@ -147,11 +155,14 @@ class Veth:
             self.router.go_on(does)
 
     def close(self):
-        if self.source:
-            self.go_on(True)
-        if self.router:
-            self.router.close()
-        self.lab.close()
+        try:
+            if self.source:
+                self.go_on(True)
+            if self.router:
+                self.router.close()
+        finally:
+            self.lab.close()
+            shutil.rmtree(lab.RUNTIME / self.prefix, ignore_errors=True)
 
 
 class LinuxVeth(Veth):

@@ -45,8 +45,10 @@ class LinuxRouter(peers.Ashlar):
         super().wait_running()
 
     def close(self):
-        super().close()
-        self.lab.close()
+        try:
+            super().close()
+        finally:
+            self.lab.close()
 
 
 PEERS = {"linux-router": LinuxRouter}

@@ -5,14 +5,15 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import tempfile
 import time
 import urllib.parse
 
-from lib.lab import Process, Unix, until, vdevs
-from lib.machine import ROOT
+from lib.lab import RUNTIME, Process, Unix, until, vdevs
+from lib.machine import ROOT, Failed
 
 NUMBERS = itertools.count()
 HERE = pathlib.Path(__file__).resolve().parent
@@ -28,6 +29,11 @@ def rate_of(sent, seconds):
 
 # Packets of each peer: all are there at once. An endless capture keeps 65,536 of them.
 BUFFERS = 131_071
+
+
+def lcores(core):
+    """Options by which testpmd forwards on that core alone; its main thread, which rests, is on another."""
+    return ["-l", "0,1", "--main-lcore", 1 - core]
 
 
 class Peer(Process):
@@ -46,7 +52,13 @@ class Peer(Process):
 
     def rate(self, seconds):
         """Packets per second over a while."""
-        return rate_of(self.sent, seconds)
+        return rate_of(self.count, seconds)
+
+    def count(self):
+        """As `sent`, of who has told before."""
+        if (sent := self.sent()) is None:
+            raise Failed(f"it no longer tells what it has sent\n{self.command}\n{self.output()[-2000:]}")
+        return sent
 
 
 class Dpdk(Peer):
@@ -62,13 +74,16 @@ class Dpdk(Peer):
     def close(self):
         if self.link:
             self.link.close()
-        super().close()
+        try:
+            super().close()
+        finally:
+            shutil.rmtree(RUNTIME / self.prefix, ignore_errors=True)  # which DPDK leaves
 
     def sent(self):
         try:
             if self.link is None:
                 link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-                link.connect(f"/var/run/dpdk/{self.prefix}/dpdk_telemetry.v2")
+                link.connect(str(RUNTIME / self.prefix / "dpdk_telemetry.v2"))
                 link.recv(4096)
                 self.link = link
             self.link.send(f"/ethdev/stats,{self.port}".encode())
@@ -117,7 +132,7 @@ def as_eal(devices):
 def testpmd(folder, core, log):
     eal = as_eal(vdevs(folder / "in4.pcap"))
     app = ["--forward-mode=io", "--auto-start", f"--total-num-mbufs={BUFFERS}", "--burst=32", "--no-flush-rx"]
-    return Dpdk("dpdk-testpmd", ["-l", f"{1 - core},{core}"], eal, app + ["-i"], log)
+    return Dpdk("dpdk-testpmd", lcores(core), eal, app + ["-i"], log)
 
 
 def l3fwd(lookup):

@@ -20,6 +20,7 @@ from . import machine
 from .machine import ROOT, WORK, Failed
 
 ASHLAR = pathlib.Path(os.environ.get("ASHLAR_BIN", ROOT / "target" / "release" / "ashlar"))
+RUNTIME = pathlib.Path("/var/run/dpdk")  # where DPDK's programs keep what others find them by
 STARTUP = 120  # seconds until a program must have done what it is started for
 MEASURED, OTHER = os.cpu_count() - 1, 0  # processors: of what is measured, and of what feeds it
 
@@ -240,12 +241,19 @@ class Source(Process):
 
     def __init__(self, lab, frames, rate, burst=32, seconds=2.0, back=False, core=OTHER):
         self.memif = lab.folder / f"{lab.number()}.memif"
+        self.prefix = f"{self.memif.parent.name}-{self.memif.stem}"
         ring = f"net_memif0,role=server,id=0,socket={self.memif},socket-abstract=no"
         command = [
-            source_program(), "-l", core, "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", f"eval{os.getpid()}",
+            source_program(), "-l", core, "--no-pci", "--in-memory", "--no-telemetry", "--file-prefix", self.prefix,
             "--log-level", "*:error", "--vdev", ring, "--", frames, int(rate), burst, seconds, "back" if back else "gone"]
         super().__init__(command, lab.folder / f"{lab.number()}.log")
         until(lambda: "waiting" in self.output(), self, "the source of packets")
+
+    def close(self):
+        try:
+            super().close()
+        finally:
+            shutil.rmtree(RUNTIME / self.prefix, ignore_errors=True)  # which DPDK leaves
 
     def vdev(self):
         """The other end, for a router."""

@@ -2,7 +2,6 @@
 queue of a port. Packets come from an endless capture on the core that forwards them. All are started at first, and then have the
 cores in short turns, the others stopped, so that a machine that is slower for a while is so for all of a round."""
 
-import os
 import pathlib
 import statistics
 import sys
@@ -26,20 +25,9 @@ class Testpmd(peers.Dpdk):
     """testpmd in io mode with one forwarding core. Its main thread waits for input on the other."""
 
     def __init__(self, here, core):
-        self.number = here.number()
         eal = [*peers.as_eal(lab.vdevs(frames.fixed(64))), "--log-level", "*:error"]
         app = ["--forward-mode=io", "--auto-start", "--total-num-mbufs=131071", "--burst=32", "--no-flush-rx", "-i"]
-        cores = ["-l", "0,1", "--main-lcore", str(1 - core)]
-        super().__init__("dpdk-testpmd", cores, eal, app, here.folder / f"{self.number}.log")
-
-    @property
-    def prefix(self):
-        """Of the files by which DPDK tells processes apart."""
-        return f"queues{os.getpid()}-{self.number}"
-
-    @prefix.setter
-    def prefix(self, _):
-        pass  # the parent's is the same for all
+        super().__init__("dpdk-testpmd", peers.lcores(core), eal, app, here.folder / f"{here.number()}.log")
 
 
 def route(here, cores):
@@ -71,7 +59,7 @@ class Turns:
         try:
             time.sleep(SETTLE)
             if kind == "testpmd":
-                return peers.rate_of(lambda: sum(one.sent() for one in processes), seconds)
+                return peers.rate_of(lambda: sum(one.count() for one in processes), seconds)
             return processes[0].measure(seconds)["rate"]
         finally:
             for one in processes:
