@@ -33,7 +33,7 @@ BUFFERS = 131_071
 
 def lcores(core):
     """Options by which testpmd forwards on that core alone; its main thread, which rests, is on another."""
-    return ["-l", "0,1", "--main-lcore", 1 - core]
+    return ["-l", "0,1", "--main-lcore", str(1 - core)]
 
 
 class Peer(Process):
