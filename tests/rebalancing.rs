@@ -773,6 +773,66 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     assert!(due > 1_000 && lost == 0, "{lost} of {due}");
 }
 
+/// Whoever is asked by itself has its core taken away after that.
+struct Tires<'a>(&'a Stand, Duration);
+
+impl Ask for Tires<'_> {
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        Ask::until(self.0, patience, what)
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let answer = self.0.one(worker, what);
+        let mut world = self.0.world.borrow_mut();
+        let stall = (world.now(), self.1.as_nanos() as u64);
+        world.stalls[worker].push_back(stall);
+        answer
+    }
+}
+
+/// Half of the buckets have gone to worker 0, and the port follows, for which there are 20 ms.
+fn follows_late(follow: impl Fn(&Stand) -> Result<Followed, AskError>) {
+    let stand = Stand::of(HASHES, 1, Duration::ZERO);
+    let begin = stand.begin(128, 0.6 * ONE);
+    stand.until(begin + SECOND / 10);
+    stand.table.set_limit(Duration::from_millis(1));
+    let done = follow(&stand).expect("workers answer");
+    assert!(done.buckets > 0 && done.late, "{done}");
+    assert!(done.to_string().contains("packets of before were late"));
+    let then = stand.world.borrow().now();
+    stand.until(then + SECOND / 10);
+    // The port has followed all the same, so that nothing need cross.
+    let crossed = stand.crossed();
+    stand.until(then + SECOND / 5);
+    assert_eq!(stand.crossed(), crossed);
+    let (due, lost) = stand.end();
+    assert!(due > 5_000 && lost == 0, "{lost} of {due}");
+}
+
+#[test]
+fn a_port_that_takes_too_long_to_do_what_it_was_told_is_late_and_no_packet_waits_for_it() {
+    follows_late(|stand| {
+        stand.world.borrow().ports.card().lag(true);
+        steer::follow(stand, &stand.plan, "f", None)
+    });
+}
+
+#[test]
+fn an_owner_that_does_not_take_what_was_sent_to_it_is_late_and_no_packet_waits_for_it() {
+    follows_late(|stand| {
+        let tires = Tires(stand, Duration::from_millis(50));
+        steer::follow(&tires, &stand.plan, "f", None)
+    });
+}
+
 #[test]
 fn workers_ask_a_port_for_its_key_only_when_that_may_have_changed() {
     let router = "f :: FromDevice(IN, QUEUES 2, CLASSIFY hash INNER false) -> ToDevice(OUT)";

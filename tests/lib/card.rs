@@ -18,6 +18,7 @@ pub struct Card {
     refuses: AtomicBool,
     otherwise: AtomicBool,
     busy: AtomicBool,
+    lags: AtomicBool,
     /// How often it was told how to hash, and asked for its key.
     told: AtomicU64,
     asked: AtomicU64,
@@ -48,6 +49,11 @@ impl Card {
     /// Whether it has still to do something that it was told.
     pub fn be_busy(&self, busy: bool) {
         self.busy.store(busy, Relaxed);
+    }
+
+    /// Whether it is busy from when it is told how to hash.
+    pub fn lag(&self, lags: bool) {
+        self.lags.store(lags, Relaxed);
     }
 
     /// The queue of a flow by its hash.
@@ -98,6 +104,7 @@ impl Port for Card {
         }
         *self.spread.lock().unwrap_or_else(PoisonError::into_inner) = Some((*key, queues.to_vec()));
         self.told.fetch_add(1, Relaxed);
+        self.busy.fetch_or(self.lags.load(Relaxed), Relaxed);
         Ok(())
     }
 
@@ -183,6 +190,7 @@ impl<D> Cards<D> {
                 refuses: AtomicBool::new(false),
                 otherwise: AtomicBool::new(false),
                 busy: AtomicBool::new(false),
+                lags: AtomicBool::new(false),
                 told: AtomicU64::new(0),
                 asked: AtomicU64::new(0),
                 room: self.room,
