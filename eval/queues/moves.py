@@ -29,6 +29,7 @@ HIGH = 0.95  # of the same: the load that falls and rises, more than the balance
 RAMP = 2  # seconds in which the load falls to a tenth, or rises
 WINDOW = 0.02  # seconds over which workers' packets are compared, at least
 WITHIN = 0.10  # of the mean
+HOLDS = 0.2  # seconds in which all windows must be so, or it was chance
 EVENT = re.compile(r"^ *(\d+\.\d{3}s .*)$", re.MULTILINE)  # of what the balancer says
 
 
@@ -178,15 +179,21 @@ def window_of(rate):
 
 
 def balanced_after(records, window=WINDOW):
-    """Seconds from the first packet until the workers' shares are within 10 % of the mean and stay so; None if they never do."""
+    """Seconds from the first packet until the workers' shares are within 10 % of the mean, for a while at least, and how many of
+    those that follow are not; None if they never are."""
     counts = records.shares(window)
     counts = counts[:-1]  # the last window is not whole
     if counts.shape[1] < 2:
-        return None
+        return None, None
     mean = counts.sum(axis=1) / counts.shape[1]
-    off = numpy.abs(counts - mean[:, None]).max(axis=1) > WITHIN * mean
-    last = int(numpy.flatnonzero(off).max()) if off.any() else -1
-    return None if last + 1 >= len(off) else (last + 1) * window
+    even = numpy.abs(counts - mean[:, None]).max(axis=1) <= WITHIN * mean
+    holds = math.ceil(HOLDS / window)
+    first = next((n for n in range(len(even) - holds + 1) if even[n:n + holds].all()), None)
+    return (None, None) if first is None else (first * window, float((~even[first:]).sum() * window))
+
+
+def say_seconds(value):
+    return "never" if value is None else f"{value:.2f}"
 
 
 def phases(records, raw):
@@ -253,7 +260,7 @@ def results(folder, raw):
             if name == "rebalance":
                 found[name]["busy"] = records.busy()
                 window = found[name]["window"] = window_of(raw[name]["offered"])
-                found[name]["seconds"] = balanced_after(records, window)
+                found[name]["seconds"], found[name]["uneven"] = balanced_after(records, window)
                 found[name]["shares"] = records.shares(window).tolist()
             else:
                 found[name] |= {"phases": phases(records, raw[name]), "curve": curve(records)}

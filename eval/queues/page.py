@@ -104,7 +104,7 @@ def moves_values(raw):
     values = {
         "carried": ", ".join(f"{rate / 1e3:.0f}" for rate in raw["moves"]["carried"]), "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
         "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
-        "seconds": "never" if rebalance["seconds"] is None else f"{rebalance['seconds']:.2f}",
+        "seconds": moves.say_seconds(rebalance["seconds"]), "uneven": moves.say_seconds(rebalance["uneven"]),
         # Unknown in results that were kept before it was computed.
         "rebalance busy": f"{rebalance['busy']:.2f}" if "busy" in rebalance else "not computed",
         "saved": f"{100 * (1 - (used[-1] - used[0]) / (2 * total)):.0f}",
