@@ -34,7 +34,7 @@ loom:
 system: build
 	$(PYTHON) -m pytest -q tests/system
 
-# One core against testpmd and l3fwd; needs root and 7 GiB of memory for hugepages, as all are there at once.
+# One core against testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, as all are there at once.
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 

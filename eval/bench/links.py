@@ -3,6 +3,7 @@ Linux, where the kernel itself is a peer."""
 
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -80,6 +81,7 @@ class Veth:
 
     def __init__(self, folder, core, log):
         self.lab = net.Lab()
+        self.core = core
         self.prefix = f"veth{self.lab.name}"
         self.router = self.source = None
         self.all_offered = self.all_sent = 0
@@ -181,13 +183,38 @@ class LinuxVeth(Veth):
 class RouteVeth(Veth):
     """Ashlar routes, on ports of the kernel's interfaces."""
 
+    PORTS = "r0", "r1"
+
     def start_router(self, folder, core, log):
-        values = ["IN=r0", "OUT=r1", f"ROUTES={folder}/routes4"]
+        values = [f"{side}={port}" for side, port in zip(("IN", "OUT"), self.PORTS)] + [f"ROUTES={folder}/routes4"]
         self.router = peers.Ashlar(
             lab.ASHLAR, core, peers.CONF / "route.click", values, log, "out", (), buffers=65_535,
             before=["ip", "netns", "exec", self.spaces["router"].name])
 
 
+def polling_threads():
+    """Threads of the kernel that poll an interface r0, of any namespace."""
+    names = pathlib.Path("/proc").glob("[0-9]*/comm")
+    with contextlib.suppress(OSError):  # of processes that end meanwhile
+        return {int(name.parent.name) for name in names if name.read_text().startswith("napi/r0-")}
+    return polling_threads()
+
+
+class XdpVeth(RouteVeth):
+    """The same by AF_XDP. Then it is no longer receive packet steering that says where the kernel receives, so a thread of its own
+    does it, on the router's core."""
+
+    PORTS = "af_xdp:r0", "af_xdp:r1"
+
+    def wait_running(self):
+        super().wait_running()
+        others = polling_threads()
+        self.spaces["router"].run("sh", "-c", "mount -t sysfs none /sys; echo 1 > /sys/class/net/r0/threaded")
+        for thread in polling_threads() - others:
+            os.sched_setaffinity(thread, {self.core})
+
+
 PEERS = {
-    "testpmd-memif": testpmd_memif, "forward-memif": forward_memif, "linux-veth": LinuxVeth, "route-veth": RouteVeth}
-RATIOS = [("forward-memif", "testpmd-memif"), ("route-veth", "linux-veth")]
+    "testpmd-memif": testpmd_memif, "forward-memif": forward_memif, "linux-veth": LinuxVeth, "route-veth": RouteVeth,
+    "xdp-veth": XdpVeth}
+RATIOS = [("forward-memif", "testpmd-memif"), ("route-veth", "linux-veth"), ("xdp-veth", "linux-veth")]
