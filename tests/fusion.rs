@@ -52,8 +52,8 @@ fn plan_after(
     plan_with(&registry, text, definitions, &options)
 }
 
-/// What left each device, and what each element counted.
-type Shown = (Vec<Vec<Vec<u8>>>, Vec<(String, NodeStats)>);
+/// What left each device, what is known of each element, and the bytes of each Counter.
+type Shown = (Vec<Vec<Vec<u8>>>, Vec<(String, NodeStats)>, Vec<String>);
 
 fn run(
     text: &str,
@@ -97,7 +97,14 @@ fn run_with(
         let sent = ports.far(device).collect().into_iter();
         sent.map(|s| s.frame).collect()
     });
-    let plan = graph.plan();
+    let plan = Arc::clone(graph.plan());
+    let bytes = plan.elements.iter().enumerate().filter_map(|(node, e)| {
+        let handlers = (e.class.handlers)();
+        let bytes = handlers.iter().position(|h| h.name == "byte_count")?;
+        let bytes = graph.read(node, bytes, "").filter(|_| e.class.counts)?;
+        Some(format!("{} {}", e.name, bytes.ok()?))
+    });
+    let bytes = bytes.collect();
     let names = plan.elements.iter().map(|e| e.name.clone());
     let stats = graph.stats().iter().map(|stats| NodeStats {
         cycles: 0,
@@ -105,7 +112,7 @@ fn run_with(
         batches: 0,
         ..stats.clone()
     });
-    (sent.into(), names.zip(stats).collect())
+    (sent.into(), names.zip(stats).collect(), bytes)
 }
 
 /// Addresses that no packet may come from: three that stand on no link, and one that all hosts of a network have.
@@ -191,6 +198,7 @@ fn same_of(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], fr
     for (a, b) in fused.1.iter().zip(&apart.1) {
         assert_eq!(a, b);
     }
+    assert_eq!(fused.2, apart.2);
 }
 
 /// Looked up a batch at a time, and each packet on its way.
@@ -284,7 +292,77 @@ fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
         [true, false].map(|fuse| run_with(&text, &definitions, &[], &frames, fuse, steer));
     assert_eq!(fused.0, apart.0);
     assert!(fused.0[1].len() > 50, "hardly a packet gets through");
-    assert_eq!(fused.1, apart.1);
+    assert_eq!((fused.1, fused.2), (apart.1, apart.2));
+}
+
+/// Rows that packets leave on the way, with one or more Counters on each edge.
+fn counted() -> Vec<String> {
+    let edges = [
+        "-> check4 ::",
+        "-> rt4 ::",
+        "-> ttl ::",
+        "-> encap ::",
+        "-> check6 ::",
+        "-> rt6 ::",
+        "-> hlim ::",
+        "-> encap6 ::",
+    ];
+    let counters = |count: usize| "-> Counter ".repeat(count);
+    let all = |text: &str| {
+        let with = |text: String, (n, edge): (usize, &&str)| {
+            text.replace(edge, &format!("{}{edge}", counters(1 + n % 2)))
+        };
+        edges.iter().enumerate().fold(text.to_owned(), with)
+    };
+    let one = |edge: &&str| ROUTES.replace(*edge, &format!("{}{edge}", counters(1)));
+    let texts = edges.iter().map(one).chain([all(ROUTES)]);
+    // With one way only the look-up is within the row, too.
+    let straight = ROUTES.replace("rt4[2] -> other :: DecIPTTL ->", "rt4[2] -> Null ->");
+    let texts = texts.chain([all(&straight)]);
+    texts.flat_map(|text| by_both(&text)).collect()
+}
+
+#[test]
+fn counters_between_the_elements_of_a_row_count_what_they_do_apart() {
+    let frames = frames(&mut Rng::seed(51), 1500);
+    let mut past = 0;
+    for text in counted() {
+        let shown = plan(&text, &[], true, &InMemory::default()).to_string();
+        past += usize::from(shown.contains(" -> Counter@"));
+        let [fused, apart] = [true, false].map(|fuse| {
+            let (mut sent, stats, bytes) = run(&text, &[], &[], &frames, fuse);
+            // Which of two ways goes first is the walker's business; packets of one way keep their order.
+            sent[1].sort_by_key(|frame| frame[..14].to_vec());
+            (sent.swap_remove(1), stats, bytes)
+        });
+        let differ = fused.0.iter().zip(&apart.0).position(|(a, b)| a != b);
+        assert_eq!((fused.0.len(), differ), (apart.0.len(), None));
+        assert!(fused.0.len() > 50);
+        assert_eq!((fused.1, fused.2), (apart.1, apart.2));
+    }
+    // All but a Counter in one of two ways that are alike.
+    assert_eq!(past, 18);
+}
+
+/// A Counter that calls, from the beginning or from when it is told to.
+#[test]
+fn a_counter_between_elements_of_a_row_calls_before_its_packet_moves_on() {
+    let text = |call: &str| {
+        format!(
+            "FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> count :: Counter({call})
+                -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> out :: ToDevice(DEV1);
+            kind[1] -> Discard;
+            s :: Script(TYPE PASSIVE, write encap.dst 2:0:0:0:0:3, write count.reset_counts);"
+        )
+    };
+    let begins = text("COUNT_CALL 40 s.run");
+    same(&begins, &[], &[], 52);
+    let told = [("count.count_call", "40 s.run")];
+    same(&text(""), &[], &told, 52);
+    let frames = frames(&mut Rng::seed(52), 1500);
+    let said = run(&begins, &[], &[], &frames, true).0;
+    assert_eq!(said, run(&text(""), &[], &told, &frames, true).0);
+    assert!(said[1].iter().any(|frame| frame[5] == 3));
 }
 
 /// What a row sends its packets to calls handlers of the row's elements.
@@ -300,7 +378,7 @@ const CALLS: &str = "
 fn what_is_called_behind_a_row_reaches_the_elements_of_the_row() {
     same(CALLS, &[], &[], 11);
     let frames = frames(&mut Rng::seed(11), 1500);
-    let (sent, _) = run(CALLS, &[], &[], &frames, true);
+    let (sent, ..) = run(CALLS, &[], &[], &frames, true);
     let destinations: HashSet<&[u8]> = sent[1].iter().map(|frame| &frame[..6]).collect();
     assert!(destinations.len() > 5, "{destinations:?}");
 }
@@ -340,7 +418,7 @@ fn disturb(fuse: bool) -> impl FnMut(Graph, usize, &Arc<InMemory>) -> Graph {
 fn captures_and_reloads_leave_what_rows_do_and_count_as_it_is() {
     let frames = frames(&mut Rng::seed(21), 1890);
     let [fused, apart] = [true, false].map(|fuse| {
-        let (mut sent, stats) = run_with(ROUTES, &[], &[], &frames, fuse, disturb(fuse));
+        let (mut sent, stats, _) = run_with(ROUTES, &[], &[], &frames, fuse, disturb(fuse));
         // Which of two ways goes first is the walker's business; packets of one way keep their order.
         sent[1].sort_by_key(|frame| frame[..14].to_vec());
         (sent.swap_remove(1), stats)

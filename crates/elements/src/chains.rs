@@ -46,7 +46,7 @@ macro_rules! chains {
     };
 }
 
-/// The rows. No Counter is in any: by itself it counts a batch at once.
+/// The rows. A Counter may stand between any two of a row: rows go past it.
 #[rustfmt::skip]
 pub const CHAINS: &[Chain] = chains! {
     // IPv4, arrival and lookup.

@@ -19,6 +19,8 @@ use std::array::from_fn;
 pub struct Chain {
     pub(crate) kinds: fn() -> Vec<TypeId>,
     pub(crate) run: fn(&Fused, &mut Batch, &mut Cx),
+    /// The same with elements between them that only count.
+    pub(crate) counting: fn(&Fused, &mut Batch, &mut Cx),
 }
 
 impl Chain {
@@ -26,7 +28,8 @@ impl Chain {
     pub const fn of<S: Sequence>() -> Chain {
         Chain {
             kinds: S::kinds,
-            run: S::run,
+            run: S::run::<false>,
+            counting: S::run::<true>,
         }
     }
 }
@@ -45,8 +48,9 @@ pub trait Sequence {
     const WHOLE: bool;
     /// The element types.
     fn kinds() -> Vec<TypeId>;
-    /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0.
-    fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx);
+    /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0. `COUNTING` says whether
+    /// some of what stands between them counts ([`Element::COUNTS`]): a loop that need not ask is faster.
+    fn run<const COUNTING: bool>(at: &Fused, batch: &mut Batch, cx: &mut Cx);
 }
 
 /// A packet that leaves a row on the way: its place in the batch, that of who sends it away in the row, and whither.
@@ -75,15 +79,18 @@ macro_rules! sequence {
                 vec![$(TypeId::of::<$element>()),+]
             }
 
-            fn run(at: &Fused, batch: &mut Batch, cx: &mut Cx) {
+            fn run<const COUNTING: bool>(at: &Fused, batch: &mut Batch, cx: &mut Cx) {
                 let nodes: [usize; $n] = from_fn(|i| at.nodes[i]);
                 let on: [Verdict; $n] = from_fn(|i| at.on[i]);
                 let mut held = ($(cx.nodes[nodes[$at]].take(),)+);
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
+                // Whether bytes are counted behind a place, and how many.
+                let counts: [bool; $n] = from_fn(|i| COUNTING && at.counters.iter().any(|counter| counter.0 == i));
+                let mut bytes = [0; $n];
                 if const { before(0, Self::SPLIT) } {
-                    sequence!(@loop $n, 0, Self::SPLIT; batch cx nodes on left; $($name $element $at),+);
+                    sequence!(@loop $n, 0, Self::SPLIT; batch cx nodes on left counts bytes; $($name $element $at),+);
                 }
                 $(if const { Self::WHOLE && Self::SPLIT == $at } {
                     cx.this = nodes[$at];
@@ -95,20 +102,26 @@ macro_rules! sequence {
                     }
                     cx.keep_verdicts(verdicts);
                     left[$at] = before - batch.len();
+                    if COUNTING && counts[$at] {
+                        bytes[$at] = batch.bytes();
+                    }
                 })+
                 $(if const { Self::SPLIT == 0 && $at == 0 && !Self::WHOLE } {
                     batch.iter().for_each($name.foresee()); // nobody else shows it packets
                 })+
                 if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {
-                    sequence!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n; batch cx nodes on left; $($name $element $at),+);
+                    sequence!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n; batch cx nodes on left counts bytes; $($name $element $at),+);
                 }
                 note(at, came, &left, cx);
                 $(cx.nodes[nodes[$at]] = held.$at;)+
+                if COUNTING {
+                    count(at, came, &left, &bytes, cx);
+                }
             }
         }
     };
     // Elements from one place up to another as one loop.
-    (@loop $n:literal, $from:expr, $to:expr; $batch:ident $cx:ident $nodes:ident $on:ident $left:ident; $($name:ident $element:ident $at:tt),+) => {
+    (@loop $n:literal, $from:expr, $to:expr; $batch:ident $cx:ident $nodes:ident $on:ident $left:ident $counts:ident $bytes:ident; $($name:ident $element:ident $at:tt),+) => {
         let mut leavers = std::mem::take(&mut $cx.core.leavers);
         let packets = $batch.iter_mut().into_slice();
         let (len, mut next) = (packets.len(), 0);
@@ -116,7 +129,7 @@ macro_rules! sequence {
             // What is known at once, by the elements' own data held in registers.
             let stop = apart(|| {
                 $(let $name = (within($from, $at, $to).then(|| $name.quick($cx)), $name.foresee());)+
-                let on = $on;
+                let (on, counts, bytes) = ($on, $counts, &mut $bytes);
                 let mut rest = packets[next..].iter_mut();
                 while let Some(packet) = rest.next() {
                     let (verdict, place) = packet.held(#[inline(always)] |packet| {
@@ -124,6 +137,9 @@ macro_rules! sequence {
                             let verdict = quick(packet);
                             if verdict != Some(goes_on::<$element>(on[$at])) {
                                 return (verdict, $at);
+                            }
+                            if COUNTING && counts[$at] {
+                                bytes[$at] += packet.len() as u64;
                             }
                         })+
                         $(if const { $element::FORESEES && before($from, $at) } {
@@ -155,6 +171,9 @@ macro_rules! sequence {
                 if verdict != goes_on::<$element>($on[$at]) {
                     leavers.push(Leaver { packet: i, place: $at, verdict });
                     continue 'packets;
+                }
+                if COUNTING && $counts[$at] {
+                    $bytes[$at] += packet.len() as u64;
                 }
             })+
         }
@@ -231,6 +250,22 @@ fn note(at: &Fused, came: usize, left: &[usize], cx: &mut Cx) {
         packets -= left[i];
         if i + 1 < at.nodes.len() {
             stats.sent[at.on[i].port()] += packets as u64;
+        }
+    }
+}
+
+/// Has those between a row's elements count what has passed them, if anything has.
+fn count(at: &Fused, came: usize, left: &[usize], bytes: &[u64], cx: &mut Cx) {
+    for &(place, node) in &at.counters {
+        let packets = (came - left[..=place].iter().sum::<usize>()) as u64;
+        let stats = &mut cx.core.stats[node];
+        stats.packets += packets;
+        stats.batches += u64::from(packets > 0);
+        stats.sent[0] += packets;
+        if let Some(mut counter) = cx.nodes[node].take_if(|_| packets > 0) {
+            cx.this = node;
+            counter.count(packets, bytes[place], cx);
+            cx.nodes[node] = Some(counter);
         }
     }
 }

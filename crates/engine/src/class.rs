@@ -42,6 +42,8 @@ pub struct Class {
     pub runs: Runs,
     /// See [`Element::NOTIFIES`].
     pub notifies: bool,
+    /// See [`Element::COUNTS`].
+    pub counts: bool,
     /// See [`Element::PULL_WIRES`].
     pub pull_wires: &'static [(usize, usize)],
     /// See [`Element::LISTENS`].
@@ -83,6 +85,7 @@ impl Class {
             annotates: E::ANNOTATES,
             runs: E::RUNS,
             notifies: E::NOTIFIES,
+            counts: E::COUNTS,
             pull_wires: E::PULL_WIRES,
             listens: E::LISTENS,
             notifies_room: E::NOTIFIES_ROOM,
@@ -184,6 +187,8 @@ impl<E: Element> ErasedConfig for Fresh<E> {
 /// An element as the graph sees it.
 pub(crate) trait Node {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx);
+    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx);
+    fn counts_later(&self) -> bool;
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx);
     fn task(&mut self, cx: &mut Cx) -> Did;
     fn start(&mut self, cx: &mut Cx);
@@ -219,6 +224,14 @@ struct Running<E: Element> {
 impl<E: Element> Node for Running<E> {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.element.process(input, batch, cx);
+    }
+
+    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx) {
+        self.element.count(packets, bytes, cx);
+    }
+
+    fn counts_later(&self) -> bool {
+        self.element.counts_later()
     }
 
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {

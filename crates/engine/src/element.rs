@@ -237,6 +237,20 @@ pub trait Element: Sized + 'static {
         }
     }
 
+    /// Whether all that it does is to count what comes by its input, by [`count`](Self::count), and to send it on: a row
+    /// may go past it, and tell it.
+    const COUNTS: bool = false;
+
+    /// So many packets have passed, at least one, with so many bytes.
+    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx) {
+        let _ = (packets, bytes, cx);
+    }
+
+    /// Whether it is enough that it is told of packets when a row has run; else none goes past it.
+    fn counts_later(&self) -> bool {
+        true
+    }
+
     /// Whether it looks ahead, by [`foresee`](Self::foresee): a row begins a new loop with it.
     const FORESEES: bool = Self::STEPS_ALL;
 

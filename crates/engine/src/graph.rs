@@ -303,10 +303,10 @@ impl Graph {
             for fused in &plan.fused {
                 let first = fused.nodes[0];
                 if nodes[first].is_some() {
-                    let behind = fused.nodes[1..].iter();
+                    let behind = fused.all().skip(1);
                     core.rows[first] = Some(Box::new(Row {
                         fused: fused.clone(),
-                        inboxes: behind.map(|&n| core.edges.inbox(n, 0)).collect(),
+                        inboxes: behind.map(|n| core.edges.inbox(n, 0)).collect(),
                     }));
                 }
             }

@@ -1,4 +1,4 @@
-// route.click with one Counter more, between its two compiled rows: what it costs to count on an edge.
+// route.click with one Counter more, in the middle of its compiled row: what it costs to count on an edge.
 FromDevice($IN)
     -> Strip(14)
     -> CheckIPHeader

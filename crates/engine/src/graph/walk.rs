@@ -100,7 +100,7 @@ pub(crate) fn follow(
     batch: &mut Batch,
 ) {
     loop {
-        if core.rows[node].is_some() && input == 0 && core.may_run_row(node) {
+        if core.rows[node].is_some() && input == 0 && core.may_run_row(node, nodes) {
             node = run_row(nodes, core, node, batch);
         } else {
             visit(nodes, core, node, input, batch);
@@ -161,12 +161,17 @@ fn run_row(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) -
         core: &mut *core,
         this: node,
     };
-    (fused.chain.run)(fused, batch, &mut cx);
+    match fused.counters.is_empty() {
+        true => (fused.chain.run)(fused, batch, &mut cx),
+        false => (fused.chain.counting)(fused, batch, &mut cx),
+    }
     core.running -= 1;
-    // Nobody can tell which of them spent how much.
-    let each = core.spent(before) / fused.nodes.len() as u64;
-    for &node in &fused.nodes {
-        core.stats[node].cycles += each;
+    if core.weight > 0 {
+        // Nobody can tell which of them spent how much.
+        let each = core.spent(before) / fused.all().count() as u64;
+        for node in fused.all() {
+            core.stats[node].cycles += each;
+        }
     }
     let last = fused.nodes.last().copied().unwrap_or(node);
     core.rows[node] = Some(row);
@@ -262,15 +267,19 @@ impl Core {
         }
     }
 
-    /// Whether the row that begins at a node may be run: no packets wait further down that came before, and
-    /// packets are not watched on every edge.
+    /// Whether the row that begins at a node may be run: no packets wait further down that came before,
+    /// packets are not watched on every edge, and who counts them need not be told sooner.
     #[inline]
-    fn may_run_row(&self, node: usize) -> bool {
+    fn may_run_row(&self, node: usize, nodes: &Nodes) -> bool {
         let Some(row) = &self.rows[node] else {
             return false;
         };
         let waits = |&inbox: &usize| !self.inboxes[inbox].is_empty();
-        !self.taps.watching() && !row.inboxes.iter().any(waits)
+        let later =
+            |&(_, node): &(usize, usize)| nodes[node].as_ref().is_some_and(|n| n.counts_later());
+        !self.taps.watching()
+            && !row.inboxes.iter().any(waits)
+            && row.fused.counters.iter().all(later)
     }
 
     /// Keeps an empty batch for its memory.

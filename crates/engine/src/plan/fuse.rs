@@ -2,8 +2,8 @@
 //!
 //! A chain begins wherever its classes are connected in a row, push output to input 0, with but one
 //! such row: of two outputs that both lead on, neither is the main way. Where outputs have names of their own a row
-//! goes on by output 0. Of the chains that begin at an
-//! element the longest counts. Rows may overlap; which one a packet takes depends on where it comes in.
+//! goes on by output 0. Elements that only count ([`Element::COUNTS`](crate::element::Element::COUNTS)) may stand between them. Of
+//! the chains that begin at an element the longest counts. Rows may overlap; which one a packet takes depends on where it comes in.
 
 use super::{Edge, PlanElement};
 use crate::chain::Chain;
@@ -17,6 +17,28 @@ pub struct Fused {
     pub nodes: Vec<usize>,
     /// The verdict with which a packet goes on, for each element.
     pub(crate) on: Vec<Verdict>,
+    /// Those between them that only count: the place in the row that each stands behind, and which it is. In order.
+    pub counters: Vec<(usize, usize)>,
+}
+
+impl Fused {
+    /// All that run together, in order.
+    pub fn all(&self) -> impl Iterator<Item = usize> {
+        let places = self.nodes.iter().enumerate();
+        places.flat_map(|(place, &node)| {
+            let behind = self.counters.iter().filter(move |c| c.0 == place);
+            std::iter::once(node).chain(behind.map(|counter| counter.1))
+        })
+    }
+}
+
+/// An element on the way along a row.
+#[derive(Clone, Copy)]
+struct Step {
+    node: usize,
+    /// By which it is left.
+    output: usize,
+    counts: bool,
 }
 
 /// Finds the chain that begins at each element, if there is one.
@@ -33,18 +55,32 @@ pub(super) fn find(
     let kinds: Vec<_> = chains.iter().map(|c| (c, (c.kinds)())).collect();
     let begins = |node: usize| {
         let fit = kinds.iter().filter_map(|(chain, kinds)| {
-            let is = |node: usize, at: usize| (elements[node].class.kind)() == kinds[at];
+            let is = |step: Step, at: usize| (elements[step.node].class.kind)() == kinds[at];
+            let counts = |node: usize| elements[node].class.counts;
             let mut rows = Vec::new();
-            spread(&mut vec![(node, 0)], kinds.len(), &is, &outputs, &mut rows);
-            let [row] = <[Vec<(usize, usize)>; 1]>::try_from(rows).ok()?;
-            Some(Fused {
+            let first = Step {
+                node,
+                output: 0,
+                counts: false,
+            };
+            let mut row = vec![first];
+            spread(&mut row, kinds.len(), &is, &counts, &outputs, &mut rows);
+            let [row] = <[Vec<Step>; 1]>::try_from(rows).ok()?;
+            let mut fused = Fused {
                 chain,
-                nodes: row.iter().map(|place| place.0).collect(),
-                on: row
-                    .iter()
-                    .map(|place| Verdict::out(place.1 as u8))
-                    .collect(),
-            })
+                nodes: Vec::new(),
+                on: Vec::new(),
+                counters: Vec::new(),
+            };
+            for step in row {
+                if step.counts {
+                    fused.counters.push((fused.nodes.len() - 1, step.node));
+                } else {
+                    fused.nodes.push(step.node);
+                    fused.on.push(Verdict::out(step.output as u8));
+                }
+            }
+            Some(fused)
         });
         // Of several that are equally long the first one listed.
         fit.reduce(|best, other| match other.nodes.len() > best.nodes.len() {
@@ -66,27 +102,33 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
         && workers(edge.from.0) == workers(edge.to.0)
 }
 
-/// Follows edges from the end of `row`, elements with their outputs, and collects the rows that are `len`
-/// elements long.
+/// Follows edges from the end of `row` and collects the rows that have `len` elements, not counting those that only count.
 fn spread(
-    row: &mut Vec<(usize, usize)>,
+    row: &mut Vec<Step>,
     len: usize,
-    is: &dyn Fn(usize, usize) -> bool,
+    is: &dyn Fn(Step, usize) -> bool,
+    counts: &dyn Fn(usize) -> bool,
     outputs: &[Vec<&Edge>],
-    rows: &mut Vec<Vec<(usize, usize)>>,
+    rows: &mut Vec<Vec<Step>>,
 ) {
-    let at = row.len() - 1;
-    let node = row[at].0;
-    if !is(node, at) {
-        return;
+    let last = row.len() - 1;
+    let places = row.iter().filter(|step| !step.counts).count();
+    if !row[last].counts {
+        if !is(row[last], places - 1) {
+            return;
+        }
+        if places == len {
+            return rows.push(row.clone());
+        }
     }
-    if row.len() == len {
-        return rows.push(row.clone());
-    }
-    for edge in &outputs[node] {
-        row[at].1 = edge.from.1;
-        row.push((edge.to.0, 0));
-        spread(row, len, is, outputs, rows);
+    for edge in &outputs[row[last].node] {
+        row[last].output = edge.from.1;
+        row.push(Step {
+            node: edge.to.0,
+            output: 0,
+            counts: counts(edge.to.0),
+        });
+        spread(row, len, is, counts, outputs, rows);
         row.pop();
     }
 }

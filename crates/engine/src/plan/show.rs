@@ -36,7 +36,7 @@ impl fmt::Display for Plan {
             }
         }
         for row in &self.fused {
-            let names = row.nodes.iter().map(|&n| self.elements[n].name.as_str());
+            let names = row.all().map(|n| self.elements[n].name.as_str());
             writeln!(
                 f,
                 "run as one loop: {}",
