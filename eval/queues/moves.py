@@ -179,8 +179,8 @@ def window_of(rate):
 
 
 def balanced_after(records, window=WINDOW):
-    """Seconds from the first packet until the workers' shares are within 10 % of the mean, for a while at least, and how many of
-    those that follow are not; None if they never are."""
+    """Seconds from the first packet until the workers' shares are within 10 % of the mean for HOLDS at least, and for how many seconds
+    of all that follow they are not; None twice if they never are."""
     counts = records.shares(window)
     counts = counts[:-1]  # the last window is not whole
     if counts.shape[1] < 2:

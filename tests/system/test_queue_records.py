@@ -63,16 +63,21 @@ def test_a_packet_behind_a_later_one_of_its_flow_is_reordered_by_whichever_worke
     assert found.lost()[0] == 3
 
 
-def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean(tmp_path):
-    def window(n, first, second):
-        at = int(n * moves.WINDOW * 1e9) + MS
-        return [(0, worker, 0, at + k, at + k) for worker, count in ((0, first), (1, second)) for k in range(count)]
+def test_a_load_is_balanced_once_workers_stay_within_a_tenth_of_the_mean_for_a_while(tmp_path):
+    def balanced(shares):
+        packets = [(0, worker, 0, at + k, at + k) for n, share in enumerate(shares)
+                   for at in [int(n * moves.WINDOW * 1e9) + MS] for worker, count in enumerate(share) for k in range(count)]
+        return moves.balanced_after(records(tmp_path, packets, due=(200, 0)))
 
-    shares = [(20, 0), (10, 10), (15, 5), (11, 9), (10, 10), (9, 11), (10, 10), (1, 0)]
-    packets = [packet for n, (a, b) in enumerate(shares) for packet in window(n, a, b)]
-    assert moves.balanced_after(records(tmp_path, packets, due=(200, 0))) == pytest.approx(3 * moves.WINDOW)
-    never = [packet for n in range(5) for packet in window(n, 20, 0)]
-    assert moves.balanced_after(records(tmp_path, never, due=(200, 0))) is None
+    holds = round(moves.HOLDS / moves.WINDOW)
+    cut = (1, 0)  # the last window is not whole, and not looked at
+    chance = [(20, 0), *[(10, 10)] * (holds - 1), (15, 5)]
+    even = [(11, 9), *[(10, 10)] * (holds - 2), (9, 11)]
+    later = [(12, 8), (10, 10), (0, 20)]
+    assert balanced([*chance, *even, cut]) == pytest.approx((len(chance) * moves.WINDOW, 0))
+    assert balanced([*chance, *even, *later, cut]) == pytest.approx((len(chance) * moves.WINDOW, 2 * moves.WINDOW))
+    assert balanced([*chance, *even[1:], cut]) == (None, None), "not for long enough"
+    assert balanced([*[(20, 0)] * (2 * holds), cut]) == (None, None), "one worker has all"
 
 
 def test_windows_have_as_many_packets_of_all_flows():
