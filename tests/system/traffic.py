@@ -2,11 +2,13 @@
 
 import hashlib
 import random
+import re
+import signal
 import socket
 import threading
 from dataclasses import dataclass
 
-from net import Failed, Namespace
+from net import Failed, Namespace, until
 from topology import CLIENT, SERVER, Network
 
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -36,6 +38,26 @@ def answered(space: Namespace, *words: str, count: int = 3) -> str:
     assert f"{count} packets transmitted, {count} received" in done.out, str(done)
     assert "wrong data" not in done.out, str(done)
     return done.out
+
+
+class Pings:
+    """Echo requests in a steady row, a hundred each second."""
+
+    def __init__(self, space: Namespace, target: str):
+        self.process = space.spawn("ping", "-i0.01", target)
+
+    def answered(self) -> set[int]:
+        """Numbers of those whose answer has come."""
+        return {int(number) for number in re.findall(r"icmp_seq=(\d+) ttl=", self.process.out)}
+
+    def lost(self) -> tuple[int, int]:
+        """Ends it: how many were answered or lost, and how many of them lost. What was on its way at the end is neither."""
+        before = max(self.answered(), default=0)
+        until(lambda: max(self.answered(), default=0) > before, "another answer to a ping")
+        self.process.signal(signal.SIGINT)
+        self.process.wait()
+        answered = self.answered()
+        return max(answered), max(answered) - len(answered)
 
 
 def listen(space: Namespace, version: int) -> socket.socket:
