@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -15,6 +15,13 @@ cluster: deps build
 
 build: deps
 	$(CARGO) build --release --locked
+
+# The program, its systemd units, and the user that they run as; needs root.
+install: build
+	install -m 755 target/release/ashlar /usr/local/bin/ashlar
+	install -D -m 644 -t /etc/systemd/system dist/ashlar@.service dist/netns@.service
+	install -d /etc/ashlar
+	id ashlar > /dev/null 2>&1 || useradd --system ashlar
 
 # All tests.
 test: deps deps-test check unit loom build system

@@ -2,7 +2,7 @@
 FromDevice($IN, BURST $BURST)
     -> Strip(14)
     -> CheckIPHeader
-    -> rt :: RadixIPLookup(ROUTES $ROUTES)
+    -> rt :: DirectIPLookup(ROUTES $ROUTES)
     -> Discard;
 rt[1]
     -> ttl :: DecIPTTL

@@ -7,7 +7,7 @@ elementclass Path { $in, $out, $core |
         -> ToDevice($out);
     ttl[1] -> Discard;
 }
-a :: Path($IN0, $OUT0, 0) -> rta :: RadixIPLookup(ROUTES $ROUTES) -> Discard;
-b :: Path($IN1, $OUT1, 1) -> rtb :: RadixIPLookup(ROUTES $ROUTES) -> Discard;
+a :: Path($IN0, $OUT0, 0) -> rta :: DirectIPLookup(ROUTES $ROUTES) -> Discard;
+b :: Path($IN1, $OUT1, 1) -> rtb :: DirectIPLookup(ROUTES $ROUTES) -> Discard;
 rta[1] -> a;
 rtb[1] -> b;

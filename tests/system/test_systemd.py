@@ -1,4 +1,4 @@
-"""dist/ashlar@.service as it is, under systemd itself.
+"""The units of dist as they are, under systemd itself.
 
 systemd runs as the first process of namespaces of its own. Its root is an overlay of this machine's that is gone with
 it; its only devices are those named below, and its network has nothing but two veth ends, the router's ports.
@@ -17,7 +17,7 @@ from topology import ASHLAR, ROOT
 SYSTEMD = "/lib/systemd/systemd"
 UNIT = "ashlar@edge"
 
-# $1 the folder, $2 Ashlar, $3 the unit, $4 the routers' namespace, $5 a control group.
+# $1 the folder, $2 Ashlar, $3 the units' folder, $4 the routers' namespace, $5 a control group.
 BOOT = f"""
 set -e
 echo $$ > "$5/cgroup.procs"
@@ -36,7 +36,7 @@ for file in null zero full random urandom tty net/tun; do touch dev/$file; mount
 touch run/netns/router usr/local/bin/ashlar
 mount --bind "/run/netns/$4" run/netns/router
 mount --bind "$2" usr/local/bin/ashlar
-cp "$3" etc/systemd/system/
+cp "$3"/*.service etc/systemd/system/
 exec env container=lab chroot . {SYSTEMD} --system --unit=basic.target --log-target=journal' sh "$@"
 """
 
@@ -97,7 +97,7 @@ class Machine:
         # Not `ip netns exec`, which mounts another /sys, without control groups.
         self.process: Process = lab.spawn(
             "nsenter", f"--net=/run/netns/{self.space}", "sh", "-c", BOOT, "sh", str(lab.folder / "root"), str(Path(ASHLAR).resolve()),
-            str(ROOT / "dist/ashlar@.service"), self.router.name, str(group))
+            str(ROOT / "dist"), self.router.name, str(group))
         # unshare holds back SIGTERM as long as its child lives.
         lab.closing(self.process.signal, signal.SIGKILL)
         self.first = until(self._first, "the first process")
@@ -219,6 +219,17 @@ def test_a_router_that_hangs_is_ended_and_started_again(machine):
     machine.forwards()
     assert "Watchdog timeout" in machine.log()
     assert machine.carrier_changes() == before
+
+
+def test_a_namespace_for_twins_is_made_and_taken_away(machine):
+    def there() -> list[str]:
+        return [line.split()[0] for line in machine.run("ip", "netns", "list").splitlines()]
+
+    machine.systemctl("start", "netns@core")
+    assert "core" in there() and "router" in there()
+    assert "UP" in machine.run("ip", "-n", "core", "-o", "link", "show", "lo")
+    machine.systemctl("stop", "netns@core")
+    assert "core" not in there() and "router" in there()
 
 
 def test_stopped_it_ends_cleanly(machine):
