@@ -1,6 +1,7 @@
 """One core and two: DPDK's testpmd, as two processes that share nothing, and Ashlar, which routes with a worker for each
 queue of a port. Packets come from an endless capture on the core that forwards them. All are started at first, and then have the
-cores in short turns, the others stopped, so that a machine that is slower for a while is so for all of a round."""
+cores in short turns, the others stopped, so that a machine that is slower for a while is so for all of a round. What a process is
+given of memory makes it faster or slower as long as it lives, so all are started anew several times."""
 
 import pathlib
 import statistics
@@ -66,18 +67,19 @@ class Turns:
                 one.go_on(False)
 
 
-def measure(here, rounds, seconds, say):
+def measure(here, starts, rounds, seconds, say):
     """Rates by who, cores and round."""
     found = {}
-    turns = Turns(here)
-    try:
-        for number in range(rounds):
-            for kind, cores in ORDER:
-                found.setdefault(f"{kind} {' '.join(map(str, cores))}", []).append(turns.rate(kind, cores, seconds))
-            told = (f"{name} {rates[-1] / 1e6:.1f}" for name, rates in found.items())
-            say(f"round {number + 1}, Mpps: {', '.join(told)}")
-    finally:
-        here.end_all()
+    for start in range(starts):
+        try:
+            turns = Turns(here)
+            for number in range(rounds):
+                for kind, cores in ORDER:
+                    found.setdefault(f"{kind} {' '.join(map(str, cores))}", []).append(turns.rate(kind, cores, seconds))
+                told = (f"{name} {rates[-1] / 1e6:.1f}" for name, rates in found.items())
+                say(f"start {start + 1}, round {number + 1}, Mpps: {', '.join(told)}")
+        finally:
+            here.end_all()
     return found
 
 
