@@ -59,7 +59,7 @@ def end_in_order():
 
 
 class Hugepages:
-    """Hugepages, 1.75 GiB unless told, for as long as it lasts."""
+    """Hugepages, 1.75 GiB unless told, for as long as it lasts; none if told 0."""
 
     PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
     WANTED = 896
@@ -83,7 +83,7 @@ class Hugepages:
         try:
             # Memory in small pieces: first compact it, then let files' pages go.
             for remedy in ("compact_memory", "drop_caches", "compact_memory", None):
-                self.PATH.write_text(str(max(self.before, self.wanted)))
+                self.PATH.write_text(str(self.wanted and max(self.before, self.wanted)))
                 if int(self.PATH.read_text()) >= self.wanted:
                     break
                 if remedy:

@@ -15,6 +15,8 @@
 //! Then a next hop is lost that half a million routes lead to: `loss.rs`.
 //!
 //! A round lasts 0.4 s and is followed by a rest, so that Linux does not hold up threads of real-time priority.
+//! First as many rounds go to two threads that only look at the clock: what holds these up, interrupts and a
+//! hypervisor, holds up the writer and the reader too, and Linux does not count it as waiting.
 
 mod loss;
 mod trace;
@@ -258,6 +260,38 @@ fn changes(trace: Trace, rounds: u64) {
     write.report(&all);
 }
 
+/// Holds a thread up for at least this long, to be counted.
+const LONG: Duration = Duration::from_micros(100);
+
+/// For how long each time one that only looks at the clock was held up in a round.
+fn held_up() -> Vec<Duration> {
+    let (start, mut last) = (Instant::now(), Duration::ZERO);
+    let mut gaps = Vec::new();
+    while last < ROUND {
+        let now = start.elapsed();
+        gaps.extend(Some(now - last).filter(|gap| *gap >= LONG));
+        last = now;
+    }
+    gaps
+}
+
+/// What the two processors do to threads that do nothing.
+fn alone(rounds: u64) {
+    let mut gaps = Vec::new();
+    for _ in 0..rounds {
+        std::thread::sleep(REST);
+        let (one, other) = on_two_cores(held_up, held_up);
+        gaps.extend(one.into_iter().chain(other));
+    }
+    let most = gaps.iter().max().map_or(0.0, Duration::as_secs_f64);
+    println!(
+        "two threads that only look at the clock, for as long: held up {} times for {:.1} ms or more, at most {:.1} ms",
+        gaps.len(),
+        LONG.as_secs_f64() * 1e3,
+        most * 1e3
+    );
+}
+
 fn main() {
     let mut args = std::env::args().skip(1);
     let routes = trace::routes(args.next());
@@ -265,6 +299,7 @@ fn main() {
     let rounds = args.next().and_then(|word| word.parse().ok()).unwrap_or(9);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("{} routes; load {}", routes.len(), load.trim());
+    alone(rounds);
     let random = trace::random(&routes, &mut Random::new(5));
     println!("random routes removed and put back:");
     changes(random, rounds);
