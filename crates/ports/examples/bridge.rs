@@ -1,5 +1,6 @@
 //! Forwards frames between two ports, both ways, with N queues and threads each:
-//! `bridge PORT PORT [QUEUES]`. Ends when its input ends, and prints the ports' counters then.
+//! `bridge PORT PORT [QUEUES]`. Each line of its input has it print what has happened to the ports since the last, and
+//! an empty line. Ends when its input ends, and prints the ports' counters and what else has happened then.
 //! With `POLL=1` in the environment it never sleeps.
 
 use engine::packet::Batch;
@@ -50,7 +51,10 @@ fn main() -> Result<(), String> {
     println!("ready");
     let start = Instant::now();
     let mut line = String::new();
-    while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {}
+    while std::io::stdin().read_line(&mut line).is_ok_and(|n| n > 0) {
+        say(&directory);
+        println!();
+    }
     stop.store(true, Relaxed);
     wakers.iter().for_each(ports::waiter::Waker::wake);
     for thread in threads {
@@ -67,11 +71,14 @@ fn main() -> Result<(), String> {
             println!("{} {name} {queue:?} {value}", port.name);
         }
     }
-    directory
-        .events()
-        .iter()
-        .for_each(|event| println!("event {event}"));
+    say(&directory);
     Ok(())
+}
+
+fn say(directory: &Directory) {
+    for event in directory.events() {
+        println!("event {event}");
+    }
 }
 
 type Lane = (Box<dyn RxQueue>, Box<dyn TxQueue>, Batch);
