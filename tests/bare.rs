@@ -99,7 +99,7 @@ fn files_have_the_times_of_packets() {
 #[test]
 fn without_the_optimiser_every_packet_has_annotations() {
     let ports = InMemory::default();
-    let registry = registry().clone().with_chains(&[]);
+    let registry = registry().clone().with_fused_loops(&[]);
     let plan = plan_with(&registry, BARE, &[], &Options::new(1, &ports));
     assert!(plan.elements.iter().all(|element| !element.bare));
 }

@@ -1,5 +1,7 @@
 //! Handler calls between elements: names, calls that come back, requests to stop.
 
+use engine::driver::{self, Driver};
+use engine::dynamic::{self, DynamicHandlers};
 use engine::element::Class;
 use engine::prelude::*;
 use std::cell::Cell;
@@ -16,6 +18,7 @@ impl Element for Caller {
     const CLASS: &'static str = "Caller";
     const MANUAL: &'static str = "";
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>()];
     type Config = HandlerCall;
 
     fn configure(args: &mut Args) -> HandlerCall {
@@ -34,15 +37,6 @@ impl Element for Caller {
         Verdict::ON
     }
 
-    fn offers(_: &HandlerCall, name: &str, wanted: Use) -> bool {
-        name == "more" && wanted == Use::Read
-    }
-
-    fn offered(&self, _: &str, value: &str, _: Use) -> Job {
-        let value = value.to_owned();
-        Box::new(move |outside| Ok(format!("{}:{value}", outside.name())))
-    }
-
     const HANDLERS: &'static [Handler<Caller>] = &[
         Handler::sum("heard", "calls that came", |e| e.heard.get()),
         Handler::set("heard", "one more", |e, _, _| {
@@ -56,6 +50,17 @@ impl Element for Caller {
     ];
 }
 
+impl DynamicHandlers for Caller {
+    fn offers(_: &HandlerCall, name: &str, wanted: Use) -> bool {
+        name == "more" && wanted == Use::Read
+    }
+
+    fn offered(&self, _: &str, value: &str, _: Use) -> Job {
+        let value = value.to_owned();
+        Box::new(move |outside| Ok(format!("{}:{value}", outside.name())))
+    }
+}
+
 /// Ends the router at the third request only.
 struct Patient(u32);
 
@@ -63,6 +68,7 @@ impl Element for Patient {
     const CLASS: &'static str = "Patient";
     const MANUAL: &'static str = "";
     const PORTS: Ports = Ports::new(&[], &[]);
+    const EXTENSIONS: Extensions = &[&driver::of::<Self>()];
     type Config = ();
 
     fn configure(_: &mut Args) {}
@@ -70,7 +76,9 @@ impl Element for Patient {
     fn new(_: &Arc<()>, _: &Init) -> Patient {
         Patient(0)
     }
+}
 
+impl Driver for Patient {
     fn drives(_: &()) -> bool {
         true
     }

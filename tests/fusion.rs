@@ -43,7 +43,7 @@ fn plan_after(
 ) -> Arc<Plan> {
     let registry = match fuse {
         true => elements::registry(),
-        false => elements::registry().with_chains(&[]),
+        false => elements::registry().with_fused_loops(&[]),
     };
     let options = Options {
         previous,
@@ -76,7 +76,7 @@ fn run_with(
 ) -> Shown {
     let ports = Arc::new(InMemory::default());
     let plan = plan(text, definitions, fuse, &ports);
-    assert_eq!(fuse, !plan.fused.is_empty());
+    assert_eq!(fuse, !plan.loops.is_empty());
     let clock = Clock::Virtual(Time(1_000_000_000));
     let mut graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7)
         .unwrap_or_else(|e| panic!("{e}"));
@@ -101,7 +101,7 @@ fn run_with(
     let bytes = plan.elements.iter().enumerate().filter_map(|(node, e)| {
         let handlers = (e.class.handlers)();
         let bytes = handlers.iter().position(|h| h.name == "byte_count")?;
-        let bytes = graph.read(node, bytes, "").filter(|_| e.class.counts)?;
+        let bytes = graph.read(node, bytes, "").filter(|_| e.class.extension::<engine::fused::CountsOfClass>().is_some())?;
         Some(format!("{} {}", e.name, bytes.ok()?))
     });
     let bytes = bytes.collect();

@@ -21,7 +21,7 @@ pub fn registry() -> &'static Registry {
         all.push(testkit::TEST_CLASSES);
         Registry::new(&all)
             .with_rewrite(elements::device::rewrite)
-            .with_chains(elements::CHAINS)
+            .with_fused_loops(elements::FUSED_LOOPS)
     });
     &REGISTRY
 }

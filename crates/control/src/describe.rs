@@ -171,7 +171,7 @@ pub fn describe(plan: &Plan) -> Description {
 
 /// The loops that packets take from their beginning; others begin on the way, where packets join.
 fn loops(plan: &Plan) -> Vec<Vec<String>> {
-    let all = || plan.fused.iter().map(|fused| &fused.nodes);
+    let all = || plan.loops.iter().map(|placed| &placed.nodes);
     let part = |nodes: &Vec<usize>| {
         let holds = |other: &Vec<usize>| other.windows(nodes.len()).any(|part| part == nodes);
         all().any(|other| other.len() > nodes.len() && holds(other))

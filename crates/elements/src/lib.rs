@@ -11,8 +11,8 @@ mod anno;
 pub mod arp;
 /// Classes that move, count and copy packets.
 pub mod basic;
-/// Rows of elements that are compiled into one loop.
-mod chains;
+/// Elements that are compiled into one loop.
+mod fused_loops;
 /// Classes that sort packets by their bytes.
 pub mod classify;
 /// Classes by which other programs use the router.
@@ -67,9 +67,9 @@ pub mod switch;
 pub mod vlb;
 
 #[cfg(test)]
-mod quick_tests;
+mod fast_path_tests;
 
-pub use chains::CHAINS;
+pub use fused_loops::FUSED_LOOPS;
 use engine::element::Class;
 use engine::plan::Registry;
 
@@ -109,7 +109,7 @@ const PACKAGES: &[&str] = &["userlevel", "int64", "ip6"];
 pub fn registry() -> Registry {
     Registry::new(CLASSES)
         .with_rewrite(device::rewrite)
-        .with_chains(CHAINS)
+        .with_fused_loops(FUSED_LOOPS)
         .with_packages(PACKAGES)
 }
 

@@ -16,6 +16,7 @@
 use crate::args::Names;
 use crate::clock::{Clock, Time};
 use crate::cx::Cx;
+use crate::dynamic;
 use crate::graph::{Core, Nodes};
 use crate::handler::{Access, HandlerInfo, Job, Use};
 use crate::packet::Packet;
@@ -139,7 +140,8 @@ pub fn find<'a>(
         return Ok(Found::Standard(node, common.name));
     }
     let element_of = &plan.elements[node];
-    if (class.offers)(&element_of.config, handler, wanted) {
+    let offers = class.extension::<dynamic::OfClass>();
+    if offers.is_some_and(|class| (class.offers)(&element_of.config, handler, wanted)) {
         return Ok(Found::Offered(node, handler));
     }
     if known {
@@ -436,7 +438,13 @@ impl Outside<'_> {
         let Some(element) = &self.nodes[node] else {
             return Err(self.absent(node));
         };
-        let job = element.offered(name, value, wanted);
+        let Some(class) = self.core.plan.elements[node]
+            .class
+            .extension::<dynamic::OfClass>()
+        else {
+            return Err(self.absent(node));
+        };
+        let job = (class.offered)(element.element(), name, value, wanted);
         self.run(node, job)
     }
 

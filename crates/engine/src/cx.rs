@@ -1,11 +1,12 @@
 //! What an element can do while it runs: send packets on, pull, drop, set its timer.
 
 use crate::clock::{Clock, Time};
-use crate::element::{Element, Verdict};
+use crate::element::Verdict;
 use crate::graph::{Core, Nodes, Walker, put_back, revive};
 use crate::notify::nearest_queues;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
+use crate::storage;
 use std::time::Duration;
 
 mod lead;
@@ -202,26 +203,6 @@ impl Cx<'_> {
         }
     }
 
-    /// What an element says of a batch at once, in memory that is given back by [`keep_verdicts`](Self::keep_verdicts).
-    #[inline]
-    pub(crate) fn step_all<E: Element>(
-        &mut self,
-        element: &mut E,
-        batch: &mut Batch,
-    ) -> Vec<Verdict> {
-        let mut verdicts = std::mem::take(&mut self.core.verdicts);
-        verdicts.clear();
-        element.step_all(batch, &mut verdicts, self);
-        assert_eq!(verdicts.len(), batch.len(), "a verdict for each packet");
-        verdicts
-    }
-
-    /// Keeps the memory of verdicts for the next batch.
-    #[inline]
-    pub(crate) fn keep_verdicts(&mut self, verdicts: Vec<Verdict>) {
-        self.core.verdicts = verdicts;
-    }
-
     /// As [`send`](Self::send), for a batch, which is empty afterwards.
     fn send_batch(&mut self, batch: &mut Batch, verdict: Verdict) {
         let port = verdict.port();
@@ -325,8 +306,14 @@ impl Cx<'_> {
 
     /// Packets that wait in an element; 0 if it has no copy on this worker.
     pub fn waiting_in(&self, element: usize) -> usize {
-        let node = self.nodes.get(element).and_then(Option::as_ref);
-        node.map_or(0, |node| node.waiting())
+        let Some(node) = self.nodes.get(element).and_then(Option::as_ref) else {
+            return 0;
+        };
+        let class = self.core.plan.elements[element].class;
+        match class.extension::<storage::OfClass>() {
+            Some(class) => (class.waiting)(node.element()),
+            None => node.held(),
+        }
     }
 
     /// Holds the worker up for some time, as a test of overload: time passes, nothing moves.

@@ -6,7 +6,6 @@
 //! time, depth first, as Click does. An element has always returned before its outputs are walked,
 //! so neither walker re-enters one, and cycles are legal.
 
-mod buckets;
 mod edges;
 mod overflow;
 mod schedule;
@@ -15,21 +14,22 @@ mod walk;
 
 use edges::Edges;
 pub(crate) use edges::Target;
-pub use overflow::Fate;
 pub(crate) use overflow::Overflows;
 pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
 pub(crate) use walk::{descend, follow, follow_from};
 
 use crate::call::{Deferred, Outside};
-use crate::chain::Leaver;
-use crate::class::Node;
+use crate::class::{Class, Node};
 use crate::clock::{Clock, Time};
 use crate::cx::Cx;
+use crate::driver;
 use crate::element::{Init, Runs, Verdict};
+use crate::fused::Leaver;
+use crate::external;
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
 use crate::peers::{Inbox, Peers};
-use crate::plan::{Fused, Plan};
+use crate::plan::{PlacedLoop, Plan};
 use crate::port::PortDirectory;
 use crate::publish::Reader;
 use crate::random::Random;
@@ -38,6 +38,7 @@ use crate::shared::Shared;
 use crate::stats::NodeStats;
 use crate::tap::Taps;
 use crate::wake::Wakers;
+use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -76,8 +77,8 @@ pub(crate) struct Core {
     /// The strict walker's packets on their way, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
-    /// The row of the plan's that begins at a node; none on a strict graph. Taken out while it runs.
-    pub(crate) rows: Vec<Option<Box<Row>>>,
+    /// The fused loop of the plan that begins at a node; none on a strict graph. Taken out while it runs.
+    pub(crate) loops: Vec<Option<Box<LoopHere>>>,
     /// Cycles that packets took which moved on within the task under way: see [`Cx::lead`].
     pub(crate) led: u64,
     /// The output by which what the running element leaves in its batch goes on: see [`Cx::go_by`].
@@ -91,7 +92,7 @@ pub(crate) struct Core {
     pub(crate) spare: Vec<Batch>,
     /// Memory for the verdicts of a batch that is stepped at once.
     pub(crate) verdicts: Vec<Verdict>,
-    /// Memory for the packets of a batch that leave a row on the way.
+    /// Memory for the packets of a batch that leave a fused loop on the way.
     pub(crate) leavers: Vec<Leaver>,
     pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
@@ -177,9 +178,9 @@ pub struct Graph {
     moving: Batch,
 }
 
-/// Elements that are run as one loop, and the inboxes of those behind the first.
-pub(crate) struct Row {
-    fused: Fused,
+/// A fused loop, and the inboxes of the elements behind the first.
+pub(crate) struct LoopHere {
+    placed: PlacedLoop,
     inboxes: Vec<usize>,
 }
 
@@ -258,7 +259,7 @@ impl Graph {
             ready: Ready::with_ranks(n),
             stack: Vec::new(),
             stats: plan.elements.iter().map(NodeStats::of).collect(),
-            rows: (0..n).map(|_| None).collect(),
+            loops: (0..n).map(|_| None).collect(),
             led: 0,
             on: 0,
             weight: 1,
@@ -284,10 +285,10 @@ impl Graph {
             stops: 0,
             interrupt: false,
             over: false,
-            driver: plan
-                .elements
-                .iter()
-                .position(|e| (e.class.drives)(&e.config)),
+            driver: plan.elements.iter().position(|e| {
+                let driver = e.class.extension::<driver::OfClass>();
+                driver.is_some_and(|driver| (driver.drives)(&e.config))
+            }),
             paused: false,
             choked: 0,
             chokes: vec![0; n],
@@ -300,12 +301,12 @@ impl Graph {
             plan: Arc::clone(plan),
         };
         if site.walker == Walker::Sweep {
-            for fused in &plan.fused {
-                let first = fused.nodes[0];
+            for placed in &plan.loops {
+                let first = placed.nodes[0];
                 if nodes[first].is_some() {
-                    let behind = fused.all().skip(1);
-                    core.rows[first] = Some(Box::new(Row {
-                        fused: fused.clone(),
+                    let behind = placed.all().skip(1);
+                    core.loops[first] = Some(Box::new(LoopHere {
+                        placed: placed.clone(),
                         inboxes: behind.map(|n| core.edges.inbox(n, 0)).collect(),
                     }));
                 }
@@ -384,7 +385,9 @@ impl Graph {
         self.core.stops += self.core.wakers.stops_asked();
         while self.core.stops > 0 && !self.core.over {
             self.core.stops -= 1;
-            self.with_node(driver, |element, cx| element.stop_asked(cx));
+            if let Some(class) = self.driver_class(driver) {
+                self.with_node(driver, |e, cx| (class.stop_asked)(e.element_mut(), cx));
+            }
             self.walk();
         }
         self.core.over
@@ -392,26 +395,35 @@ impl Graph {
 
     /// Signals that elements want to hear of now.
     pub fn signals(&self) -> Vec<i32> {
-        let mut all: Vec<i32> = self.listeners().flat_map(|(_, e)| e.signals()).collect();
+        let heard = self.listeners().flat_map(|(_, signals)| signals);
+        let mut all: Vec<i32> = heard.collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 
-    fn listeners(&self) -> impl Iterator<Item = (usize, &dyn Node)> {
+    fn driver_class(&self, node: usize) -> Option<&'static driver::OfClass> {
+        self.core.plan.elements[node].class.extension()
+    }
+
+    /// Elements that may hear signals, and which they want to hear of now.
+    fn listeners(&self) -> impl Iterator<Item = (usize, Vec<i32>)> {
         let each = self.nodes.iter().enumerate();
-        let listens = |n: usize| self.core.plan.elements[n].class.listens;
-        each.filter(move |(n, _)| listens(*n))
-            .filter_map(|(n, element)| Some((n, &**element.as_ref()?)))
+        each.filter_map(|(node, element)| {
+            let signals = self.driver_class(node)?.signals;
+            Some((node, signals(element.as_ref()?.element())))
+        })
     }
 
     /// Tells the elements that want to hear of it that a signal has come. Returns whether there was
     /// one.
     pub fn signal(&mut self, number: i32) -> bool {
-        let wants = |(_, e): &(usize, &dyn Node)| e.signals().contains(&number);
+        let wants = |(_, signals): &(usize, Vec<i32>)| signals.contains(&number);
         let nodes: Vec<usize> = self.listeners().filter(wants).map(|(n, _)| n).collect();
         for &node in &nodes {
-            self.with_node(node, |element, cx| element.signal(number, cx));
+            if let Some(class) = self.driver_class(node) {
+                self.with_node(node, |e, cx| (class.signal)(e.element_mut(), number, cx));
+            }
             self.walk();
         }
         !nodes.is_empty()
@@ -478,9 +490,10 @@ impl Graph {
             .iter()
             .filter(|t| t.state == TaskState::Ready)
         {
-            if let Some(element) = &self.nodes[task.node] {
-                element.wait_fds(&mut fds);
-                poll |= element.must_poll();
+            let class: Option<&external::OfClass> = self.core.plan.elements[task.node].class.extension();
+            if let (Some(element), Some(class)) = (&self.nodes[task.node], class) {
+                (class.wait_fds)(element.element(), &mut fds);
+                poll |= (class.must_poll)(element.element());
             }
         }
         (fds, poll)
@@ -505,6 +518,40 @@ impl Graph {
         self.core.running -= 1;
         put_back(&mut self.nodes, node, element);
         Some(result)
+    }
+
+    /// The class of an element.
+    pub fn class_of(&self, node: usize) -> Option<&'static Class> {
+        self.core
+            .plan
+            .elements
+            .get(node)
+            .map(|element| element.class)
+    }
+
+    /// This worker's copy of an element, for an extension of its class; `None` if there is none.
+    pub fn element(&self, node: usize) -> Option<&dyn Any> {
+        Some(self.nodes.get(node)?.as_ref()?.element())
+    }
+
+    /// As [`element`](Self::element), to change.
+    pub fn element_mut(&mut self, node: usize) -> Option<&mut dyn Any> {
+        Some(self.nodes.get_mut(node)?.as_mut()?.element_mut())
+    }
+
+    /// Has an extension work on this worker's copy of an element, which may send packets meanwhile: they wait until
+    /// [`move_on`](Self::move_on).
+    pub fn with_element<R>(
+        &mut self,
+        node: usize,
+        work: impl FnOnce(&mut dyn Any, &mut Cx) -> R,
+    ) -> Option<R> {
+        self.with_node(node, |element, cx| work(element.element_mut(), cx))
+    }
+
+    /// Moves packets on that elements have sent, until none is on its way.
+    pub fn move_on(&mut self) {
+        self.walk();
     }
 
     /// Works on the graph from outside its elements, as jobs do; what is sent meanwhile moves on.

@@ -82,6 +82,33 @@ fn add(to: &mut Vec<usize>, element: usize) {
     }
 }
 
+/// The notifiers of a class: an extension for [`Element::EXTENSIONS`](crate::element::Element::EXTENSIONS).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Notifies {
+    /// Whether its elements say when packets may be pulled from them, by [`Cx::wake_pullers`](crate::Cx::wake_pullers), and when
+    /// not, by [`Cx::note_empty`](crate::Cx::note_empty). At the start there are none.
+    pub packets: bool,
+    /// Whether they say when they take no more packets, by [`Cx::note_full`](crate::Cx::note_full), and when they do again, by
+    /// [`Cx::wake_pushers`](crate::Cx::wake_pushers). At the start they do.
+    pub room: bool,
+}
+
+impl Notifies {
+    /// Of packets only.
+    pub const PACKETS: Notifies = Notifies {
+        packets: true,
+        room: false,
+    };
+
+    pub(crate) fn of(class: &Class) -> Notifies {
+        class.extension().copied().unwrap_or_default()
+    }
+}
+
+/// Pull outputs of a class that are nothing but a pull input, as pairs of output and input: who pulls the output pulls the
+/// input, past the element. So a detour may lead from an element to itself. An extension.
+pub struct PullWires(pub &'static [(usize, usize)]);
+
 /// A direction of search.
 struct Way {
     pull: bool,
@@ -96,7 +123,7 @@ const UP: Way = Way {
     pull: true,
     near: |e| e.to,
     far: |e| e.from.0,
-    notifies: |c| c.notifies,
+    notifies: |c| Notifies::of(c).packets,
     ports: |plan, i| &plan.elements[i].inputs,
 };
 
@@ -104,7 +131,7 @@ const DOWN: Way = Way {
     pull: false,
     near: |e| e.from,
     far: |e| e.to.0,
-    notifies: |c| c.notifies_room,
+    notifies: |c| Notifies::of(c).room,
     ports: |plan, i| &plan.elements[i].outputs,
 };
 
@@ -148,12 +175,9 @@ fn search(plan: &Plan, way: &Way, element: usize, port: usize) -> Signal {
                 signal.add(far);
                 continue;
             }
-            let wires = if way.pull {
-                there.class.pull_wires
-            } else {
-                &[]
-            };
-            let wire = wires.iter().find(|wire| wire.0 == edge.from.1);
+            let wires = there.class.extension::<PullWires>().filter(|_| way.pull);
+            let mut wires = wires.into_iter().flat_map(|wires| wires.0);
+            let wire = wires.find(|wire| wire.0 == edge.from.1);
             let ports = (way.ports)(plan, far).iter().enumerate();
             let on: Vec<usize> = ports
                 .filter(|(p, pull)| **pull == way.pull && wire.is_none_or(|wire| wire.1 == *p))

@@ -15,6 +15,7 @@ use crate::publish::{self, Reader};
 use crate::root::Plain;
 use crate::standard;
 use crate::stats::{NodeStats, TaskStats};
+use crate::steer;
 use crate::wake::{WakeFn, Wakers};
 use crate::worker::{Changed, Inside, Mailbox, Pulse, Waiter, Worker};
 use std::sync::atomic::Ordering;
@@ -471,7 +472,7 @@ impl Router {
             .crossings()
             .into_iter()
             .filter_map(|(name, ..)| old.find(name));
-        let steers = |&i: &usize| (old.elements[i].class.steers)(&old.elements[i].config).is_some();
+        let steers = |&i: &usize| steer::table_of(&old.elements[i]).is_some();
         let going: Arc<[usize]> = crossings
             .chain((0..old.elements.len()).filter(steers))
             .filter(|&i| !stays(&old.elements[i].name, old.elements[i].class.name))

@@ -6,13 +6,20 @@
 //! packet path shares nothing; here is what control sees.
 
 mod around;
+mod extensions;
 mod follow;
+mod graph;
 mod hand_over;
 mod moving;
 mod pumps;
 mod steps;
 
 pub(crate) use around::mark;
+pub use extensions::{
+    Follows, FollowsOfClass, KeepsFlows, KeepsFlowsOfClass, Sorts, SortsOfClass, Steers,
+    SteersOfClass, table_of,
+};
+pub(crate) use extensions::{port_table_of, sorter_of, splits};
 pub use follow::{Astray, Followed, PortTable, follow, port_tables};
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};

@@ -1,7 +1,7 @@
 //! A router on the test's own thread, with virtual time: from text to packets in a line.
 
 use engine::anno::{Anno, Cold};
-use engine::chain::Chain;
+use engine::fused::FusedLoop;
 use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::graph::{Graph, Walker};
@@ -115,13 +115,13 @@ pub fn plan(
 /// As [`plan`] for a fresh start, with rows of elements run as one loop.
 pub fn plan_fused(
     lists: &[&'static [Class]],
-    chains: &'static [Chain],
+    loops: &'static [FusedLoop],
     text: &str,
     workers: usize,
     ports: &dyn PortDirectory,
 ) -> Result<Arc<Plan>, String> {
     make(
-        &registry(lists).with_chains(chains),
+        &registry(lists).with_fused_loops(loops),
         text,
         Options::new(workers, ports),
     )

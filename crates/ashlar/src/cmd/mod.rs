@@ -73,7 +73,7 @@ pub(crate) fn compile_source(
 /// The classes that a configuration is planned with.
 pub(crate) fn registry(configuration: &Configuration) -> Registry {
     match configuration.no_optimize {
-        true => elements::registry().with_chains(&[]),
+        true => elements::registry().with_fused_loops(&[]),
         false => elements::registry(),
     }
 }

@@ -35,6 +35,7 @@ impl Element for AggregateFilter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const DROPS: &'static [&'static str] = &["unlisted", "filtered"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Rules;
 
@@ -80,7 +81,9 @@ impl Element for AggregateFilter {
             None => Verdict::drop(UNLISTED),
         }
     }
+}
 
+impl Resources for AggregateFilter {
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
         let last = rules.iter().filter_map(|rule| rule.1).max();
         (None, last.map(|port| usize::from(port) + 1))

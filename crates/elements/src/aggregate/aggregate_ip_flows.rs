@@ -324,6 +324,7 @@ impl Element for AggregateIpFlows {
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["no_flow"];
     const COPIES: Copies = Copies::One;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -353,17 +354,6 @@ impl Element for AggregateIpFlows {
             fragments: args.key_maybe("FRAGMENTS", "whether fragments wait"),
             opened: Slot::default(),
         }
-    }
-
-    fn initialize(config: &Config) -> Result<(), String> {
-        if let Some(name) = &config.traceinfo {
-            let mut file = Output::create(name)?;
-            let head = b"<?xml version='1.0' standalone='yes'?>\n<trace>\n";
-            file.write(head)
-                .map_err(|e| format!("{name}: {}", reason(&e)))?;
-            config.opened.give(file);
-        }
-        Ok(())
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateIpFlows {
@@ -436,6 +426,19 @@ impl Element for AggregateIpFlows {
             Ok(e.flows.len().to_string())
         }),
     ];
+}
+
+impl Resources for AggregateIpFlows {
+    fn initialize(config: &Config) -> Result<(), String> {
+        if let Some(name) = &config.traceinfo {
+            let mut file = Output::create(name)?;
+            let head = b"<?xml version='1.0' standalone='yes'?>\n<trace>\n";
+            file.write(head)
+                .map_err(|e| format!("{name}: {}", reason(&e)))?;
+            config.opened.give(file);
+        }
+        Ok(())
+    }
 }
 
 impl Drop for AggregateIpFlows {

@@ -18,6 +18,7 @@
 
 use crate::prelude::*;
 use engine::shards::Shards;
+use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -75,6 +76,7 @@ impl Element for FlowCounter {
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const COPIES: Copies = Copies::Owner;
+    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
 
     type Config = usize;
 
@@ -90,10 +92,6 @@ impl Element for FlowCounter {
             uncounted: 0,
             sorted: init.sorter.is_some(),
         }
-    }
-
-    fn splits(_: &usize) -> bool {
-        true
     }
 
     #[inline]
@@ -116,19 +114,6 @@ impl Element for FlowCounter {
             self.uncounted += 1;
         }
         Verdict::ON
-    }
-
-    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
-        let given = self.flows.give(bucket).filter(|_| self.sorted)?;
-        self.size -= flows_of(&*given);
-        Some(given)
-    }
-
-    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, _: &mut Cx) {
-        let more = flows_of(&*state);
-        if self.flows.take(bucket, state) {
-            self.size += more;
-        }
     }
 
     fn take(&mut self, old: FlowCounter) {
@@ -156,6 +141,25 @@ impl Element for FlowCounter {
             Ok(())
         }),
     ];
+}
+
+impl KeepsFlows for FlowCounter {
+    fn splits(_: &usize) -> bool {
+        true
+    }
+
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
+        let given = self.flows.give(bucket).filter(|_| self.sorted)?;
+        self.size -= flows_of(&*given);
+        Some(given)
+    }
+
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, _: &mut Cx) {
+        let more = flows_of(&*state);
+        if self.flows.take(bucket, state) {
+            self.size += more;
+        }
+    }
 }
 
 #[cfg(test)]

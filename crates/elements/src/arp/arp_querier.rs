@@ -367,6 +367,7 @@ impl Element for ArpQuerier {
         "bad_arp",
         "learned",
     ];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -455,10 +456,6 @@ impl Element for ArpQuerier {
         self.resolver.held()
     }
 
-    fn memory(config: &Config) -> usize {
-        config.own.memory()
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         config.own = Link::inherit(&config.own, &old.own);
         if config.ether != old.ether {
@@ -535,6 +532,12 @@ impl Element for ArpQuerier {
             table::clear(config.link())
         }),
     ];
+}
+
+impl Resources for ArpQuerier {
+    fn memory(config: &Config) -> usize {
+        config.own.memory()
+    }
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ impl Element for ArpTable {
     const CLASS: &'static str = "ARPTable";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -46,10 +47,6 @@ impl Element for ArpTable {
     fn new(config: &Arc<Config>, init: &Init) -> ArpTable {
         config.link.tell(init.now);
         ArpTable
-    }
-
-    fn memory(config: &Config) -> usize {
-        config.link.memory()
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -87,6 +84,12 @@ impl Element for ArpTable {
             table::clear(&config.link)
         }),
     ];
+}
+
+impl Resources for ArpTable {
+    fn memory(config: &Config) -> usize {
+        config.link.memory()
+    }
 }
 
 #[cfg(test)]

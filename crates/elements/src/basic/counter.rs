@@ -18,6 +18,7 @@
 
 use super::rate::Rate;
 use crate::prelude::*;
+use engine::fused::{Counts, CountsOfClass};
 use lang::args::{unquote, words};
 
 pub(crate) struct Config {
@@ -124,6 +125,7 @@ impl Element for Counter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const ANNOTATIONS: bool = false;
+    const EXTENSIONS: Extensions = &[&CountsOfClass::of::<Self>()];
 
     type Config = Config;
 
@@ -151,24 +153,6 @@ impl Element for Counter {
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         self.count(batch.len() as u64, batch.bytes(), cx);
-    }
-
-    const COUNTS: bool = true;
-
-    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx) {
-        let before = (self.packets, self.bytes);
-        self.packets += packets;
-        self.bytes += bytes;
-        let now = cx.now();
-        self.packet_rate.add(self.packets - before.0, now);
-        self.byte_rate.add(self.bytes - before.1, now);
-        self.count_call.check(before.0, self.packets, cx);
-        self.byte_count_call.check(before.1, self.bytes, cx);
-    }
-
-    // A call comes before the packets that are counted move on.
-    fn counts_later(&self) -> bool {
-        self.count_call.at.is_none() && self.byte_count_call.at.is_none()
     }
 
     fn take(&mut self, old: Counter) {
@@ -201,6 +185,24 @@ impl Element for Counter {
             Ok(())
         }),
     ];
+}
+
+impl Counts for Counter {
+    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx) {
+        let before = (self.packets, self.bytes);
+        self.packets += packets;
+        self.bytes += bytes;
+        let now = cx.now();
+        self.packet_rate.add(self.packets - before.0, now);
+        self.byte_rate.add(self.bytes - before.1, now);
+        self.count_call.check(before.0, self.packets, cx);
+        self.byte_count_call.check(before.1, self.bytes, cx);
+    }
+
+    // A call comes before the packets that are counted move on.
+    fn counts_later(&self) -> bool {
+        self.count_call.at.is_none() && self.byte_count_call.at.is_none()
+    }
 }
 
 fn reset(counter: &mut Counter, _: &str, _: &mut Cx) -> Result<(), String> {

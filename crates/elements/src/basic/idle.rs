@@ -7,6 +7,7 @@
 //! ```
 
 use crate::prelude::*;
+use engine::notify::Notifies;
 
 pub(super) struct Idle;
 
@@ -16,7 +17,7 @@ impl Element for Idle {
     const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&["in*"], &["out*"], "a/a").apart();
     const DROPS: &'static [&'static str] = &["idle"];
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = ();
 

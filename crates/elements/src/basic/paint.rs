@@ -62,13 +62,8 @@ impl Element for Paint {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let paint = self.0;
-        #[inline(always)]
-        move |packet| {
-            paint.anno.set_byte(packet, paint.color);
-            Some(Verdict::ON)
-        }
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
     }
 
     const HANDLERS: &'static [Handler<Paint>] = &[
@@ -77,6 +72,18 @@ impl Element for Paint {
             assign(&mut e.0.color, value)
         }),
     ];
+}
+
+impl Fuse for Paint {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let paint = self.0;
+        #[inline(always)]
+        move |packet| {
+            paint.anno.set_byte(packet, paint.color);
+            Some(Verdict::ON)
+        }
+    }
 }
 
 #[cfg(test)]

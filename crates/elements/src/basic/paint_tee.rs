@@ -46,24 +46,8 @@ impl Element for PaintTee {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let color = self.color;
-        #[inline(always)]
-        move |packet| (!color.is_of(packet)).then_some(Verdict::ON)
-    }
-
-    #[cold]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        if self.color.is_of(packet) {
-            match packet.copy() {
-                Some(twin) => {
-                    self.copies += 1;
-                    cx.emit(1, twin);
-                }
-                None => self.no_buffer += 1,
-            }
-        }
-        Verdict::ON
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: PaintTee) {
@@ -80,6 +64,29 @@ impl Element for PaintTee {
         Handler::sum("copies", "copies made", |e| e.copies),
         no_buffer(|e| e.no_buffer),
     ];
+}
+
+impl Fuse for PaintTee {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let color = self.color;
+        #[inline(always)]
+        move |packet| (!color.is_of(packet)).then_some(Verdict::ON)
+    }
+
+    #[cold]
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        if self.color.is_of(packet) {
+            match packet.copy() {
+                Some(twin) => {
+                    self.copies += 1;
+                    cx.emit(1, twin);
+                }
+                None => self.no_buffer += 1,
+            }
+        }
+        Verdict::ON
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ impl Element for Tee {
     const CLASS: &'static str = "Tee";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Option<usize>;
 
@@ -47,11 +48,13 @@ impl Element for Tee {
         }
     }
 
+    const HANDLERS: &'static [Handler<Tee>] = &[no_buffer(|e| e.no_buffer)];
+}
+
+impl Resources for Tee {
     fn port_count(config: &Option<usize>) -> (Option<usize>, Option<usize>) {
         (None, *config)
     }
-
-    const HANDLERS: &'static [Handler<Tee>] = &[no_buffer(|e| e.no_buffer)];
 }
 
 #[cfg(test)]

@@ -83,6 +83,7 @@ impl Element for Classifier {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["no_match"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -123,25 +124,8 @@ impl Element for Classifier {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let (last, at) = (self.last, usize::from(self.last.at));
-        #[inline(always)]
-        move |packet| {
-            let bytes = packet.data().get(at..at + 4)?.first_chunk()?;
-            (*bytes == last.bytes).then_some(last.verdict)
-        }
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let (verdict, decisive) = self.config.program.run_and_note(Data(packet));
-        if let Some((at, bytes)) = decisive {
-            self.last = Last { at, bytes, verdict };
-        }
-        verdict
-    }
-
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (None, Some(config.patterns.len()))
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
     }
 
     const HANDLERS: &'static [Handler<Classifier>] = &[
@@ -154,6 +138,32 @@ impl Element for Classifier {
             Ok(config.patterns.join("\n"))
         }),
     ];
+}
+
+impl Resources for Classifier {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (None, Some(config.patterns.len()))
+    }
+}
+
+impl Fuse for Classifier {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let (last, at) = (self.last, usize::from(self.last.at));
+        #[inline(always)]
+        move |packet| {
+            let bytes = packet.data().get(at..at + 4)?.first_chunk()?;
+            (*bytes == last.bytes).then_some(last.verdict)
+        }
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        let (verdict, decisive) = self.config.program.run_and_note(Data(packet));
+        if let Some((at, bytes)) = decisive {
+            self.last = Last { at, bytes, verdict };
+        }
+        verdict
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ impl Element for IPClassifier {
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["no_match"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Rules;
 
@@ -95,11 +96,13 @@ impl Element for IPClassifier {
         self.rules.sort(batch, &mut self.verdicts, cx);
     }
 
+    const HANDLERS: &'static [Handler<IPClassifier>] = &patterns();
+}
+
+impl Resources for IPClassifier {
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
         (None, Some(rules.len()))
     }
-
-    const HANDLERS: &'static [Handler<IPClassifier>] = &patterns();
 }
 
 const PATTERNS: [&str; 16] = [

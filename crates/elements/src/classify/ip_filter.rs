@@ -39,6 +39,7 @@ impl Element for IPFilter {
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["denied"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -90,15 +91,17 @@ impl Element for IPFilter {
         self.config.rules.sort(batch, &mut self.verdicts, cx);
     }
 
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (None, Some(config.outputs))
-    }
-
     const HANDLERS: &'static [Handler<IPFilter>] = &[Handler::shared(
         "program",
         "the decisions, as Click shows them",
         |config: &Config, _| Ok(config.rules.program()),
     )];
+}
+
+impl Resources for IPFilter {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (None, Some(config.outputs))
+    }
 }
 
 #[cfg(test)]

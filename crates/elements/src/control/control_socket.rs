@@ -32,6 +32,7 @@ use super::listener::{Address, Listener};
 use super::protocol::Command;
 use super::session::{Rules, Session, serve};
 use crate::prelude::*;
+use engine::external::{self, External};
 use engine::port::Slot;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
@@ -123,6 +124,7 @@ impl Element for ControlSocket {
     const PORTS: Ports = Ports::new(&[], &[]);
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
 
     type Config = Config;
 
@@ -166,19 +168,6 @@ impl Element for ControlSocket {
             port: Arc::default(),
             inherited: false,
         }
-    }
-
-    fn initialize(config: &Config) -> Result<(), String> {
-        if config.inherited {
-            return Ok(());
-        }
-        match config.open() {
-            Ok(listener) => config.listener.give(Some(listener)),
-            Err(wrong) if config.retries == 0 => return Err(wrong),
-            Err(wrong) if config.warnings => eprintln!("{wrong}, will try again"),
-            Err(_) => {}
-        }
-        Ok(())
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> ControlSocket {
@@ -245,15 +234,6 @@ impl Element for ControlSocket {
         if any { Did::Work } else { Did::Nothing }
     }
 
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        fds.extend(self.listener.as_ref().map(Listener::fd));
-        fds.extend(self.sessions.iter().map(|s| s.borrow().fd()));
-    }
-
-    fn must_poll(&self) -> bool {
-        self.sessions.iter().any(|s| s.borrow().has_output())
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         if config.address == old.address && config.local == old.local {
             config.inherited = true;
@@ -265,13 +245,6 @@ impl Element for ControlSocket {
         if self.config.inherited {
             self.listener = old.listener;
             self.sessions = old.sessions;
-        }
-    }
-
-    fn placement(_: &Config) -> Placement {
-        Placement {
-            workers: Some(vec![0]),
-            ..Placement::default()
         }
     }
 
@@ -287,4 +260,37 @@ impl Element for ControlSocket {
             })
         }),
     ];
+}
+
+impl Resources for ControlSocket {
+    fn initialize(config: &Config) -> Result<(), String> {
+        if config.inherited {
+            return Ok(());
+        }
+        match config.open() {
+            Ok(listener) => config.listener.give(Some(listener)),
+            Err(wrong) if config.retries == 0 => return Err(wrong),
+            Err(wrong) if config.warnings => eprintln!("{wrong}, will try again"),
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn placement(_: &Config) -> Placement {
+        Placement {
+            workers: Some(vec![0]),
+            ..Placement::default()
+        }
+    }
+}
+
+impl External for ControlSocket {
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        fds.extend(self.listener.as_ref().map(Listener::fd));
+        fds.extend(self.sessions.iter().map(|s| s.borrow().fd()));
+    }
+
+    fn must_poll(&self) -> bool {
+        self.sessions.iter().any(|s| s.borrow().has_output())
+    }
 }

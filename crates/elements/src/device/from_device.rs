@@ -42,8 +42,9 @@ use super::pace::Pace;
 use super::pump::{Owners, Pump};
 use super::spread::Spread;
 use crate::prelude::*;
-use engine::element::Fate;
+use engine::external::{self, External, Fate};
 use engine::steer::{Astray, PortTable, Table};
+use engine::steer::{Follows, FollowsOfClass};
 use engine::units::Cores;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
@@ -187,6 +188,11 @@ impl<S: Style> Element for FromDevice<S> {
     const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &external::of::<Self>(),
+        &FollowsOfClass::of::<Self>(),
+    ];
 
     type Config = Config;
 
@@ -259,20 +265,6 @@ impl<S: Style> Element for FromDevice<S> {
         cx.wake_self();
     }
 
-    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
-        if let Some(pace) = &mut self.pace {
-            pace.hear(self.came, fate, cx.now());
-        }
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        self.pump.wait_fds(fds);
-    }
-
-    fn must_poll(&self) -> bool {
-        self.pump.must_poll()
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         if config.device == old.device
             && let (Some(spread), Some(old)) = (&mut config.spread, &old.spread)
@@ -287,26 +279,6 @@ impl<S: Style> Element for FromDevice<S> {
 
     fn take(&mut self, old: FromDevice<S>) {
         (self.count, self.bytes) = (old.count, old.bytes);
-    }
-
-    fn port_table(config: &Arc<Config>) -> Option<Arc<dyn PortTable>> {
-        config.spread.as_ref()?;
-        Some(Arc::clone(config) as _)
-    }
-
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers: config.cores.as_ref().map(|c| c.0.clone()),
-            device: Some(Device {
-                name: config.device.clone(),
-                receives: true,
-                queues: config.queues,
-                descriptors: config.descriptors,
-                promiscuous: config.promiscuous,
-                notes: config.timestamp == Some(true),
-            }),
-            ..Placement::default()
-        }
     }
 
     const HANDLERS: &'static [Handler<FromDevice<S>>] = &[
@@ -407,6 +379,46 @@ impl<S: Style> Element for FromDevice<S> {
             Ok(())
         }),
     ];
+}
+
+impl<S: Style> Resources for FromDevice<S> {
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            device: Some(Device {
+                name: config.device.clone(),
+                receives: true,
+                queues: config.queues,
+                descriptors: config.descriptors,
+                promiscuous: config.promiscuous,
+                notes: config.timestamp == Some(true),
+            }),
+            ..Placement::default()
+        }
+    }
+}
+
+impl<S: Style> External for FromDevice<S> {
+    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+        if let Some(pace) = &mut self.pace {
+            pace.hear(self.came, fate, cx.now());
+        }
+    }
+
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        self.pump.wait_fds(fds);
+    }
+
+    fn must_poll(&self) -> bool {
+        self.pump.must_poll()
+    }
+}
+
+impl<S: Style> Follows for FromDevice<S> {
+    fn port_table(config: &Arc<Config>) -> Option<Arc<dyn PortTable>> {
+        config.spread.as_ref()?;
+        Some(Arc::clone(config) as _)
+    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@
 
 use crate::prelude::*;
 use engine::args::{Kind, Names};
+use engine::external::{self, External};
 use engine::port::{RxQueue, Slot, TxQueue};
 use engine::units::FromArg;
 use std::marker::PhantomData;
@@ -186,6 +187,7 @@ impl<S: Style> Element for KernelTun<S> {
     const GIVES: &'static [Facts] = S::FACTS;
     const DROPS: &'static [&'static str] = &["not_ip", "too_long", "full"];
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
 
     type Config = Config;
 
@@ -241,18 +243,17 @@ impl<S: Style> Element for KernelTun<S> {
         if moved > 0 { Did::Work } else { Did::Nothing }
     }
 
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        fds.extend(self.rx.as_ref().and_then(|queue| queue.wait_fd()));
-    }
-
-    fn must_poll(&self) -> bool {
-        self.from.is_some() && self.rx.is_none()
-    }
-
     fn take(&mut self, old: KernelTun<S>) {
         (self.received, self.sent) = (old.received, old.sent);
     }
 
+    const HANDLERS: &'static [Handler<KernelTun<S>>] = &[
+        Handler::sum("received", "packets that the kernel sent", |e| e.received),
+        Handler::sum("sent", "packets that the kernel was given", |e| e.sent),
+    ];
+}
+
+impl<S: Style> Resources for KernelTun<S> {
     fn placement(config: &Config) -> Placement {
         Placement {
             device: Some(Device {
@@ -266,11 +267,16 @@ impl<S: Style> Element for KernelTun<S> {
             ..Placement::default()
         }
     }
+}
 
-    const HANDLERS: &'static [Handler<KernelTun<S>>] = &[
-        Handler::sum("received", "packets that the kernel sent", |e| e.received),
-        Handler::sum("sent", "packets that the kernel was given", |e| e.sent),
-    ];
+impl<S: Style> External for KernelTun<S> {
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        fds.extend(self.rx.as_ref().and_then(|queue| queue.wait_fd()));
+    }
+
+    fn must_poll(&self) -> bool {
+        self.from.is_some() && self.rx.is_none()
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! output loses by it, and neither does one that is only crowded at times.
 
 use engine::clock::Time;
-use engine::graph::Fate;
+use engine::external::Fate;
 use std::time::Duration;
 
 /// The first rest.

@@ -28,8 +28,10 @@
 
 use crate::prelude::*;
 use engine::anno::Anno;
+use engine::external::{self, External};
 use engine::port::{Slot, TxQueue};
 use engine::ring::reached;
+use engine::storage::{self, Storage};
 use engine::units::Cores;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -256,6 +258,11 @@ impl<S: Style> Element for ToDevice<S> {
     const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTaskIfPull;
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &external::of::<Self>(),
+        &storage::of::<Self>(),
+    ];
 
     type Config = Config;
 
@@ -315,47 +322,14 @@ impl<S: Style> Element for ToDevice<S> {
         }
     }
 
-    fn must_poll(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
     fn held(&self) -> usize {
         self.waiting.len()
-    }
-
-    // One input's packets may overtake the other's, so each has half of the mark.
-    fn mark(&self) -> usize {
-        let first = (self.passed() as usize).wrapping_add(self.behind());
-        let second = (self.preceded as usize).wrapping_add(self.ahead);
-        (first << HALF) | (second << HALF >> HALF)
-    }
-
-    fn is_past(&self, mark: usize) -> bool {
-        // In the upper half they wrap as whole counts do.
-        let (first, second) = (mark >> HALF << HALF, mark << HALF);
-        (self.behind() == 0 || reached((self.passed() as usize) << HALF, first))
-            && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))
     }
 
     fn take(&mut self, mut old: ToDevice<S>) {
         self.waiting.append(&mut old.waiting);
         (self.ahead, self.preceded) = (old.ahead, old.preceded);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
-    }
-
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers: config.cores.as_ref().map(|c| c.0.clone()),
-            device: Some(Device {
-                name: config.device.clone(),
-                receives: false,
-                queues: None,
-                descriptors: config.descriptors,
-                promiscuous: false,
-                notes: false,
-            }),
-            ..Placement::default()
-        }
     }
 
     const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
@@ -380,6 +354,45 @@ impl<S: Style> Element for ToDevice<S> {
             assign(&mut e.timeout, value)
         }),
     ];
+}
+
+impl<S: Style> Resources for ToDevice<S> {
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            device: Some(Device {
+                name: config.device.clone(),
+                receives: false,
+                queues: None,
+                descriptors: config.descriptors,
+                promiscuous: false,
+                notes: false,
+            }),
+            ..Placement::default()
+        }
+    }
+}
+
+impl<S: Style> External for ToDevice<S> {
+    fn must_poll(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+impl<S: Style> Storage for ToDevice<S> {
+    // One input's packets may overtake the other's, so each has half of the mark.
+    fn mark(&self) -> usize {
+        let first = (self.passed() as usize).wrapping_add(self.behind());
+        let second = (self.preceded as usize).wrapping_add(self.ahead);
+        (first << HALF) | (second << HALF >> HALF)
+    }
+
+    fn is_past(&self, mark: usize) -> bool {
+        // In the upper half they wrap as whole counts do.
+        let (first, second) = (mark >> HALF << HALF, mark << HALF);
+        (self.behind() == 0 || reached((self.passed() as usize) << HALF, first))
+            && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))
+    }
 }
 
 #[cfg(test)]

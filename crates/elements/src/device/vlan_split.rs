@@ -34,6 +34,7 @@ impl Element for VlanSplit {
     const PORTS: Ports = Ports::coded(&["in"], &["other?", "vlan*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -91,7 +92,9 @@ impl Element for VlanSplit {
         }
         Verdict::out(output)
     }
+}
 
+impl Resources for VlanSplit {
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
         (None, Some(config.count + 1))
     }

@@ -34,6 +34,7 @@ use super::when::{self, Place, Span, Window};
 use crate::prelude::*;
 use crate::source::end::End;
 use captures::{ETHERNET, Reader};
+use engine::notify::Notifies;
 use engine::port::Slot;
 use std::io::BufRead;
 
@@ -207,7 +208,7 @@ impl Element for FromDump {
     const DROPS: &'static [&'static str] = &["not_ip"];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 
     type Config = Config;
 
@@ -224,14 +225,6 @@ impl Element for FromDump {
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),
         }
-    }
-
-    fn initialize(config: &Config) -> Result<(), String> {
-        config.opened.give(match config.filepos {
-            Some(at) => Dump::open_at(&config.filename, at)?,
-            None => Dump::open(&config.filename)?,
-        });
-        Ok(())
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDump {
@@ -328,6 +321,16 @@ impl Element for FromDump {
         ),
         playback::stop(),
     ];
+}
+
+impl Resources for FromDump {
+    fn initialize(config: &Config) -> Result<(), String> {
+        config.opened.give(match config.filepos {
+            Some(at) => Dump::open_at(&config.filename, at)?,
+            None => Dump::open(&config.filename)?,
+        });
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ use super::summary::reader::{Columns, Found, Reader, columns};
 use super::summary::record::Record;
 use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use engine::port::Slot;
 use engine::units::{Bytes, FromArg};
 use std::io::BufRead;
@@ -219,7 +220,7 @@ impl Element for FromIpSummaryDump {
     const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 
     type Config = Config;
 
@@ -276,23 +277,6 @@ impl Element for FromIpSummaryDump {
         }
     }
 
-    fn initialize(config: &Config) -> Result<(), String> {
-        if let Some(data) = &config.data {
-            config.opened.give(Input::text(data.clone()));
-            return Ok(());
-        }
-        let name = &config.filename;
-        if config.allow_nonexistent && name != "-" && !std::path::Path::new(name).exists() {
-            return Ok(());
-        }
-        let mut input = Input::open(name)?;
-        if name != "-" && !config.allow_nonexistent && input.is_empty() {
-            return Err(format!("{name}: file is empty"));
-        }
-        config.opened.give(input);
-        Ok(())
-    }
-
     fn new(config: &Arc<Config>, init: &Init) -> FromIpSummaryDump {
         let dump = config.opened.take().map(|input| Dump::new(input, config));
         let size = dump.as_ref().and_then(|d| d.size);
@@ -345,6 +329,25 @@ impl Element for FromIpSummaryDump {
         playback::filepos(),
         playback::stop(),
     ];
+}
+
+impl Resources for FromIpSummaryDump {
+    fn initialize(config: &Config) -> Result<(), String> {
+        if let Some(data) = &config.data {
+            config.opened.give(Input::text(data.clone()));
+            return Ok(());
+        }
+        let name = &config.filename;
+        if config.allow_nonexistent && name != "-" && !std::path::Path::new(name).exists() {
+            return Ok(());
+        }
+        let mut input = Input::open(name)?;
+        if name != "-" && !config.allow_nonexistent && input.is_empty() {
+            return Err(format!("{name}: file is empty"));
+        }
+        config.opened.give(input);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ impl<S: Style> Element for Printer<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config<S>;
 
@@ -53,10 +54,6 @@ impl<S: Style> Element for Printer<S> {
                 false => Target::default(),
             },
         }
-    }
-
-    fn initialize(config: &Config<S>) -> Result<(), String> {
-        config.target.initialize()
     }
 
     fn new(config: &Arc<Config<S>>, _: &Init) -> Printer<S> {
@@ -95,4 +92,10 @@ impl<S: Style> Element for Printer<S> {
             assign(&mut e.active, value)
         }),
     ];
+}
+
+impl<S: Style> Resources for Printer<S> {
+    fn initialize(config: &Config<S>) -> Result<(), String> {
+        config.target.initialize()
+    }
 }

@@ -130,6 +130,7 @@ impl Element for ToDump {
     const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPull;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -159,11 +160,6 @@ impl Element for ToDump {
             nano: args.key("NANO", false, "whether times have nanoseconds"),
             opened: Slot::default(),
         }
-    }
-
-    fn initialize(config: &Config) -> Result<(), String> {
-        config.opened.give(Output::create(&config.filename)?);
-        Ok(())
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ToDump {
@@ -236,4 +232,11 @@ impl Element for ToDump {
         ),
         sink::flush(),
     ];
+}
+
+impl Resources for ToDump {
+    fn initialize(config: &Config) -> Result<(), String> {
+        config.opened.give(Output::create(&config.filename)?);
+        Ok(())
+    }
 }

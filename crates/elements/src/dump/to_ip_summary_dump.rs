@@ -169,6 +169,7 @@ impl Element for ToIpSummaryDump {
     const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPull;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -217,15 +218,6 @@ impl Element for ToIpSummaryDump {
         }
     }
 
-    fn initialize(config: &Config) -> Result<(), String> {
-        let mut output = Output::create(&config.filename)?;
-        output
-            .write(&config.head())
-            .map_err(|e| format!("{}: {}", config.filename, reason(&e)))?;
-        config.opened.give(output);
-        Ok(())
-    }
-
     fn new(config: &Arc<Config>, init: &Init) -> ToIpSummaryDump {
         ToIpSummaryDump {
             sink: Sink::new(&config.filename, &config.opened, init),
@@ -250,4 +242,15 @@ impl Element for ToIpSummaryDump {
     }
 
     const HANDLERS: &'static [Handler<ToIpSummaryDump>] = &[sink::flush()];
+}
+
+impl Resources for ToIpSummaryDump {
+    fn initialize(config: &Config) -> Result<(), String> {
+        let mut output = Output::create(&config.filename)?;
+        output
+            .write(&config.head())
+            .map_err(|e| format!("{}: {}", config.filename, reason(&e)))?;
+        config.opened.give(output);
+        Ok(())
+    }
 }

@@ -39,17 +39,8 @@ impl Element for DropBroadcasts {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        #[inline(always)]
-        |packet| (!is_stopped(packet)).then_some(Verdict::ON)
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        if !is_stopped(packet) {
-            return Verdict::ON;
-        }
-        self.drops += 1;
-        Verdict::reject(BROADCAST, FILTERED)
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: DropBroadcasts) {
@@ -58,6 +49,22 @@ impl Element for DropBroadcasts {
 
     const HANDLERS: &'static [Handler<DropBroadcasts>] =
         &[Handler::sum("drops", "packets stopped", |e| e.drops)];
+}
+
+impl Fuse for DropBroadcasts {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| (!is_stopped(packet)).then_some(Verdict::ON)
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !is_stopped(packet) {
+            return Verdict::ON;
+        }
+        self.drops += 1;
+        Verdict::reject(BROADCAST, FILTERED)
+    }
 }
 
 #[cfg(test)]

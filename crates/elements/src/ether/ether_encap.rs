@@ -77,21 +77,8 @@ impl Element for EtherEncap {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let header = self.header;
-        #[inline(always)]
-        move |packet| {
-            let head = packet.push(ether::LEN);
-            let verdict = match head.and_then(|head| head.first_chunk_mut()) {
-                Some(head) => {
-                    *head = header;
-                    packet.set_mac_here();
-                    Verdict::ON
-                }
-                None => Verdict::drop(NO_HEADROOM),
-            };
-            Some(verdict)
-        }
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
     }
 
     const HANDLERS: &'static [Handler<EtherEncap>] = &[
@@ -114,6 +101,26 @@ impl Element for EtherEncap {
             e.change(|f| &mut f.ethertype, value)
         }),
     ];
+}
+
+impl Fuse for EtherEncap {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let header = self.header;
+        #[inline(always)]
+        move |packet| {
+            let head = packet.push(ether::LEN);
+            let verdict = match head.and_then(|head| head.first_chunk_mut()) {
+                Some(head) => {
+                    *head = header;
+                    packet.set_mac_here();
+                    Verdict::ON
+                }
+                None => Verdict::drop(NO_HEADROOM),
+            };
+            Some(verdict)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -64,9 +64,16 @@ impl Element for HostEtherFilter {
         **config
     }
 
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for HostEtherFilter {
     /// A frame to the station.
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let (offset, station, drop_own) = (self.offset, self.station, self.drop_own);
         #[inline(always)]
         move |packet| {
@@ -79,7 +86,7 @@ impl Element for HostEtherFilter {
         }
     }
 
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         let Some(Ok(frame)) = packet.data().get(self.offset..).map(Ether::new_checked) else {
             return Verdict::drop(TOO_SHORT);
         };

@@ -44,7 +44,14 @@ impl Element for Strip {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for Strip {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let length = self.length;
         #[inline(always)]
         move |packet| Some(on_if(packet.pull(length), TOO_SHORT))

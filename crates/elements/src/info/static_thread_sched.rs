@@ -17,6 +17,7 @@ impl Element for StaticThreadSched {
     const CLASS: &'static str = "StaticThreadSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Vec<(String, Vec<usize>)>;
 
@@ -47,7 +48,9 @@ impl Element for StaticThreadSched {
     fn new(_: &Arc<Self::Config>, _: &Init) -> StaticThreadSched {
         StaticThreadSched
     }
+}
 
+impl Resources for StaticThreadSched {
     fn placement(config: &Self::Config) -> Placement {
         Placement {
             assigns: config.clone(),

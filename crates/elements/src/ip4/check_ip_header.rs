@@ -235,9 +235,27 @@ impl Element for CheckIPHeader {
         }
     }
 
+    #[inline]
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    fn take(&mut self, old: CheckIPHeader) {
+        self.faults.take(old.faults);
+    }
+
+    const HANDLERS: &'static [Handler<CheckIPHeader>] = &[
+        Handler::sum("drops", "bad packets", |e| e.faults.total()),
+        Handler::text("drop_details", "bad packets, by fault", |e, _| {
+            Ok(e.faults.details())
+        }),
+    ];
+}
+
+impl Fuse for CheckIPHeader {
     /// A good packet without options.
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let (config, offset) = (&*self.config, usize::from(self.offset));
         let (checksum, addresses) = (self.checksum, self.addresses);
         #[inline(always)]
@@ -261,7 +279,7 @@ impl Element for CheckIPHeader {
     }
 
     #[inline(never)]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let config = &*self.config;
         let bytes = packet.data().get(config.offset..).unwrap_or(&[]);
         let checked = match config.checksum {
@@ -291,17 +309,6 @@ impl Element for CheckIPHeader {
         }
         Verdict::ON
     }
-
-    fn take(&mut self, old: CheckIPHeader) {
-        self.faults.take(old.faults);
-    }
-
-    const HANDLERS: &'static [Handler<CheckIPHeader>] = &[
-        Handler::sum("drops", "bad packets", |e| e.faults.total()),
-        Handler::text("drop_details", "bad packets, by fault", |e, _| {
-            Ok(e.faults.details())
-        }),
-    ];
 }
 
 #[cfg(test)]

@@ -32,13 +32,8 @@ impl Element for CheckIPHeader2 {
     }
 
     #[inline]
-    fn quick(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        self.0.quick(cx)
-    }
-
-    #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        self.0.step(packet, cx)
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: CheckIPHeader2) {
@@ -51,6 +46,18 @@ impl Element for CheckIPHeader2 {
             Ok(e.0.faults.details())
         }),
     ];
+}
+
+impl Fuse for CheckIPHeader2 {
+    #[inline]
+    fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        self.0.fast(cx)
+    }
+
+    #[inline]
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        self.0.slow(packet, cx)
+    }
 }
 
 #[cfg(test)]

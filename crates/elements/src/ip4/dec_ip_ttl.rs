@@ -62,7 +62,26 @@ impl Element for DecIPTTL {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    fn take(&mut self, old: DecIPTTL) {
+        self.drops = old.drops;
+    }
+
+    const HANDLERS: &'static [Handler<DecIPTTL>] = &[
+        Handler::sum("drops", "packets whose time was over", |e| e.drops),
+        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
+        Handler::set("active", "changes ACTIVE", |e, value, _| {
+            assign(&mut e.active, value)
+        }),
+    ];
+}
+
+impl Fuse for DecIPTTL {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let every = self.active & self.multicast;
         #[inline(always)]
         move |packet| {
@@ -76,7 +95,7 @@ impl Element for DecIPTTL {
     }
 
     #[cold]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         let Some(mut ip) = super::header_mut(packet) else {
             return Verdict::drop(NO_HEADER);
         };
@@ -94,18 +113,6 @@ impl Element for DecIPTTL {
             }
         }
     }
-
-    fn take(&mut self, old: DecIPTTL) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<DecIPTTL>] = &[
-        Handler::sum("drops", "packets whose time was over", |e| e.drops),
-        Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
-        Handler::set("active", "changes ACTIVE", |e, value, _| {
-            assign(&mut e.active, value)
-        }),
-    ];
 }
 
 #[cfg(test)]

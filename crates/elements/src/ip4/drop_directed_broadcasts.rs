@@ -48,7 +48,14 @@ impl Element for DropDirectedBroadcasts {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for DropDirectedBroadcasts {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let broadcasts = &self.broadcasts;
         #[inline(always)]
         |packet| {
@@ -58,7 +65,7 @@ impl Element for DropDirectedBroadcasts {
     }
 
     #[cold]
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
         match super::header(packet) {
             None => Verdict::drop(NO_HEADER),
             Some(ip) if self.broadcasts.contains(ip.dst()) => {

@@ -37,7 +37,14 @@ impl Element for FixIPSrc {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for FixIPSrc {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let address = self.address;
         #[inline(always)]
         move |packet| {

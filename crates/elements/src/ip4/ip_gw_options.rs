@@ -81,22 +81,8 @@ impl Element for IPGWOptions {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        #[inline(always)]
-        |packet| super::plain(packet).map(|_| Verdict::ON)
-    }
-
-    #[cold]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        match super::header(packet) {
-            None => Verdict::drop(NO_HEADER),
-            Some(ip) if ip.header_len() == ipv4::MIN_LEN => Verdict::ON,
-            Some(_) => {
-                let verdict = self.options(packet, cx);
-                self.drops += u64::from(verdict != Verdict::ON);
-                verdict
-            }
-        }
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: IPGWOptions) {
@@ -108,6 +94,27 @@ impl Element for IPGWOptions {
         "packets with options that are bad or refused",
         |e| e.drops,
     )];
+}
+
+impl Fuse for IPGWOptions {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        #[inline(always)]
+        |packet| super::plain(packet).map(|_| Verdict::ON)
+    }
+
+    #[cold]
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        match super::header(packet) {
+            None => Verdict::drop(NO_HEADER),
+            Some(ip) if ip.header_len() == ipv4::MIN_LEN => Verdict::ON,
+            Some(_) => {
+                let verdict = self.options(packet, cx);
+                self.drops += u64::from(verdict != Verdict::ON);
+                verdict
+            }
+        }
+    }
 }
 
 impl IPGWOptions {

@@ -66,7 +66,7 @@ impl Element for IPInputCombo {
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         packet.anno_mut().paint = self.color;
         if packet.pull(ether::LEN) {
-            self.check.verdict(packet, cx)
+            self.check.step(packet, cx)
         } else {
             self.check.faults.reject(TOO_SHORT)
         }

@@ -88,11 +88,11 @@ impl Element for IPOutputCombo {
                 None => self.no_buffer += 1,
             }
         }
-        if self.options.verdict(packet, cx) != Verdict::ON {
+        if self.options.step(packet, cx) != Verdict::ON {
             return Verdict::reject(BAD_OPTION, 2);
         }
         fix(packet, self.config.address);
-        if self.ttl.verdict(packet, cx) != Verdict::ON {
+        if self.ttl.step(packet, cx) != Verdict::ON {
             return Verdict::reject(EXPIRED, 3);
         }
         if packet.len() > self.config.mtu {

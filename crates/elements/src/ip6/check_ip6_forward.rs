@@ -48,7 +48,14 @@ impl Element for CheckIP6Forward {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for CheckIP6Forward {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         #[inline(always)]
         |packet| {
             let Some(ip) = chain::header(packet) else {

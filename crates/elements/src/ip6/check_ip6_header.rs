@@ -110,20 +110,8 @@ impl Element for CheckIP6Header {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let config = &*self.config;
-        #[inline(always)]
-        |packet| config.pass(packet).ok().map(|()| Verdict::ON)
-    }
-
-    fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.config.pass(packet) {
-            Ok(()) => Verdict::ON,
-            Err(why) => {
-                self.refused += 1;
-                Verdict::reject(why, 1)
-            }
-        }
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: CheckIP6Header) {
@@ -135,6 +123,25 @@ impl Element for CheckIP6Header {
         "packets refused, whether dropped or sent by output 1",
         |e| e.refused,
     )];
+}
+
+impl Fuse for CheckIP6Header {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let config = &*self.config;
+        #[inline(always)]
+        |packet| config.pass(packet).ok().map(|()| Verdict::ON)
+    }
+
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        match self.config.pass(packet) {
+            Ok(()) => Verdict::ON,
+            Err(why) => {
+                self.refused += 1;
+                Verdict::reject(why, 1)
+            }
+        }
+    }
 }
 
 #[cfg(test)]

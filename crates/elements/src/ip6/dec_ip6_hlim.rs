@@ -41,24 +41,8 @@ impl Element for DecIP6HLIM {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let active = self.active;
-        #[inline(always)]
-        move |packet| {
-            let hops = packet.network_mut().get_mut(7).filter(|hops| **hops > 1);
-            if active {
-                *hops? -= 1;
-            }
-            Some(Verdict::ON)
-        }
-    }
-
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let verdict = self.quick(cx)(packet);
-        verdict.unwrap_or_else(|| {
-            self.expired += 1;
-            Verdict::reject(0, 1)
-        })
+        fused::step(self, packet, cx)
     }
 
     fn take(&mut self, old: DecIP6HLIM) {
@@ -72,6 +56,29 @@ impl Element for DecIP6HLIM {
             assign(&mut e.active, value)
         }),
     ];
+}
+
+impl Fuse for DecIP6HLIM {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let active = self.active;
+        #[inline(always)]
+        move |packet| {
+            let hops = packet.network_mut().get_mut(7).filter(|hops| **hops > 1);
+            if active {
+                *hops? -= 1;
+            }
+            Some(Verdict::ON)
+        }
+    }
+
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let fast = self.fast(cx)(packet);
+        fast.unwrap_or_else(|| {
+            self.expired += 1;
+            Verdict::reject(0, 1)
+        })
+    }
 }
 
 #[cfg(test)]

@@ -85,7 +85,14 @@ impl Element for IP6HopByHop {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl Fuse for IP6HopByHop {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         #[inline(always)]
         |packet| {
             let next = packet.network().get(6);
@@ -94,7 +101,7 @@ impl Element for IP6HopByHop {
     }
 
     #[inline]
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         match packet.network().get(6) {
             Some(&proto::HOP_BY_HOP) => self.examine(packet, cx),
             _ => Verdict::ON,

@@ -88,7 +88,23 @@ impl Element for IP6Local {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    const HANDLERS: &'static [Handler<IP6Local>] = &[Handler::shared(
+        "addresses",
+        "addresses and groups that are listened to, one per line",
+        |mine: &Vec<Ipv6Addr>, _| {
+            let lines: Vec<String> = mine.iter().map(Ipv6Addr::to_string).collect();
+            Ok(lines.join("\n"))
+        },
+    )];
+}
+
+impl Fuse for IP6Local {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let mine = &*self.mine;
         #[inline(always)]
         |packet| {
@@ -106,15 +122,6 @@ impl Element for IP6Local {
             Some(verdict)
         }
     }
-
-    const HANDLERS: &'static [Handler<IP6Local>] = &[Handler::shared(
-        "addresses",
-        "addresses and groups that are listened to, one per line",
-        |mine: &Vec<Ipv6Addr>, _| {
-            let lines: Vec<String> = mine.iter().map(Ipv6Addr::to_string).collect();
-            Ok(lines.join("\n"))
-        },
-    )];
 }
 
 #[cfg(test)]

@@ -308,6 +308,7 @@ impl Element for IP6NDSolicitor {
         "no_headroom",
         "no_address",
     ];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -363,10 +364,6 @@ impl Element for IP6NDSolicitor {
         self.resolver.held()
     }
 
-    fn memory(config: &Config) -> usize {
-        config.link.memory()
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         config.link = Link::inherit(&config.link, &old.link);
         if config.face.ether != old.face.ether {
@@ -412,6 +409,12 @@ impl Element for IP6NDSolicitor {
             |e| e.counts.no_buffer,
         ),
     ];
+}
+
+impl Resources for IP6NDSolicitor {
+    fn memory(config: &Config) -> usize {
+        config.link.memory()
+    }
 }
 
 fn table(config: &Config) -> String {

@@ -94,6 +94,7 @@ impl Element for IP6ProtocolSwitch {
     const PORTS: Ports = Ports::new(&["in"], &["out+"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["unmatched"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Vec<Rule>;
 
@@ -137,7 +138,9 @@ impl Element for IP6ProtocolSwitch {
         }
         Verdict::out(output as u8)
     }
+}
 
+impl Resources for IP6ProtocolSwitch {
     fn port_count(rules: &Vec<Rule>) -> (Option<usize>, Option<usize>) {
         (None, Some(rules.len()))
     }

@@ -179,6 +179,7 @@ impl<F: Family> Element for Deliver<F> {
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] =
         &["no_address", "unreachable", "full", "down", "no_headroom"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Arc<Interface>;
 
@@ -242,10 +243,6 @@ impl<F: Family> Element for Deliver<F> {
         self.resolver.held()
     }
 
-    fn memory(interface: &Arc<Interface>) -> usize {
-        interface.link().memory() / 2 // a half each: both classes have the table
-    }
-
     fn take(&mut self, old: Deliver<F>) {
         self.resolver.take(old.resolver);
         self.sender.asks = old.sender.asks;
@@ -273,6 +270,12 @@ impl<F: Family> Element for Deliver<F> {
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
         Handler::sum("asks", "questions put to the kernel", |e| e.sender.asks),
     ];
+}
+
+impl<F: Family> Resources for Deliver<F> {
+    fn memory(interface: &Arc<Interface>) -> usize {
+        interface.link().memory() / 2 // a half each: both classes have the table
+    }
 }
 
 #[cfg(test)]

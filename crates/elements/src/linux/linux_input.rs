@@ -51,7 +51,27 @@ impl Element for LinuxInput {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    const HANDLERS: &'static [Handler<LinuxInput>] = &[
+        Handler::shared(
+            "up",
+            "whether the interface is up",
+            |i: &Arc<Interface>, _| Ok(i.is_up().to_string()),
+        ),
+        Handler::shared(
+            "ether",
+            "its Ethernet address; empty while it is down",
+            |i: &Arc<Interface>, _| Ok(i.mac().map(|mac| mac.to_string()).unwrap_or_default()),
+        ),
+    ];
+}
+
+impl Fuse for LinuxInput {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let mac = self.0.mac();
         #[inline(always)]
         move |packet| {
@@ -72,19 +92,6 @@ impl Element for LinuxInput {
             Some(verdict)
         }
     }
-
-    const HANDLERS: &'static [Handler<LinuxInput>] = &[
-        Handler::shared(
-            "up",
-            "whether the interface is up",
-            |i: &Arc<Interface>, _| Ok(i.is_up().to_string()),
-        ),
-        Handler::shared(
-            "ether",
-            "its Ethernet address; empty while it is down",
-            |i: &Arc<Interface>, _| Ok(i.mac().map(|mac| mac.to_string()).unwrap_or_default()),
-        ),
-    ];
 }
 
 #[cfg(test)]

@@ -37,7 +37,20 @@ impl Element for LinuxMTU {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    const HANDLERS: &'static [Handler<LinuxMTU>] = &[Handler::shared(
+        "mtu",
+        "the longest packet that the interface takes",
+        |i: &Arc<Interface>, _| Ok(i.mtu().to_string()),
+    )];
+}
+
+impl Fuse for LinuxMTU {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let mtu = self.0.mtu();
         #[inline(always)]
         move |packet| {
@@ -48,12 +61,6 @@ impl Element for LinuxMTU {
             Some(verdict)
         }
     }
-
-    const HANDLERS: &'static [Handler<LinuxMTU>] = &[Handler::shared(
-        "mtu",
-        "the longest packet that the interface takes",
-        |i: &Arc<Interface>, _| Ok(i.mtu().to_string()),
-    )];
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["blackhole"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config<N>;
 
@@ -118,9 +119,54 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    const STEPS_ALL: bool = true;
+    #[inline]
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        fused::process(self, batch, cx);
+    }
 
-    fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+    fn inherit(config: &mut Config<N>, old: &Config<N>) {
+        config.seed = old.seed; // flows stay on their next hops
+    }
+
+    const HANDLERS: &'static [Handler<Self>] = &[
+        Handler::shared("table", "a route per line", |config: &Config<N>, _| {
+            Ok(show::table::<K::Family, N>(
+                config.routes()?,
+                &config.kernel,
+            ))
+        }),
+        Handler::shared(
+            "lookup",
+            "`ADDRESS`: gateway and interface of its next hops; -1 without route",
+            |config: &Config<N>, address| {
+                show::lookup::<K::Family, N>(config.routes()?, &config.kernel, address)
+            },
+        ),
+        Handler::shared("length", "number of routes", |config: &Config<N>, _| {
+            Ok(config.routes()?.len().to_string())
+        }),
+        Handler::shared(
+            "groups",
+            "a group of next hops per line: id, routes, and each next hop",
+            |config: &Config<N>, _| Ok(show::groups(config.routes()?, &config.kernel)),
+        ),
+    ];
+}
+
+impl<K: Kind<N>, const N: usize> Resources for Lookup<K, N> {
+    fn memory(config: &Config<N>) -> usize {
+        config.routes.as_ref().map_or(0, |routes| routes.memory())
+    }
+
+    fn port_count(config: &Config<N>) -> (Option<usize>, Option<usize>) {
+        (None, Some(OUT_FIRST + config.interfaces.len()))
+    }
+}
+
+impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
+    const STEPS_BATCH: bool = true;
+
+    fn step_batch(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         let ids = self.bulk.look_up(self.routes.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
         let groups = self.routes.groups().read(cx.reader()).view();
@@ -150,45 +196,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     #[inline]
-    fn foresee(&self) -> impl Fn(&Packet) {
+    fn prefetch(&self) -> impl Fn(&Packet) {
         K::Family::fetch(self.routes.fib())
     }
-
-    fn memory(config: &Config<N>) -> usize {
-        config.routes.as_ref().map_or(0, |routes| routes.memory())
-    }
-
-    fn inherit(config: &mut Config<N>, old: &Config<N>) {
-        config.seed = old.seed; // flows stay on their next hops
-    }
-
-    fn port_count(config: &Config<N>) -> (Option<usize>, Option<usize>) {
-        (None, Some(OUT_FIRST + config.interfaces.len()))
-    }
-
-    const HANDLERS: &'static [Handler<Self>] = &[
-        Handler::shared("table", "a route per line", |config: &Config<N>, _| {
-            Ok(show::table::<K::Family, N>(
-                config.routes()?,
-                &config.kernel,
-            ))
-        }),
-        Handler::shared(
-            "lookup",
-            "`ADDRESS`: gateway and interface of its next hops; -1 without route",
-            |config: &Config<N>, address| {
-                show::lookup::<K::Family, N>(config.routes()?, &config.kernel, address)
-            },
-        ),
-        Handler::shared("length", "number of routes", |config: &Config<N>, _| {
-            Ok(config.routes()?.len().to_string())
-        }),
-        Handler::shared(
-            "groups",
-            "a group of next hops per line: id, routes, and each next hop",
-            |config: &Config<N>, _| Ok(show::groups(config.routes()?, &config.kernel)),
-        ),
-    ];
 }
 
 #[cfg(test)]

@@ -24,7 +24,9 @@ use super::far::{Far, Shared, held_at_most};
 use super::kind::{Kind, Notes};
 use super::overflow::Overflow;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use engine::ring::reached;
+use engine::storage::{self, Storage};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
@@ -103,8 +105,14 @@ impl<K: Kind> Element for Queue<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
     const DROPS: &'static [&'static str] = &["full", "reset"];
-    const NOTIFIES: bool = !matches!(K::NOTES, Notes::None);
-    const NOTIFIES_ROOM: bool = matches!(K::NOTES, Notes::Both);
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &storage::of::<Self>(),
+        &Notifies {
+            packets: !matches!(K::NOTES, Notes::None),
+            room: matches!(K::NOTES, Notes::Both),
+        },
+    ];
 
     type Config = Config;
 
@@ -188,28 +196,6 @@ impl<K: Kind> Element for Queue<K> {
         self.local.len() + far.map_or(0, Far::length)
     }
 
-    fn waiting(&self) -> usize {
-        self.length()
-    }
-
-    fn mark(&self) -> usize {
-        match self.far.as_ref().filter(|far| !far.at_home()) {
-            Some(far) => far.pushed(),
-            None => self.left.wrapping_add(self.local.len()),
-        }
-    }
-
-    fn is_past(&self, mark: usize) -> bool {
-        match self.far.as_ref().filter(|far| !far.at_home()) {
-            Some(far) => far.is_past(mark),
-            None => self.local.is_empty() || reached(self.left, mark),
-        }
-    }
-
-    fn memory(config: &Config) -> usize {
-        held_at_most(config.capacity) * size_of::<Packet>()
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         // Rings hold what they were made for; a larger capacity counts for packets that stay on
         // their worker.
@@ -256,6 +242,32 @@ impl<K: Kind> Element for Queue<K> {
             Ok(())
         }),
     ];
+}
+
+impl<K: Kind> Resources for Queue<K> {
+    fn memory(config: &Config) -> usize {
+        held_at_most(config.capacity) * size_of::<Packet>()
+    }
+}
+
+impl<K: Kind> Storage for Queue<K> {
+    fn waiting(&self) -> usize {
+        self.length()
+    }
+
+    fn mark(&self) -> usize {
+        match self.far.as_ref().filter(|far| !far.at_home()) {
+            Some(far) => far.pushed(),
+            None => self.left.wrapping_add(self.local.len()),
+        }
+    }
+
+    fn is_past(&self, mark: usize) -> bool {
+        match self.far.as_ref().filter(|far| !far.at_home()) {
+            Some(far) => far.is_past(mark),
+            None => self.local.is_empty() || reached(self.left, mark),
+        }
+    }
 }
 
 #[cfg(test)]

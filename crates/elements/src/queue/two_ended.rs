@@ -4,6 +4,7 @@
 use super::overflow::Overflow;
 use super::queue::PATIENCE;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use engine::units;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -59,7 +60,7 @@ impl<P: Policy> Element for TwoEnded<P> {
     const PORTS: Ports = P::PORTS;
     const DROPS: &'static [&'static str] = &["full", "reset"];
     const COPIES: Copies = Copies::One;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = usize;
 

@@ -56,6 +56,7 @@ impl Element for Unqueue {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -94,13 +95,6 @@ impl Element for Unqueue {
         self.count = old.count;
     }
 
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers: config.cores.as_ref().map(|c| c.0.clone()),
-            ..Placement::default()
-        }
-    }
-
     const HANDLERS: &'static [Handler<Unqueue>] = &[
         Handler::sum("count", "packets moved", |e| e.count),
         Handler::set(
@@ -133,6 +127,15 @@ impl Element for Unqueue {
             Ok(())
         }),
     ];
+}
+
+impl Resources for Unqueue {
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            ..Placement::default()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::spec::{Home, Input, Made, Spec};
 use super::tcp::{self, class};
 use crate::prelude::*;
 use engine::shared::Shared;
+use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -109,15 +110,12 @@ impl<F: Family> Element for Rewriter<F> {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["discarded", "not_rewritable", "mapping_failure"];
     const COPIES: Copies = Copies::Owner;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &KeepsFlowsOfClass::of::<Self>()];
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config::parse(F::KIND, args)
-    }
-
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (Some(config.specs.len()), None)
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> Rewriter<F> {
@@ -146,6 +144,24 @@ impl<F: Family> Element for Rewriter<F> {
         self.arm(cx);
     }
 
+    fn timer(&mut self, cx: &mut Cx) {
+        if self.joined.set.borrow_mut().reap(cx.now(), REAP) {
+            return cx.set_timer(cx.now() + Duration::from_millis(1));
+        }
+        self.next_reap = cx.now() + self.config.reap.max(Duration::from_millis(1));
+        cx.set_timer(self.next_reap);
+    }
+
+    const HANDLERS: &'static [Handler<Rewriter<F>>] = F::HANDLERS;
+}
+
+impl<F: Family> Resources for Rewriter<F> {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(config.specs.len()), None)
+    }
+}
+
+impl<F: Family> KeepsFlows for Rewriter<F> {
     fn splits(config: &Config) -> bool {
         matches!(F::KIND, Kind::Ip | Kind::Tcp | Kind::Udp) && config.specs.iter().all(Spec::splits)
     }
@@ -162,16 +178,6 @@ impl<F: Family> Element for Rewriter<F> {
         }
         self.arm(cx);
     }
-
-    fn timer(&mut self, cx: &mut Cx) {
-        if self.joined.set.borrow_mut().reap(cx.now(), REAP) {
-            return cx.set_timer(cx.now() + Duration::from_millis(1));
-        }
-        self.next_reap = cx.now() + self.config.reap.max(Duration::from_millis(1));
-        cx.set_timer(self.next_reap);
-    }
-
-    const HANDLERS: &'static [Handler<Rewriter<F>>] = F::HANDLERS;
 }
 
 impl<F: Family> Rewriter<F> {

@@ -175,6 +175,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config<N, K::Structure>;
 
@@ -234,13 +235,48 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     #[inline]
-    fn quick(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+
+    #[inline]
+    fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
+        fused::process(self, batch, cx);
+    }
+
+    fn inherit(config: &mut Config<N, K::Structure>, old: &Config<N, K::Structure>) {
+        if let (Some(table), Some(old)) = (&config.table, &old.table) {
+            table.inherit(old);
+        }
+        config.seed = old.seed; // flows stay on their next hops
+    }
+
+    const HANDLERS: &'static [Handler<Self>] = if K::FIXED {
+        Self::ALL.split_at(READERS).0
+    } else {
+        Self::ALL
+    };
+}
+
+impl<K: Kind<N>, const N: usize> Resources for Lookup<K, N> {
+    fn memory(config: &Config<N, K::Structure>) -> usize {
+        config.table.as_ref().map_or(0, |table| table.memory())
+    }
+
+    fn port_count(config: &Config<N, K::Structure>) -> (Option<usize>, Option<usize>) {
+        (None, config.port_max.map(|port| usize::from(port) + 1))
+    }
+}
+
+impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
+    #[inline]
+    fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let look = K::Family::look(self.table.fib());
         let (groups, reader, outputs) = (self.table.groups(), cx.reader(), self.outputs);
         #[inline(always)]
         move |packet| {
             let id = look(packet);
-            // After the look-up, as in `step_all`.
+            // After the look-up, as in `step_batch`.
             let brief = groups.read(reader).view().brief(id);
             if K::BULK || usize::from(brief.port) >= outputs {
                 return None;
@@ -252,18 +288,13 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
     }
 
-    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = K::Family::look(self.table.fib())(packet);
-        let groups = self.table.groups().read(cx.reader()).view();
-        choose::<K, N>(&self.config, self.outputs, groups, id, packet)
-    }
+    const STEPS_BATCH: bool = K::BULK;
 
-    const STEPS_ALL: bool = K::BULK;
-    const FORESEES: bool = true;
+    const PREFETCHES: bool = true;
 
-    fn step_all(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+    fn step_batch(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
         if !K::BULK {
-            return self.step_each(batch, verdicts, cx);
+            return fused::step_each(self, batch, verdicts, cx);
         }
         let ids = self.bulk.look_up(self.table.fib(), batch);
         // After the lookup: groups of an earlier moment might lack an id that it gave.
@@ -283,30 +314,15 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     #[inline]
-    fn foresee(&self) -> impl Fn(&Packet) {
+    fn prefetch(&self) -> impl Fn(&Packet) {
         K::Family::fetch(self.table.fib())
     }
 
-    fn memory(config: &Config<N, K::Structure>) -> usize {
-        config.table.as_ref().map_or(0, |table| table.memory())
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        let id = K::Family::look(self.table.fib())(packet);
+        let groups = self.table.groups().read(cx.reader()).view();
+        choose::<K, N>(&self.config, self.outputs, groups, id, packet)
     }
-
-    fn inherit(config: &mut Config<N, K::Structure>, old: &Config<N, K::Structure>) {
-        if let (Some(table), Some(old)) = (&config.table, &old.table) {
-            table.inherit(old);
-        }
-        config.seed = old.seed; // flows stay on their next hops
-    }
-
-    fn port_count(config: &Config<N, K::Structure>) -> (Option<usize>, Option<usize>) {
-        (None, config.port_max.map(|port| usize::from(port) + 1))
-    }
-
-    const HANDLERS: &'static [Handler<Self>] = if K::FIXED {
-        Self::ALL.split_at(READERS).0
-    } else {
-        Self::ALL
-    };
 }
 
 /// What becomes of a packet whose group does not say it in brief.

@@ -17,6 +17,7 @@
 //! - `QUANTUM`: bytes per turn. Default 500.
 
 use crate::prelude::*;
+use engine::notify::Notifies;
 
 #[derive(Default)]
 struct Input {
@@ -67,7 +68,7 @@ impl Element for DrrSched {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
     const COPIES: Copies = Copies::One;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = usize;
 

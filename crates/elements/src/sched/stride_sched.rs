@@ -16,6 +16,7 @@
 //! - `TICKETS`: tickets of each input, as many as there are inputs: from 1 to 32768, which stands for more.
 
 use crate::prelude::*;
+use engine::dynamic::{self, DynamicHandlers};
 use engine::units;
 use lang::Severity;
 use std::cell::Cell;
@@ -105,6 +106,7 @@ impl Element for StrideSched {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
     const COPIES: Copies = Copies::One;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
 
     type Config = Vec<u32>;
 
@@ -143,10 +145,20 @@ impl Element for StrideSched {
         }
     }
 
+    const HANDLERS: &'static [Handler<StrideSched>] = handlers! {
+        0 "tickets0", 1 "tickets1", 2 "tickets2", 3 "tickets3", 4 "tickets4", 5 "tickets5",
+        6 "tickets6", 7 "tickets7", 8 "tickets8", 9 "tickets9", 10 "tickets10", 11 "tickets11",
+        12 "tickets12", 13 "tickets13", 14 "tickets14", 15 "tickets15",
+    };
+}
+
+impl Resources for StrideSched {
     fn port_count(tickets: &Vec<u32>) -> (Option<usize>, Option<usize>) {
         (Some(tickets.len()), None)
     }
+}
 
+impl DynamicHandlers for StrideSched {
     fn offers(tickets: &Vec<u32>, name: &str, _: Use) -> bool {
         input_of(name).is_some_and(|input| input < tickets.len())
     }
@@ -159,12 +171,6 @@ impl Element for StrideSched {
             Use::Write => tickets.set(input, &value).map(|()| String::new()),
         })
     }
-
-    const HANDLERS: &'static [Handler<StrideSched>] = handlers! {
-        0 "tickets0", 1 "tickets1", 2 "tickets2", 3 "tickets3", 4 "tickets4", 5 "tickets5",
-        6 "tickets6", 7 "tickets7", 8 "tickets8", 9 "tickets9", 10 "tickets10", 11 "tickets11",
-        12 "tickets12", 13 "tickets13", 14 "tickets14", 15 "tickets15",
-    };
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@
 
 use super::runner::{Config, Runner, Scripted, Type, handlers};
 use crate::prelude::*;
+use engine::driver::{self, Driver};
+use engine::dynamic::{self, DynamicHandlers};
 use std::marker::PhantomData;
 
 /// A class that is a script.
@@ -90,7 +92,7 @@ impl<K: Kind> Element for Script<K> {
     const PORTS: Ports = K::PORTS;
     const DROPS: &'static [&'static str] = K::DROPS;
     const COPIES: Copies = Copies::One;
-    const LISTENS: bool = true;
+    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>(), &driver::of::<Self>()];
 
     type Config = Config;
 
@@ -133,6 +135,10 @@ impl<K: Kind> Element for Script<K> {
         self.0.timer(cx);
     }
 
+    const HANDLERS: &'static [Handler<Script<K>>] = &handlers::<Script<K>>();
+}
+
+impl<K: Kind> DynamicHandlers for Script<K> {
     fn offers(config: &Config, name: &str, wanted: Use) -> bool {
         config.offers(name, wanted)
     }
@@ -140,7 +146,9 @@ impl<K: Kind> Element for Script<K> {
     fn offered(&self, name: &str, argument: &str, wanted: Use) -> Job {
         self.0.offered(name, argument, wanted)
     }
+}
 
+impl<K: Kind> Driver for Script<K> {
     fn signals(&self) -> Vec<i32> {
         self.0.signals()
     }
@@ -156,8 +164,6 @@ impl<K: Kind> Element for Script<K> {
     fn stop_asked(&mut self, cx: &mut Cx) {
         self.0.stop_asked(cx);
     }
-
-    const HANDLERS: &'static [Handler<Script<K>>] = &handlers::<Script<K>>();
 }
 
 impl<K: Kind> Scripted for Script<K> {

@@ -14,6 +14,7 @@
 
 use super::delay::{Delay, Delays, Next, handlers};
 use crate::prelude::*;
+use engine::notify::Notifies;
 use std::time::Duration;
 
 pub(crate) struct DelayShaper(Delay);
@@ -23,7 +24,7 @@ impl Element for DelayShaper {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
     const COPIES: Copies = Copies::One;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = Duration;
 

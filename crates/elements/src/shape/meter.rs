@@ -68,6 +68,7 @@ impl<K: Kind> Element for Meter<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["rate+"], "h/h");
     const COPIES: Copies = Copies::One;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Vec<u64>;
 
@@ -123,14 +124,16 @@ impl<K: Kind> Element for Meter<K> {
         (self.average, self.count, self.tick) = (old.average, old.count, old.tick);
     }
 
-    fn port_count(rates: &Vec<u64>) -> (Option<usize>, Option<usize>) {
-        (None, Some(rates.len() + 1))
-    }
-
     const HANDLERS: &'static [Handler<Meter<K>>] =
         &[Handler::text("rate", "current rate, per second", |e, _| {
             Ok(format!("{:.0}", e.average * TICKS_PER_SECOND))
         })];
+}
+
+impl<K: Kind> Resources for Meter<K> {
+    fn port_count(rates: &Vec<u64>) -> (Option<usize>, Option<usize>) {
+        (None, Some(rates.len() + 1))
+    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use super::gap::Gap;
 use super::rate::{self, Packets, Unit, parse_rate, show_rate};
 use super::rated_unqueue::Kind;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -57,7 +58,7 @@ impl<K: Kind> Element for Shaper<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "excess?"], "l/l");
     const COPIES: Copies = Copies::One;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = u64;
 

@@ -33,6 +33,7 @@
 use super::cannot;
 use super::exchange::{Came, Exchange, Link, Settings};
 use crate::prelude::*;
+use engine::external::{self, External};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -142,6 +143,7 @@ impl Element for McastSocket {
     const DROPS: &'static [&'static str] = &["full", "refused", "own"];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
 
     type Config = Config;
 
@@ -175,13 +177,6 @@ impl Element for McastSocket {
         }
     }
 
-    fn initialize(config: &Config) -> Result<(), String> {
-        if config.sockets.get().is_none() {
-            let _ = config.sockets.set(config.place.open()?);
-        }
-        Ok(())
-    }
-
     fn new(config: &Arc<Config>, init: &Init) -> McastSocket {
         McastSocket {
             sockets: Group(Arc::clone(&config.sockets)),
@@ -195,16 +190,6 @@ impl Element for McastSocket {
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         self.exchange.task(&mut self.sockets, cx)
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        if self.exchange.receives() {
-            fds.extend(self.sockets.0.get().map(|s| s.receiver.as_raw_fd()));
-        }
-    }
-
-    fn must_poll(&self) -> bool {
-        self.exchange.must_poll()
     }
 
     fn held(&self) -> usize {
@@ -227,6 +212,27 @@ impl Element for McastSocket {
             e.exchange.received
         }),
     ];
+}
+
+impl Resources for McastSocket {
+    fn initialize(config: &Config) -> Result<(), String> {
+        if config.sockets.get().is_none() {
+            let _ = config.sockets.set(config.place.open()?);
+        }
+        Ok(())
+    }
+}
+
+impl External for McastSocket {
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        if self.exchange.receives() {
+            fds.extend(self.sockets.0.get().map(|s| s.receiver.as_raw_fd()));
+        }
+    }
+
+    fn must_poll(&self) -> bool {
+        self.exchange.must_poll()
+    }
 }
 
 #[cfg(test)]

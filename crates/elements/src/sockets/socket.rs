@@ -38,6 +38,7 @@ use super::endpoint::{Address, Bound, Role, Wire};
 use super::exchange::{Came, Exchange, Link, Settings};
 use super::guard::{Guard, Lists};
 use crate::prelude::*;
+use engine::external::{self, External};
 use socket2::{SockAddr, Socket as Descriptor};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -224,6 +225,7 @@ impl Element for Socket {
     const DROPS: &'static [&'static str] = &["full", "refused", "denied"];
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
 
     type Config = Config;
 
@@ -249,13 +251,6 @@ impl Element for Socket {
         }
     }
 
-    fn initialize(config: &Config) -> Result<(), String> {
-        if config.bound.get().is_none() {
-            let _ = config.bound.set(config.role.open()?);
-        }
-        Ok(())
-    }
-
     fn new(config: &Arc<Config>, init: &Init) -> Socket {
         Socket {
             line: Line {
@@ -276,21 +271,6 @@ impl Element for Socket {
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         self.exchange.task(&mut self.line, cx)
-    }
-
-    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        let Some(bound) = self.line.config.bound.get() else {
-            return;
-        };
-        match (self.line.stream(bound), &bound.wire) {
-            (Some(socket), _) if self.exchange.receives() => fds.push(socket.as_raw_fd()),
-            (None, Wire::Listens(listener)) => fds.push(listener.as_raw_fd()),
-            _ => {}
-        }
-    }
-
-    fn must_poll(&self) -> bool {
-        self.exchange.must_poll()
     }
 
     fn held(&self) -> usize {
@@ -315,6 +295,32 @@ impl Element for Socket {
         Handler::sum("sent", "packets sent", |e| e.exchange.sent),
         Handler::sum("received", "packets received", |e| e.exchange.received),
     ];
+}
+
+impl Resources for Socket {
+    fn initialize(config: &Config) -> Result<(), String> {
+        if config.bound.get().is_none() {
+            let _ = config.bound.set(config.role.open()?);
+        }
+        Ok(())
+    }
+}
+
+impl External for Socket {
+    fn wait_fds(&self, fds: &mut Vec<RawFd>) {
+        let Some(bound) = self.line.config.bound.get() else {
+            return;
+        };
+        match (self.line.stream(bound), &bound.wire) {
+            (Some(socket), _) if self.exchange.receives() => fds.push(socket.as_raw_fd()),
+            (None, Wire::Listens(listener)) => fds.push(listener.as_raw_fd()),
+            _ => {}
+        }
+    }
+
+    fn must_poll(&self) -> bool {
+        self.exchange.must_poll()
+    }
 }
 
 #[cfg(test)]

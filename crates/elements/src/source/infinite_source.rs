@@ -25,6 +25,7 @@
 use super::supply::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use engine::units::Cores;
 use std::marker::PhantomData;
 
@@ -153,7 +154,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
     const RUNS: Runs = Runs::AsTaskIfPush;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 
     type Config = Config;
 
@@ -209,14 +210,16 @@ impl<K: Kind> Element for InfiniteSource<K> {
         self.supply.count = old.supply.count;
     }
 
+    const HANDLERS: &'static [Handler<InfiniteSource<K>>] = K::HANDLERS;
+}
+
+impl<K: Kind> Resources for InfiniteSource<K> {
     fn placement(config: &Config) -> Placement {
         Placement {
             workers: config.cores.as_ref().map(|c| c.0.clone()),
             ..Placement::default()
         }
     }
-
-    const HANDLERS: &'static [Handler<InfiniteSource<K>>] = K::HANDLERS;
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 use super::supply::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
+use engine::notify::Notifies;
 use engine::units::{Bandwidth, Cores};
 use std::time::Duration;
 use tables::tokens::Tokens;
@@ -84,7 +85,7 @@ impl Element for RatedSource {
     const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPush;
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 
     type Config = Config;
 
@@ -154,13 +155,6 @@ impl Element for RatedSource {
         self.supply.count = old.supply.count;
     }
 
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers: config.cores.as_ref().map(|c| c.0.clone()),
-            ..Placement::default()
-        }
-    }
-
     const HANDLERS: &'static [Handler<RatedSource>] = &[
         supply::count(),
         supply::reset(),
@@ -188,6 +182,15 @@ impl Element for RatedSource {
             })
         }),
     ];
+}
+
+impl Resources for RatedSource {
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.cores.as_ref().map(|c| c.0.clone()),
+            ..Placement::default()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -217,6 +217,7 @@ impl Element for BucketByFlow {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const ANNOTATIONS: bool = false;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -297,10 +298,6 @@ impl Element for BucketByFlow {
         self.matched = old.matched;
     }
 
-    fn memory(config: &Config) -> usize {
-        config.rules.memory_bytes()
-    }
-
     const HANDLERS: &'static [Handler<BucketByFlow>] = &[
         Handler::shared("rules", "rules with their buckets", |c: &Config, _| {
             Ok(c.show())
@@ -336,6 +333,12 @@ impl Element for BucketByFlow {
             |c: &Config, value| c.hashing.set_key(value),
         ),
     ];
+}
+
+impl Resources for BucketByFlow {
+    fn memory(config: &Config) -> usize {
+        config.rules.memory_bytes()
+    }
 }
 
 #[cfg(test)]

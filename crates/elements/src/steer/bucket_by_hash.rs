@@ -28,6 +28,7 @@ use super::hashing::Hashing;
 use crate::prelude::*;
 use engine::port::Port;
 use engine::steer::Sorter;
+use engine::steer::{Sorts, SortsOfClass};
 use wire::FlowKey;
 use wire::plain::Plain;
 use wire::rss::Toeplitz;
@@ -130,6 +131,7 @@ impl Element for BucketByHash {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const ANNOTATIONS: bool = false;
+    const EXTENSIONS: Extensions = &[&SortsOfClass::of::<Self>()];
 
     type Config = Config;
 
@@ -148,10 +150,6 @@ impl Element for BucketByHash {
             by_port: 0,
             not_ip: 0,
         }
-    }
-
-    fn sorts(config: &Config) -> Option<Arc<dyn Sorter>> {
-        Some(config.hashing.sorter())
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
@@ -198,6 +196,12 @@ impl Element for BucketByHash {
             e.not_ip
         }),
     ];
+}
+
+impl Sorts for BucketByHash {
+    fn sorter(config: &Config) -> Option<Arc<dyn Sorter>> {
+        Some(config.hashing.sorter())
+    }
 }
 
 #[cfg(test)]

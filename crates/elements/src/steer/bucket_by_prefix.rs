@@ -283,6 +283,7 @@ impl Element for BucketByPrefix {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const ANNOTATIONS: bool = false;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -368,11 +369,6 @@ impl Element for BucketByPrefix {
         }
     }
 
-    fn memory(config: &Config) -> usize {
-        let table = config.table.as_ref().map(Table::lock);
-        table.map_or(0, |w| w.rib4.memory_bytes() + w.rib6.memory_bytes())
-    }
-
     const HANDLERS: &'static [Handler<BucketByPrefix>] = &[
         Handler::shared("rules", "prefixes with their buckets", |c: &Config, _| {
             Ok(c.table()?.show())
@@ -400,6 +396,13 @@ impl Element for BucketByPrefix {
             },
         ),
     ];
+}
+
+impl Resources for BucketByPrefix {
+    fn memory(config: &Config) -> usize {
+        let table = config.table.as_ref().map(Table::lock);
+        table.map_or(0, |w| w.rib4.memory_bytes() + w.rib6.memory_bytes())
+    }
 }
 
 #[cfg(test)]

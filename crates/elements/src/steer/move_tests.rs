@@ -10,6 +10,7 @@ use engine::root::Plain;
 use engine::router::{AskError, single_at};
 use engine::shards::Shards;
 use engine::steer::{Ask, Moved, Table, Tables, move_buckets};
+use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use engine::wake::Wakers;
 use std::any::Any;
 use std::cell::RefCell;
@@ -68,6 +69,7 @@ impl Element for InOrder {
     const CLASS: &'static str = "InOrder";
     const MANUAL: &'static str = "//! Sees to it that packets of flows come in order.\n";
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
     type Config = Arc<AtomicU64>;
 
     fn configure(_: &mut Args) -> Arc<AtomicU64> {
@@ -95,6 +97,14 @@ impl Element for InOrder {
         self.flows = old.flows;
     }
 
+    const HANDLERS: &'static [Handler<InOrder>] = &[Handler::shared(
+        "wrong",
+        "packets out of order, or where their flow is not known",
+        |c: &Arc<AtomicU64>, _| Ok(c.load(Relaxed).to_string()),
+    )];
+}
+
+impl KeepsFlows for InOrder {
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
         self.flows.give(bucket)
     }
@@ -102,12 +112,6 @@ impl Element for InOrder {
     fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, _: &mut Cx) {
         assert!(self.flows.take(bucket, state), "it is ours");
     }
-
-    const HANDLERS: &'static [Handler<InOrder>] = &[Handler::shared(
-        "wrong",
-        "packets out of order, or where their flow is not known",
-        |c: &Arc<AtomicU64>, _| Ok(c.load(Relaxed).to_string()),
-    )];
 }
 
 const OURS: &[engine::element::Class] = &[

@@ -42,6 +42,7 @@ use crate::device;
 use crate::prelude::*;
 use engine::anno::Anno;
 use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
+use engine::steer::{Steers, SteersOfClass};
 use engine::units::Cores;
 use std::sync::atomic::AtomicU64;
 
@@ -81,6 +82,7 @@ impl Element for Steer {
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTask;
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &SteersOfClass::of::<Self>()];
 
     type Config = Config;
 
@@ -171,22 +173,6 @@ impl Element for Steer {
         self.parking.waiting() + self.ends.as_ref().map_or(0, Ends::waiting)
     }
 
-    fn steers(config: &Config) -> Option<Arc<Table>> {
-        Some(Arc::clone(&config.table))
-    }
-
-    fn steering(&mut self) -> Option<&mut dyn Steering> {
-        Some(self)
-    }
-
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers: config.workers.as_ref().map(|c| c.0.clone()),
-            gathers: true,
-            ..Placement::default()
-        }
-    }
-
     fn inherit(config: &mut Config, old: &Config) {
         config.mesh.inherit(&old.mesh);
     }
@@ -241,6 +227,26 @@ impl Element for Steer {
             |c: &Config, _| Ok(list(&c.table.lost())),
         ),
     ];
+}
+
+impl Resources for Steer {
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers: config.workers.as_ref().map(|c| c.0.clone()),
+            gathers: true,
+            ..Placement::default()
+        }
+    }
+}
+
+impl Steers for Steer {
+    fn table(config: &Config) -> Arc<Table> {
+        Arc::clone(&config.table)
+    }
+
+    fn steering(&mut self) -> &mut dyn Steering {
+        self
+    }
 }
 
 impl Steering for Steer {

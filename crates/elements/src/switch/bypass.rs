@@ -19,6 +19,7 @@
 //! - `INLINE`: taken for the sake of Click's files.
 
 use crate::prelude::*;
+use engine::notify::PullWires;
 
 const DETOUR: usize = 1;
 
@@ -30,7 +31,7 @@ impl Element for Bypass {
     const CLASS: &'static str = "Bypass";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in", "back?"], &["out", "detour?"], "a/a");
-    const PULL_WIRES: &'static [(usize, usize)] = &[(DETOUR, 0)];
+    const EXTENSIONS: Extensions = &[&PullWires(&[(DETOUR, 0)])];
 
     type Config = bool;
 

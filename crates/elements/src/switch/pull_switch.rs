@@ -14,6 +14,7 @@
 
 use super::choice::{Choice, argument};
 use crate::prelude::*;
+use engine::notify::Notifies;
 
 pub(super) struct PullSwitch(Choice);
 
@@ -21,7 +22,7 @@ impl Element for PullSwitch {
     const CLASS: &'static str = "PullSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const NOTIFIES: bool = true;
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = i32;
 

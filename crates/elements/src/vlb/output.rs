@@ -68,7 +68,14 @@ impl<F: Family> Element for Output<F> {
     }
 
     #[inline]
-    fn quick(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+    fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        fused::step(self, packet, cx)
+    }
+}
+
+impl<F: Family> Fuse for Output<F> {
+    #[inline]
+    fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let (ports, by_port) = (self.ports, &self.config.gateways);
         #[inline(always)]
         move |packet| {

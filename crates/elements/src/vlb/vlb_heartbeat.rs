@@ -92,6 +92,7 @@ impl Element for VlbHeartbeat {
         Refused::Misplaced.name(),
         Refused::Replayed.name(),
     ];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -213,10 +214,6 @@ impl Element for VlbHeartbeat {
         self.old = old.health.map(|health| (old.node, health));
     }
 
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (Some(1), Some(config.links))
-    }
-
     const HANDLERS: &'static [Handler<VlbHeartbeat>] = &[
         Handler::sum("count", "heartbeats sent", |e| e.sent),
         Handler::text(
@@ -235,6 +232,12 @@ impl Element for VlbHeartbeat {
             Ok(crate::show::interval(e.config.interval))
         }),
     ];
+}
+
+impl Resources for VlbHeartbeat {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(1), Some(config.links))
+    }
 }
 
 /// The drop of a refused heartbeat.

@@ -125,6 +125,7 @@ impl Element for VlbInput {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room"];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;
 
@@ -208,21 +209,6 @@ impl Element for VlbInput {
         }
     }
 
-    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
-        (Some(config.destinations.len()), Some(config.links))
-    }
-
-    fn placement(config: &Config) -> Placement {
-        Placement {
-            workers_max: config.workers_max,
-            ..Placement::default()
-        }
-    }
-
-    fn memory_each(config: &Config) -> usize {
-        Flowlets::bytes(config.flows, config.nodes)
-    }
-
     fn take(&mut self, old: VlbInput) {
         if (self.share, self.seed) == (old.share, old.seed)
             && self.node.settings == old.node.settings
@@ -260,6 +246,23 @@ impl Element for VlbInput {
             Ok(all.join(" "))
         }),
     ];
+}
+
+impl Resources for VlbInput {
+    fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
+        (Some(config.destinations.len()), Some(config.links))
+    }
+
+    fn placement(config: &Config) -> Placement {
+        Placement {
+            workers_max: config.workers_max,
+            ..Placement::default()
+        }
+    }
+
+    fn memory_each(config: &Config) -> usize {
+        Flowlets::bytes(config.flows, config.nodes)
+    }
 }
 
 fn settings(node: &Node, share: f64, seed: u32) -> Settings {

@@ -57,6 +57,7 @@ use cluster::auth::Key;
 use cluster::tag::{Bad, LANES, Tag, Windows};
 use cluster::transit::Fault;
 use engine::anno::PacketType;
+use engine::element::Annotates;
 
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;
@@ -99,7 +100,6 @@ impl Element for VlbTransit {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["link*"], &["out*"], "h/h");
     const ANNOTATIONS: bool = false;
-    const ANNOTATES: bool = true;
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &[
@@ -112,6 +112,7 @@ impl Element for VlbTransit {
         "forged",
         "replayed",
     ];
+    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Annotates];
 
     type Config = Config;
 
@@ -178,7 +179,9 @@ impl Element for VlbTransit {
         self.sides
             .part(batch, Batch::iter_of_same_length, cx, step, leave);
     }
+}
 
+impl Resources for VlbTransit {
     fn port_count(config: &Config) -> (Option<usize>, Option<usize>) {
         (Some(config.links), Some(config.outputs()))
     }

@@ -53,14 +53,14 @@ impl Cx<'_> {
         self.put_back(held, output);
     }
 
-    /// Takes out the element that an output leads to, if packets may go to it straight: it does not begin a row,
+    /// Takes out the element that an output leads to, if packets may go to it straight: it does not begin a fused loop,
     /// and this run is neither watched nor measured.
     #[inline(always)]
     fn hold_next(&mut self, output: usize) -> Option<Next> {
         let core = &mut *self.core;
         let target = core.edges.output(self.this, output)?;
         let apart = core.weight > 0 || core.taps.watching() || core.walker == Walker::Strict;
-        if apart || core.rows[target.node()].is_some() {
+        if apart || core.loops[target.node()].is_some() {
             return None;
         }
         let element = self.nodes[target.node()].take()?;

@@ -3,7 +3,7 @@
 use super::Cx;
 use crate::element::Did;
 use crate::graph::{Core, wake};
-use crate::notify::Signal;
+use crate::notify::{Notifies, Signal};
 
 impl Cx<'_> {
     /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they
@@ -76,7 +76,9 @@ impl Core {
         for i in 0..self.plan.elements[node].listeners.len() {
             let listener = self.plan.elements[node].listeners[i];
             wake(&mut self.tasks, &mut self.schedule, listener);
-            if self.plan.elements[listener].class.notifies && !self.notes.packets[listener] {
+            if Notifies::of(self.plan.elements[listener].class).packets
+                && !self.notes.packets[listener]
+            {
                 self.note_packets(listener);
             }
         }

@@ -37,7 +37,7 @@ pub struct Init<'a> {
     pub pushers: &'a [usize],
     /// Workers that pull from this element, ascending; for others, where it runs.
     pub pullers: &'a [usize],
-    /// Where its state is split by buckets: by what packets are sorted. See [`Element::splits`](super::Element::splits).
+    /// Where its state is split by buckets: by what packets are sorted. See [`KeepsFlows::splits`](crate::steer::KeepsFlows::splits).
     pub sorter: Option<Arc<dyn Sorter>>,
     /// The time.
     pub now: Time,
@@ -57,7 +57,7 @@ impl Init<'_> {
     }
 
     /// Whether packets that come without annotations must have some when they leave by an output; see
-    /// [`Element::ANNOTATES`](super::Element::ANNOTATES).
+    /// [`Annotates`](super::Annotates).
     pub fn annotates(&self, output: usize) -> bool {
         self.bare && self.annotated.contains(&output)
     }

@@ -1,5 +1,6 @@
 //! The edges of a graph, as packets follow them.
 
+use crate::notify::PullWires;
 use crate::plan::Plan;
 use std::ops::Range;
 
@@ -148,10 +149,11 @@ impl Edges {
 
 /// The output that really answers for a pull output; `None` if nothing is connected there.
 fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
-    // A chain of wires is no longer than there are elements; one that goes round leads nowhere.
+    // A path of wires is no longer than there are elements; one that goes round leads nowhere.
     for _ in 0..=plan.elements.len() {
-        let wires = plan.elements[from.0].class.pull_wires;
-        let Some(&(_, input)) = wires.iter().find(|wire| wire.0 == from.1) else {
+        let wires = plan.elements[from.0].class.extension::<PullWires>();
+        let mut wires = wires.into_iter().flat_map(|wires| wires.0);
+        let Some(&(_, input)) = wires.find(|wire| wire.0 == from.1) else {
             return Some(from);
         };
         let to = (from.0, input);

@@ -6,20 +6,12 @@
 use super::Graph;
 use crate::clock::Time;
 use crate::cx::Cx;
+use crate::external::{self, Fate};
 use crate::stats::NodeStats;
 use std::time::Duration;
 
 /// How long an element counts as one that overflows after it did.
 const REMEMBERED: Duration = Duration::from_secs(1);
-
-/// What came of one run of a source, where something overflows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// Packets that came to elements which overflow, or did within the last second.
-    pub entered: u64,
-    /// Packets that were lost there.
-    pub lost: u64,
-}
 
 /// Elements that have had no room for packets of late.
 #[derive(Default)]
@@ -84,8 +76,12 @@ impl Graph {
         let now = core.now;
         core.overflows.full.retain(|&(_, until)| until > now);
         // What overflows since this run is counted from the next one on.
-        if known > 0 && core.plan.elements[node].inputs.is_empty() {
-            self.with_node(node, |element, cx| element.overflowed(fate, cx));
+        let source = &core.plan.elements[node];
+        if known > 0
+            && source.inputs.is_empty()
+            && let Some(class) = source.class.extension::<external::OfClass>()
+        {
+            self.with_node(node, |e, cx| (class.overflowed)(e.element_mut(), fate, cx));
         }
     }
 }

@@ -4,6 +4,7 @@ use super::edges::Target;
 use super::{Core, Graph, Nodes, Walker, put_back};
 use crate::call::Outside;
 use crate::cx::Cx;
+use crate::fused::CountsOfClass;
 use crate::packet::{Batch, Packet};
 
 /// A sweep may go back this many times before what waits is dropped as `loop`.
@@ -100,8 +101,8 @@ pub(crate) fn follow(
     batch: &mut Batch,
 ) {
     loop {
-        if core.rows[node].is_some() && input == 0 && core.may_run_row(node, nodes) {
-            node = run_row(nodes, core, node, batch);
+        if core.loops[node].is_some() && input == 0 && core.may_run_loop(node, nodes) {
+            node = run_loop(nodes, core, node, batch);
         } else {
             visit(nodes, core, node, input, batch);
         }
@@ -148,12 +149,12 @@ fn leave(
     Some((target.node(), target.port()))
 }
 
-/// Runs the row that begins at a node, and returns its last node.
-fn run_row(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) -> usize {
-    let Some(row) = core.rows[node].take() else {
+/// Runs the fused loop that begins at a node, and returns its last node.
+fn run_loop(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) -> usize {
+    let Some(running) = core.loops[node].take() else {
         return node;
     };
-    let fused = &row.fused;
+    let placed = &running.placed;
     let before = core.stamp();
     core.running += 1;
     let mut cx = Cx {
@@ -161,20 +162,20 @@ fn run_row(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) -
         core: &mut *core,
         this: node,
     };
-    match fused.counters.is_empty() {
-        true => (fused.chain.run)(fused, batch, &mut cx),
-        false => (fused.chain.counting)(fused, batch, &mut cx),
+    match placed.counters.is_empty() {
+        true => (placed.code.run)(placed, batch, &mut cx),
+        false => (placed.code.counting)(placed, batch, &mut cx),
     }
     core.running -= 1;
     if core.weight > 0 {
         // Nobody can tell which of them spent how much.
-        let each = core.spent(before) / fused.all().count() as u64;
-        for node in fused.all() {
+        let each = core.spent(before) / placed.all().count() as u64;
+        for node in placed.all() {
             core.stats[node].cycles += each;
         }
     }
-    let last = fused.nodes.last().copied().unwrap_or(node);
-    core.rows[node] = Some(row);
+    let last = placed.nodes.last().copied().unwrap_or(node);
+    core.loops[node] = Some(running);
     last
 }
 
@@ -267,19 +268,21 @@ impl Core {
         }
     }
 
-    /// Whether the row that begins at a node may be run: no packets wait further down that came before,
+    /// Whether the fused loop that begins at a node may be run: no packets wait further down that came before,
     /// packets are not watched on every edge, and who counts them need not be told sooner.
     #[inline]
-    fn may_run_row(&self, node: usize, nodes: &Nodes) -> bool {
-        let Some(row) = &self.rows[node] else {
+    fn may_run_loop(&self, node: usize, nodes: &Nodes) -> bool {
+        let Some(at) = &self.loops[node] else {
             return false;
         };
         let waits = |&inbox: &usize| !self.inboxes[inbox].is_empty();
-        let later =
-            |&(_, node): &(usize, usize)| nodes[node].as_ref().is_some_and(|n| n.counts_later());
+        let later = |&(_, node, class): &(usize, usize, &CountsOfClass)| {
+            let element = nodes[node].as_ref();
+            element.is_some_and(|element| class.counts_later(element.element()))
+        };
         !self.taps.watching()
-            && !row.inboxes.iter().any(waits)
-            && row.fused.counters.iter().all(later)
+            && !at.inboxes.iter().any(waits)
+            && at.placed.counters.iter().all(later)
     }
 
     /// Keeps an empty batch for its memory.

@@ -2,10 +2,11 @@
 //!
 //! What a port notes on each packet costs a cache line that otherwise nobody may touch. Packets that are
 //! captured or traced get their annotations all the same. A class that gives packets annotations itself
-//! ([`Element::ANNOTATES`](crate::element::Element::ANNOTATES)) hides who looks behind it from the devices before it,
+//! ([`Annotates`]) hides who looks behind it from the devices before it,
 //! if all that comes to it is as it came from a device that notes nothing of its own.
 
 use super::{Edge, Plan};
+use crate::element::Annotates;
 use crate::facts::Facts;
 use crate::port::PortDirectory;
 
@@ -48,7 +49,7 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     });
     // Whose packets may have annotations that somebody before has noted.
     let mut noted: Vec<bool> = notes.collect();
-    let annotates = |element: usize| elements[element].class.annotates;
+    let annotates = |element: usize| elements[element].class.extension::<Annotates>().is_some();
     until_still(&plan.edges, |from, to| {
         let looks = looked_at[to] && !annotates(from);
         let mut changed = looks && !std::mem::replace(&mut looked_at[from], true);

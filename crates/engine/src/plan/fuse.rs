@@ -1,27 +1,28 @@
-//! The optimiser's pass over a plan: finds where elements follow each other as a chain has them.
+//! The optimiser's pass over a plan: finds where elements follow each other as a fused loop has them.
 //!
-//! A chain begins wherever its classes are connected in a row, push output to input 0, with but one
-//! such row: of two outputs that both lead on, neither is the main way. Where outputs have names of their own a row
-//! goes on by output 0. Elements that only count ([`Element::COUNTS`](crate::element::Element::COUNTS)) may stand between them. Of
-//! the chains that begin at an element the longest counts. Rows may overlap; which one a packet takes depends on where it comes in.
+//! A fused loop begins wherever its classes are connected one behind the other, push output to input 0, in exactly one
+//! way: of two outputs that both lead on, neither is the main way. Where outputs have names of their own a loop
+//! goes on by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between them. Of
+//! the loops that begin at an element the longest is taken. Loops may overlap; which one a packet takes depends on where it comes in.
 
 use super::{Edge, PlanElement};
-use crate::chain::Chain;
 use crate::element::Verdict;
+use crate::fused::{CountsOfClass, FusedLoop};
 
-/// A chain at its place in a plan.
+/// A fused loop at its place in a plan.
 #[derive(Clone)]
-pub struct Fused {
-    pub(crate) chain: &'static Chain,
+pub struct PlacedLoop {
+    pub(crate) code: &'static FusedLoop,
     /// Its elements, in order.
     pub nodes: Vec<usize>,
     /// The verdict with which a packet goes on, for each element.
     pub(crate) on: Vec<Verdict>,
-    /// Those between them that only count: the place in the row that each stands behind, and which it is. In order.
-    pub counters: Vec<(usize, usize)>,
+    /// The elements between them that only count: the place in the loop that each stands behind, the element, and how
+    /// its class counts. In order.
+    pub(crate) counters: Vec<(usize, usize, &'static CountsOfClass)>,
 }
 
-impl Fused {
+impl PlacedLoop {
     /// All that run together, in order.
     pub fn all(&self) -> impl Iterator<Item = usize> {
         let places = self.nodes.iter().enumerate();
@@ -32,55 +33,56 @@ impl Fused {
     }
 }
 
-/// An element on the way along a row.
+/// An element on the way along a loop.
 #[derive(Clone, Copy)]
 struct Step {
     node: usize,
     /// By which it is left.
     output: usize,
-    counts: bool,
+    counts: Option<&'static CountsOfClass>,
 }
 
-/// Finds the chain that begins at each element, if there is one.
+/// Finds the fused loop that begins at each element, if there is one.
 pub(super) fn find(
-    chains: &'static [Chain],
+    loops: &'static [FusedLoop],
     elements: &[PlanElement],
     edges: &[Edge],
     rank: &[usize],
-) -> Vec<Fused> {
+) -> Vec<PlacedLoop> {
     let mut outputs: Vec<Vec<&Edge>> = vec![Vec::new(); elements.len()];
     for edge in edges.iter().filter(|e| forward(e, elements, rank)) {
         outputs[edge.from.0].push(edge);
     }
-    let kinds: Vec<_> = chains.iter().map(|c| (c, (c.kinds)())).collect();
+    let kinds: Vec<_> = loops.iter().map(|c| (c, (c.kinds)())).collect();
     let begins = |node: usize| {
-        let fit = kinds.iter().filter_map(|(chain, kinds)| {
+        let fit = kinds.iter().filter_map(|(code, kinds)| {
             let is = |step: Step, at: usize| (elements[step.node].class.kind)() == kinds[at];
-            let counts = |node: usize| elements[node].class.counts;
-            let mut rows = Vec::new();
+            let counts = |node: usize| elements[node].class.extension();
+            let mut ways = Vec::new();
             let first = Step {
                 node,
                 output: 0,
-                counts: false,
+                counts: None,
             };
-            let mut row = vec![first];
-            spread(&mut row, kinds.len(), &is, &counts, &outputs, &mut rows);
-            let [row] = <[Vec<Step>; 1]>::try_from(rows).ok()?;
-            let mut fused = Fused {
-                chain,
+            let mut way = vec![first];
+            spread(&mut way, kinds.len(), &is, &counts, &outputs, &mut ways);
+            let [way] = <[Vec<Step>; 1]>::try_from(ways).ok()?;
+            let mut placed = PlacedLoop {
+                code,
                 nodes: Vec::new(),
                 on: Vec::new(),
                 counters: Vec::new(),
             };
-            for step in row {
-                if step.counts {
-                    fused.counters.push((fused.nodes.len() - 1, step.node));
+            for step in way {
+                if let Some(class) = step.counts {
+                    let behind = placed.nodes.len() - 1;
+                    placed.counters.push((behind, step.node, class));
                 } else {
-                    fused.nodes.push(step.node);
-                    fused.on.push(Verdict::out(step.output as u8));
+                    placed.nodes.push(step.node);
+                    placed.on.push(Verdict::out(step.output as u8));
                 }
             }
-            Some(fused)
+            Some(placed)
         });
         // Of several that are equally long the first one listed.
         fit.reduce(|best, other| match other.nodes.len() > best.nodes.len() {
@@ -102,33 +104,33 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
         && workers(edge.from.0) == workers(edge.to.0)
 }
 
-/// Follows edges from the end of `row` and collects the rows that have `len` elements, not counting those that only count.
+/// Follows edges from the end of `way` and collects the ways with `len` elements, not counting those that only count.
 fn spread(
-    row: &mut Vec<Step>,
+    way: &mut Vec<Step>,
     len: usize,
     is: &dyn Fn(Step, usize) -> bool,
-    counts: &dyn Fn(usize) -> bool,
+    counts: &dyn Fn(usize) -> Option<&'static CountsOfClass>,
     outputs: &[Vec<&Edge>],
-    rows: &mut Vec<Vec<Step>>,
+    ways: &mut Vec<Vec<Step>>,
 ) {
-    let last = row.len() - 1;
-    let places = row.iter().filter(|step| !step.counts).count();
-    if !row[last].counts {
-        if !is(row[last], places - 1) {
+    let last = way.len() - 1;
+    let places = way.iter().filter(|step| step.counts.is_none()).count();
+    if way[last].counts.is_none() {
+        if !is(way[last], places - 1) {
             return;
         }
         if places == len {
-            return rows.push(row.clone());
+            return ways.push(way.clone());
         }
     }
-    for edge in &outputs[row[last].node] {
-        row[last].output = edge.from.1;
-        row.push(Step {
+    for edge in &outputs[way[last].node] {
+        way[last].output = edge.from.1;
+        way.push(Step {
             node: edge.to.0,
             output: 0,
             counts: counts(edge.to.0),
         });
-        spread(row, len, is, counts, outputs, rows);
-        row.pop();
+        spread(way, len, is, counts, outputs, ways);
+        way.pop();
     }
 }

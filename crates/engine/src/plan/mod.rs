@@ -15,18 +15,19 @@ mod processing;
 mod show;
 mod sorted;
 
-pub use fuse::Fused;
+pub use fuse::PlacedLoop;
 
 use crate::args::{ArgInfo, Args, Names};
 use crate::call::{self, HandlerCall};
-use crate::chain::Chain;
 use crate::commons::Commons;
 use crate::element::{AnyConfig, Class, Runs};
+use crate::fused::FusedLoop;
 use crate::handler::Use;
 use crate::near::nearest;
 use crate::notify::Signal;
-use crate::placement::Device;
+use crate::placement::{Device, Placement};
 use crate::port::{PortDirectory, PortRequest};
+use crate::resources;
 use crate::steer::{self, Sorter, Table};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
@@ -40,7 +41,7 @@ pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
 pub struct Registry {
     classes: HashMap<&'static str, &'static Class>,
     rewrites: Vec<Rewrite>,
-    chains: &'static [Chain],
+    loops: &'static [FusedLoop],
     packages: &'static [&'static str],
 }
 
@@ -51,20 +52,20 @@ impl Registry {
         Registry {
             classes: all.map(|c| (c.name, c)).collect(),
             rewrites: Vec::new(),
-            chains: &[],
+            loops: &[],
             packages: &[],
         }
     }
 
-    /// Has plans optimised: elements run as one loop where they follow each other as these chains have
-    /// them, and what nobody looks at is left out. Without chains everything is done as it is written.
-    pub fn with_chains(mut self, chains: &'static [Chain]) -> Registry {
-        self.chains = chains;
+    /// Has plans optimised: elements run as a fused loop where they follow each other as one of these has
+    /// them, and annotations that nobody reads are left out. Without fused loops everything is done as it is written.
+    pub fn with_fused_loops(mut self, loops: &'static [FusedLoop]) -> Registry {
+        self.loops = loops;
         self
     }
 
     fn optimizes(&self) -> bool {
-        !self.chains.is_empty()
+        !self.loops.is_empty()
     }
 
     /// Has configurations require these packages, as they may every class.
@@ -177,10 +178,10 @@ pub struct PlanElement {
     /// Whether a class behind it changes what is known of packets.
     pub handled: bool,
     /// Outputs by which packets that may come without annotations must leave with some; see
-    /// [`Element::ANNOTATES`](crate::element::Element::ANNOTATES).
+    /// [`Annotates`](crate::element::Annotates).
     pub annotated: Vec<usize>,
     /// By what packets are sorted, where each worker owns the state of its buckets; see
-    /// [`Element::splits`](crate::element::Element::splits).
+    /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
     pub sorter: Option<Arc<dyn Sorter>>,
     /// By what the packets are steered that it receives.
     pub(crate) tables: Vec<Arc<Table>>,
@@ -207,16 +208,28 @@ impl PlanElement {
         self.outputs.first().copied().unwrap_or(false)
     }
 
+    /// What its configuration asks of placement.
+    pub fn placement(&self) -> Placement {
+        let resources = self.resources();
+        resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
+    }
+
+    fn resources(&self) -> Option<&'static resources::OfClass> {
+        self.class.extension()
+    }
+
     /// The device that it receives from or sends to.
     pub fn device(&self) -> Option<Device> {
-        (self.class.placement)(&self.config).device
+        self.placement().device
     }
 
     /// Bytes of what its copies share, and of what each has for itself.
     pub fn memory(&self) -> usize {
-        let each = (self.class.memory_each)(&self.config);
-        let copies = each.saturating_mul(self.workers.len());
-        copies.saturating_add((self.class.memory)(&self.config))
+        let Some(class) = self.resources() else {
+            return 0;
+        };
+        let copies = (class.memory_each)(&self.config).saturating_mul(self.workers.len());
+        copies.saturating_add((class.memory)(&self.config))
     }
 
     /// Runs a handler that works on what the workers share.
@@ -286,7 +299,7 @@ pub struct Plan {
     /// Each element's place in `order`.
     pub rank: Vec<usize>,
     /// Elements that are run as one loop.
-    pub fused: Vec<Fused>,
+    pub loops: Vec<PlacedLoop>,
     by_name: HashMap<String, usize>,
     names: Names,
     /// Devices whose own addresses are among the names.
@@ -307,7 +320,7 @@ impl Plan {
     }
 
     /// Lets elements open what their configurations name (see
-    /// [`Element::initialize`](crate::element::Element::initialize)), but for configurations that
+    /// [`Resources::initialize`](crate::resources::Resources::initialize)), but for configurations that
     /// `running` already uses. Returns the elements that failed, with a sentence each.
     pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
         let kept = |config: &AnyConfig| {
@@ -316,7 +329,7 @@ impl Plan {
         let each = self.elements.iter().enumerate();
         let fresh = each.filter(|(_, element)| !kept(&element.config));
         fresh
-            .filter_map(|(i, e)| Some((i, (e.class.initialize)(&e.config).err()?)))
+            .filter_map(|(i, e)| Some((i, (e.resources()?.initialize)(&e.config).err()?)))
             .collect()
     }
 
@@ -426,7 +439,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         devices: Vec::new(),
         order,
         rank,
-        fused: Vec::new(),
+        loops: Vec::new(),
         names,
         addressed,
         commons,
@@ -443,7 +456,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);
-    plan.fused = fuse::find(registry.chains, &plan.elements, &plan.edges, &plan.rank);
+    plan.loops = fuse::find(registry.loops, &plan.elements, &plan.edges, &plan.rank);
     if registry.optimizes() {
         bare::mark(&mut plan, options.ports);
     }

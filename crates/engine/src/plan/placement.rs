@@ -69,11 +69,7 @@ fn asked(
     options: &Options,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Placement> {
-    let mut asked: Vec<Placement> = plan
-        .elements
-        .iter()
-        .map(|e| (e.class.placement)(&e.config))
-        .collect();
+    let mut asked: Vec<Placement> = plan.elements.iter().map(PlanElement::placement).collect();
     let assigned: Vec<(usize, String, Vec<usize>)> = asked
         .iter()
         .enumerate()

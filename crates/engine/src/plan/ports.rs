@@ -2,6 +2,7 @@
 
 use super::{Looked, title};
 use crate::element::{AnyConfig, Class, Ports};
+use crate::resources;
 use lang::{Diagnostic, Router};
 
 /// Numbers of inputs and outputs of every element, checked against its class.
@@ -30,7 +31,9 @@ pub(super) fn count(
             counts.push((inputs.len(), outputs.len()));
             continue;
         };
-        let (least_in, least_out) = (class.port_count)(&configs[i].0);
+        let resources = class.extension::<resources::OfClass>();
+        let port_count = |class: &resources::OfClass| (class.port_count)(&configs[i].0);
+        let (least_in, least_out) = resources.map_or((None, None), port_count);
         let element = &router.elements[i];
         let n_in = check_side(
             element,

@@ -2,6 +2,7 @@
 
 use super::{Plan, PlanElement};
 use crate::element::{Copies, Runs};
+use crate::steer;
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -35,8 +36,8 @@ impl fmt::Display for Plan {
                 writeln!(f, "{task}{single}")?;
             }
         }
-        for row in &self.fused {
-            let names = row.all().map(|n| self.elements[n].name.as_str());
+        for placed in &self.loops {
+            let names = placed.all().map(|n| self.elements[n].name.as_str());
             writeln!(
                 f,
                 "run as one loop: {}",
@@ -87,7 +88,7 @@ impl Plan {
     pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
         each.filter_map(|(i, e)| {
-            (e.class.steers)(&e.config)?;
+            steer::table_of(e)?;
             let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
             let owners = self.elements[next].workers.as_slice();
             let stays = e.pushers.len() == 1 && e.pushers == owners;

@@ -3,7 +3,7 @@
 
 use super::Plan;
 use crate::element::Copies;
-use crate::steer::{Sorter, Table};
+use crate::steer::{self, Sorter, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -11,8 +11,7 @@ use std::sync::Arc;
 pub(super) fn mark(plan: &mut Plan) {
     for i in 0..plan.elements.len() {
         let element = &plan.elements[i];
-        let splits =
-            element.class.copies == Copies::Owner && (element.class.splits)(&element.config);
+        let splits = element.class.copies == Copies::Owner && steer::splits(element);
         if splits && element.workers.len() > 1 {
             plan.elements[i].sorter = sorter(plan, i);
         }
@@ -28,7 +27,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
         for edge in plan.edges.iter().filter(|e| e.to.0 == at) {
             let up = edge.from.0;
             let above = &plan.elements[up];
-            if let Some(table) = (above.class.steers)(&above.config) {
+            if let Some(table) = steer::table_of(above) {
                 let by = before(plan, up)?;
                 match &found {
                     Some((t, s)) if !Arc::ptr_eq(t, &table) || s.kind() != by.kind() => {
@@ -56,7 +55,7 @@ fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
     for edge in plan.edges.iter().filter(|e| e.to.0 == steer) {
         let above = &plan.elements[edge.from.0];
-        let by = (above.class.sorts)(&above.config)?;
+        let by = steer::sorter_of(above)?;
         let alike = found.as_ref().is_none_or(|s| s.kind() == by.kind());
         if !by.is_symmetric() || !alike {
             return None;

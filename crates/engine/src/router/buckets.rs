@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Refuses a reload after which flows would come to workers that do not have their state. The error is a sentence.
 pub(super) fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
     for now in &new.elements {
-        let keeps = now.class.copies == Copies::Owner && (now.class.splits)(&now.config);
+        let keeps = now.class.copies == Copies::Owner && steer::splits(now);
         let was = old.find(&now.name).map(|i| &old.elements[i]);
         let Some(was) = was.filter(|was| keeps && was.class.name == now.class.name) else {
             continue;
@@ -82,11 +82,11 @@ impl Router {
     pub(super) fn leave_workers(&self, old: &Plan, new: &Plan) -> Result<(), AskError> {
         for table in steer::tables(old) {
             let steers = new.elements.iter().find(|e| {
-                let theirs = (e.class.steers)(&e.config);
+                let theirs = steer::table_of(e);
                 theirs.is_some_and(|theirs| Arc::ptr_eq(&theirs, &table))
             });
             let Some(element) = steers else { continue };
-            let named = (element.class.placement)(&element.config).workers;
+            let named = element.placement().workers;
             let may = named.unwrap_or_else(|| (0..new.workers).collect());
             let mut stay = table.workers();
             stay.retain(|worker| may.contains(worker));
@@ -166,11 +166,11 @@ impl Router {
         if (handler, wanted) == ("pump", Use::Write) && element.device().is_some() {
             return Some(self.pump_by_hand(&element.name, value));
         }
-        let has_table = || (element.class.port_table)(&element.config).is_some();
+        let has_table = || steer::port_table_of(element).is_some();
         if (handler, wanted) == ("spread", Use::Write) && has_table() {
             return Some(self.follow_by_hand(plan, node));
         }
-        let table = (element.class.steers)(&element.config)?;
+        let table = steer::table_of(element)?;
         if handler != "move" || wanted != Use::Write {
             return None;
         }

@@ -24,7 +24,7 @@ pub(super) struct Around {
 
 impl Around {
     pub(super) fn find(plan: &Plan, name: &str) -> Option<Around> {
-        let tables = plan.elements.iter().map(|e| (e.class.steers)(&e.config));
+        let tables = plan.elements.iter().map(super::table_of);
         let tables: Vec<Option<Arc<Table>>> = tables.collect();
         let named = |table: &&Arc<Table>| table.name() == name;
         let of_element = || tables[plan.find(name)?].as_ref();
@@ -77,11 +77,7 @@ impl Around {
 
 /// Notes with elements that receive by which tables their packets are steered: the first ones behind them.
 pub(crate) fn mark(plan: &mut Plan) {
-    let tables: Vec<Option<Arc<Table>>> = plan
-        .elements
-        .iter()
-        .map(|e| (e.class.steers)(&e.config))
-        .collect();
+    let tables: Vec<Option<Arc<Table>>> = plan.elements.iter().map(super::table_of).collect();
     for node in 0..plan.elements.len() {
         if tables.iter().any(Option::is_some)
             && plan.elements[node].device().is_some_and(|d| d.receives)

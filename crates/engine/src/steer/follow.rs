@@ -99,7 +99,7 @@ impl std::fmt::Display for Followed {
 /// The receivers of a plan whose ports have tables of their own, by element.
 pub fn port_tables(plan: &Plan) -> Vec<(usize, Arc<dyn PortTable>)> {
     let each = plan.elements.iter().enumerate();
-    each.filter_map(|(node, e)| Some((node, (e.class.port_table)(&e.config)?)))
+    each.filter_map(|(node, e)| Some((node, super::port_table_of(e)?)))
         .collect()
 }
 
@@ -118,7 +118,7 @@ pub fn follow(
     };
     let node = plan.find(element).ok_or_else(none)?;
     let receiver = &plan.elements[node];
-    let port = (receiver.class.port_table)(&receiver.config).ok_or_else(none)?;
+    let port = super::port_table_of(receiver).ok_or_else(none)?;
     let table = port.table().ok_or_else(none)?;
     let around = Around::find(plan, table.name()).ok_or_else(none)?;
     let handler = |name, wanted| handler(plan, node, name, wanted).ok_or_else(none);

@@ -269,10 +269,7 @@ impl Parked {
 /// The tables of a plan by which something steers, by name.
 pub fn tables(plan: &Plan) -> Vec<Arc<Table>> {
     let used = |table: &Arc<Table>| {
-        let mut each = plan
-            .elements
-            .iter()
-            .filter_map(|e| (e.class.steers)(&e.config));
+        let mut each = plan.elements.iter().filter_map(super::table_of);
         each.any(|t| Arc::ptr_eq(&t, table))
     };
     let all = plan.common::<Tables>().all();

@@ -107,7 +107,7 @@ pub fn move_queue(
         let why = format!("worker {to} has no copy of `{element}`: workers {may} have");
         return Err(AskError::Refused(why));
     }
-    let steers = |&n: &usize| (plan.elements[n].class.steers)(&plan.elements[n].config).is_some();
+    let steers = |&n: &usize| super::table_of(&plan.elements[n]).is_some();
     let hand = Arc::new(Hand {
         node,
         hold,

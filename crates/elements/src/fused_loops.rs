@@ -1,6 +1,6 @@
-//! Rows of elements that are compiled into one loop where a configuration has them; see
-//! [`engine::chain`]. A row of this list that is part of a longer one serves where the rest is missing.
-//! No class of a row may do in [`Element::process`](engine::element::Element::process) what its `step` does not: a
+//! The fused loops: elements that are compiled into one loop where a configuration has them one behind the other; see
+//! [`engine::fused`]. A loop of this list that is part of a longer one serves where the rest is missing.
+//! No class of a loop may do in [`Element::process`](engine::element::Element::process) what its `step` does not: a
 //! test below reads the sources that are named here for one.
 
 use crate::basic::paint::Paint;
@@ -31,7 +31,7 @@ use crate::route::radix_ip_lookup::Radix;
 use crate::vlb::output::Output;
 use crate::vlb::vlb_output::VlbOutput;
 use crate::vlb::vlb_output6::VlbOutput6;
-use engine::chain::Chain;
+use engine::fused::FusedLoop;
 
 type DirectIPLookup = Lookup<Direct, 4>;
 type RadixIPLookup = Lookup<Radix, 4>;
@@ -40,15 +40,15 @@ type LinuxIPLookup = LinuxLookup<Four, 4>;
 type VLBOutput = Output<VlbOutput>;
 type VLBOutput6 = Output<VlbOutput6>;
 
-macro_rules! chains {
+macro_rules! fused_loops {
     ($($($class:ident)+;)+) => {
-        &[$(Chain::of::<($($class),+,)>()),+]
+        &[$(FusedLoop::of::<($($class),+,)>()),+]
     };
 }
 
-/// The rows. A Counter may stand between any two of a row: rows go past it.
+/// The fused loops. A Counter may stand between any two elements of a loop, which goes past it.
 #[rustfmt::skip]
-pub const CHAINS: &[Chain] = chains! {
+pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
     // IPv4, arrival and lookup.
     HostEtherFilter Classifier Paint Strip CheckIPHeader RadixIPLookup;
     HostEtherFilter Classifier Paint Strip CheckIPHeader DirectIPLookup;
@@ -92,17 +92,17 @@ pub const CHAINS: &[Chain] = chains! {
 mod tests {
     use std::path::Path;
 
-    /// A row calls `step`: what a class does in `process` would be left out there without a word.
+    /// A fused loop calls `step`: what a class does in `process` would be left out there without a word.
     #[test]
-    fn no_class_of_a_row_handles_batches_by_a_way_of_its_own() {
+    fn no_class_of_a_fused_loop_handles_batches_by_a_way_of_its_own() {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let read = |path: &Path| std::fs::read_to_string(path).expect("a source file");
         let own = |text: &str| {
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             let element = code.split_once(" Element for ").map(|(_, code)| code);
-            element.map(|code| code.contains("fn process("))
+            element.map(|code| code.contains("fn process(") && !code.contains("fused::process(self"))
         };
-        let (mut seen, list) = (0, read(&sources.join("chains.rs")));
+        let (mut seen, list) = (0, read(&sources.join("fused_loops.rs")));
         for line in list.lines() {
             let Some(path) = line.strip_prefix("use crate::") else {
                 continue;
@@ -115,7 +115,7 @@ mod tests {
             match own(&read(&sources.join(&file))) {
                 Some(own) => {
                     seen += 1;
-                    assert!(!own, "{file}: a row has a class with `process`");
+                    assert!(!own, "{file}: a fused loop has a class with `process`");
                 }
                 // What a class of routes, or of an IP version, is made from.
                 None => assert!(

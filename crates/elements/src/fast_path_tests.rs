@@ -1,4 +1,4 @@
-//! Classes that say of common packets in `quick` what becomes of them, and of all in `step`: both say the same.
+//! Classes with a fast path for common packets and a remainder for all: both say the same of every packet.
 
 use crate::basic::paint_tee::PaintTee;
 use crate::ether::host_ether_filter::HostEtherFilter;
@@ -15,15 +15,15 @@ use engine::anno::PacketType;
 use engine::element::Class;
 use testkit::{Bench, Rng};
 
-/// An element that is asked by `quick` first, or by `step` alone.
-struct Asked<E: Element, const QUICK: bool> {
+/// An element that is asked by its fast path first, or by its remainder alone.
+struct Asked<E: Fuse, const FAST: bool> {
     element: E,
     config: Arc<E::Config>,
-    /// Packets of which `quick` knew.
+    /// Packets of which the fast path knew.
     known: u64,
 }
 
-impl<E: Element, const QUICK: bool> Element for Asked<E, QUICK> {
+impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
     const CLASS: &'static str = E::CLASS;
     const MANUAL: &'static str = E::MANUAL;
     const PORTS: Ports = E::PORTS;
@@ -44,15 +44,15 @@ impl<E: Element, const QUICK: bool> Element for Asked<E, QUICK> {
     }
 
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        if QUICK && let Some(verdict) = self.element.quick(cx)(packet) {
+        if FAST && let Some(verdict) = self.element.fast(cx)(packet) {
             self.known += 1;
             return verdict;
         }
-        self.element.step(packet, cx)
+        self.element.slow(packet, cx)
     }
 
     const HANDLERS: &'static [Handler<Self>] = &[
-        Handler::sum("known", "packets of which `quick` knew", |e| e.known),
+        Handler::sum("known", "packets of which the fast path knew", |e| e.known),
         Handler::text("counts", "what the class's own handlers say", |e, _| {
             let read = |h: &Handler<E>| h.run_read(&e.element, &e.config, "").ok();
             let all: Vec<String> = E::HANDLERS.iter().filter_map(read).collect();
@@ -61,16 +61,16 @@ impl<E: Element, const QUICK: bool> Element for Asked<E, QUICK> {
     ];
 }
 
-const fn classes<const QUICK: bool>() -> [Class; 8] {
+const fn classes<const FAST: bool>() -> [Class; 8] {
     [
-        Class::of::<Asked<CheckIPHeader, QUICK>>(),
-        Class::of::<Asked<CheckIPHeader2, QUICK>>(),
-        Class::of::<Asked<DecIPTTL, QUICK>>(),
-        Class::of::<Asked<DropDirectedBroadcasts, QUICK>>(),
-        Class::of::<Asked<HostEtherFilter, QUICK>>(),
-        Class::of::<Asked<IP6HopByHop, QUICK>>(),
-        Class::of::<Asked<IPGWOptions, QUICK>>(),
-        Class::of::<Asked<PaintTee, QUICK>>(),
+        Class::of::<Asked<CheckIPHeader, FAST>>(),
+        Class::of::<Asked<CheckIPHeader2, FAST>>(),
+        Class::of::<Asked<DecIPTTL, FAST>>(),
+        Class::of::<Asked<DropDirectedBroadcasts, FAST>>(),
+        Class::of::<Asked<HostEtherFilter, FAST>>(),
+        Class::of::<Asked<IP6HopByHop, FAST>>(),
+        Class::of::<Asked<IPGWOptions, FAST>>(),
+        Class::of::<Asked<PaintTee, FAST>>(),
     ]
 }
 
@@ -161,7 +161,7 @@ fn packet(rng: &mut Rng) -> Packet {
     packet
 }
 
-/// Elements do the same with packets whether asked by `quick` first or by `step` alone: what leaves them, by which
+/// Elements do the same with packets whether asked by the fast path first or by the remainder alone: what leaves them, by which
 /// output, what is dropped under which name, and what handlers say.
 fn do_the_same(elements: &[&str]) {
     let (mut rng, mut known, mut asked) = (Rng::seed(17), 0, 0);
@@ -180,12 +180,12 @@ fn do_the_same(elements: &[&str]) {
                 for (bench, packet) in both.iter_mut().zip(made) {
                     bench.push_packets("e", 0, [packet].into_iter().collect());
                 }
-                let [quick, step] = both.each_mut().map(|bench| {
+                let [fast, slow] = both.each_mut().map(|bench| {
                     let sent = (0..outputs).map(|port| bench.take_packets(&format!("o{port}")));
                     let sent: Vec<_> = sent.collect();
                     (sent, bench.all_drops(), bench.read("e.counts"))
                 });
-                assert_eq!(quick, step, "{element}, packet {n}: {shown:02x?}");
+                assert_eq!(fast, slow, "{element}, packet {n}: {shown:02x?}");
                 asked += 1;
             }
             known += both[0].read("e.known").parse::<u64>().expect("a number");

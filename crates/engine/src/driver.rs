@@ -1,0 +1,50 @@
+//! Elements that decide when the router ends, and those that hear signals (Script, DriverManager).
+
+use crate::cx::Cx;
+use crate::element::{AnyConfig, Element};
+use crate::extension::{config_of, element_of, element_of_mut};
+use std::any::Any;
+
+/// A class that hears signals, or requests to stop.
+pub trait Driver: Element {
+    /// Signals that this element wants to hear of now, by number. The driver of `ashlar click` delivers them.
+    fn signals(&self) -> Vec<i32> {
+        Vec::new()
+    }
+
+    /// A signal has come that [`signals`](Self::signals) named.
+    fn signal(&mut self, number: i32, cx: &mut Cx) {
+        let _ = (number, cx);
+    }
+
+    /// Whether an element of this configuration decides when the router ends: then it hears of requests to stop by
+    /// [`stop_asked`](Self::stop_asked), and ends the router with [`Cx::end`]. Without such an
+    /// element the first request ends it; of several the first one decides.
+    fn drives(config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
+
+    /// Somebody has asked the router to stop; called once for each request.
+    fn stop_asked(&mut self, cx: &mut Cx) {
+        cx.end();
+    }
+}
+
+/// [`Driver`] of a class, its type erased.
+pub struct OfClass {
+    pub(crate) signals: fn(&dyn Any) -> Vec<i32>,
+    pub(crate) signal: fn(&mut dyn Any, i32, &mut Cx),
+    pub(crate) drives: fn(&AnyConfig) -> bool,
+    pub(crate) stop_asked: fn(&mut dyn Any, &mut Cx),
+}
+
+/// The extension of a class, for [`Element::EXTENSIONS`].
+pub const fn of<E: Driver>() -> OfClass {
+    OfClass {
+        signals: |element| element_of::<E>(element).signals(),
+        signal: |element, number, cx| element_of_mut::<E>(element).signal(number, cx),
+        drives: |config| E::drives(&config_of::<E>(config)),
+        stop_asked: |element, cx| element_of_mut::<E>(element).stop_asked(cx),
+    }
+}

@@ -1,0 +1,403 @@
+//! Fused loops: elements that follow each other, run as one loop over a batch.
+//!
+//! Between elements a batch is written down and taken up again: a virtual call, counters, a loop with
+//! its branches. In a [`FusedLoop`] the compiler sees the steps of several classes together, so a packet
+//! stays in registers from one to the next. Nothing else changes: elements keep their places, names,
+//! handlers and counters, packets that leave on the way leave from the element that sent them away, and
+//! packets that reach an element in the middle by another edge are handled there. The fused loops are a list of
+//! types; the planner finds where a configuration has them.
+//!
+//! A class that may be part of one implements [`Fuse`].
+
+use crate::class::Node;
+use crate::cx::Cx;
+use crate::element::{Element, Verdict};
+use crate::extension::{element_of, element_of_mut};
+use crate::packet::{Batch, Packet};
+use crate::plan::PlacedLoop;
+use std::any::{Any, TypeId};
+use std::array::from_fn;
+
+/// A class that may be part of a fused loop. The loop does not call [`Element::process`], so all that the class does must
+/// happen in [`Element::step`].
+pub trait Fuse: Element {
+    /// The fast path: says of common packets where they go, or `None`, with the packet as it was, to have
+    /// [`slow`](Self::slow) look at it. It is made anew after each slow step, and should hold by itself what it reads of
+    /// the element, so that this stays in registers.
+    #[inline]
+    fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
+        let _ = cx;
+        |_: &mut Packet| None
+    }
+
+    /// The remainder: says of every packet where it goes, without the fast path, with which it agrees. A class without a
+    /// fast path writes [`Element::step`] only; a class with one has `step` call [`fused::step`](step).
+    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+        self.step(packet, cx)
+    }
+
+    /// Whether the class prefetches, by [`prefetch`](Self::prefetch). At most one class of a loop may.
+    const PREFETCHES: bool = Self::STEPS_BATCH;
+
+    /// Shows the class each packet of a batch before the loop comes to it, so that memory may be fetched ahead while
+    /// elements before it work. It is a hint, which need not come.
+    #[inline]
+    fn prefetch(&self) -> impl Fn(&Packet) {
+        |_: &Packet| ()
+    }
+
+    /// Whether the class gives the verdicts of a whole batch at once, by [`step_batch`](Self::step_batch). Such a class
+    /// prefetches, too.
+    const STEPS_BATCH: bool = false;
+
+    /// Says of each packet of a batch, in order, where it goes.
+    #[inline]
+    fn step_batch(&mut self, batch: &mut Batch, verdicts: &mut Vec<Verdict>, cx: &mut Cx) {
+        step_each(self, batch, verdicts, cx);
+    }
+}
+
+/// [`Element::step`] of a class with a fast path: that, or else the remainder.
+#[inline(always)]
+pub fn step<E: Fuse>(element: &mut E, packet: &mut Packet, cx: &mut Cx) -> Verdict {
+    let fast = element.fast(cx)(packet);
+    fast.unwrap_or_else(|| element.slow(packet, cx))
+}
+
+/// [`Element::process`] of a class that prefetches, or gives the verdicts of a whole batch.
+#[inline]
+pub fn process<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) {
+    if !E::STEPS_BATCH {
+        batch.iter().for_each(element.prefetch()); // nobody else shows it packets
+    }
+    let verdicts = verdicts(element, batch, cx);
+    cx.sort_as(batch, &verdicts);
+    cx.core.verdicts = verdicts;
+}
+
+/// What an element says of a batch at once, in memory that is given back to the worker.
+#[inline]
+fn verdicts<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) -> Vec<Verdict> {
+    let mut verdicts = std::mem::take(&mut cx.core.verdicts);
+    verdicts.clear();
+    element.step_batch(batch, &mut verdicts, cx);
+    assert_eq!(verdicts.len(), batch.len(), "a verdict for each packet");
+    verdicts
+}
+
+/// What the fast path and the remainder say of each packet of a batch, in order.
+#[inline]
+pub fn step_each<E: Fuse>(
+    element: &mut E,
+    batch: &mut Batch,
+    verdicts: &mut Vec<Verdict>,
+    cx: &mut Cx,
+) {
+    verdicts.resize(batch.len(), Verdict::ON);
+    let mut left = batch.iter_mut().zip(verdicts);
+    loop {
+        let fast = element.fast(cx);
+        let slow = left.find_map(|(packet, verdict)| match fast(packet) {
+            Some(said) => {
+                *verdict = said;
+                None
+            }
+            None => Some((packet, verdict)),
+        });
+        drop(fast);
+        match slow {
+            Some((packet, verdict)) => *verdict = element.slow(packet, cx),
+            None => return,
+        }
+    }
+}
+
+/// A class that only counts packets and sends them on: a fused loop may go past its elements, and tell them
+/// afterwards.
+pub trait Counts: Element {
+    /// At least one packet has passed; `bytes` is the sum of all lengths.
+    fn count(&mut self, packets: u64, bytes: u64, cx: &mut Cx);
+
+    /// Whether it is enough that it is told of packets when a fused loop has run; else no loop goes past it.
+    fn counts_later(&self) -> bool {
+        true
+    }
+}
+
+/// [`Counts`] of a class, its type erased.
+pub struct CountsOfClass {
+    count: fn(&mut dyn Any, u64, u64, &mut Cx),
+    counts_later: fn(&dyn Any) -> bool,
+}
+
+impl CountsOfClass {
+    /// The extension of a class, for [`Element::EXTENSIONS`].
+    pub const fn of<E: Counts>() -> CountsOfClass {
+        CountsOfClass {
+            count: |element, packets, bytes, cx| {
+                element_of_mut::<E>(element).count(packets, bytes, cx);
+            },
+            counts_later: |element| element_of::<E>(element).counts_later(),
+        }
+    }
+
+    /// Whether an element of the class may be told of packets when a fused loop has run.
+    pub(crate) fn counts_later(&self, element: &dyn Any) -> bool {
+        (self.counts_later)(element)
+    }
+}
+
+/// Elements of these classes, one behind the other, as one loop.
+pub struct FusedLoop {
+    pub(crate) kinds: fn() -> Vec<TypeId>,
+    pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
+    /// The same with elements between them that only count.
+    pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),
+}
+
+impl FusedLoop {
+    /// The fused loop of a tuple of element types.
+    pub const fn of<S: Stages>() -> FusedLoop {
+        FusedLoop {
+            kinds: S::kinds,
+            run: S::run::<false>,
+            counting: S::run::<true>,
+        }
+    }
+}
+
+/// Tuples of two to eight element types, of which one may prefetch ([`Fuse::PREFETCHES`]): the elements before it are a loop by
+/// themselves, in which it is shown packets, and it begins another loop, or steps the whole batch between them
+/// ([`Fuse::STEPS_BATCH`], or if it is the last). The elements must handle input 0 by [`Element::step`]: a process step of their
+/// own is not called. The compiler cannot tell; who lists fused loops must test it.
+///
+/// No element may call handlers on the spot: while a fused loop runs all of its elements are out of their places. A handler called
+/// after the loop finds them back there.
+pub trait Stages {
+    /// The place of the class that prefetches; behind the last if none does.
+    const SPLIT: usize;
+    /// Whether that class steps the whole batch.
+    const WHOLE: bool;
+    /// The element types.
+    fn kinds() -> Vec<TypeId>;
+    /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0. `COUNTING` says whether
+    /// some elements between them count ([`Counts`]): a loop that need not ask is faster.
+    fn run<const COUNTING: bool>(at: &PlacedLoop, batch: &mut Batch, cx: &mut Cx);
+}
+
+/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that sends it away, and where to.
+pub(crate) struct Leaver {
+    packet: usize,
+    place: usize,
+    verdict: Verdict,
+}
+
+macro_rules! stages {
+    ($n:literal: $($name:ident $element:ident $at:tt),+) => {
+        impl<$($element: Fuse),+> Stages for ($($element,)+) {
+            const SPLIT: usize = {
+                let mut split = $n;
+                $(if $element::PREFETCHES { split = $at; })+
+                split
+            };
+            // As the last, whose packets leave by many outputs, it would send each away by itself.
+            const WHOLE: bool = Self::SPLIT == $n - 1 $(|| $element::STEPS_BATCH)+;
+
+            fn kinds() -> Vec<TypeId> {
+                const {
+                    let splits = 0 $(+ $element::PREFETCHES as usize)+;
+                    assert!(splits <= 1, "only one class may prefetch, or step whole batches");
+                }
+                vec![$(TypeId::of::<$element>()),+]
+            }
+
+            fn run<const COUNTING: bool>(at: &PlacedLoop, batch: &mut Batch, cx: &mut Cx) {
+                let nodes: [usize; $n] = from_fn(|i| at.nodes[i]);
+                let on: [Verdict; $n] = from_fn(|i| at.on[i]);
+                let mut held = ($(cx.nodes[nodes[$at]].take(),)+);
+                $(let $name = typed::<$element>(&mut held.$at);)+
+                let mut left = [0; $n];
+                let came = batch.len();
+                // Whether bytes are counted behind a place, and how many.
+                let counts: [bool; $n] = from_fn(|i| COUNTING && at.counters.iter().any(|counter| counter.0 == i));
+                let mut bytes = [0; $n];
+                if const { before(0, Self::SPLIT) } {
+                    stages!(@loop $n, 0, Self::SPLIT; batch cx nodes on left counts bytes; $($name $element $at),+);
+                }
+                $(if const { Self::WHOLE && Self::SPLIT == $at } {
+                    cx.this = nodes[$at];
+                    let before = batch.len();
+                    let verdicts = verdicts($name, batch, cx);
+                    match $at + 1 < $n {
+                        true => cx.part_as(batch, &verdicts, on[$at]),
+                        false => cx.sort_as(batch, &verdicts),
+                    }
+                    cx.core.verdicts = verdicts;
+                    left[$at] = before - batch.len();
+                    if COUNTING && counts[$at] {
+                        bytes[$at] = batch.bytes();
+                    }
+                })+
+                $(if const { Self::SPLIT == 0 && $at == 0 && !Self::WHOLE } {
+                    batch.iter().for_each($name.prefetch()); // nobody else shows it packets
+                })+
+                if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {
+                    stages!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n; batch cx nodes on left counts bytes; $($name $element $at),+);
+                }
+                note(at, came, &left, cx);
+                $(cx.nodes[nodes[$at]] = held.$at;)+
+                if COUNTING {
+                    count(at, came, &left, &bytes, cx);
+                }
+            }
+        }
+    };
+    // Elements from one place up to another as one loop.
+    (@loop $n:literal, $from:expr, $to:expr; $batch:ident $cx:ident $nodes:ident $on:ident $left:ident $counts:ident $bytes:ident; $($name:ident $element:ident $at:tt),+) => {
+        let mut leavers = std::mem::take(&mut $cx.core.leavers);
+        let packets = $batch.iter_mut().into_slice();
+        let (len, mut next) = (packets.len(), 0);
+        'packets: loop {
+            // What is known at once, by the elements' own data held in registers.
+            let stop = apart(|| {
+                $(let $name = (within($from, $at, $to).then(|| $name.fast($cx)), $name.prefetch());)+
+                let (on, counts, bytes) = ($on, $counts, &mut $bytes);
+                let mut left = packets[next..].iter_mut();
+                while let Some(packet) = left.next() {
+                    let (verdict, place) = packet.held(#[inline(always)] |packet| {
+                        $(if let Some(fast) = &$name.0 {
+                            let verdict = fast(packet);
+                            if verdict != Some(goes_on::<$element>(on[$at])) {
+                                return (verdict, $at);
+                            }
+                            if COUNTING && counts[$at] {
+                                bytes[$at] += packet.len() as u64;
+                            }
+                        })+
+                        $(if const { $element::PREFETCHES && before($from, $at) } {
+                            $name.1(packet);
+                        })+
+                        (Some(Verdict::ON), $n)
+                    });
+                    if place < $n {
+                        let packet = len - left.len() - 1;
+                        match verdict {
+                            Some(verdict) => leavers.push(Leaver { packet, place, verdict }),
+                            None => return Some((packet, place)),
+                        }
+                    }
+                }
+                None
+            });
+            let Some((i, place)) = stop else {
+                break;
+            };
+            next = i + 1;
+            let packet = &mut packets[i];
+            $(if const { within($from, $at, $to) } && place <= $at {
+                $cx.this = $nodes[$at];
+                let verdict = match place == $at {
+                    true => $name.slow(packet, $cx),
+                    false => step($name, packet, $cx),
+                };
+                if verdict != goes_on::<$element>($on[$at]) {
+                    leavers.push(Leaver { packet: i, place: $at, verdict });
+                    continue 'packets;
+                }
+                if COUNTING && $counts[$at] {
+                    $bytes[$at] += packet.len() as u64;
+                }
+            })+
+        }
+        if !leavers.is_empty() {
+            leave(&leavers, $batch, &$nodes, &mut $left, $cx);
+            leavers.clear();
+        }
+        $cx.core.leavers = leavers;
+    };
+}
+
+stages!(2: a A 0, b B 1);
+stages!(3: a A 0, b B 1, c C 2);
+stages!(4: a A 0, b B 1, c C 2, d D 3);
+stages!(5: a A 0, b B 1, c C 2, d D 3, e E 4);
+stages!(6: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
+stages!(7: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
+stages!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
+
+/// Whether one place comes before another. (Written out, one side would often be 0, and the compiler would warn.)
+const fn before(one: usize, other: usize) -> bool {
+    one < other
+}
+
+/// Whether a place lies within a loop.
+const fn within(from: usize, place: usize, to: usize) -> bool {
+    from <= place && place < to
+}
+
+/// The verdict with which packets stay in a fused loop: for most classes it is known at compile time; see `plan::fuse`.
+#[inline(always)]
+fn goes_on<E: Element>(on: Verdict) -> Verdict {
+    match const { E::PORTS.any_outputs() } {
+        true => on,
+        false => Verdict::ON,
+    }
+}
+
+/// A loop by itself, that it has all registers.
+#[inline(never)]
+fn apart<R>(run: impl FnOnce() -> R) -> R {
+    run()
+}
+
+/// Sends packets away that do not stay in a fused loop.
+#[inline(never)]
+fn leave(leavers: &[Leaver], batch: &mut Batch, nodes: &[usize], left: &mut [usize], cx: &mut Cx) {
+    let (mut leavers, mut packet) = (leavers.iter().peekable(), 0);
+    cx.part(batch, |_, cx| {
+        let leaver = leavers.next_if(|leaver| leaver.packet == packet);
+        packet += 1;
+        leaver.map(|leaver| {
+            cx.this = nodes[leaver.place];
+            left[leaver.place] += 1;
+            leaver.verdict
+        })
+    });
+}
+
+#[inline]
+fn typed<E: Element>(node: &mut Option<Box<dyn Node>>) -> &mut E {
+    let element = node.as_mut().and_then(|n| n.element_mut().downcast_mut());
+    element.expect("the plan has elements of these classes here, and none of them runs")
+}
+
+/// Counts the packets that passed each element, as if it had been visited.
+#[inline]
+fn note(at: &PlacedLoop, came: usize, left: &[usize], cx: &mut Cx) {
+    let mut packets = came;
+    for (i, &node) in at.nodes.iter().enumerate() {
+        let stats = &mut cx.core.stats[node];
+        stats.packets += packets as u64;
+        stats.batches += u64::from(packets > 0);
+        packets -= left[i];
+        if i + 1 < at.nodes.len() {
+            stats.sent[at.on[i].port()] += packets as u64;
+        }
+    }
+}
+
+/// Has the counting elements within a fused loop count the packets that have passed them, if any have.
+fn count(at: &PlacedLoop, came: usize, left: &[usize], bytes: &[u64], cx: &mut Cx) {
+    for &(place, node, class) in &at.counters {
+        let packets = (came - left[..=place].iter().sum::<usize>()) as u64;
+        let stats = &mut cx.core.stats[node];
+        stats.packets += packets;
+        stats.batches += u64::from(packets > 0);
+        stats.sent[0] += packets;
+        if let Some(mut counter) = cx.nodes[node].take_if(|_| packets > 0) {
+            cx.this = node;
+            (class.count)(counter.element_mut(), packets, bytes[place], cx);
+            cx.nodes[node] = Some(counter);
+        }
+    }
+}
