@@ -18,6 +18,7 @@ impl Element for Caller {
     const CLASS: &'static str = "Caller";
     const MANUAL: &'static str = "";
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&dynamic::of::<Self>()];
     type Config = HandlerCall;
 

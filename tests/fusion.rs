@@ -101,7 +101,11 @@ fn run_with(
     let bytes = plan.elements.iter().enumerate().filter_map(|(node, e)| {
         let handlers = (e.class.handlers)();
         let bytes = handlers.iter().position(|h| h.name == "byte_count")?;
-        let bytes = graph.read(node, bytes, "").filter(|_| e.class.extension::<engine::fused::CountsOfClass>().is_some())?;
+        let bytes = graph.read(node, bytes, "").filter(|_| {
+            e.class
+                .extension::<engine::fused::CountsOfClass>()
+                .is_some()
+        })?;
         Some(format!("{} {}", e.name, bytes.ok()?))
     });
     let bytes = bytes.collect();

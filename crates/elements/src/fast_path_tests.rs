@@ -28,6 +28,7 @@ impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
     const MANUAL: &'static str = E::MANUAL;
     const PORTS: Ports = E::PORTS;
     const DROPS: &'static [&'static str] = E::DROPS;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = E::Config;
 

@@ -100,7 +100,8 @@ mod tests {
         let own = |text: &str| {
             let code = text.split("#[cfg(test)]").next().unwrap_or_default();
             let element = code.split_once(" Element for ").map(|(_, code)| code);
-            element.map(|code| code.contains("fn process(") && !code.contains("fused::process(self"))
+            element
+                .map(|code| code.contains("fn process(") && !code.contains("fused::process(self"))
         };
         let (mut seen, list) = (0, read(&sources.join("fused_loops.rs")));
         for line in list.lines() {

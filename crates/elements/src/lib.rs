@@ -11,8 +11,6 @@ mod anno;
 pub mod arp;
 /// Classes that move, count and copy packets.
 pub mod basic;
-/// Elements that are compiled into one loop.
-mod fused_loops;
 /// Classes that sort packets by their bytes.
 pub mod classify;
 /// Classes by which other programs use the router.
@@ -23,6 +21,8 @@ pub mod device;
 pub mod dump;
 /// Classes of Ethernet frames, and those that add and remove headers.
 pub mod ether;
+/// Elements that are compiled into one loop.
+mod fused_loops;
 /// ICMP for IPv4: errors, pings.
 pub mod icmp;
 /// Classes that hold information and no packets.
@@ -69,9 +69,9 @@ pub mod vlb;
 #[cfg(test)]
 mod fast_path_tests;
 
-pub use fused_loops::FUSED_LOOPS;
 use engine::element::Class;
 use engine::plan::Registry;
+pub use fused_loops::FUSED_LOOPS;
 
 /// Every class, by folder.
 pub const CLASSES: &[&[Class]] = &[

@@ -31,8 +31,8 @@ pub struct Class {
     pub drops: &'static [&'static str],
     /// See [`Element::COPIES`].
     pub copies: Copies,
-    /// See [`Element::ANNOTATIONS`].
-    pub annotations: bool,
+    /// See [`Element::READS_ANNOTATIONS`].
+    pub reads_annotations: bool,
     /// See [`Element::RUNS`].
     pub runs: Runs,
     /// See [`Element::EXTENSIONS`].
@@ -57,7 +57,7 @@ impl Class {
             spoils: E::SPOILS,
             drops: E::DROPS,
             copies: E::COPIES,
-            annotations: E::ANNOTATIONS,
+            reads_annotations: E::READS_ANNOTATIONS,
             runs: E::RUNS,
             extensions: E::EXTENSIONS,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),

@@ -100,7 +100,7 @@ pub enum Did {
 
 /// An extension: packets may come to elements of the class without annotations although somebody behind them reads some.
 /// They give packets those of a new one by [`Packet::arrived`] where [`Init::annotates`] says so, unless packets are
-/// watched. [`Element::ANNOTATIONS`] must be false.
+/// watched. [`Element::READS_ANNOTATIONS`] must be false.
 pub struct Annotates;
 
 /// An element class: the state of one element on one core.
@@ -124,7 +124,7 @@ pub trait Element: Sized + 'static {
     /// True if the class reads annotations, or hands packets to somebody who may, by a copy or a queue. If no class
     /// downstream of a device does, the port skips initialising them. The annotations that `NEEDS` guarantees, and the
     /// hash, are always valid.
-    const ANNOTATIONS: bool = true;
+    const READS_ANNOTATIONS: bool = false;
     /// When an element starts work by itself.
     const RUNS: Runs = Runs::OnPackets;
     /// Handlers beside those that every element has.

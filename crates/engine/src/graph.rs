@@ -24,8 +24,8 @@ use crate::clock::{Clock, Time};
 use crate::cx::Cx;
 use crate::driver;
 use crate::element::{Init, Runs, Verdict};
-use crate::fused::Leaver;
 use crate::external;
+use crate::fused::Leaver;
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
 use crate::peers::{Inbox, Peers};
@@ -490,7 +490,8 @@ impl Graph {
             .iter()
             .filter(|t| t.state == TaskState::Ready)
         {
-            let class: Option<&external::OfClass> = self.core.plan.elements[task.node].class.extension();
+            let class: Option<&external::OfClass> =
+                self.core.plan.elements[task.node].class.extension();
             if let (Some(element), Some(class)) = (&self.nodes[task.node], class) {
                 (class.wait_fds)(element.element(), &mut fds);
                 poll |= (class.must_poll)(element.element());

@@ -1,9 +1,9 @@
 //! A router on the test's own thread, with virtual time: from text to packets in a line.
 
 use engine::anno::{Anno, Cold};
-use engine::fused::FusedLoop;
 use engine::clock::{Clock, Time};
 use engine::element::Class;
+use engine::fused::FusedLoop;
 use engine::graph::{Graph, Walker};
 use engine::packet::Packet;
 use engine::plan::{self, Options, Plan, Registry};
@@ -40,6 +40,7 @@ impl Element for Collect {
     const CLASS: &'static str = "Collect";
     const MANUAL: &'static str = "//! Keeps what reaches it, for a test to look at.\n";
     const PORTS: Ports = Ports::coded(&["in"], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTaskIfPull;
 
     type Config = Kept;

@@ -191,6 +191,7 @@ impl Element for AggregateCounter {
     const CLASS: &'static str = "AggregateCounter";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in", "frozen?"], &["out", "other?"], "a/ah");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

@@ -35,6 +35,7 @@ impl Element for AggregateFilter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const DROPS: &'static [&'static str] = &["unlisted", "filtered"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Rules;

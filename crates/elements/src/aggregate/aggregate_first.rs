@@ -35,6 +35,7 @@ impl Element for AggregateFirst {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["later"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     /// The notifier.

@@ -43,6 +43,7 @@ impl Element for AggregateIp {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["no_field"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = AggregateIp;
 

@@ -323,6 +323,7 @@ impl Element for AggregateIpFlows {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["no_flow"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 

@@ -80,6 +80,7 @@ impl Element for AggregateLast {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
     const DROPS: &'static [&'static str] = &["earlier"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

@@ -23,6 +23,7 @@ impl Element for AggregateLength {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["not_ip"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = AggregateLength;
 

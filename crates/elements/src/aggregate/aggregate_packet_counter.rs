@@ -88,6 +88,7 @@ impl Element for AggregatePacketCounter {
     const CLASS: &'static str = "AggregatePacketCounter";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Number;

@@ -24,6 +24,7 @@ impl Element for AggregatePaint {
     const CLASS: &'static str = "AggregatePaint";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = AggregatePaint;
 

@@ -34,6 +34,7 @@ impl Element for AverageCounter {
     const CLASS: &'static str = "AverageCounter";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = u64;
 

@@ -75,6 +75,7 @@ impl Element for FlowCounter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
     const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
 

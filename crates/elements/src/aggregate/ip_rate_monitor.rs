@@ -184,6 +184,7 @@ impl Element for IPRateMonitor {
     const PORTS: Ports = Ports::coded(&["from", "to?"], &["from", "to?"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["not_ip"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

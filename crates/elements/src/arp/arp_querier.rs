@@ -367,6 +367,7 @@ impl Element for ArpQuerier {
         "bad_arp",
         "learned",
     ];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

@@ -45,6 +45,7 @@ impl Element for ArpResponder {
     const PORTS: Ports = Ports::new(&["in"], &["replies", "others?"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["other_address", "not_a_request"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

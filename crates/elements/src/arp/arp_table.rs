@@ -33,6 +33,7 @@ impl Element for ArpTable {
     const CLASS: &'static str = "ARPTable";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

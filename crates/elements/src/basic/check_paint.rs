@@ -24,6 +24,7 @@ impl Element for CheckPaint {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "others?"]);
     const DROPS: &'static [&'static str] = &["other_paint"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Color;
 

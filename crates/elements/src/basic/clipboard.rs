@@ -60,6 +60,7 @@ impl Element for Clipboard {
     const CLASS: &'static str = "Clipboard";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["copied", "pasted"], &["copied", "pasted"], "a/a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Vec<Range<usize>>;
 

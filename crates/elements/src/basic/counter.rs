@@ -124,7 +124,6 @@ impl Element for Counter {
     const CLASS: &'static str = "Counter";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const ANNOTATIONS: bool = false;
     const EXTENSIONS: Extensions = &[&CountsOfClass::of::<Self>()];
 
     type Config = Config;

@@ -30,7 +30,6 @@ impl Element for Discard {
     const CLASS: &'static str = "Discard";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &[], "a");
-    const ANNOTATIONS: bool = false;
     const RUNS: Runs = Runs::AsTaskIfPull;
 
     type Config = Config;

@@ -14,7 +14,6 @@ pub(super) struct Idle;
 impl Element for Idle {
     const CLASS: &'static str = "Idle";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&["in*"], &["out*"], "a/a").apart();
     const DROPS: &'static [&'static str] = &["idle"];
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];

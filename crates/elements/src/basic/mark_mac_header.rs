@@ -29,6 +29,7 @@ impl Element for MarkMacHeader {
     // The network header annotation may lead elsewhere now.
     const SPOILS: Facts = Facts::IP4.and(Facts::IP6);
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = MarkMacHeader;
 

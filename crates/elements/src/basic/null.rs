@@ -12,7 +12,6 @@ impl Element for Null {
     const CLASS: &'static str = "Null";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const ANNOTATIONS: bool = false;
 
     type Config = ();
 

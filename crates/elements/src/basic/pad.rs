@@ -30,6 +30,7 @@ impl Element for Pad {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const DROPS: &'static [&'static str] = &["no_room"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Pad;
 

@@ -50,6 +50,7 @@ impl Element for Paint {
     const CLASS: &'static str = "Paint";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Color;
 

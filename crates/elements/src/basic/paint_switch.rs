@@ -30,6 +30,7 @@ impl Element for PaintSwitch {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_output"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Anno<1>;
 

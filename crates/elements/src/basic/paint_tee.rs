@@ -30,6 +30,7 @@ impl Element for PaintTee {
     const CLASS: &'static str = "PaintTee";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "copies"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Color;
 

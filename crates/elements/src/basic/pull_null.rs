@@ -14,6 +14,7 @@ impl Element for PullNull {
     const CLASS: &'static str = "PullNull";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -14,7 +14,6 @@ impl Element for PushNull {
     const CLASS: &'static str = "PushNull";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const ANNOTATIONS: bool = false;
 
     type Config = ();
 

@@ -24,6 +24,7 @@ impl Element for Tee {
     const CLASS: &'static str = "Tee";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Option<usize>;

@@ -24,6 +24,7 @@ impl Element for Truncate {
     const CLASS: &'static str = "Truncate";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Truncate;
 

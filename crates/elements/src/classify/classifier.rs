@@ -81,7 +81,6 @@ impl Element for Classifier {
     const CLASS: &'static str = "Classifier";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["no_match"];
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 

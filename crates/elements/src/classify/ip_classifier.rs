@@ -57,6 +57,7 @@ impl Element for IPClassifier {
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["no_match"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Rules;

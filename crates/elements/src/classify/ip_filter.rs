@@ -39,6 +39,7 @@ impl Element for IPFilter {
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["denied"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

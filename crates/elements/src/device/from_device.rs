@@ -184,7 +184,6 @@ pub(crate) struct FromDevice<S = Click> {
 impl<S: Style> Element for FromDevice<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const RUNS: Runs = Runs::AsTask;

@@ -186,6 +186,7 @@ impl<S: Style> Element for KernelTun<S> {
     const NEEDS: &'static [Facts] = S::FACTS;
     const GIVES: &'static [Facts] = S::FACTS;
     const DROPS: &'static [&'static str] = &["not_ip", "too_long", "full"];
+    const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
 

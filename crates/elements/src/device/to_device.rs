@@ -255,7 +255,6 @@ impl<S: Style> Element for ToDevice<S> {
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTaskIfPull;
     const EXTENSIONS: Extensions = &[

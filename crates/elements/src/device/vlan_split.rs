@@ -34,6 +34,7 @@ impl Element for VlanSplit {
     const PORTS: Ports = Ports::coded(&["in"], &["other?", "vlan*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

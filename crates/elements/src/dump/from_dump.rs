@@ -206,6 +206,7 @@ impl Element for FromDump {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &["out", "other?"], "/ah");
     const DROPS: &'static [&'static str] = &["not_ip"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];

@@ -218,6 +218,7 @@ impl Element for FromIpSummaryDump {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
     const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];

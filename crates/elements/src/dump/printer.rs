@@ -39,6 +39,7 @@ impl<S: Style> Element for Printer<S> {
     const CLASS: &'static str = S::CLASS;
     const MANUAL: &'static str = S::MANUAL;
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config<S>;

@@ -128,6 +128,7 @@ impl Element for ToDump {
     const CLASS: &'static str = "ToDump";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPull;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];

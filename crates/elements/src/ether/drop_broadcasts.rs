@@ -29,6 +29,7 @@ impl Element for DropBroadcasts {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "broadcasts?"]);
     const DROPS: &'static [&'static str] = &["broadcast"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

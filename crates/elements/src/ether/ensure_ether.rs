@@ -37,6 +37,7 @@ impl Element for EnsureEther {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = [u8; ether::LEN];
 

@@ -56,7 +56,6 @@ impl EtherEncap {
 impl Element for EtherEncap {
     const CLASS: &'static str = "EtherEncap";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;

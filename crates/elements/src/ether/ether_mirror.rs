@@ -16,7 +16,6 @@ impl Element for EtherMirror {
     const CLASS: &'static str = "EtherMirror";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const ANNOTATIONS: bool = false;
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["too_short"];
 

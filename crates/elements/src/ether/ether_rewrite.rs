@@ -26,7 +26,6 @@ impl Element for EtherRewrite {
     const CLASS: &'static str = "EtherRewrite";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const ANNOTATIONS: bool = false;
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["too_short"];
 

@@ -113,6 +113,7 @@ impl Element for EtherSwitch {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["same_port", "alone", "short"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

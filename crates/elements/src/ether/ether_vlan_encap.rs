@@ -42,6 +42,7 @@ impl Element for EtherVlanEncap {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_headroom"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = EtherVlanEncap;
 

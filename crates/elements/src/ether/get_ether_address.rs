@@ -29,6 +29,7 @@ impl Element for GetEtherAddress {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = GetEtherAddress;
 

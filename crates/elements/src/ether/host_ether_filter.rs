@@ -46,6 +46,7 @@ impl Element for HostEtherFilter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "filtered?"]);
     const DROPS: &'static [&'static str] = &["own", "other", "too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = HostEtherFilter;
 

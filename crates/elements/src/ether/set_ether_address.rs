@@ -23,6 +23,7 @@ impl Element for SetEtherAddress {
     const CLASS: &'static str = "SetEtherAddress";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = SetEtherAddress;
 

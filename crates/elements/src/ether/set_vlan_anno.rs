@@ -23,6 +23,7 @@ impl Element for SetVlanAnno {
     const CLASS: &'static str = "SetVLANAnno";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = u16;
 

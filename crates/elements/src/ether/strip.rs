@@ -23,7 +23,6 @@ pub(crate) struct Strip {
 impl Element for Strip {
     const CLASS: &'static str = "Strip";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     // The number of bytes is not known to the proof, so neither is where a header that was checked
     // lies now, nor whether it is still there.

@@ -34,6 +34,7 @@ impl Element for StripEtherVlanHeader {
         .and(Facts::IP4)
         .and(Facts::IP6);
     const DROPS: &'static [&'static str] = &["too_short", "untagged"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Option<u16>;
 

@@ -20,6 +20,7 @@ impl Element for StripToNetworkHeader {
     const GIVES: &'static [Facts] = &[Facts::AT_NETWORK];
     const SPOILS: Facts = Facts::ETHER;
     const DROPS: &'static [&'static str] = &["no_network_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

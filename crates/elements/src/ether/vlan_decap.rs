@@ -23,6 +23,7 @@ impl Element for VlanDecap {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = VlanDecap;
 

@@ -35,6 +35,7 @@ impl Element for VlanEncap {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["too_short", "no_headroom"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = VlanEncap;
 

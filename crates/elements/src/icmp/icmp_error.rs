@@ -110,6 +110,7 @@ impl Element for ICMPError {
         "no_header",
         "no_room",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

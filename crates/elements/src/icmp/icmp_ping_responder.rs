@@ -44,6 +44,7 @@ impl Element for ICMPPingResponder {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const GIVES: &'static [Facts] = &[Facts::DST4, Facts::NONE];
     const DROPS: &'static [&'static str] = &["not_echo", "group", "bad_source", "bad_option"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = u8;
 

@@ -151,6 +151,7 @@ impl Element for ICMPPingSource {
     const PORTS: Ports = Ports::coded(&["replies?"], &["out"], "h/a");
     const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
     const DROPS: &'static [&'static str] = &["answered", "other"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPush;
 

@@ -17,6 +17,7 @@ impl Element for AlignmentInfo {
     const CLASS: &'static str = "AlignmentInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

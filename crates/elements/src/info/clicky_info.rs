@@ -16,6 +16,7 @@ impl Element for ClickyInfo {
     const CLASS: &'static str = "ClickyInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = ();

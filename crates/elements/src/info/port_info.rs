@@ -18,6 +18,7 @@ impl Element for PortInfo {
     const CLASS: &'static str = "PortInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

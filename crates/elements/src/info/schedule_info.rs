@@ -26,6 +26,7 @@ impl Element for ScheduleInfo {
     const CLASS: &'static str = "ScheduleInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Shares;
 

@@ -17,6 +17,7 @@ impl Element for StaticThreadSched {
     const CLASS: &'static str = "StaticThreadSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Vec<(String, Vec<usize>)>;

@@ -198,7 +198,6 @@ impl Config {
 impl Element for CheckIPHeader {
     const CLASS: &'static str = "CheckIPHeader";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "truncated?"]);
     const GIVES: &'static [Facts] = &[
         Facts::IP4.and(Facts::DST4),

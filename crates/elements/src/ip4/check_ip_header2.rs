@@ -15,7 +15,6 @@ pub(crate) struct CheckIPHeader2(CheckIPHeader);
 impl Element for CheckIPHeader2 {
     const CLASS: &'static str = "CheckIPHeader2";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = CheckIPHeader::PORTS;
     const GIVES: &'static [Facts] = CheckIPHeader::GIVES;
     const SPOILS: Facts = CheckIPHeader::SPOILS;

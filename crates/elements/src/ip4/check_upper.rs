@@ -39,6 +39,7 @@ impl<P: Upper> Element for Checker<P> {
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = P::DROPS;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = bool;
 

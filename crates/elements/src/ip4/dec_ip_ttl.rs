@@ -38,7 +38,6 @@ impl DecIPTTL {
 impl Element for DecIPTTL {
     const CLASS: &'static str = "DecIPTTL";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["expired", "no_header"];

@@ -34,6 +34,7 @@ impl Element for DropDirectedBroadcasts {
     const PORTS: Ports = Ports::new(&["in"], &["out", "broadcast?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["directed_broadcast", "no_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Interfaces;
 

@@ -41,6 +41,7 @@ impl Element for GetIPAddress {
     const GIVES: &'static [Facts] = &[Facts::DST4];
     const SPOILS: Facts = Facts::DST6;
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = GetIPAddress;
 

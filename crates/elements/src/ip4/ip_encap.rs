@@ -93,6 +93,7 @@ impl Element for IPEncap {
     const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
     const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
     const DROPS: &'static [&'static str] = &["no_room"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Header;
 

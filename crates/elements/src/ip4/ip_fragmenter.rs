@@ -69,6 +69,7 @@ impl Element for IPFragmenter {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] =
         &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -54,6 +54,7 @@ impl Element for IPGWOptions {
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "source_route?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -43,6 +43,7 @@ impl Element for IPInputCombo {
     ];
     const SPOILS: Facts = CheckIPHeader::SPOILS.and(Facts::ETHER);
     const DROPS: &'static [&'static str] = CheckIPHeader::DROPS;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

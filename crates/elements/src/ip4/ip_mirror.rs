@@ -27,6 +27,7 @@ impl Element for IPMirror {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["no_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = bool;
 

@@ -53,6 +53,7 @@ impl Element for IPOutputCombo {
     );
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["broadcast", "bad_option", "expired", "too_long"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

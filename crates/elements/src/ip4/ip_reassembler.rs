@@ -74,6 +74,7 @@ impl Element for IPReassembler {
         "no_buffer",
         "merged",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

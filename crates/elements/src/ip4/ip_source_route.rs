@@ -82,6 +82,7 @@ impl Element for IPSourceRoute {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const GIVES: &'static [Facts] = &[Facts::NONE, Facts::DST4, Facts::NONE, Facts::NONE];
     const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -26,6 +26,7 @@ impl Element for MarkIPHeader {
     const GIVES: &'static [Facts] = &[Facts::IP4];
     const SPOILS: Facts = Facts::IP6;
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = usize;
 

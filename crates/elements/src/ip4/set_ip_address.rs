@@ -25,6 +25,7 @@ impl Element for SetIPAddress {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const GIVES: &'static [Facts] = &[Facts::DST4];
     const SPOILS: Facts = Facts::DST6;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = SetIPAddress;
 

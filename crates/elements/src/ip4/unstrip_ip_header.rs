@@ -20,6 +20,7 @@ impl Element for UnstripIPHeader {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const GIVES: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["no_header"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -43,6 +43,7 @@ impl Element for CheckICMP6Header {
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["not_icmp6", "too_short", "bad_checksum"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -92,6 +92,7 @@ impl Element for CheckIP6Extensions {
         "too_many_options",
         "fragment",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = usize;
 

@@ -38,6 +38,7 @@ impl Element for CheckIP6Forward {
         "unspecified",
         "not_to_router",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -80,7 +80,6 @@ impl Config {
 impl Element for CheckIP6Header {
     const CLASS: &'static str = "CheckIP6Header";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
     const GIVES: &'static [Facts] = &[Facts::IP6.and(Facts::DST6), Facts::NONE];
     const SPOILS: Facts = Facts::IP4.and(Facts::DST4);

@@ -22,7 +22,6 @@ pub(crate) struct DecIP6HLIM {
 impl Element for DecIP6HLIM {
     const CLASS: &'static str = "DecIP6HLIM";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const DROPS: &'static [&'static str] = &["expired"];

@@ -47,6 +47,7 @@ impl Element for FixIP6Src {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::IP6];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Vec<Ipv6Addr>;
 

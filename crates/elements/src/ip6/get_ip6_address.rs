@@ -24,6 +24,7 @@ impl Element for GetIP6Address {
     const GIVES: &'static [Facts] = &[Facts::DST6];
     const SPOILS: Facts = Facts::DST4;
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = usize;
 

@@ -208,6 +208,7 @@ impl Element for ICMP6Error {
         "rate_limited",
         "no_room",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -86,6 +86,7 @@ impl Element for ICMP6PingResponder {
     ];
     const SPOILS: Facts = Facts::ETHER;
     const DROPS: &'static [&'static str] = &["not_echo", "multicast", "bad_source"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Vec<Ipv6Addr>;
 

@@ -108,6 +108,7 @@ impl Element for ICMP6Redirect {
         Facts::NONE,
         Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

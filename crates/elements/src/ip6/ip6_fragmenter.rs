@@ -94,6 +94,7 @@ impl Element for IP6Fragmenter {
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const SPOILS: Facts = Facts::ETHER;
     const DROPS: &'static [&'static str] = &["cannot", "no_buffer"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = usize;
 

@@ -156,6 +156,7 @@ impl Element for IP6NDAdvertiser {
         Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
     ];
     const DROPS: &'static [&'static str] = &["answered", "bad_message", "not_mine"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -308,6 +308,7 @@ impl Element for IP6NDSolicitor {
         "no_headroom",
         "no_address",
     ];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

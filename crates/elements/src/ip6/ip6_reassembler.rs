@@ -267,6 +267,7 @@ impl Element for IP6Reassembler {
         "no_buffer",
         "ecn",
     ];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

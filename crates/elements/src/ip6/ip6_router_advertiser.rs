@@ -165,6 +165,7 @@ impl Element for IP6RouterAdvertiser {
     const NEEDS: &'static [Facts] = &[Facts::IP6];
     const GIVES: &'static [Facts] = &[Facts::ETHER, Facts::IP6];
     const DROPS: &'static [&'static str] = &["answered", "bad_message"];
+    const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTask;
 
     type Config = Config;

@@ -25,6 +25,7 @@ impl Element for MarkIP6Header {
     const GIVES: &'static [Facts] = &[Facts::IP6];
     const SPOILS: Facts = Facts::IP4;
     const DROPS: &'static [&'static str] = &["too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = usize;
 

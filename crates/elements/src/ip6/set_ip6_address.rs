@@ -21,6 +21,7 @@ impl Element for SetIP6Address {
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const GIVES: &'static [Facts] = &[Facts::DST6];
     const SPOILS: Facts = Facts::DST4;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Ipv6Addr;
 

@@ -205,6 +205,7 @@ impl Element for ControlPlanePolicer {
     const PORTS: Ports = Ports::coded(&["in", "exceptions?"], &["out"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &NAMES;
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

@@ -179,6 +179,7 @@ impl<F: Family> Element for Deliver<F> {
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] =
         &["no_address", "unreachable", "full", "down", "no_headroom"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Arc<Interface>;

@@ -36,6 +36,7 @@ impl Element for LinuxInput {
     const PORTS: Ports = Ports::new(&["in"], &["out", "groups"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["down", "other_host", "too_short"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Arc<Interface>;
 

@@ -74,6 +74,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const DROPS: &'static [&'static str] = &["blackhole"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config<N>;

@@ -105,6 +105,7 @@ impl<K: Kind> Element for Queue<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
     const DROPS: &'static [&'static str] = &["full", "reset"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
         &storage::of::<Self>(),

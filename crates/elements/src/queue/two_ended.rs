@@ -59,6 +59,7 @@ impl<P: Policy> Element for TwoEnded<P> {
     const MANUAL: &'static str = P::MANUAL;
     const PORTS: Ports = P::PORTS;
     const DROPS: &'static [&'static str] = &["full", "reset"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 

@@ -55,6 +55,7 @@ impl Element for Unqueue {
     const CLASS: &'static str = "Unqueue";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 

@@ -48,6 +48,7 @@ impl Element for FTPPortMapper {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
 
     type Config = Config;

@@ -68,6 +68,7 @@ impl Element for ICMPRewriter {
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["not_error", "unknown_flow"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
 
     type Config = Config;

@@ -21,6 +21,7 @@ impl Element for IPRewriterPatterns {
     const CLASS: &'static str = "IPRewriterPatterns";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

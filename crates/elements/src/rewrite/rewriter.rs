@@ -109,6 +109,7 @@ impl<F: Family> Element for Rewriter<F> {
     const PORTS: Ports = Ports::coded(&["in+"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const DROPS: &'static [&'static str] = &["discarded", "not_rewritable", "mapping_failure"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &KeepsFlowsOfClass::of::<Self>()];
 

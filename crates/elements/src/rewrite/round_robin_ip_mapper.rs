@@ -21,6 +21,7 @@ impl Element for RoundRobinIPMapper {
     const CLASS: &'static str = "RoundRobinIPMapper";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

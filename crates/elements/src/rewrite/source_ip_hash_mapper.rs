@@ -23,6 +23,7 @@ impl Element for SourceIPHashMapper {
     const CLASS: &'static str = "SourceIPHashMapper";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

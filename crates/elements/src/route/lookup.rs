@@ -170,7 +170,6 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
 impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
     const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];

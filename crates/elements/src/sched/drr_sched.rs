@@ -67,6 +67,7 @@ impl Element for DrrSched {
     const CLASS: &'static str = "DRRSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 

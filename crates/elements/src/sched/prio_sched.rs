@@ -18,6 +18,7 @@ impl Element for PrioSched {
     const CLASS: &'static str = "PrioSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = ();

@@ -19,6 +19,7 @@ impl Element for RoundRobinSched {
     const CLASS: &'static str = "RoundRobinSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = ();

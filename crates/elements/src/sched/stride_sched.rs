@@ -105,6 +105,7 @@ impl Element for StrideSched {
     const CLASS: &'static str = "StrideSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
 

@@ -18,6 +18,7 @@ impl Element for Message {
     const CLASS: &'static str = "Message";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = ();

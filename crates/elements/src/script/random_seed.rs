@@ -36,6 +36,7 @@ impl Element for RandomSeed {
     const CLASS: &'static str = "RandomSeed";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Option<u32>;

@@ -91,6 +91,7 @@ impl<K: Kind> Element for Script<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = K::PORTS;
     const DROPS: &'static [&'static str] = K::DROPS;
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&dynamic::of::<Self>(), &driver::of::<Self>()];
 

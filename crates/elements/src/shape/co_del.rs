@@ -138,6 +138,7 @@ impl Element for CoDel {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
     const DROPS: &'static [&'static str] = &["delay"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

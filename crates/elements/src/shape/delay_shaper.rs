@@ -23,6 +23,7 @@ impl Element for DelayShaper {
     const CLASS: &'static str = "DelayShaper";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 

@@ -22,6 +22,7 @@ impl Element for DelayUnqueue {
     const CLASS: &'static str = "DelayUnqueue";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

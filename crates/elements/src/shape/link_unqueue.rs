@@ -68,6 +68,7 @@ impl Element for LinkUnqueue {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
     const DROPS: &'static [&'static str] = &["reset"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

@@ -67,6 +67,7 @@ impl<K: Kind> Element for Meter<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["rate+"], "h/h");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 

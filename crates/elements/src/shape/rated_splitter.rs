@@ -44,6 +44,7 @@ impl<K: Kind> Element for RatedSplitter<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "excess?"], "h/h");
     const DROPS: &'static [&'static str] = &["excess"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = RateConfig;

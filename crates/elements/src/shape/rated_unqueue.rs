@@ -48,6 +48,7 @@ impl<K: Kind> Element for RatedUnqueue<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

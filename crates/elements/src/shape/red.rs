@@ -147,6 +147,7 @@ impl<K: Kind> Element for Red<K> {
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "early?"], "a/ah");
     const DROPS: &'static [&'static str] = &["early"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

@@ -57,6 +57,7 @@ impl<K: Kind> Element for Shaper<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out", "excess?"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 

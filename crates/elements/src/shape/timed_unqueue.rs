@@ -57,6 +57,7 @@ impl<K: Kind> Element for TimedUnqueue<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

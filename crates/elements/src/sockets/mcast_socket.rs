@@ -141,6 +141,7 @@ impl Element for McastSocket {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in?"], &["out?"], "a/h").apart();
     const DROPS: &'static [&'static str] = &["full", "refused", "own"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];

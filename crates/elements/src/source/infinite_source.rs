@@ -153,6 +153,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
     const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
+    const READS_ANNOTATIONS: bool = true;
     const RUNS: Runs = Runs::AsTaskIfPush;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
 

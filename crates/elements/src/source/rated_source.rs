@@ -83,6 +83,7 @@ impl Element for RatedSource {
     const CLASS: &'static str = "RatedSource";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTaskIfPush;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];

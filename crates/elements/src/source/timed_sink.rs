@@ -21,6 +21,7 @@ impl Element for TimedSink {
     const CLASS: &'static str = "TimedSink";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &[], "l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

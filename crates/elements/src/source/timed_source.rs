@@ -49,6 +49,7 @@ impl Element for TimedSource {
     const CLASS: &'static str = "TimedSource";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const RUNS: Runs = Runs::AsTask;
 

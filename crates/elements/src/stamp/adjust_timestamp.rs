@@ -27,6 +27,7 @@ impl Element for AdjustTimestamp {
     const CLASS: &'static str = "AdjustTimestamp";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = AdjustTimestamp;
 

@@ -25,6 +25,7 @@ impl Element for SetTimestamp {
     const CLASS: &'static str = "SetTimestamp";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = SetTimestamp;
 

@@ -32,6 +32,7 @@ impl Element for SetTimestampDelta {
     const CLASS: &'static str = "SetTimestampDelta";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = SetTimestampDelta;

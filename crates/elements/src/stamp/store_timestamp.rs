@@ -39,6 +39,7 @@ impl Element for StoreTimestamp {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const DROPS: &'static [&'static str] = &["too_long"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = StoreTimestamp;
 

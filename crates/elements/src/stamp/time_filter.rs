@@ -110,6 +110,7 @@ impl Element for TimeFilter {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
     const DROPS: &'static [&'static str] = &["out_of_range"];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

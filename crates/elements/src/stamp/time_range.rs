@@ -28,6 +28,7 @@ impl Element for TimeRange {
     const CLASS: &'static str = "TimeRange";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = bool;

@@ -98,6 +98,7 @@ impl Element for TimeSortedSched {
     const CLASS: &'static str = "TimeSortedSched";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = Config;

@@ -18,6 +18,7 @@ impl Element for TimestampAccum {
     const CLASS: &'static str = "TimestampAccum";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
     type Config = ();

@@ -218,7 +218,6 @@ impl Element for BucketByAddress {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const ANNOTATIONS: bool = false;
 
     type Config = Config;
 

@@ -216,7 +216,6 @@ impl Element for BucketByFlow {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const ANNOTATIONS: bool = false;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

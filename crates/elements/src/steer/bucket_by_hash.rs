@@ -130,7 +130,6 @@ impl Element for BucketByHash {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const ANNOTATIONS: bool = false;
     const EXTENSIONS: Extensions = &[&SortsOfClass::of::<Self>()];
 
     type Config = Config;

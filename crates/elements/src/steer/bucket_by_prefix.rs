@@ -282,7 +282,6 @@ impl Element for BucketByPrefix {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const ANNOTATIONS: bool = false;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

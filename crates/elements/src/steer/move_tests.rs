@@ -45,6 +45,8 @@ impl Element for ByFlow {
     const CLASS: &'static str = "ByFlow";
     const MANUAL: &'static str = "//! Sorts by the first byte.\n";
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
+
     type Config = ();
 
     fn configure(_: &mut Args) {}
@@ -69,6 +71,7 @@ impl Element for InOrder {
     const CLASS: &'static str = "InOrder";
     const MANUAL: &'static str = "//! Sees to it that packets of flows come in order.\n";
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
     type Config = Arc<AtomicU64>;
 

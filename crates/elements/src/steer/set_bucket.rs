@@ -22,7 +22,6 @@ impl Element for SetBucket {
     const CLASS: &'static str = "SetBucket";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const ANNOTATIONS: bool = false;
 
     type Config = u16;
 

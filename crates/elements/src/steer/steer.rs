@@ -78,7 +78,6 @@ pub(crate) struct Steer {
 impl Element for Steer {
     const CLASS: &'static str = "Steer";
     const MANUAL: &'static str = manual!();
-    const ANNOTATIONS: bool = false;
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTask;

@@ -31,6 +31,7 @@ impl Element for Bypass {
     const CLASS: &'static str = "Bypass";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in", "back?"], &["out", "detour?"], "a/a");
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&PullWires(&[(DETOUR, 0)])];
 
     type Config = bool;

@@ -23,6 +23,7 @@ impl Element for Hub {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["alone"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -59,6 +59,7 @@ impl Element for PcpSwitch {
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const DROPS: &'static [&'static str] = &["no_output"];
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config;
 

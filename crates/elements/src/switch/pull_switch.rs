@@ -22,6 +22,7 @@ impl Element for PullSwitch {
     const CLASS: &'static str = "PullSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
 
     type Config = i32;

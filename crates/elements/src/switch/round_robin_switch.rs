@@ -18,7 +18,6 @@ impl Element for RoundRobinSwitch {
     const CLASS: &'static str = "RoundRobinSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const ANNOTATIONS: bool = false;
 
     type Config = ();
 

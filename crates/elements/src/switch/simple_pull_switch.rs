@@ -21,6 +21,7 @@ impl Element for SimplePullSwitch {
     const CLASS: &'static str = "SimplePullSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = i32;
 

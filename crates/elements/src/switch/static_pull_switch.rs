@@ -20,6 +20,7 @@ impl Element for StaticPullSwitch {
     const CLASS: &'static str = "StaticPullSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = i32;
 

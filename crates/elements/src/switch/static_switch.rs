@@ -20,7 +20,6 @@ impl Element for StaticSwitch {
     const CLASS: &'static str = "StaticSwitch";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const ANNOTATIONS: bool = false;
     const DROPS: &'static [&'static str] = &["switched_off"];
 
     type Config = i32;

@@ -49,6 +49,7 @@ impl Element for Suppressor {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
     const DROPS: &'static [&'static str] = &["suppressed"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = ();
 

@@ -49,6 +49,7 @@ impl<F: Family> Element for Output<F> {
     const GIVES: &'static [Facts] = F::GIVES;
     const SPOILS: Facts = Facts::ETHER;
     const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Config<F>;
 

@@ -82,6 +82,7 @@ impl Element for VlbHeartbeat {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["heartbeats"], &["link*"], "h/h").apart();
     const GIVES: &'static [Facts] = &[Facts::ETHER];
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
     const RUNS: Runs = Runs::AsTask;
     const DROPS: &'static [&'static str] = &[

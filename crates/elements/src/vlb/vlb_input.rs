@@ -125,6 +125,7 @@ impl Element for VlbInput {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const SPOILS: Facts = Facts::AT_NETWORK;
     const DROPS: &'static [&'static str] = &["no_way", "full", "malformed", "no_room"];
+    const READS_ANNOTATIONS: bool = true;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
 
     type Config = Config;

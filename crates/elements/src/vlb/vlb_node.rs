@@ -298,6 +298,7 @@ impl Element for VlbNode {
     const CLASS: &'static str = "VLBNode";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Node;
 

@@ -54,6 +54,7 @@ impl Element for VlbResequencer {
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &["malformed", "forged"];
     // Packets of a flow come by several links, and these may be on several workers.
+    const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
 
     type Config = Config;

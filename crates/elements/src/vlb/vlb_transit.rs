@@ -99,7 +99,6 @@ impl Element for VlbTransit {
     const CLASS: &'static str = "VLBTransit";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["link*"], &["out*"], "h/h");
-    const ANNOTATIONS: bool = false;
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
     const GIVES: &'static [Facts] = &[Facts::ETHER];
     const DROPS: &'static [&'static str] = &[

@@ -173,7 +173,7 @@ pub struct PlanElement {
     /// Workers that pull from it, or run it.
     pub pullers: Vec<usize>,
     /// Whether packets may come to it, or from it if it receives them, without annotations: see
-    /// [`Element::ANNOTATIONS`](crate::element::Element::ANNOTATIONS).
+    /// [`Element::READS_ANNOTATIONS`](crate::element::Element::READS_ANNOTATIONS).
     pub bare: bool,
     /// Whether a class behind it changes what is known of packets.
     pub handled: bool,
