@@ -93,7 +93,7 @@ fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
     };
     let chains = match how {
         Run::Apart => &[],
-        _ => elements::CHAINS,
+        _ => elements::FUSED_LOOPS,
     };
     let plan = testkit::plan_fused(elements::CLASSES, chains, &graph.text, workers, &*ports)
         .unwrap_or_else(|e| panic!("{e}\n{}", graph.text));
