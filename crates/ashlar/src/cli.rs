@@ -246,7 +246,7 @@ pub(crate) enum LogFormat {
 pub(crate) struct Cores(pub(crate) Vec<usize>);
 
 fn cores(text: &str) -> Result<Cores, String> {
-    let list: engine::units::Cores = engine::units::parse(text)?;
+    let list: arguments::units::Cores = arguments::units::parse(text)?;
     Ok(Cores(list.0))
 }
 

@@ -54,7 +54,7 @@ pub fn parse(plan: &Plan, text: &str) -> Result<Vec<Place>, String> {
     let node = |name: &str| {
         plan.find(name).ok_or_else(|| {
             let names = plan.elements.iter().map(|e| e.name.as_str());
-            let near = engine::near::nearest(name, names);
+            let near = arguments::near::nearest(name, names);
             let near = near.map(|n| format!("; did you mean `{n}`?"));
             format!("there is no element `{name}`{}", near.unwrap_or_default())
         })

@@ -1,8 +1,8 @@
 //! Bytes of a packet's annotations as arguments, by name or by the number of the first.
 
-use engine::args::Names;
+use arguments::Names;
+use arguments::units::FromArg;
 use engine::packet::Packet;
-use engine::units::FromArg;
 
 /// `N` bytes among the 48 of Click's annotations, from this one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl<const N: usize> Anno<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::units::parse;
+    use arguments::units::parse;
 
     #[test]
     fn annotations_have_names_and_numbers() {

@@ -114,8 +114,8 @@ pub fn registry() -> Registry {
 }
 
 /// Sets what a handler sets, from its text. A wrong value changes nothing.
-fn assign<T: engine::units::FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
-    *setting = engine::units::parse(value)?;
+fn assign<T: arguments::units::FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
+    *setting = arguments::units::parse(value)?;
     Ok(())
 }
 

@@ -101,8 +101,11 @@ impl Limit {
         let words: Vec<&str> = value.split_whitespace().collect();
         let burst_now = self.bucket.setting.snapshot().0.1;
         let (rate, burst) = match words.as_slice() {
-            [rate] => (engine::units::parse(rate)?, burst_now),
-            [rate, burst] => (engine::units::parse(rate)?, engine::units::parse(burst)?),
+            [rate] => (arguments::units::parse(rate)?, burst_now),
+            [rate, burst] => (
+                arguments::units::parse(rate)?,
+                arguments::units::parse(burst)?,
+            ),
             _ => return Err("write messages per second, and at once if you like".to_owned()),
         };
         let setting = ((rate, burst), Rate::new(rate, burst));

@@ -1,6 +1,6 @@
 //! Arguments that name another element of the router.
 
-use engine::args::Args;
+use arguments::Args;
 
 /// The full name of the element that a keyword names, which must be of one of `classes`; `what` they are
 /// together, in words.

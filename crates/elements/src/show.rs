@@ -1,6 +1,6 @@
 //! Values as Click's handlers write them.
 
-use engine::units::Bandwidth;
+use arguments::units::Bandwidth;
 use std::time::Duration;
 
 /// A time: `20us`, `50ms`, `1.5s`.

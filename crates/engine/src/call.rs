@@ -13,7 +13,6 @@
 //! With several workers a call reaches every copy of an element, and the answers become one as
 //! `ashlar show` makes them one; see [`peers`](crate::peers).
 
-use crate::args::Names;
 use crate::clock::{Clock, Time};
 use crate::cx::Cx;
 use crate::dynamic;
@@ -25,7 +24,8 @@ use crate::random::Random;
 use crate::root::Root;
 use crate::router::AskError;
 use crate::standard;
-use crate::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use lang::args as text;
 use std::sync::Arc;
 
@@ -119,7 +119,8 @@ pub fn find<'a>(
     };
     let Some(node) = find_element(plan, within, element) else {
         let names = plan.elements.iter().map(|e| e.name.as_str());
-        let near = crate::near::nearest(element, names).map(|n| format!("; did you mean `{n}`?"));
+        let near =
+            arguments::near::nearest(element, names).map(|n| format!("; did you mean `{n}`?"));
         return Err(AskError::NoElement(format!(
             "there is no element `{element}`{}",
             near.unwrap_or_default()

@@ -1,12 +1,12 @@
 //! Element classes as the rest of the program sees them: their types are erased.
 
-use crate::args::Args;
 use crate::cx::Cx;
 use crate::element::{Copies, Did, Element, Init, Ports, Runs};
 use crate::extension::{Extensions, config_of};
 use crate::facts::Facts;
 use crate::handler::{Handler, HandlerInfo, Job};
 use crate::packet::Batch;
+use arguments::Args;
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 

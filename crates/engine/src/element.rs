@@ -7,13 +7,13 @@
 //! what crosses cores is `Config` (shared, immutable or made of atomics and published tables) or a
 //! packet in a queue.
 
-use crate::args::Args;
 pub use crate::class::{AnyConfig, Class};
 use crate::cx::Cx;
 use crate::extension::Extensions;
 pub use crate::facts::Facts;
 use crate::handler::Handler;
 use crate::packet::{Batch, Packet};
+use arguments::Args;
 pub use init::Init;
 pub use ports::{Flow, Ports};
 use std::sync::Arc;

@@ -8,12 +8,10 @@
 //! `unsafe` is in [`packet`] (with `packet/sys.rs` and `packet/dealing/sys.rs`), [`ring`] and [`publish`].
 
 pub mod anno;
-pub mod args;
 mod batch;
 pub mod call;
 mod class;
 pub mod clock;
-pub mod commons;
 mod cx;
 pub mod driver;
 pub mod dynamic;
@@ -24,7 +22,6 @@ mod facts;
 pub mod fused;
 pub mod graph;
 pub mod handler;
-pub mod near;
 pub mod notify;
 pub mod packet;
 mod patience;
@@ -47,7 +44,6 @@ pub mod steer;
 mod stopwatch;
 pub mod storage;
 pub mod tap;
-pub mod units;
 pub mod wake;
 pub mod worker;
 
@@ -55,7 +51,6 @@ pub use cx::Cx;
 
 /// What an element's file needs.
 pub mod prelude {
-    pub use crate::args::Args;
     pub use crate::call::{HandlerCall, Outside};
     pub use crate::clock::Time;
     pub use crate::cx::Cx;
@@ -66,5 +61,6 @@ pub mod prelude {
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};
     pub use crate::resources::{self, Resources};
+    pub use arguments::Args;
     pub use std::sync::Arc;
 }

@@ -102,7 +102,7 @@ pub(crate) fn write(
     let task = core.tasks.iter_mut().find(|t| t.node == node);
     match (name, task) {
         ("tickets", Some(task)) => {
-            task.set_tickets(crate::units::parse_in(value, 1..=1 << 15)?);
+            task.set_tickets(arguments::units::parse_in(value, 1..=1 << 15)?);
             Ok(String::new())
         }
         _ => Err(format!("`{name}` can only be read")),

@@ -116,7 +116,7 @@ impl Server {
 
 /// Bits per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
-    let rate: engine::units::Bandwidth = engine::units::parse(text)?;
+    let rate: arguments::units::Bandwidth = arguments::units::parse(text)?;
     match rate.0 {
         0 => Err("write a rate greater than 0, such as 10Gbps".to_owned()),
         bytes => Ok(8.0 * bytes as f64),

@@ -113,7 +113,7 @@ pub(super) fn exit_status(graph: &mut Graph, path: &str) -> Result<u8, String> {
     if let Ok(number) = answer.parse::<i64>() {
         return Ok((number & 0xff) as u8);
     }
-    match engine::units::parse::<bool>(answer) {
+    match arguments::units::parse::<bool>(answer) {
         Ok(true) => Ok(0),
         Ok(false) => Ok(1),
         Err(_) => Err(format!(

@@ -16,7 +16,7 @@ pub(crate) fn doc(asked: &Doc) -> Done {
     };
     let Some(class) = registry.get(name) else {
         let names = classes.iter().map(|c| c.name);
-        let near = engine::near::nearest(name, names);
+        let near = arguments::near::nearest(name, names);
         let near = near.map_or("`ashlar doc` lists them".to_owned(), |n| {
             format!("did you mean `{n}`?")
         });

@@ -59,7 +59,7 @@ impl Settings {
                 self.share = percent.ok_or_else(wrong)? / 100.0;
             }
             ["interval", interval] => {
-                let wanted: Duration = engine::units::parse(interval)?;
+                let wanted: Duration = arguments::units::parse(interval)?;
                 let least = Duration::from_millis(10);
                 if !(least..=Duration::from_secs(60)).contains(&wanted) {
                     return Err(format!("an interval is from 10ms to 1m, not {interval}"));

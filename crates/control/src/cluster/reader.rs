@@ -1,6 +1,6 @@
 //! A TOML text, field by field: every mistake is noted with its place, and reading goes on.
 
-use engine::units::{self, FromArg};
+use arguments::units::{self, FromArg};
 use lang::{Diagnostic, FileId, Span};
 use std::ops::Range;
 use toml::Spanned;
@@ -210,7 +210,7 @@ impl<'a> Fields<'a> {
             if self.known.contains(&name) {
                 continue;
             }
-            let near = engine::near::nearest(name, self.known.iter().copied());
+            let near = arguments::near::nearest(name, self.known.iter().copied());
             let help = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("it has {}", self.known.join(", ")),

@@ -15,8 +15,8 @@
 
 use crate::anno::Anno;
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An annotation, or none.
@@ -142,7 +142,7 @@ impl Element for AggregatePacketCounter {
             "received",
             "numbers of an aggregate's packets that came",
             |e, value| {
-                let aggregate = engine::units::parse(value)?;
+                let aggregate = arguments::units::parse(value)?;
                 let inputs = 0..e.counts.len();
                 let all: BTreeSet<u32> = inputs.flat_map(|i| e.numbers(i, aggregate)).collect();
                 Ok(lines(all))
@@ -155,7 +155,7 @@ impl Element for AggregatePacketCounter {
                 if e.counts.len() < 2 {
                     return Err("there is only one input".into());
                 }
-                let aggregate = engine::units::parse(value)?;
+                let aggregate = arguments::units::parse(value)?;
                 let (sent, arrived) = (e.numbers(0, aggregate), e.numbers(1, aggregate));
                 Ok(lines(sent.difference(&arrived).copied()))
             },

@@ -1,9 +1,9 @@
 //! Fields of packets by name or by place, as AggregateIP's configuration writes them: `ip src/8`,
 //! `tcp[13]`, `ip{96-103}`, `ip[8:2] & 0x3F0`.
 
-use engine::args::Names;
+use arguments::Names;
+use arguments::units::FromArg;
 use engine::packet::Packet;
-use engine::units::FromArg;
 use wire::proto;
 
 /// What a field's place is counted from.

@@ -490,7 +490,7 @@ impl Element for ArpQuerier {
             Ok(config.ip().to_string())
         }),
         Handler::action("ipaddr", "changes our address", |config: &Config, value| {
-            let ip: Ipv4Addr = engine::units::parse(value)?;
+            let ip: Ipv4Addr = arguments::units::parse(value)?;
             config.ip.store(ip.to_bits(), Relaxed);
             Ok(String::new())
         }),

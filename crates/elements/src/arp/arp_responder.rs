@@ -20,9 +20,9 @@
 //!   both an address and an Ethernet address may stand alone. The longest prefix counts.
 
 use crate::prelude::*;
-use engine::args::{Kind, Names};
+use arguments::units::FromArg;
+use arguments::{Kind, Names};
 use engine::publish::{Published, domain};
-use engine::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
 
@@ -108,7 +108,7 @@ impl Element for ArpResponder {
             "lookup",
             "`IP`: the Ethernet address for it",
             |config: &Config, value| {
-                let ip: Ipv4Addr = engine::units::parse(value)?;
+                let ip: Ipv4Addr = arguments::units::parse(value)?;
                 let found = find(&config.table.snapshot(), ip);
                 Ok(found
                     .map(|mac| mac.dashed().to_string())
@@ -133,7 +133,7 @@ impl Element for ArpResponder {
             "remove",
             "`IP/MASK`: removes its entry",
             |config: &Config, value| {
-                let net: Prefix4 = engine::units::parse(value)?;
+                let net: Prefix4 = arguments::units::parse(value)?;
                 let mut removed = false;
                 config.table.update(|table| {
                     let kept: Table = table.iter().copied().filter(|(n, _)| *n != net).collect();

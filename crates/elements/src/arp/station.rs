@@ -1,7 +1,7 @@
 //! The argument by which an element is told its own address on a link.
 
-use engine::args::{Kind, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Kind, Names};
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Prefix4};
 

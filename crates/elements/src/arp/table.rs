@@ -100,7 +100,8 @@ pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
     let &[ip, mac] = words.as_slice() else {
         return Err("write an IPv4 address and an Ethernet address".to_owned());
     };
-    let (ip, mac): (Ipv4Addr, EtherAddr) = (engine::units::parse(ip)?, engine::units::parse(mac)?);
+    let (ip, mac): (Ipv4Addr, EtherAddr) =
+        (arguments::units::parse(ip)?, arguments::units::parse(mac)?);
     if matches!(mac, EtherAddr::ZERO | EtherAddr::BROADCAST) {
         return Err(format!("{mac} is the address of no station"));
     }
@@ -110,7 +111,7 @@ pub(super) fn insert(link: &Link<u32>, value: &str) -> Result<String, String> {
 
 /// `IP`: removes an entry.
 pub(super) fn delete(link: &Link<u32>, value: &str) -> Result<String, String> {
-    let ip: Ipv4Addr = engine::units::parse(value)?;
+    let ip: Ipv4Addr = arguments::units::parse(value)?;
     match link.table().remove(ip.to_bits()).map_err(refused)? {
         true => Ok(String::new()),
         false => Err(format!("there is no entry for {ip}")),

@@ -39,11 +39,11 @@ impl Call {
         let Some(first) = words(text).into_iter().next() else {
             return Ok(Call::default());
         };
-        let at: u64 = engine::units::parse(&unquote(&text[first.clone()]))?;
+        let at: u64 = arguments::units::parse(&unquote(&text[first.clone()]))?;
         let rest = text[first.end..].trim();
         let handler = match rest {
             "" => HandlerCall::default(),
-            _ => engine::units::parse(rest)?,
+            _ => arguments::units::parse(rest)?,
         };
         Ok(Call {
             at: Some(at),
@@ -60,7 +60,7 @@ impl Call {
         if let Ok(Call { handler, .. }) = &call
             && !handler.path.is_empty()
         {
-            args.will_write(handler);
+            args.will_write(&handler.path);
         }
         call.unwrap_or_else(|wrong| {
             args.error_in_whole(
@@ -94,11 +94,11 @@ impl Call {
 /// Text as it is written, quotes too.
 struct Raw(String);
 
-impl engine::units::FromArg for Raw {
+impl arguments::units::FromArg for Raw {
     const KIND: &'static str = "a number, a handler and a value";
     const QUOTED: bool = true;
 
-    fn from_arg(raw: &str, _: &engine::args::Names) -> Result<Raw, String> {
+    fn from_arg(raw: &str, _: &arguments::Names) -> Result<Raw, String> {
         Ok(Raw(raw.to_owned()))
     }
 

@@ -78,7 +78,7 @@ impl Element for Discard {
         }),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
-            e.active = engine::units::parse(value)?;
+            e.active = arguments::units::parse(value)?;
             cx.wake_self();
             Ok(())
         }),

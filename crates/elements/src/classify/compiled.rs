@@ -9,7 +9,7 @@
 use super::expr::{Base, View, Within, Word};
 use super::program::{Outcome, Program, Rule};
 use super::terms::{self, Term, Terms};
-use engine::args::Args;
+use arguments::Args;
 use engine::element::Verdict;
 use lang::Severity;
 use std::fmt;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     use super::super::ip_pattern::parse;
-    use engine::args::Names;
+    use arguments::Names;
 
     fn pattern(rng: &mut Rng, depth: usize) -> String {
         let inner = |rng: &mut Rng| pattern(rng, depth.saturating_sub(1));

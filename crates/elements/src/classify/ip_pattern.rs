@@ -8,7 +8,7 @@ use super::expr::{Base, Expr, Field, Op, Within};
 use super::ip_lexer;
 use super::ip_names;
 use super::ip_primitive::{Dir, Head, Kind, Primitive, Value, guess, value};
-use engine::args::Names;
+use arguments::Names;
 
 /// Parentheses and `not`s inside each other, at most.
 const DEPTH: usize = 100;

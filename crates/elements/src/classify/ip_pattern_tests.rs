@@ -1,6 +1,6 @@
 use super::expr::View;
 use super::ip_pattern::parse;
-use engine::args::Names;
+use arguments::Names;
 
 /// Header fields of the packets that are matched.
 #[derive(Clone, Copy)]

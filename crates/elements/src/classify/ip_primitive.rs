@@ -2,8 +2,8 @@
 
 use super::expr::{Base, Expr, Field, Op, Within, address_is, bytes_are};
 use super::ip_names;
-use engine::args::{Kind as Name, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Kind as Name, Names};
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Prefix4, proto};
 

@@ -4,7 +4,7 @@ use super::compiled::{Compiled, Headers};
 use super::expr::{View, Within};
 use super::ip_pattern;
 use super::program::Rule;
-use engine::args::{Args, Names};
+use arguments::{Args, Names};
 use engine::prelude::{Batch, Cx, Packet, Verdict};
 use engine::publish::{Published, domain};
 use std::sync::{Mutex, PoisonError};

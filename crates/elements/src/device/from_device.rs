@@ -42,10 +42,10 @@ use super::pace::Pace;
 use super::pump::{Owners, Pump};
 use super::spread::Spread;
 use crate::prelude::*;
+use arguments::units::Cores;
 use engine::external::{self, External, Fate};
 use engine::steer::{Astray, PortTable, Table};
 use engine::steer::{Follows, FollowsOfClass};
-use engine::units::Cores;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 
@@ -311,7 +311,7 @@ impl<S: Style> Element for FromDevice<S> {
             Ok(e.burst.to_string())
         }),
         Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
-            e.burst = engine::units::parse_in(value, 1..=1024)?;
+            e.burst = arguments::units::parse_in(value, 1..=1024)?;
             Ok(())
         }),
         Handler::shared(

@@ -26,10 +26,10 @@
 //! - `DEVNAME`: the interface's name. Default is the first free one of tun0, tun1 ...
 
 use crate::prelude::*;
-use engine::args::{Kind, Names};
+use arguments::units::FromArg;
+use arguments::{Kind, Names};
 use engine::external::{self, External};
 use engine::port::{RxQueue, Slot, TxQueue};
-use engine::units::FromArg;
 use std::marker::PhantomData;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;

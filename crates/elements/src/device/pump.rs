@@ -249,7 +249,7 @@ impl Pump {
 
     /// Notes what waits in a queue.
     pub(super) fn drain(&mut self, value: &str) -> Result<(), String> {
-        let queue: usize = engine::units::parse(value)?;
+        let queue: usize = arguments::units::parse(value)?;
         for owned in self.queues.iter_mut().filter(|o| o.number == queue) {
             let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
             // Until a poll finds it empty, where nobody knows.
@@ -280,7 +280,7 @@ impl Pump {
             [queue, "off"] => (queue, false),
             _ => return Err("give a queue, and on or off, such as `0 on`".to_owned()),
         };
-        let queue: usize = engine::units::parse(queue)?;
+        let queue: usize = arguments::units::parse(queue)?;
         let ours = self.queues.iter_mut().filter(|o| o.number == queue);
         for owned in ours {
             owned.state = match keeps {
@@ -298,7 +298,7 @@ impl Pump {
 
     /// Rests from a queue that is to go to another worker.
     pub(super) fn hold(&mut self, value: &str) -> Result<(), String> {
-        let queue: usize = engine::units::parse(value)?;
+        let queue: usize = arguments::units::parse(value)?;
         let ours = self.queues.iter_mut().filter(|o| o.number == queue);
         ours.for_each(|owned| owned.state = State::Held);
         Ok(())
@@ -332,7 +332,10 @@ impl Pump {
         let [queue, to] = words[..] else {
             return Err("give a queue and a worker, such as `0 1`".to_owned());
         };
-        let (queue, to) = (engine::units::parse(queue)?, engine::units::parse(to)?);
+        let (queue, to) = (
+            arguments::units::parse(queue)?,
+            arguments::units::parse(to)?,
+        );
         if queue >= self.slots.len() {
             let n = self.slots.len();
             return Err(format!(

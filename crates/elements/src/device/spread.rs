@@ -8,7 +8,7 @@
 use super::classify::Classify;
 use crate::steer::hash_key::{HashKey, Keys, Shared};
 use crate::steer::port_rules::{ByPort, PortRules, Receivers};
-use engine::args::Args;
+use arguments::Args;
 use engine::port::Port;
 use engine::steer::{Astray, Follower, Table, Tables};
 use std::cell::LazyCell;
@@ -59,7 +59,9 @@ impl Spread {
         if !fits.contains(&buckets) {
             return None;
         }
-        let key = asked.key.map(|key| engine::units::parse::<HashKey>(&key));
+        let key = asked
+            .key
+            .map(|key| arguments::units::parse::<HashKey>(&key));
         let key = key.transpose().ok()?;
         Some(Arc::new(Spread {
             key: key.map(|key| args.common::<Keys>().get(&format!("{key} {buckets}"), &key)),

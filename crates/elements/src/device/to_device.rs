@@ -27,12 +27,12 @@
 //! - `METHOD`, `DEBUG`: taken for Click's sake, and without effect.
 
 use crate::prelude::*;
+use arguments::units::Cores;
 use engine::anno::Anno;
 use engine::external::{self, External};
 use engine::port::{Slot, TxQueue};
 use engine::ring::reached;
 use engine::storage::{self, Storage};
-use engine::units::Cores;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -346,7 +346,7 @@ impl<S: Style> Element for ToDevice<S> {
             Ok(e.burst.to_string())
         }),
         Handler::set("set_burst", "changes BURST, 1 to 1024", |e, value, _| {
-            e.burst = engine::units::parse_in(value, 1..=1024)?;
+            e.burst = arguments::units::parse_in(value, 1..=1024)?;
             Ok(())
         }),
         Handler::set("set_timeout", "changes TIMEOUT", |e, value, _| {

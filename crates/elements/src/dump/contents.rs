@@ -1,7 +1,7 @@
 //! How the bytes of a packet are shown: in hexadecimal digits, as characters, or not.
 
-use engine::args::{Args, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Args, Names};
 use std::io::Write as _;
 
 /// How bytes are shown.

@@ -290,7 +290,7 @@ impl Element for FromDump {
             "filepos",
             "reads on at a byte of the file",
             |e, value, cx| {
-                let at = engine::units::parse(value)?;
+                let at = arguments::units::parse(value)?;
                 e.dump = Some(Dump::open_at(&e.config.filename, at)?);
                 (e.playback.waiting, e.playback.position) = (None, at);
                 playback::wake(cx);

@@ -42,9 +42,9 @@ use super::summary::reader::{Columns, Found, Reader, columns};
 use super::summary::record::Record;
 use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
+use arguments::units::{Bytes, FromArg};
 use engine::notify::Notifies;
 use engine::port::Slot;
-use engine::units::{Bytes, FromArg};
 use std::io::BufRead;
 
 pub(super) struct Config {

@@ -1,7 +1,7 @@
 //! When packets of a file leave: with the delays between their timestamps, and with a probability.
 
+use arguments::Args;
 use engine::Cx;
-use engine::args::Args;
 use engine::clock::Time;
 use engine::packet::Packet;
 use lang::Severity;

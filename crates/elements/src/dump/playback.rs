@@ -165,7 +165,7 @@ pub(super) const fn active<E: Plays>() -> Handler<E> {
 
 pub(super) const fn set_active<E: Plays>() -> Handler<E> {
     Handler::set("active", "see ACTIVE", |e, value, cx| {
-        e.playback_mut().active = engine::units::parse(value)?;
+        e.playback_mut().active = arguments::units::parse(value)?;
         wake(cx);
         Ok(())
     })

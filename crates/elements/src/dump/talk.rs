@@ -1,7 +1,7 @@
 //! Lines about packets, on the standard error stream or in a file.
 
 use super::file::{Output, complain, reason};
-use engine::args::Args;
+use arguments::Args;
 use engine::port::Slot;
 use std::io::Write as _;
 

@@ -1,8 +1,8 @@
 //! Times as arguments: moments, spans, and a window between two moments.
 
 use super::summary::{Stamp, record};
-use engine::args::{Args, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Args, Names};
 use std::time::Duration;
 
 /// A moment: nanoseconds since the Unix epoch. Written as seconds with a fraction.
@@ -67,7 +67,7 @@ impl FromArg for Span {
 
 /// Parses the value of a handler.
 pub(crate) fn parse<T: FromArg>(value: &str) -> Result<T, String> {
-    engine::units::parse(value)
+    arguments::units::parse(value)
 }
 
 /// One end of a window.

@@ -16,7 +16,7 @@
 //! - `DST`: the destination address.
 
 use crate::prelude::*;
-use engine::units::FromArg;
+use arguments::units::FromArg;
 use wire::{EtherAddr, ether};
 
 const NO_HEADROOM: u8 = 0;

@@ -21,7 +21,7 @@
 
 use super::tci::{ID, PCP, Tci, arguments};
 use crate::prelude::*;
-use engine::units::FromArg;
+use arguments::units::FromArg;
 use wire::{EtherAddr, ether, vlan};
 
 const NO_HEADROOM: u8 = 0;
@@ -109,7 +109,7 @@ impl Element for EtherVlanEncap {
             Ok(e.native.to_string())
         }),
         Handler::set("native_vlan", "changes NATIVE_VLAN", |e, value, _| {
-            e.native = engine::units::parse_in(value, -1..=4095)?;
+            e.native = arguments::units::parse_in(value, -1..=4095)?;
             Ok(())
         }),
     ];

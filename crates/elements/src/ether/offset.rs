@@ -1,7 +1,7 @@
 //! Where in a frame an Ethernet address stands.
 
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 
 /// A place in bytes from the start.
 #[derive(Clone, Copy)]

@@ -1,8 +1,8 @@
 //! The arguments by which VLAN elements are told a tag.
 
-use engine::args::{Args, Names};
+use arguments::units::FromArg;
+use arguments::{Args, Names};
 use engine::packet::Packet;
-use engine::units::FromArg;
 use wire::vlan;
 
 /// Where a packet's tag comes from.
@@ -99,5 +99,5 @@ pub(super) fn arguments(args: &mut Args) -> Tci {
 
 /// Parses a handler's value for a part of a fixed tag.
 pub(super) fn part(value: &str, most: u16) -> Result<u16, String> {
-    engine::units::parse_in(value, 0..=most)
+    arguments::units::parse_in(value, 0..=most)
 }

@@ -33,7 +33,7 @@ use crate::ip4::encap::{Headed, Header, To, read_dst, read_src, write_dst, write
 use crate::prelude::*;
 use crate::show;
 use crate::source::left;
-use engine::units::{self, Bytes};
+use arguments::units::{self, Bytes};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::{Icmp, Ipv4, icmp, proto};

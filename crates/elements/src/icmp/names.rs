@@ -1,6 +1,6 @@
 //! Names of ICMP types and codes, as Click spells them.
 
-use engine::args::Args;
+use arguments::Args;
 use wire::icmp::{
     PARAMETER_PROBLEM, REDIRECT, SOURCE_QUENCH, TIME_EXCEEDED, UNREACHABLE, redirect,
     time_exceeded, unreachable,

@@ -32,7 +32,7 @@ impl Element for AddressInfo {
                 );
             }
             for word in words.iter().skip(1) {
-                if engine::args::entries(word).is_empty() {
+                if arguments::entries(word).is_empty() {
                     args.error(
                         &entry,
                         format!("`{word}` is no IP or Ethernet address or prefix"),

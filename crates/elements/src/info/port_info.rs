@@ -26,7 +26,7 @@ impl Element for PortInfo {
         for entry in args.rest("NAME", "a name and its port", "an entry") {
             let words = entry.words();
             let port = words.get(1);
-            if port.is_none_or(|p| engine::args::port_entry(p).is_none()) {
+            if port.is_none_or(|p| arguments::port_entry(p).is_none()) {
                 args.error_with_help(
                     &entry,
                     format!("`{}` names no port", entry.raw),

@@ -9,7 +9,7 @@
 //! element a copy on each of them. The same can be said where the element is declared, with `CORES`.
 
 use crate::prelude::*;
-use engine::units::{Cores, FromArg};
+use arguments::units::{Cores, FromArg};
 
 pub(super) struct StaticThreadSched;
 

@@ -1,7 +1,7 @@
 //! Lists of addresses as arguments.
 
-use engine::args::{Kind, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Kind, Names};
 use std::net::Ipv4Addr;
 use wire::Prefix4;
 

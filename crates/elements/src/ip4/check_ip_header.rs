@@ -38,8 +38,8 @@ use super::addresses::Listed;
 use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{BadHeader, Ipv4, addr, ipv4};
 

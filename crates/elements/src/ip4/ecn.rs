@@ -1,7 +1,7 @@
 //! The two bits of explicit congestion notification (RFC 3168, 5).
 
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 
 /// Congestion experienced.
 pub(super) const CE: u8 = 3;

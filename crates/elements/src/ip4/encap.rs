@@ -1,8 +1,8 @@
 //! New IPv4 headers before packets.
 
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{Ipv4, ipv4};
 

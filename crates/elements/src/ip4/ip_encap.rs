@@ -27,8 +27,8 @@
 use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use super::protocol::Protocol;
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 
 const NO_ROOM: u8 = 0;
 

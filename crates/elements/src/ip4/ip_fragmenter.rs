@@ -165,7 +165,7 @@ impl Element for IPFragmenter {
             Ok(e.config.mtu.to_string())
         }),
         Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {
-            e.config.mtu = engine::units::parse_in(value, MTU_MIN..=65535)?;
+            e.config.mtu = arguments::units::parse_in(value, MTU_MIN..=65535)?;
             Ok(())
         }),
     ];

@@ -1,7 +1,7 @@
 //! IP protocols as arguments, by number or name.
 
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use wire::proto;
 
 /// A protocol's number.

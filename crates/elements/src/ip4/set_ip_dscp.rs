@@ -51,7 +51,7 @@ impl Element for SetIPDSCP {
     const HANDLERS: &'static [Handler<SetIPDSCP>] = &[
         Handler::text("dscp", "the code point", |e, _| Ok(e.dscp.to_string())),
         Handler::set("dscp", "changes it", |e, value, _| {
-            e.dscp = engine::units::parse_in(value, 0..=63)?;
+            e.dscp = arguments::units::parse_in(value, 0..=63)?;
             Ok(())
         }),
     ];

@@ -15,8 +15,8 @@
 //! - `OFFSET`: where it goes: bytes from the start, or `src` or `dst`.
 
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{Ipv4, checksum, ipv4, proto};
 

@@ -22,8 +22,8 @@
 
 use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
 
 const NO_ROOM: u8 = 0;

@@ -1,7 +1,7 @@
 //! Arguments that are several IPv6 addresses.
 
-use engine::args::{Kind, Names};
-use engine::units::FromArg;
+use arguments::units::FromArg;
+use arguments::{Kind, Names};
 use std::net::Ipv6Addr;
 use wire::Prefix6;
 

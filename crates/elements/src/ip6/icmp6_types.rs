@@ -1,7 +1,7 @@
 //! Types and codes of ICMPv6 errors as arguments (RFC 4443, 3).
 
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use wire::icmp6::{self, PACKET_TOO_BIG, PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
 
 /// A type by number or name.

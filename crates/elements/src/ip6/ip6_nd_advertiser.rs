@@ -31,7 +31,7 @@
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
 use crate::prelude::*;
-use engine::args::Arg;
+use arguments::Arg;
 use std::net::Ipv6Addr;
 use wire::nd::{OVERRIDE, ROUTER, SOLICITED};
 use wire::{EtherAddr, Prefix6, addr};

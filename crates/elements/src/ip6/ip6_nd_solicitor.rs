@@ -37,8 +37,8 @@
 use super::nd::{self, Received};
 use crate::neighbour::{self, Bounds, Event, Found, Link, Resolver};
 use crate::prelude::*;
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use tables::neighbours::{State, Timing};
@@ -431,7 +431,7 @@ fn table(config: &Config) -> String {
 }
 
 fn insert(config: &Config, value: &str) -> Result<String, String> {
-    let Entries(entries) = engine::units::parse(value)?;
+    let Entries(entries) = arguments::units::parse(value)?;
     for (ip, ether) in entries {
         let table = config.link.table();
         table
@@ -442,7 +442,7 @@ fn insert(config: &Config, value: &str) -> Result<String, String> {
 }
 
 fn delete(config: &Config, value: &str) -> Result<String, String> {
-    let ip: Ipv6Addr = engine::units::parse(value)?;
+    let ip: Ipv6Addr = arguments::units::parse(value)?;
     match config.link.table().remove(ip.octets()) {
         Ok(true) => Ok(String::new()),
         Ok(false) => Err(format!("{ip} is not in the table")),

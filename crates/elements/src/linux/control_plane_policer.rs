@@ -41,9 +41,9 @@
 
 use super::origin::{self, Class, NAMES};
 use crate::prelude::*;
-use engine::args::Names;
+use arguments::Names;
+use arguments::units::FromArg;
 use engine::publish::{Published, domain};
-use engine::units::FromArg;
 use std::hash::{BuildHasher, RandomState};
 use tables::bucket::{Rate, SharedBucket};
 
@@ -281,7 +281,7 @@ impl Element for ControlPlanePolicer {
                     let class = class.ok_or_else(|| {
                         format!("`{name}` is no class; they are {}", NAMES.join(", "))
                     })?;
-                    let allowance: Allowance = engine::units::parse(rest)?;
+                    let allowance: Allowance = arguments::units::parse(rest)?;
                     config.limits[class]
                         .setting
                         .replace(Setting::new(allowance));

@@ -1,7 +1,7 @@
 //! The data plane's image of what a Linux kernel says: links, neighbours and routes.
 //!
 //! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole
-//! (elements reach it by [`Args::common`](engine::args::Args::common), control by the plan's commons) and
+//! (elements reach it by [`Args::common`](arguments::Args::common), control by the plan's commons) and
 //! goes on when the configuration is replaced. What it does not know is a question to the kernel:
 //! [`Kernel::take_asks`] for neighbours, the exception port for everything else.
 

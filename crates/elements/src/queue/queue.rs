@@ -225,7 +225,7 @@ impl<K: Kind> Element for Queue<K> {
             Ok(e.capacity.to_string())
         }),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
-            e.set_capacity(engine::units::parse(value)?, cx);
+            e.set_capacity(arguments::units::parse(value)?, cx);
             Ok(())
         }),
         Handler::sum("drops", "packets that found it full", |e| e.dropped),

@@ -4,8 +4,8 @@
 use super::overflow::Overflow;
 use super::queue::PATIENCE;
 use crate::prelude::*;
+use arguments::units;
 use engine::notify::Notifies;
-use engine::units;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 

@@ -15,7 +15,7 @@
 //! - `CORES`: the workers on which it runs.
 
 use crate::prelude::*;
-use engine::units::{self, Cores};
+use arguments::units::{self, Cores};
 
 /// The most packets of one run where `BURST` says "all".
 const ALL: usize = 4096;

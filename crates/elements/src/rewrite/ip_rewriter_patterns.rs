@@ -30,7 +30,7 @@ impl Element for IPRewriterPatterns {
         let all = args.peers(Self::CLASS).into_iter();
         let all: Vec<_> = all.flat_map(|p| p.args(&[]).rest("", "", "")).collect();
         let named = |name: &str| {
-            let same = |arg: &&engine::args::Arg| arg.words().first().is_some_and(|w| w == name);
+            let same = |arg: &&arguments::Arg| arg.words().first().is_some_and(|w| w == name);
             all.iter().filter(same).count()
         };
         for (i, entry) in entries.iter().enumerate() {

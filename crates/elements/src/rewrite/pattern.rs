@@ -1,9 +1,9 @@
 //! Patterns: what a new mapping makes of a flow.
 
 use super::key::{Key, Kind};
-use engine::args::Args;
+use arguments::Args;
+use arguments::units::FromArg;
 use engine::shared::Shared;
-use engine::units::FromArg;
 use std::cell::Cell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;

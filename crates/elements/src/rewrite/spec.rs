@@ -3,7 +3,7 @@
 use super::key::{Key, Kind};
 use super::pattern::{Pattern, PatternState};
 use super::set::FlowSet;
-use engine::args::{Arg, Args, Peer};
+use arguments::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
 use std::cell::Cell;
@@ -191,7 +191,7 @@ pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong>
 }
 
 fn args_number(word: &str, args: &Args) -> Option<u32> {
-    engine::units::FromArg::from_arg(word, args.names()).ok()
+    arguments::units::FromArg::from_arg(word, args.names()).ok()
 }
 
 impl Spec {

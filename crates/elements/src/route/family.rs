@@ -1,9 +1,9 @@
 //! What route lookup does differently for IPv4 and for IPv6.
 
-use engine::args::Names;
+use arguments::Names;
+use arguments::units::FromArg;
 use engine::element::Facts;
 use engine::packet::Packet;
-use engine::units::FromArg;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tables::fib::{Prefix, Structure};
 use wire::{FlowKey, Prefix4, Prefix6};
@@ -76,7 +76,7 @@ impl Family<4> for V4 {
     }
 
     fn lookup(fib: &impl Structure<4>, address: &str) -> Result<u16, String> {
-        let address: Ipv4Addr = engine::units::parse(address)?;
+        let address: Ipv4Addr = arguments::units::parse(address)?;
         Ok(fib.lookup(address.to_bits()))
     }
 
@@ -142,7 +142,7 @@ impl Family<16> for V6 {
     }
 
     fn lookup(fib: &impl Structure<16>, address: &str) -> Result<u16, String> {
-        let address: Ipv6Addr = engine::units::parse(address)?;
+        let address: Ipv6Addr = arguments::units::parse(address)?;
         Ok(fib.lookup(address.octets()))
     }
 

@@ -5,7 +5,7 @@ use super::family::Family;
 use super::syntax::{Hops, PORTS_MAX, Parser};
 use super::table::{Table, Which};
 use crate::prelude::*;
-use engine::args::{Arg, Names};
+use arguments::{Arg, Names};
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -437,7 +437,7 @@ fn set_up<K: Kind<N>, const N: usize>(
     let words: Vec<&str> = value.split_ascii_whitespace().collect();
     let (gateway, port) = match words.as_slice() {
         [gateway] => (*gateway, None),
-        [gateway, port] => (*gateway, Some(engine::units::parse(port)?)),
+        [gateway, port] => (*gateway, Some(arguments::units::parse(port)?)),
         _ => return Err("write GATEWAY, GATEWAY PORT or - PORT".to_owned()),
     };
     let gateway = match gateway {

@@ -1,7 +1,7 @@
 //! Routes as text: `PREFIX [GATEWAY] PORT [WEIGHT n] [| ...]`.
 
 use super::family::Family;
-use engine::args::Names;
+use arguments::Names;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tables::fib::Prefix;

@@ -16,8 +16,8 @@
 //! - `TICKETS`: tickets of each input, as many as there are inputs: from 1 to 32768, which stands for more.
 
 use crate::prelude::*;
+use arguments::units;
 use engine::dynamic::{self, DynamicHandlers};
-use engine::units;
 use lang::Severity;
 use std::cell::Cell;
 use std::rc::Rc;

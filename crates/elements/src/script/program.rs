@@ -305,7 +305,7 @@ fn wait(text: &str) -> Option<Wait> {
 
 /// A time as arguments write it.
 pub(crate) fn time(text: &str) -> Option<Duration> {
-    engine::units::parse::<Duration>(text).ok()
+    arguments::units::parse::<Duration>(text).ok()
 }
 
 #[cfg(test)]

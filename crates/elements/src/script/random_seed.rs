@@ -59,7 +59,7 @@ impl Element for RandomSeed {
         |_, value, cx| {
             let seed = match value.trim() {
                 "" => None,
-                value => Some(engine::units::parse(value)?),
+                value => Some(arguments::units::parse(value)?),
             };
             begin(seed, &mut cx.outside());
             Ok(())

@@ -6,7 +6,7 @@
 //! ```
 
 use crate::prelude::*;
-use engine::units;
+use arguments::units;
 
 /// The longest time that a worker is held up: a mistake must not look like a crash for ever.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);

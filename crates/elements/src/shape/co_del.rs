@@ -20,7 +20,7 @@
 
 use super::queues::Queues;
 use crate::prelude::*;
-use engine::units;
+use arguments::units;
 
 const DELAY: usize = 0;
 const NS_PER_MS: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use engine::units;
+use arguments::units;
 use std::time::Duration;
 
 /// Times before this, in nanoseconds since the epoch, are those of a dump that counts from zero: Click

@@ -16,7 +16,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use engine::units::Bandwidth;
+use arguments::units::Bandwidth;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -17,7 +17,7 @@
 use super::rate::{Packets, Unit};
 use super::rated_unqueue::Kind;
 use crate::prelude::*;
-use engine::units::Bandwidth;
+use arguments::units::Bandwidth;
 use std::marker::PhantomData;
 
 /// Weight of a tick.

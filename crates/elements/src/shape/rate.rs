@@ -3,7 +3,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use engine::units::{self, Bandwidth};
+use arguments::units::{self, Bandwidth};
 use std::time::Duration;
 use tables::tokens::Tokens;
 

@@ -24,7 +24,7 @@
 
 use super::queues::Queues;
 use crate::prelude::*;
-use engine::units;
+use arguments::units;
 use std::marker::PhantomData;
 use std::time::Duration;
 

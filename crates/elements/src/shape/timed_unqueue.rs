@@ -14,7 +14,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use engine::units;
+use arguments::units;
 use std::marker::PhantomData;
 use std::time::Duration;
 

@@ -17,7 +17,7 @@ impl End {
         let call: Option<HandlerCall> =
             args.key_maybe("END_CALL", "handler that is written at the end");
         if let Some(call) = &call {
-            args.will_write(call);
+            args.will_write(&call.path);
         }
         if stop && call.is_some() {
             args.error_in_whole(

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use crate::show;
-use engine::units;
+use arguments::units;
 use std::time::Duration;
 
 /// An interval of nothing would leave no time for anything else.

@@ -25,8 +25,8 @@
 use super::supply::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
+use arguments::units::Cores;
 use engine::notify::Notifies;
-use engine::units::Cores;
 use std::marker::PhantomData;
 
 /// The most packets of one run.

@@ -25,8 +25,8 @@
 use super::supply::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
+use arguments::units::{Bandwidth, Cores};
 use engine::notify::Notifies;
-use engine::units::{Bandwidth, Cores};
 use std::time::Duration;
 use tables::tokens::Tokens;
 

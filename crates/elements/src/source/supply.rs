@@ -3,7 +3,7 @@
 use super::end::End;
 use super::template::Template;
 use crate::prelude::*;
-use engine::units::{self, FromArg};
+use arguments::units::{self, FromArg};
 
 /// What a source is told about its packets.
 #[derive(Clone)]

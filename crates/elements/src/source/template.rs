@@ -1,7 +1,7 @@
 //! The packet that a source makes over and over, and the settings that sources share.
 
 use crate::prelude::*;
-use engine::units::Bytes;
+use arguments::units::Bytes;
 
 /// Click's own: configurations and tests know its length and its words.
 const DEFAULT_DATA: &[u8] =
@@ -70,7 +70,7 @@ impl Template {
 
     /// Sets the data.
     pub(super) fn set_data(&mut self, value: &str) -> Result<(), String> {
-        let data = engine::units::parse::<Bytes>(value)?.0;
+        let data = arguments::units::parse::<Bytes>(value)?.0;
         *self = Template::new(data, self.length)?;
         Ok(())
     }
@@ -82,7 +82,7 @@ impl Template {
 
     /// Sets the length; negative = that of the data.
     pub(super) fn set_length(&mut self, value: &str) -> Result<(), String> {
-        let length = usize::try_from(engine::units::parse::<i64>(value)?).ok();
+        let length = usize::try_from(arguments::units::parse::<i64>(value)?).ok();
         *self = Template::new(self.data.clone(), length)?;
         Ok(())
     }

@@ -45,8 +45,8 @@ impl Either {
     fn parse(text: &str) -> Result<Either, String> {
         let wrong = || format!("`{text}` is no prefix such as 10.0.0.0/8 or 2001:db8::/32");
         match text.contains(':') {
-            true => engine::units::parse(text).map(Either::V6),
-            false => engine::units::parse(text).map(Either::V4),
+            true => arguments::units::parse(text).map(Either::V6),
+            false => arguments::units::parse(text).map(Either::V4),
         }
         .map_err(|_| wrong())
     }

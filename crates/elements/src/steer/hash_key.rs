@@ -1,8 +1,8 @@
 //! Keys of the Toeplitz hash: as arguments, and those that elements of one description share.
 
-use engine::args::Names;
+use arguments::Names;
+use arguments::units::FromArg;
 use engine::publish::{Published, domain};
-use engine::units::FromArg;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn keys_have_names_or_eighty_digits() {
-        let parse = |text: &str| engine::units::parse::<HashKey>(text);
+        let parse = |text: &str| arguments::units::parse::<HashKey>(text);
         for name in ["symmetric", "microsoft"] {
             assert_eq!(parse(name).map(|key| key.to_string()), Ok(name.to_owned()));
         }

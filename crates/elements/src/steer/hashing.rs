@@ -1,9 +1,9 @@
 //! Flows to hashes to buckets: what classes have in common that hash.
 
 use super::hash_key::{HashKey, Keys, Shared};
-use engine::args::Args;
+use arguments::Args;
+use arguments::units::FromArg;
 use engine::steer::{BUCKETS_MAX, Sorter};
-use engine::units::FromArg;
 use std::sync::Arc;
 use wire::rss::Toeplitz;
 use wire::{FlowKey, tunnel};
@@ -70,7 +70,7 @@ impl Hashing {
 
     /// Changes the key of all who share it.
     pub(super) fn set_key(&self, value: &str) -> Result<String, String> {
-        self.key.replace(&engine::units::parse(value)?)?;
+        self.key.replace(&arguments::units::parse(value)?)?;
         Ok(String::new())
     }
 }

@@ -5,7 +5,7 @@
 //! same. Rules are handed on as they change; when buckets change worker, rules that the port has stay until it is told
 //! to follow, as packets that wait in one queue could be overtaken by those of another.
 
-use engine::args::Args;
+use arguments::Args;
 use engine::port::{Directed, Match, Port};
 use engine::steer::Table;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -51,7 +51,7 @@ impl Element for SetBucket {
     const HANDLERS: &'static [Handler<SetBucket>] = &[
         Handler::text("bucket", "the bucket's number", |e, _| Ok(e.0.to_string())),
         Handler::set("bucket", "changes the bucket", |e, value, _| {
-            e.0 = engine::units::parse_in(value, 0..=BUCKETS_MAX as u16 - 1)?;
+            e.0 = arguments::units::parse_in(value, 0..=BUCKETS_MAX as u16 - 1)?;
             Ok(())
         }),
     ];

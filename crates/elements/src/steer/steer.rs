@@ -40,10 +40,10 @@ use super::parking::Parking;
 use super::rest::{self, Rest};
 use crate::device;
 use crate::prelude::*;
+use arguments::units::Cores;
 use engine::anno::Anno;
 use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
 use engine::steer::{Steers, SteersOfClass};
-use engine::units::Cores;
 use std::sync::atomic::AtomicU64;
 
 const FULL: usize = 0;
@@ -197,10 +197,10 @@ impl Element for Steer {
         Handler::shared(
             "limit",
             "how long a move waits for packets of before behind the old owner",
-            |c: &Config, _| Ok(engine::units::FromArg::show(&c.table.limit())),
+            |c: &Config, _| Ok(arguments::units::FromArg::show(&c.table.limit())),
         ),
         Handler::action("limit", "see there; at first 50ms", |c: &Config, value| {
-            c.table.set_limit(engine::units::parse(value)?);
+            c.table.set_limit(arguments::units::parse(value)?);
             Ok(String::new())
         }),
         Handler::sum("parked", "packets that wait for a move", |e| {

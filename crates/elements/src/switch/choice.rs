@@ -34,7 +34,7 @@ impl Choice {
 
     /// Changes the choice, from a handler's text.
     pub(super) fn set(&mut self, value: &str) -> Result<(), String> {
-        let port: i32 = engine::units::parse(value)?;
+        let port: i32 = arguments::units::parse(value)?;
         if usize::try_from(port).is_ok_and(|port| port >= self.ports) {
             return Err(format!("the port must be < {}", self.ports));
         }

@@ -45,7 +45,7 @@ impl RandomSample {
 }
 
 fn probability(value: &str) -> Result<f64, String> {
-    engine::units::parse_in(value, 0.0..=1.0)
+    arguments::units::parse_in(value, 0.0..=1.0)
 }
 
 impl Element for RandomSample {

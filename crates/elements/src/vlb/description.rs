@@ -1,13 +1,13 @@
 //! The description of a cluster that stands in a VLBNode's arguments.
 
 use crate::prelude::*;
+use arguments::units::Bandwidth;
 use cluster::address::{NODES_MAX, NodeId};
 use cluster::auth::Key;
 use cluster::map::{self, Map};
 use cluster::resequencer::WORKERS;
 use cluster::spread::Settings;
 use cluster::tag::LANES;
-use engine::units::Bandwidth;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -240,7 +240,7 @@ fn nanoseconds(time: Duration) -> u64 {
 
 /// A rate in bits per second.
 fn rate(word: &str) -> Result<f64, (String, String)> {
-    let rate: Result<Bandwidth, String> = engine::units::parse(word);
+    let rate: Result<Bandwidth, String> = arguments::units::parse(word);
     match rate {
         Ok(rate) => Ok(rate.0 as f64 * 8.0),
         Err(wrong) => Err((

@@ -17,8 +17,8 @@ pub(crate) mod vlb_resequencer;
 pub(crate) mod vlb_transit;
 
 use crate::prelude::*;
+use arguments::units::FromArg;
 use engine::element::Class;
-use engine::units::FromArg;
 pub(crate) use vlb_node::Node;
 
 /// The folder's classes.

@@ -17,18 +17,18 @@ mod sorted;
 
 pub use fuse::PlacedLoop;
 
-use crate::args::{ArgInfo, Args, Names};
-use crate::call::{self, HandlerCall};
-use crate::commons::Commons;
+use crate::call;
 use crate::element::{AnyConfig, Class, Runs};
 use crate::fused::FusedLoop;
 use crate::handler::Use;
-use crate::near::nearest;
 use crate::notify::Signal;
 use crate::placement::{Device, Placement};
 use crate::port::{PortDirectory, PortRequest};
 use crate::resources;
 use crate::steer::{self, Sorter, Table};
+use arguments::commons::Commons;
+use arguments::near::nearest;
+use arguments::{ArgInfo, Args, Names};
 use lang::{Config, Diagnostic, Router, Span};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -308,7 +308,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What all elements have in common that ask for a `T` by [`Args::common`](crate::args::Args::common);
+    /// What all elements have in common that ask for a `T` by [`Args::common`](arguments::Args::common);
     /// plans that replace this one go on with it.
     pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.commons.get()
@@ -472,11 +472,11 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
         .flat_map(|(at, calls)| calls.iter().map(move |call| (*at, call)));
     for (at, call) in each {
         let element = &router.elements[at];
-        let Err(wrong) = call::find(plan, &element.name, &call.path, Use::Write) else {
+        let Err(wrong) = call::find(plan, &element.name, call, Use::Write) else {
             continue;
         };
         let help = wrong.to_string();
-        let message = call::not_found(&call.path, Use::Write, wrong);
+        let message = call::not_found(call, Use::Write, wrong);
         let wrong = Diagnostic::error("handler-call", message).at(element.span);
         let wrong = wrong.about(title(element), element.span, Some("initializing"));
         errors.push(wrong.help(help));
@@ -538,7 +538,7 @@ fn anonymous(element: &lang::Element) -> bool {
 type Looked = Option<Vec<usize>>;
 
 /// An element, and the handlers that it will write.
-type Calls = (usize, Vec<HandlerCall>);
+type Calls = (usize, Vec<String>);
 
 fn configure(
     router: &Router,

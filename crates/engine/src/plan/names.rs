@@ -1,8 +1,8 @@
 //! Names that stand for addresses, and whether they still do.
 
 use super::{Options, Plan};
-use crate::args::{Kind, Names};
 use crate::port::{PortDirectory, PortInfo};
+use arguments::{Kind, Names};
 use lang::Router;
 
 impl Plan {

@@ -3,7 +3,7 @@
 use crate::cluster::description::Description;
 use crate::cluster::generate::is_plain;
 use crate::cluster::reader::{Fields, Reader, Word};
-use engine::units::Bandwidth;
+use arguments::units::Bandwidth;
 use lang::Span;
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<us
     let found = of.server(&word.text);
     if found.is_none() {
         let names = || of.servers.iter().map(|server| &*server.name);
-        let help = match engine::near::nearest(&word.text, names()) {
+        let help = match arguments::near::nearest(&word.text, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),
         };

@@ -3,8 +3,8 @@
 use super::routes::{Family, Way, Ways, has};
 use super::{identifier, is_plain, port_name, underlay};
 use crate::cluster::description::{Description, Server};
+use arguments::units::{Bandwidth, FromArg};
 use cluster::address::PORT_SELF;
-use engine::units::{Bandwidth, FromArg};
 use std::fmt::Write;
 use std::net::IpAddr;
 

@@ -3,8 +3,8 @@
 use super::build::{Defaults, Flow};
 use super::record::Record;
 use super::{Field, binary, names};
-use engine::args::Names;
-use engine::units::FromArg;
+use arguments::Names;
+use arguments::units::FromArg;
 use std::io::{BufRead, ErrorKind, Read};
 use wire::proto;
 

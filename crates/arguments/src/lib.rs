@@ -7,15 +7,17 @@
 //! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
 //! keyword wherever it stands; the others are taken in order.
 
-use crate::call::HandlerCall;
 use crate::commons::Commons;
-use crate::units::{self, FromArg};
+use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub mod commons;
 mod names;
+pub mod near;
+pub mod units;
 
 pub use names::{Kind, Names, entries, port_entry};
 
@@ -118,12 +120,12 @@ pub struct Args<'a> {
     diagnostics: Vec<Diagnostic>,
     took_rest: bool,
     /// Inputs and outputs that connections name.
-    pub(crate) connected: (usize, usize),
+    pub connected: (usize, usize),
     /// The router around the element, and its number there; none where a class describes itself.
     around: Option<(&'a Router, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
-    /// Handlers that the element will write.
-    pub(crate) calls: Vec<HandlerCall>,
+    /// Handlers that the element will write, as `element.handler`.
+    pub calls: Vec<String>,
 }
 
 /// What Click says of arguments that nobody asked for.
@@ -189,12 +191,13 @@ impl<'a> Args<'a> {
         self.commons.get()
     }
 
-    pub(crate) fn set_around(&mut self, router: &'a Router, index: usize) {
+    /// Lets the element look at the router around it, in which it has this number.
+    pub fn set_around(&mut self, router: &'a Router, index: usize) {
         self.around = Some((router, index));
     }
 
     /// The elements that were named, if others were looked at.
-    pub(crate) fn looked(&self) -> Option<Vec<usize>> {
+    pub fn looked(&self) -> Option<Vec<usize>> {
         self.looked.take()
     }
 
@@ -235,10 +238,10 @@ impl<'a> Args<'a> {
     }
 
     /// Has the plan check that there is such a handler to be written.
-    pub fn will_write(&mut self, call: &HandlerCall) {
+    pub fn will_write(&mut self, path: &str) {
         // An element of that name may come, go or change while this configuration stays the same.
         self.looked.borrow_mut().get_or_insert_default();
-        self.calls.push(call.clone());
+        self.calls.push(path.to_owned());
     }
 
     /// All elements of a class, in the order of the router.

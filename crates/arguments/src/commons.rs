@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
-/// A router's commons. Elements reach them by [`Args::common`](crate::args::Args::common).
+/// A router's commons. Elements reach them by [`Args::common`](crate::Args::common).
 #[derive(Clone, Default)]
 pub struct Commons(Arc<Mutex<Values>>);
 

@@ -79,7 +79,7 @@ impl Names {
     }
 
     /// Names that do not stand for the same as in `before`.
-    pub(crate) fn changed_since(&self, before: &Names) -> Vec<String> {
+    pub fn changed_since(&self, before: &Names) -> Vec<String> {
         let (now, before) = (&self.values, &before.values);
         let keys = now.keys().chain(before.keys());
         let differ = keys.filter(|&key| now.get(key) != before.get(key));

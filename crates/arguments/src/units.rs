@@ -1,6 +1,6 @@
 //! Values of arguments: how each type is written, and what is said when it is written wrong.
 
-use crate::args::{Kind, Names};
+use crate::{Kind, Names};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
