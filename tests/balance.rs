@@ -2,9 +2,9 @@
 //! nothing is lost on the way, and no packet of a flow overtakes another.
 
 use control::balance::{Balance, Mode, Settings};
-use engine::plan::Options;
 use engine::port::PortDirectory;
 use engine::router::Router;
+use planner::Options;
 use ports::Directory;
 use ports::memory::Memory;
 use router_tests::{plan_with, registry};

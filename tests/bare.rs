@@ -4,9 +4,10 @@
 use cluster::address::{Address, Kind, NO_NODE, cookie};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::{Options, Plan};
+use engine::plan::Plan;
 use engine::router::single;
 use engine::tap::{Point, Record};
+use planner::Options;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -60,7 +61,9 @@ fn watch(graph: &mut Graph, point: Point) -> Receiver<Record> {
 fn a_plan_says_whose_packets_come_without_annotations() {
     let says = |text: &str| {
         let plan = plan(text, None, &InMemory::default());
-        plan.to_string().contains("packets from in\n")
+        control::describe::describe(&plan)
+            .to_string()
+            .contains("packets from in\n")
     };
     assert!(says(BARE));
     for behind in [

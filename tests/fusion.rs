@@ -1,13 +1,15 @@
 //! Elements that run as one loop do what they do one by one: the same packets leave, and every element
 //! counts the same.
 
+use control::describe::describe;
 use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::{Options, Plan};
+use engine::plan::Plan;
 use engine::router::single;
 use engine::stats::NodeStats;
 use engine::tap::Point;
+use planner::Options;
 use router_tests::{InMemory, conf, plan_with, router_text};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -233,7 +235,7 @@ fn bursts_of_one_mind_and_mixed_ones_go_the_same_ways() {
     frames[1500..].sort_by_key(|frame| frame.get(30..34).map(<[u8]>::to_vec));
     for no_route in ["", ", NOROUTE 0", ", 0/0 1"] {
         for text in by_both(&BESIDE.replace(" NOROUTE", no_route)) {
-            let shown = plan(&text, &[], true, &InMemory::default()).to_string();
+            let shown = describe(&plan(&text, &[], true, &InMemory::default())).to_string();
             assert!(shown.contains("run as one loop: rt -> ttl -> encap"));
             same_of(&text, &[], &[], &frames);
         }
@@ -331,7 +333,7 @@ fn counters_between_the_elements_of_a_row_count_what_they_do_apart() {
     let frames = frames(&mut Rng::seed(51), 1500);
     let mut past = 0;
     for text in counted() {
-        let shown = plan(&text, &[], true, &InMemory::default()).to_string();
+        let shown = describe(&plan(&text, &[], true, &InMemory::default())).to_string();
         past += usize::from(shown.contains(" -> Counter@"));
         let [fused, apart] = [true, false].map(|fuse| {
             let (mut sent, stats, bytes) = run(&text, &[], &[], &frames, fuse);
@@ -435,7 +437,7 @@ fn captures_and_reloads_leave_what_rows_do_and_count_as_it_is() {
 
 #[test]
 fn a_plan_names_the_elements_that_run_as_one_loop() {
-    let shown = plan(ROUTES, &[], true, &InMemory::default()).to_string();
+    let shown = describe(&plan(ROUTES, &[], true, &InMemory::default())).to_string();
     for row in [
         "run as one loop: strip4 -> check4",
         "run as one loop: rt6 -> hlim -> encap6",
@@ -448,8 +450,8 @@ fn a_plan_names_the_elements_that_run_as_one_loop() {
     // What leaves by an output beside the main one goes by itself.
     let beside = "FromDevice(DEV0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
         ttl[1] -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(DEV1);";
-    let shown = plan(beside, &[], true, &InMemory::default()).to_string();
+    let shown = describe(&plan(beside, &[], true, &InMemory::default())).to_string();
     assert!(!shown.contains("ttl -> encap"), "{shown}");
     let apart = plan(ROUTES, &[], false, &InMemory::default());
-    assert!(!apart.to_string().contains("one loop"));
+    assert!(!describe(&apart).to_string().contains("one loop"));
 }

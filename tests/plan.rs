@@ -1,5 +1,6 @@
 //! What a plan decides and what it refuses, on configurations in text.
 
+use control::describe::describe;
 use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use std::sync::Arc;
@@ -47,7 +48,7 @@ fn plan(workers: usize, text: &str) -> Arc<Plan> {
 
 fn refused(workers: usize, text: &str) -> String {
     match testkit::plan(elements::CLASSES, text, workers, &Paper, None) {
-        Ok(plan) => panic!("should be refused:\n{plan}"),
+        Ok(plan) => panic!("should be refused:\n{}", describe(&plan)),
         Err(errors) => errors,
     }
 }
@@ -116,8 +117,11 @@ fn a_sender_with_too_few_queues_gets_one_owner_and_the_plan_says_so() {
     assert_eq!(workers(&plan, "to").len(), 1);
     assert_eq!(plan.crossings(), [("q", vec![1 - owner], owner)]);
     assert!(
-        plan.to_string().contains("packets change worker in q"),
-        "{plan}"
+        describe(&plan)
+            .to_string()
+            .contains("packets change worker in q"),
+        "{}",
+        describe(&plan)
     );
     assert!(
         plan.elements[plan.find("to").expect("it is there")]

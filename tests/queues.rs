@@ -1,8 +1,10 @@
 //! Classification into queues in whole routers: from a line of text to packets on the right workers.
 
-use engine::plan::{self, Options, Plan};
+use control::describe::describe;
+use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::Router;
+use planner::Options;
 use ports::Directory;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,7 +32,7 @@ fn plan_after(
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let (plan, more) = plan::make(
+    let (plan, more) = planner::make(
         &router,
         &elements::registry(),
         &Options {
@@ -91,8 +93,8 @@ fn one_receive_queue_feeds_all_workers_and_flows_keep_their_order() {
     let text = "FromDevice(mem:a, QUEUES 1, CLASSIFY hash) -> c :: Counter -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
     let plan = router.plan();
-    let shown = plan.to_string();
-    assert!(shown.contains("device mem:a: 1 receive"), "{shown}");
+    let shown = describe(&plan).to_string();
+    assert!(shown.contains("device `mem:a`: 1 receive queue"), "{shown}");
     assert!(shown.contains("mem_a@steer :: Steer"), "{shown}");
     let steered: Vec<_> = plan.steered().collect();
     // Either worker may have the port's queue.
@@ -181,7 +183,7 @@ fn what_cannot_be_is_refused_with_place_and_remedy() {
     ] {
         let text = format!("FromDevice(mem:a, {said}) -> c :: Counter -> Discard");
         let errors = match plan(&text, 2, &ports) {
-            Ok(plan) => panic!("{said} should be refused:\n{plan}"),
+            Ok(plan) => panic!("{said} should be refused:\n{}", describe(&plan)),
             Err(errors) => errors,
         };
         for part in parts {

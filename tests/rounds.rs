@@ -3,9 +3,9 @@
 use cluster::address::{Address, HOPS_MAX, Kind, cookie};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::Options;
 use engine::router::single;
 use engine::stats::NodeStats;
+use planner::Options;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 

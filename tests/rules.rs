@@ -1,10 +1,11 @@
 //! A port that sorts by rules (Flow Director, VMDq): what it is told, and that packets then need not cross.
 
 use control::balance::{Balance, Mode, Settings};
-use engine::plan::{self, Options, Plan};
+use engine::plan::Plan;
 use engine::port::{Match, Port, PortDirectory};
 use engine::router::Router;
 use engine::steer::Ask;
+use planner::Options;
 use ports::Directory;
 use ports::memory::{Memory, Sent};
 use router_tests::Cards;
@@ -32,7 +33,7 @@ fn plan(previous: Option<&Plan>, text: &str, ports: &Cards<Directory>) -> Arc<Pl
         previous,
         ..Options::new(2, ports)
     };
-    let (plan, more) = plan::make(&parsed, &elements::registry(), &options);
+    let (plan, more) = planner::make(&parsed, &elements::registry(), &options);
     errors.extend(more);
     plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
 }

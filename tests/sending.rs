@@ -2,8 +2,9 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Walker};
-use engine::plan::{Options, Plan};
+use engine::plan::Plan;
 use engine::router::single;
+use planner::Options;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::time::Duration;

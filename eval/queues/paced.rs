@@ -11,7 +11,7 @@
 use control::socket::Socket;
 use control::{Control, Runtime, Serve, Source, Start};
 use engine::packet::{Batch, Packet};
-use engine::plan::Options;
+use planner::Options;
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::io::{BufWriter, Write};
 use std::path::Path;

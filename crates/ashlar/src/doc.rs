@@ -151,8 +151,8 @@ fn handlers(text: &mut String, class: &Class) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::plan::Options;
     use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
+    use planner::Options;
 
     /// The runnable examples of a manual page.
     fn examples(manual: &str) -> Vec<String> {

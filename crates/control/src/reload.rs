@@ -5,7 +5,8 @@ use crate::service;
 use crate::source::{Compiled, Source, compile};
 use crate::state::{Control, Failure};
 use crate::view::{Changes, ReloadReply, ReloadRequest};
-use engine::plan::{Options, Plan};
+use engine::plan::Plan;
+use planner::Options;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -27,7 +28,7 @@ impl Control {
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = self.router.plan();
-        let changed = plan.readdressed(&*self.ports);
+        let changed = planner::readdressed(&plan, &*self.ports);
         if changed.is_empty() {
             return Ok(());
         }

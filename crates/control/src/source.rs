@@ -1,8 +1,9 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
 use crate::cluster::{Description, Numbers, file, generate};
-use engine::plan::{self, Options, Plan, Registry};
+use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
+use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -141,7 +142,7 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
     let mut library = |name: &str| std::fs::read_to_string(folder?.join(name)).ok();
     let (router, mut diagnostics) =
         lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
-    let (mut plan, more) = plan::make(&router, registry, options);
+    let (mut plan, more) = planner::make(&router, registry, options);
     diagnostics.extend(more);
     lang::sort(&mut diagnostics);
     if diagnostics.iter().any(Diagnostic::is_error) {

@@ -70,8 +70,8 @@ pub mod vlb;
 mod fast_path_tests;
 
 use engine::element::Class;
-use engine::plan::Registry;
 pub use fused_loops::FUSED_LOOPS;
+use planner::Registry;
 
 /// Every class, by folder.
 pub const CLASSES: &[&[Class]] = &[

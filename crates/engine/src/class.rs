@@ -6,7 +6,9 @@ use crate::extension::{Extensions, config_of};
 use crate::facts::Facts;
 use crate::handler::{Handler, HandlerInfo, Job};
 use crate::packet::Batch;
-use arguments::Args;
+use arguments::commons::Commons;
+use arguments::{ArgInfo, Args, Names};
+use lang::{Config, Span};
 use std::any::{Any, TypeId};
 use std::sync::Arc;
 
@@ -39,8 +41,10 @@ pub struct Class {
     pub extensions: Extensions,
     /// Handlers of the class.
     pub handlers: fn() -> Vec<HandlerInfo>,
-    pub(crate) kind: fn() -> TypeId,
-    pub(crate) configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
+    /// The element type.
+    pub kind: fn() -> TypeId,
+    /// Parses a configuration; see [`Element::configure`].
+    pub configure: fn(&mut Args) -> Box<dyn ErasedConfig>,
     pub(crate) build: fn(&AnyConfig, &Init) -> Box<dyn Node>,
     pub(crate) control: fn(&AnyConfig, usize, &str) -> Result<String, String>,
 }
@@ -74,6 +78,17 @@ impl Class {
                 E::HANDLERS[index].run_control(&config_of::<E>(config), value)
             },
         }
+    }
+
+    /// What the class's configuration may contain.
+    pub fn arguments(&self) -> Vec<ArgInfo> {
+        let mut map = lang::SourceMap::new();
+        let file = map.add("", "");
+        let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
+        let (title, commons) = ((String::new(), config.span()), Commons::default());
+        let mut args = Args::new(title, &config, &names, &commons, Vec::new());
+        (self.configure)(&mut args);
+        args.into_info()
     }
 
     /// An extension of the class, by its type.
@@ -126,8 +141,10 @@ impl std::fmt::Debug for Class {
 }
 
 /// A configuration that was parsed and is not yet shared.
-pub(crate) trait ErasedConfig {
+pub trait ErasedConfig {
+    /// See [`Element::inherit`].
     fn inherit(&mut self, old: &AnyConfig);
+    /// The configuration, shared by all copies.
     fn share(self: Box<Self>) -> AnyConfig;
 }
 

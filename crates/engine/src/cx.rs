@@ -3,9 +3,9 @@
 use crate::clock::{Clock, Time};
 use crate::element::Verdict;
 use crate::graph::{Core, Nodes, Walker, put_back, revive};
-use crate::notify::nearest_queues;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
+use crate::search::nearest_queues;
 use crate::storage;
 use std::time::Duration;
 

@@ -149,7 +149,8 @@ impl CountsOfClass {
 
 /// Elements of these classes, one behind the other, as one loop.
 pub struct FusedLoop {
-    pub(crate) kinds: fn() -> Vec<TypeId>,
+    /// The element types.
+    pub kinds: fn() -> Vec<TypeId>,
     pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
     /// The same with elements between them that only count.
     pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),

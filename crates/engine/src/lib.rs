@@ -1,6 +1,6 @@
 //! The kernel of the router: packets, elements, graphs, and the workers that run them.
 //!
-//! A configuration becomes a [`plan::Plan`] (checked, placed, printable), and each worker builds its
+//! The crate `planner` makes a [`plan::Plan`] of a configuration, and each worker builds its
 //! own copy of the graph from it ([`graph::Graph`]). Control reaches workers by messages, between
 //! batches ([`router::Router`]). On the packet path there are no locks, no logs, no allocation per
 //! packet and one reading of the clock per turn.
@@ -36,6 +36,7 @@ pub mod resources;
 pub mod ring;
 pub mod root;
 pub mod router;
+pub mod search;
 pub mod shards;
 pub mod shared;
 pub mod standard;

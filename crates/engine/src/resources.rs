@@ -45,7 +45,8 @@ pub struct OfClass {
     pub(crate) placement: fn(&AnyConfig) -> Placement,
     pub(crate) memory: fn(&AnyConfig) -> usize,
     pub(crate) memory_each: fn(&AnyConfig) -> usize,
-    pub(crate) port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
+    /// See [`Resources::port_count`].
+    pub port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
 }
 
 /// The extension of a class, for [`Element::EXTENSIONS`].

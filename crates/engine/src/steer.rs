@@ -14,12 +14,12 @@ mod moving;
 mod pumps;
 mod steps;
 
-pub(crate) use around::mark;
+pub use around::mark;
+pub(crate) use extensions::port_table_of;
 pub use extensions::{
     Follows, FollowsOfClass, KeepsFlows, KeepsFlowsOfClass, Sorts, SortsOfClass, Steers,
-    SteersOfClass, table_of,
+    SteersOfClass, sorter_of, splits, table_of,
 };
-pub(crate) use extensions::{port_table_of, sorter_of, splits};
 pub use follow::{Astray, Followed, PortTable, follow, port_tables};
 pub(crate) use moving::Shard;
 pub use moving::{Ask, Moved, move_buckets, parse_move, tables};

@@ -6,11 +6,12 @@ use engine::element::Class;
 use engine::fused::FusedLoop;
 use engine::graph::{Graph, Walker};
 use engine::packet::Packet;
-use engine::plan::{self, Options, Plan, Registry};
+use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
 use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Outside, Ports, Runs, Use};
 use engine::root::{Plain, Root};
 use engine::router::single;
+use planner::{Options, Registry};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -132,7 +133,7 @@ fn make(registry: &Registry, text: &str, options: Options) -> Result<Arc<Plan>, 
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let (plan, more) = plan::make(&router, registry, &options);
+    let (plan, more) = planner::make(&router, registry, &options);
     errors.extend(more);
     lang::sort(&mut errors);
     match plan {

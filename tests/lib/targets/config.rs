@@ -5,10 +5,10 @@ use super::Choices;
 use crate::whole::{InMemory, read, registry};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site, Walker};
-use engine::plan::Options;
 use engine::port::PortDirectory;
 use engine::publish;
 use engine::wake::Wakers;
+use planner::Options;
 use std::sync::Arc;
 
 const WORKERS: usize = 2;
@@ -48,7 +48,7 @@ pub fn plan(text: &str) {
     let Some(plan) = read.plan else {
         return;
     };
-    let _ = plan.to_string();
+    let _ = control::describe::describe(&plan).to_string();
     for device in &plan.devices {
         if ports.open(&device.name, &device.request).is_err() {
             return;

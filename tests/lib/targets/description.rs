@@ -3,8 +3,8 @@
 
 use crate::whole::{InMemory, read, registry};
 use control::cluster::{Description, Server, file, generate};
-use engine::plan::Options;
 use engine::port::PortDirectory;
+use planner::Options;
 
 const TEXT_BYTES_MAX: usize = 8 << 10;
 

@@ -1,9 +1,10 @@
 //! From a configuration's text to a plan as Click runs it, and mistakes as Click words them.
 
 use super::options::Listen;
-use engine::plan::{self, Options, Plan, Registry};
+use engine::plan::Plan;
 use engine::port::PortDirectory;
 use lang::{Config, Diagnostic, SourceMap, Span};
+use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ impl Compiler {
             previous: running,
             ..Options::new(1, &*self.ports)
         };
-        let (plan, planned) = plan::make(&router, &self.registry, &options);
+        let (plan, planned) = planner::make(&router, &self.registry, &options);
         let unknown = |d: &&Diagnostic| matches!(d.code, "unknown-class" | "no-package");
         let unknown = planned.iter().filter(unknown);
         let mut wrong: Vec<Diagnostic> = language

@@ -18,8 +18,8 @@ pub(crate) mod trace;
 use crate::cli::{Configuration, Target};
 use control::client::Client;
 use control::{Compiled, Source};
-use engine::plan::{Options, Registry};
 use engine::port::PortDirectory;
+use planner::{Options, Registry};
 use std::io::Write;
 
 pub(crate) type Done = Result<(), String>;

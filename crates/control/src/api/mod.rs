@@ -22,6 +22,7 @@
 mod reply;
 pub mod request;
 
+use crate::describe::describe;
 use crate::state::{Control, Failure};
 use crate::{capture, trace, view};
 use bytes::Bytes;
@@ -149,7 +150,10 @@ impl Api {
             }
             Request::Info => self.work(|c| json(&c.info())).await,
             Request::Elements => self.work(|c| json(&c.elements())).await,
-            Request::Plan => self.work(|c| Ok(text(c.router().plan().to_string()))).await,
+            Request::Plan => {
+                self.work(|c| Ok(text(describe(&c.router().plan()).to_string())))
+                    .await
+            }
             Request::Stats => self.work(|c| json(&c.stats()?)).await,
             Request::Turns => self.work(|c| json(&c.longest_turns())).await,
             Request::Read { path, argument } => {

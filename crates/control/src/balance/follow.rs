@@ -103,9 +103,9 @@ mod tests {
     use super::super::driver::Balance;
     use super::super::settings::Settings;
     use super::*;
-    use engine::plan::Options;
     use engine::router::AskError;
     use engine::steer::{Followed, Moved};
+    use planner::Options;
     use std::cell::{Cell, RefCell};
     use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use super::Description;
 use super::file::parse;
 use super::generate;
 use crate::source::{Compiled, Source, compile};
-use engine::plan::Options;
+use planner::Options;
 
 /// Two servers, one external port each.
 pub(super) const TWO: &str = r#"

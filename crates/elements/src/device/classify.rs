@@ -5,8 +5,8 @@
 //! takes each bucket to its worker. All ports with the same description share one table of buckets and workers.
 
 use super::vlan::{RECEIVERS, add, connect, device_of};
-use engine::plan::Options;
 use lang::{Config, Diagnostic, Element, Router, Span};
+use planner::Options;
 use std::ops::Range;
 
 /// Buckets of those modes that hash, if their number is not given.

@@ -13,8 +13,8 @@ mod vlan;
 mod vlan_split;
 
 use engine::element::{Class, Init};
-use engine::plan::Options;
 use lang::{Diagnostic, Router};
+use planner::Options;
 
 /// Packets that devices take and give at a time unless told otherwise.
 pub(crate) const BURST: usize = 64;

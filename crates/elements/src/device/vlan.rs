@@ -5,9 +5,9 @@
 //! hand: one FromDevice for the port with a VLANSplit behind it, and a VLANEncap before each
 //! input of a ToDevice. Names of elements, their handlers and the plan stay as the user wrote them.
 
-use engine::plan::Options;
 use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};
+use planner::Options;
 use std::collections::BTreeSet;
 
 /// Receiving and sending classes, with the class that takes a receiver's place.

@@ -44,7 +44,7 @@ impl Element for Message {
 
 #[cfg(test)]
 mod tests {
-    use engine::plan::{Options, Registry, make};
+    use planner::{Options, Registry, make};
 
     /// What is said of a configuration: as Ashlar and as Click says it.
     fn said(text: &str) -> (String, String) {

@@ -63,7 +63,7 @@ impl Ports {
     }
 
     /// Whether there may be any number of outputs: then none is the main one, though the first may have names.
-    pub(crate) const fn any_outputs(&self) -> bool {
+    pub const fn any_outputs(&self) -> bool {
         match self.outputs.last() {
             Some(name) => matches!(name.as_bytes().last(), Some(b'*' | b'+')),
             None => false,

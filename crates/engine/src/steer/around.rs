@@ -76,7 +76,7 @@ impl Around {
 }
 
 /// Notes with elements that receive by which tables their packets are steered: the first ones behind them.
-pub(crate) fn mark(plan: &mut Plan) {
+pub fn mark(plan: &mut Plan) {
     let tables: Vec<Option<Arc<Table>>> = plan.elements.iter().map(super::table_of).collect();
     for node in 0..plan.elements.len() {
         if tables.iter().any(Option::is_some)

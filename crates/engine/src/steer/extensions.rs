@@ -57,7 +57,7 @@ impl SortsOfClass {
 }
 
 /// By what an element sorts packets into buckets, if that is their flow.
-pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
+pub fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
     let class: &SortsOfClass = element.class.extension()?;
     (class.0)(&element.config)
 }
@@ -101,7 +101,7 @@ impl KeepsFlowsOfClass {
 }
 
 /// Whether an element's state may be split by buckets.
-pub(crate) fn splits(element: &PlanElement) -> bool {
+pub fn splits(element: &PlanElement) -> bool {
     let class: Option<&KeepsFlowsOfClass> = element.class.extension();
     class.is_some_and(|class| (class.splits)(&element.config))
 }

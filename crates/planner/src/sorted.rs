@@ -1,9 +1,9 @@
 //! Elements whose state each worker may own for its buckets: those that packets reach by way of elements only
 //! that steer by one table, sorted by flows so that both directions of one meet.
 
-use super::Plan;
-use crate::element::Copies;
-use crate::steer::{self, Sorter, Table};
+use engine::element::Copies;
+use engine::plan::Plan;
+use engine::steer::{self, Sorter, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

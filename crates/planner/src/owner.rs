@@ -2,8 +2,8 @@
 //! elements that share state with it, a Queue and an Unqueue are put before each of their inputs, so that
 //! packets cross over to the worker that owns them all. Packets of a flow keep their order on the way.
 
-use super::Plan;
-use crate::element::Copies;
+use engine::element::Copies;
+use engine::plan::Plan;
 use lang::{Config, Connection, Element, Port, Router};
 use std::collections::BTreeSet;
 

@@ -1,8 +1,9 @@
 //! Push and pull: each port's own processing, spread over connections and through agnostic
 //! elements, as Click does it.
 
-use super::{Edge, title};
-use crate::element::{Class, Flow};
+use super::title;
+use engine::element::{Class, Flow};
+use engine::plan::Edge;
 use lang::{Diagnostic, Router};
 
 /// Whether each port is pull.

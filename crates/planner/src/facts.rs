@@ -1,7 +1,8 @@
 //! Proves on the graph what elements need: headers checked, annotations set.
 
-use super::{Edge, title};
-use crate::element::{Class, Facts};
+use super::title;
+use engine::element::{Class, Facts};
+use engine::plan::Edge;
 use lang::{Diagnostic, Router};
 
 /// Spreads facts from sources until nothing changes, then compares them with what is needed.

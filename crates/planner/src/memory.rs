@@ -1,6 +1,7 @@
 //! Whether there is memory for what elements will take: afterwards a table that cannot be made would end the process.
 
-use super::{Plan, title};
+use super::title;
+use engine::plan::Plan;
 use lang::{Diagnostic, Router};
 use std::hint::black_box;
 use std::sync::Arc;

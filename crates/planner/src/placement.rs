@@ -1,10 +1,11 @@
 //! Which worker runs what. Cores are given to sources and pullers only; everything that packets
 //! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
 
-use super::{Options, Plan, PlanDevice, PlanElement, title};
-use crate::element::{Class, Copies, Runs};
-use crate::placement::{Device, Placement};
-use crate::port::{PortInfo, PortRequest};
+use super::{Options, title};
+use engine::element::{Class, Copies, Runs};
+use engine::placement::{Device, Placement};
+use engine::plan::{Plan, PlanDevice, PlanElement};
+use engine::port::{PortInfo, PortRequest};
 use lang::{Diagnostic, Router};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,33 +5,9 @@
 //! goes on by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between them. Of
 //! the loops that begin at an element the longest is taken. Loops may overlap; which one a packet takes depends on where it comes in.
 
-use super::{Edge, PlanElement};
-use crate::element::Verdict;
-use crate::fused::{CountsOfClass, FusedLoop};
-
-/// A fused loop at its place in a plan.
-#[derive(Clone)]
-pub struct PlacedLoop {
-    pub(crate) code: &'static FusedLoop,
-    /// Its elements, in order.
-    pub nodes: Vec<usize>,
-    /// The verdict with which a packet goes on, for each element.
-    pub(crate) on: Vec<Verdict>,
-    /// The elements between them that only count: the place in the loop that each stands behind, the element, and how
-    /// its class counts. In order.
-    pub(crate) counters: Vec<(usize, usize, &'static CountsOfClass)>,
-}
-
-impl PlacedLoop {
-    /// All that run together, in order.
-    pub fn all(&self) -> impl Iterator<Item = usize> {
-        let places = self.nodes.iter().enumerate();
-        places.flat_map(|(place, &node)| {
-            let behind = self.counters.iter().filter(move |c| c.0 == place);
-            std::iter::once(node).chain(behind.map(|counter| counter.1))
-        })
-    }
-}
+use engine::element::Verdict;
+use engine::fused::{CountsOfClass, FusedLoop};
+use engine::plan::{Edge, PlacedLoop, PlanElement};
 
 /// An element on the way along a loop.
 #[derive(Clone, Copy)]

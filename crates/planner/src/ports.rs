@@ -1,8 +1,9 @@
 //! Numbers of ports: what connections name, checked against what classes and configurations have.
 
-use super::{Looked, title};
-use crate::element::{AnyConfig, Class, Ports};
-use crate::resources;
+use super::title;
+use engine::element::{AnyConfig, Class, Ports};
+use engine::plan::Looked;
+use engine::resources;
 use lang::{Diagnostic, Router};
 
 /// Numbers of inputs and outputs of every element, checked against its class.

@@ -5,10 +5,10 @@
 //! ([`Annotates`]) hides who looks behind it from the devices before it,
 //! if all that comes to it is as it came from a device that notes nothing of its own.
 
-use super::{Edge, Plan};
-use crate::element::Annotates;
-use crate::facts::Facts;
-use crate::port::PortDirectory;
+use engine::element::{Annotates, Facts};
+use engine::placement::Device;
+use engine::plan::{Edge, Plan};
+use engine::port::PortDirectory;
 
 /// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
 pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
@@ -37,7 +37,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
 fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     let elements = &plan.elements;
     let devices: Vec<_> = elements.iter().map(|element| element.device()).collect();
-    let kept = |device: &crate::placement::Device| ports.keeps_annotations(&device.name);
+    let kept = |device: &Device| ports.keeps_annotations(&device.name);
     let looks = elements.iter().zip(&devices).map(|(element, device)| {
         let sends = device.as_ref().filter(|device| !device.receives);
         element.class.reads_annotations || sends.is_some_and(kept)

@@ -1,28 +1,30 @@
 //! Names that stand for addresses, and whether they still do.
 
-use super::{Options, Plan};
-use crate::port::{PortDirectory, PortInfo};
+use super::Options;
 use arguments::{Kind, Names};
+use engine::plan::Plan;
+use engine::port::{PortDirectory, PortInfo};
 use lang::Router;
 
-impl Plan {
-    /// Open devices that elements know by another address than they have now, with both addresses: an
-    /// interface was given a new one, or came back with one.
-    pub fn readdressed(&self, ports: &dyn PortDirectory) -> Vec<(&str, String, String)> {
-        let mut changed = Vec::new();
-        for device in &self.addressed {
-            let parent = || vlan_parent(device).and_then(|port| ports.get(port));
-            let open = ports.get(device).or_else(parent);
-            let known = self.names.get(device, Kind::Ether);
-            if let Some((open, known)) = open.zip(known) {
-                let now = wire::EtherAddr(open.port.info().mac).to_string();
-                if known != now {
-                    changed.push((device.as_str(), known.to_owned(), now));
-                }
+/// Open devices that elements know by another address than they have now, with both addresses: an
+/// interface was given a new one, or came back with one.
+pub fn readdressed<'p>(
+    plan: &'p Plan,
+    ports: &dyn PortDirectory,
+) -> Vec<(&'p str, String, String)> {
+    let mut changed = Vec::new();
+    for device in &plan.addressed {
+        let parent = || vlan_parent(device).and_then(|port| ports.get(port));
+        let open = ports.get(device).or_else(parent);
+        let known = plan.names.get(device, Kind::Ether);
+        if let Some((open, known)) = open.zip(known) {
+            let now = wire::EtherAddr(open.port.info().mac).to_string();
+            if known != now {
+                changed.push((device.as_str(), known.to_owned(), now));
             }
         }
-        changed
     }
+    changed
 }
 
 /// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.

@@ -8,30 +8,28 @@ mod facts;
 mod fuse;
 mod memory;
 mod names;
+mod notify;
 mod owner;
 mod placement;
 mod ports;
 mod processing;
-mod show;
 mod sorted;
 
-pub use fuse::PlacedLoop;
-
-use crate::call;
-use crate::element::{AnyConfig, Class, Runs};
-use crate::fused::FusedLoop;
-use crate::handler::Use;
-use crate::notify::Signal;
-use crate::placement::{Device, Placement};
-use crate::port::{PortDirectory, PortRequest};
-use crate::resources;
-use crate::steer::{self, Sorter, Table};
 use arguments::commons::Commons;
 use arguments::near::nearest;
-use arguments::{ArgInfo, Args, Names};
-use lang::{Config, Diagnostic, Router, Span};
+use arguments::{Args, Names};
+use engine::call;
+use engine::element::{AnyConfig, Class};
+use engine::fused::FusedLoop;
+use engine::handler::Use;
+use engine::plan::{Looked, Plan, PlanElement};
+use engine::port::PortDirectory;
+use engine::steer;
+use lang::{Diagnostic, Router};
 use std::collections::HashMap;
 use std::sync::Arc;
+
+pub use names::readdressed;
 
 /// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
@@ -98,19 +96,6 @@ impl Registry {
     }
 }
 
-impl Class {
-    /// What the class's configuration may contain.
-    pub fn arguments(&self) -> Vec<ArgInfo> {
-        let mut map = lang::SourceMap::new();
-        let file = map.add("", "");
-        let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
-        let (title, commons) = ((String::new(), config.span()), Commons::default());
-        let mut args = Args::new(title, &config, &names, &commons, Vec::new());
-        (self.configure)(&mut args);
-        args.into_info()
-    }
-}
-
 /// How a plan is made.
 #[derive(Clone)]
 pub struct Options<'a> {
@@ -140,210 +125,6 @@ impl<'a> Options<'a> {
             as_click: false,
             previous: None,
         }
-    }
-}
-
-/// An element, with everything decided.
-pub struct PlanElement {
-    /// Name.
-    pub name: String,
-    /// Class.
-    pub class: &'static Class,
-    /// Configuration as text.
-    pub text: String,
-    /// Configuration, parsed.
-    pub config: AnyConfig,
-    /// Other elements that its configuration names, if it was parsed with a look at others: then it may
-    /// change without its text.
-    looked: Looked,
-    /// Where it is declared.
-    pub span: Span,
-    /// Whether each input is pull.
-    pub inputs: Vec<bool>,
-    /// Whether each output is pull.
-    pub outputs: Vec<bool>,
-    /// Whether it runs as a task here.
-    pub runs: Runs,
-    /// Workers with a copy, ascending.
-    pub workers: Vec<usize>,
-    /// The worker that its task belongs to.
-    pub home: usize,
-    /// Workers that push into it.
-    pub pushers: Vec<usize>,
-    /// Workers that pull from it, or run it.
-    pub pullers: Vec<usize>,
-    /// Whether packets may come to it, or from it if it receives them, without annotations: see
-    /// [`Element::READS_ANNOTATIONS`](crate::element::Element::READS_ANNOTATIONS).
-    pub bare: bool,
-    /// Whether a class behind it changes what is known of packets.
-    pub handled: bool,
-    /// Outputs by which packets that may come without annotations must leave with some; see
-    /// [`Annotates`](crate::element::Annotates).
-    pub annotated: Vec<usize>,
-    /// By what packets are sorted, where each worker owns the state of its buckets; see
-    /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
-    pub sorter: Option<Arc<dyn Sorter>>,
-    /// By what the packets are steered that it receives.
-    pub(crate) tables: Vec<Arc<Table>>,
-    /// Queues of its device, for each of `workers`.
-    pub queues: Vec<Vec<usize>>,
-    /// What says whether packets wait behind each input.
-    pub signals: Vec<Signal>,
-    /// What says whether there is room behind each output.
-    pub rooms: Vec<Signal>,
-    /// Elements that want to know when packets wait here.
-    pub listeners: Vec<usize>,
-    /// Elements that want to know when there is room here.
-    pub fillers: Vec<usize>,
-}
-
-impl PlanElement {
-    /// Whether input 0 is pull.
-    pub fn input_pull(&self) -> bool {
-        self.inputs.first().copied().unwrap_or(false)
-    }
-
-    /// Whether output 0 is pull.
-    pub fn output_pull(&self) -> bool {
-        self.outputs.first().copied().unwrap_or(false)
-    }
-
-    /// What its configuration asks of placement.
-    pub fn placement(&self) -> Placement {
-        let resources = self.resources();
-        resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
-    }
-
-    fn resources(&self) -> Option<&'static resources::OfClass> {
-        self.class.extension()
-    }
-
-    /// The device that it receives from or sends to.
-    pub fn device(&self) -> Option<Device> {
-        self.placement().device
-    }
-
-    /// Bytes of what its copies share, and of what each has for itself.
-    pub fn memory(&self) -> usize {
-        let Some(class) = self.resources() else {
-            return 0;
-        };
-        let copies = (class.memory_each)(&self.config).saturating_mul(self.workers.len());
-        copies.saturating_add((class.memory)(&self.config))
-    }
-
-    /// Runs a handler that works on what the workers share.
-    pub fn control(&self, handler: usize, value: &str) -> Result<String, String> {
-        (self.class.control)(&self.config, handler, value)
-    }
-
-    /// Device queues of the copy on `worker`.
-    pub fn queues_of(&self, worker: usize) -> &[usize] {
-        let at = self.workers.iter().position(|&w| w == worker);
-        at.and_then(|i| self.queues.get(i))
-            .map_or(&[], Vec::as_slice)
-    }
-
-    /// Whether hot swap may keep a running copy of `before` as a copy of this element.
-    pub(crate) fn same_as(&self, before: &PlanElement) -> bool {
-        Arc::ptr_eq(&self.config, &before.config)
-            && self.inputs == before.inputs
-            && self.outputs == before.outputs
-            && self.runs == before.runs
-            && self.pushers == before.pushers
-            && self.pullers == before.pullers
-            && self.queues == before.queues
-            && self.bare == before.bare
-            && self.handled == before.handled
-            && self.annotated == before.annotated
-            && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
-    }
-}
-
-/// A connection between two elements, as (element, port).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Edge {
-    /// The output.
-    pub from: (usize, usize),
-    /// The input.
-    pub to: (usize, usize),
-    /// Whether the input asks for packets.
-    pub pull: bool,
-    /// Where it is written.
-    pub span: Span,
-}
-
-/// A device and what is asked of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanDevice {
-    /// The port's name.
-    pub name: String,
-    /// What to open.
-    pub request: PortRequest,
-}
-
-/// A router that can be built.
-pub struct Plan {
-    /// Elements, in the order of declaration.
-    pub elements: Vec<PlanElement>,
-    /// Connections.
-    pub edges: Vec<Edge>,
-    /// Number of workers.
-    pub workers: usize,
-    /// Whether it is to run as Click's user-level driver would run it.
-    pub as_click: bool,
-    /// Devices to open.
-    pub devices: Vec<PlanDevice>,
-    /// Elements in topological order of push edges.
-    pub order: Vec<usize>,
-    /// Each element's place in `order`.
-    pub rank: Vec<usize>,
-    /// Elements that are run as one loop.
-    pub loops: Vec<PlacedLoop>,
-    by_name: HashMap<String, usize>,
-    names: Names,
-    /// Devices whose own addresses are among the names.
-    addressed: Vec<String>,
-    commons: Commons,
-}
-
-impl Plan {
-    /// What all elements have in common that ask for a `T` by [`Args::common`](arguments::Args::common);
-    /// plans that replace this one go on with it.
-    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.commons.get()
-    }
-
-    /// An element's number.
-    pub fn find(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
-    }
-
-    /// Lets elements open what their configurations name (see
-    /// [`Resources::initialize`](crate::resources::Resources::initialize)), but for configurations that
-    /// `running` already uses. Returns the elements that failed, with a sentence each.
-    pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
-        let kept = |config: &AnyConfig| {
-            running.is_some_and(|r| r.elements.iter().any(|e| Arc::ptr_eq(&e.config, config)))
-        };
-        let each = self.elements.iter().enumerate();
-        let fresh = each.filter(|(_, element)| !kept(&element.config));
-        fresh
-            .filter_map(|(i, e)| Some((i, (e.resources()?.initialize)(&e.config).err()?)))
-            .collect()
-    }
-
-    /// As [`initialize`](Self::initialize), all failures in one text.
-    pub(crate) fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
-        let failed = self.initialize(running);
-        if failed.is_empty() {
-            return Ok(());
-        }
-        let lines = failed.into_iter().map(|(i, why)| {
-            let element = &self.elements[i];
-            format!("in `{} :: {}`: {why}", element.name, element.class.name)
-        });
-        Err(lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
@@ -455,7 +236,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     steer::mark(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
-    crate::notify::connect(&mut plan);
+    notify::connect(&mut plan);
     plan.loops = fuse::find(registry.loops, &plan.elements, &plan.edges, &plan.rank);
     if registry.optimizes() {
         bare::mark(&mut plan, options.ports);
@@ -533,9 +314,6 @@ fn anonymous(element: &lang::Element) -> bool {
     let number = own.strip_prefix(element.class.as_str());
     element.config.text.is_empty() && number.is_some_and(|n| n.starts_with('@'))
 }
-
-/// See [`PlanElement::looked`].
-type Looked = Option<Vec<usize>>;
 
 /// An element, and the handlers that it will write.
 type Calls = (usize, Vec<String>);

@@ -1,0 +1,290 @@
+//! A plan: a router with everything decided, from which each worker builds its graph. It is plain data; the crate
+//! `planner` makes it.
+
+use crate::class::{AnyConfig, Class};
+use crate::element::{Copies, Runs, Verdict};
+use crate::fused::{CountsOfClass, FusedLoop};
+use crate::notify::Signal;
+use crate::placement::{Device, Placement};
+use crate::port::PortRequest;
+use crate::resources;
+use crate::steer::{self, Sorter, Table};
+use arguments::Names;
+use arguments::commons::Commons;
+use lang::Span;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// See [`PlanElement::looked`].
+pub type Looked = Option<Vec<usize>>;
+
+/// An element, with everything decided.
+pub struct PlanElement {
+    /// Name.
+    pub name: String,
+    /// Class.
+    pub class: &'static Class,
+    /// Configuration as text.
+    pub text: String,
+    /// Configuration, parsed.
+    pub config: AnyConfig,
+    /// Other elements that its configuration names, if it was parsed with a look at others: then it may
+    /// change without its text.
+    pub looked: Looked,
+    /// Where it is declared.
+    pub span: Span,
+    /// Whether each input is pull.
+    pub inputs: Vec<bool>,
+    /// Whether each output is pull.
+    pub outputs: Vec<bool>,
+    /// Whether it runs as a task here.
+    pub runs: Runs,
+    /// Workers with a copy, ascending.
+    pub workers: Vec<usize>,
+    /// The worker that its task belongs to.
+    pub home: usize,
+    /// Workers that push into it.
+    pub pushers: Vec<usize>,
+    /// Workers that pull from it, or run it.
+    pub pullers: Vec<usize>,
+    /// Whether packets may come to it, or from it if it receives them, without annotations: see
+    /// [`Element::READS_ANNOTATIONS`](crate::element::Element::READS_ANNOTATIONS).
+    pub bare: bool,
+    /// Whether a class behind it changes what is known of packets.
+    pub handled: bool,
+    /// Outputs by which packets that may come without annotations must leave with some; see
+    /// [`Annotates`](crate::element::Annotates).
+    pub annotated: Vec<usize>,
+    /// By what packets are sorted, where each worker owns the state of its buckets; see
+    /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
+    pub sorter: Option<Arc<dyn Sorter>>,
+    /// By what the packets are steered that it receives.
+    pub tables: Vec<Arc<Table>>,
+    /// Queues of its device, for each of `workers`.
+    pub queues: Vec<Vec<usize>>,
+    /// What says whether packets wait behind each input.
+    pub signals: Vec<Signal>,
+    /// What says whether there is room behind each output.
+    pub rooms: Vec<Signal>,
+    /// Elements that want to know when packets wait here.
+    pub listeners: Vec<usize>,
+    /// Elements that want to know when there is room here.
+    pub fillers: Vec<usize>,
+}
+
+impl PlanElement {
+    /// Whether input 0 is pull.
+    pub fn input_pull(&self) -> bool {
+        self.inputs.first().copied().unwrap_or(false)
+    }
+
+    /// Whether output 0 is pull.
+    pub fn output_pull(&self) -> bool {
+        self.outputs.first().copied().unwrap_or(false)
+    }
+
+    /// What its configuration asks of placement.
+    pub fn placement(&self) -> Placement {
+        let resources = self.resources();
+        resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
+    }
+
+    fn resources(&self) -> Option<&'static resources::OfClass> {
+        self.class.extension()
+    }
+
+    /// The device that it receives from or sends to.
+    pub fn device(&self) -> Option<Device> {
+        self.placement().device
+    }
+
+    /// Bytes of what its copies share, and of what each has for itself.
+    pub fn memory(&self) -> usize {
+        let Some(class) = self.resources() else {
+            return 0;
+        };
+        let copies = (class.memory_each)(&self.config).saturating_mul(self.workers.len());
+        copies.saturating_add((class.memory)(&self.config))
+    }
+
+    /// Runs a handler that works on what the workers share.
+    pub fn control(&self, handler: usize, value: &str) -> Result<String, String> {
+        (self.class.control)(&self.config, handler, value)
+    }
+
+    /// Device queues of the copy on `worker`.
+    pub fn queues_of(&self, worker: usize) -> &[usize] {
+        let at = self.workers.iter().position(|&w| w == worker);
+        at.and_then(|i| self.queues.get(i))
+            .map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether it has an owner among several workers: it cannot be copied.
+    pub fn single(&self) -> bool {
+        self.class.copies == Copies::One
+    }
+
+    /// Whether hot swap may keep a running copy of `before` as a copy of this element.
+    pub(crate) fn same_as(&self, before: &PlanElement) -> bool {
+        Arc::ptr_eq(&self.config, &before.config)
+            && self.inputs == before.inputs
+            && self.outputs == before.outputs
+            && self.runs == before.runs
+            && self.pushers == before.pushers
+            && self.pullers == before.pullers
+            && self.queues == before.queues
+            && self.bare == before.bare
+            && self.handled == before.handled
+            && self.annotated == before.annotated
+            && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
+    }
+}
+
+/// A connection between two elements, as (element, port).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The output.
+    pub from: (usize, usize),
+    /// The input.
+    pub to: (usize, usize),
+    /// Whether the input asks for packets.
+    pub pull: bool,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// A device and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanDevice {
+    /// The port's name.
+    pub name: String,
+    /// What to open.
+    pub request: PortRequest,
+}
+
+/// A router that can be built.
+pub struct Plan {
+    /// Elements, in the order of declaration.
+    pub elements: Vec<PlanElement>,
+    /// Connections.
+    pub edges: Vec<Edge>,
+    /// Number of workers.
+    pub workers: usize,
+    /// Whether it is to run as Click's user-level driver would run it.
+    pub as_click: bool,
+    /// Devices to open.
+    pub devices: Vec<PlanDevice>,
+    /// Elements in topological order of push edges.
+    pub order: Vec<usize>,
+    /// Each element's place in `order`.
+    pub rank: Vec<usize>,
+    /// Elements that are run as one loop.
+    pub loops: Vec<PlacedLoop>,
+    /// Numbers of elements by name.
+    pub by_name: HashMap<String, usize>,
+    /// Names that stand for addresses.
+    pub names: Names,
+    /// Devices whose own addresses are among the names.
+    pub addressed: Vec<String>,
+    /// Router-wide state.
+    pub commons: Commons,
+}
+
+impl Plan {
+    /// Names of elements whose packets come from a device without annotations.
+    pub fn bare_sources(&self) -> impl Iterator<Item = &str> {
+        let bare = |e: &&PlanElement| e.bare && e.inputs.is_empty();
+        self.elements.iter().filter(bare).map(|e| e.name.as_str())
+    }
+
+    /// Elements that steer packets between workers by their buckets: name, workers that may come with packets,
+    /// workers that own buckets.
+    pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
+        let each = self.elements.iter().enumerate();
+        each.filter_map(|(i, e)| {
+            steer::table_of(e)?;
+            let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
+            let owners = self.elements[next].workers.as_slice();
+            let stays = e.pushers.len() == 1 && e.pushers == owners;
+            (!stays).then_some((e.name.as_str(), e.pushers.as_slice(), owners))
+        })
+    }
+
+    /// Queues in which packets change worker: name, workers that fill it, worker that empties it.
+    pub fn crossings(&self) -> Vec<(&str, Vec<usize>, usize)> {
+        let crosses = self
+            .elements
+            .iter()
+            .filter(|e| e.outputs.contains(&true) && e.pullers.len() == 1);
+        crosses
+            .filter_map(|e| {
+                let to = e.pullers[0];
+                let from: Vec<usize> = e.pushers.iter().copied().filter(|&w| w != to).collect();
+                (!from.is_empty()).then_some((e.name.as_str(), from, to))
+            })
+            .collect()
+    }
+
+    /// What all elements have in common that ask for a `T` by [`Args::common`](arguments::Args::common);
+    /// plans that replace this one go on with it.
+    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.commons.get()
+    }
+
+    /// An element's number.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// Lets elements open what their configurations name (see
+    /// [`Resources::initialize`](crate::resources::Resources::initialize)), but for configurations that
+    /// `running` already uses. Returns the elements that failed, with a sentence each.
+    pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
+        let kept = |config: &AnyConfig| {
+            running.is_some_and(|r| r.elements.iter().any(|e| Arc::ptr_eq(&e.config, config)))
+        };
+        let each = self.elements.iter().enumerate();
+        let fresh = each.filter(|(_, element)| !kept(&element.config));
+        fresh
+            .filter_map(|(i, e)| Some((i, (e.resources()?.initialize)(&e.config).err()?)))
+            .collect()
+    }
+
+    /// As [`initialize`](Self::initialize), all failures in one text.
+    pub(crate) fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
+        let failed = self.initialize(running);
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let lines = failed.into_iter().map(|(i, why)| {
+            let element = &self.elements[i];
+            format!("in `{} :: {}`: {why}", element.name, element.class.name)
+        });
+        Err(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// A fused loop at its place in a plan.
+#[derive(Clone)]
+pub struct PlacedLoop {
+    /// The fused loop.
+    pub code: &'static FusedLoop,
+    /// Its elements, in order.
+    pub nodes: Vec<usize>,
+    /// The verdict with which a packet goes on, for each element.
+    pub on: Vec<Verdict>,
+    /// The elements between them that only count: the place in the loop that each stands behind, the element, and how
+    /// its class counts. In order.
+    pub counters: Vec<(usize, usize, &'static CountsOfClass)>,
+}
+
+impl PlacedLoop {
+    /// All that run together, in order.
+    pub fn all(&self) -> impl Iterator<Item = usize> {
+        let places = self.nodes.iter().enumerate();
+        places.flat_map(|(place, &node)| {
+            let behind = self.counters.iter().filter(move |c| c.0 == place);
+            std::iter::once(node).chain(behind.map(|counter| counter.1))
+        })
+    }
+}
