@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not full is sent
-//! when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT` (RouteBricks has no
-//! such bound). Every worker from which packets reach ToDevice has a transmit queue of its own. With a pull
-//! input, ToDevice pulls packets as fast as the port takes them.
+//! when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT` (a bound that
+//! RouteBricks leaves open). Every worker from which packets reach ToDevice has a transmit queue of its own.
+//! With a pull input, ToDevice pulls packets as fast as the port takes them.
 //!
 //! Packets of the second input go before all that wait, have a queue of their own, and do not wait for
 //! `TIMEOUT`. This input is for a few packets that must not be lost or delayed by the many others, such as

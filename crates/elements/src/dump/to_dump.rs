@@ -4,22 +4,22 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> ToDump(-, ENCAP IP);
 //! ```
 //!
-//! With an output, packets pass; without, they end here. A packet without a timestamp is written with the
-//! time of its coming.
+//! If output 0 is connected, packets pass; otherwise they end here. A packet without a timestamp is written
+//! with the time at which it arrives here.
 //!
 //! Arguments:
 //!
-//! - `FILENAME`: the file, which is made or emptied; `-` is the standard output.
+//! - `FILENAME`: the file, which is created or overwritten; `-` is the standard output.
 //!
 //! Keyword arguments:
 //!
 //! - `SNAPLEN`: most bytes written of a packet; 0 = all. Default 2000.
 //! - `ENCAP`: what packets start with: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
 //!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
-//! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it, in place of `ENCAP`.
-//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts for a packet's length. Default true.
-//! - `UNBUFFERED`: whether each batch is handed to the system at once. Default false.
-//! - `NANO`: whether times have nanoseconds. Default false.
+//! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the type, instead of `ENCAP`.
+//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation is added to a packet's length. Default true.
+//! - `UNBUFFERED`: whether each batch is written to the file at once. Default false.
+//! - `NANO`: whether timestamps have nanoseconds instead of microseconds. Default false.
 
 use super::file::Output;
 use super::link::Encap;

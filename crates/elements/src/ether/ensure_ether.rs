@@ -5,13 +5,13 @@
 //!     -> EnsureEther(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;
 //! ```
 //!
-//! A packet without network header annotation stays as it is, and so does one with an Ethernet header right
-//! before its network header. Where such a header was stripped it is brought back, else a new one is made. A
-//! packet without room before it is dropped (`no_headroom`).
+//! A packet without network header annotation stays as it is, and so does a packet with an Ethernet header
+//! right before its network header. If such a header was stripped, it is restored; otherwise a new header is
+//! made. A packet without room before its data is dropped (`no_headroom`).
 //!
 //! Arguments:
 //!
-//! - `ETHERTYPE`: of new headers. Default 0x0800.
+//! - `ETHERTYPE`: ethertype of new headers. Default 0x0800.
 //! - `SRC`: the source address. Default 01:01:01:01:01:01.
 //! - `DST`: the destination address. Default 02:02:02:02:02:02.
 

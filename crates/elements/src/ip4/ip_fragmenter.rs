@@ -1,29 +1,28 @@
-//! Cuts IPv4 packets that are longer than the next link takes.
+//! Fragments IPv4 packets that are longer than the next link's MTU.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> f :: IPFragmenter(1500) -> Discard;
 //! f[1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 1500) -> Discard;
 //! ```
 //!
-//! A long packet becomes fragments (RFC 791, 3.2), the first one first; they leave in the place of
-//! the packet. The first has all options, the others those with the copied flag. Fragments can be cut
-//! again. A long packet that must not be cut (DF) leaves by output 1, or is dropped. Every fragment
-//! has the packet's annotations, and a copy of what stands before its IP header.
+//! A long packet is replaced by its fragments, in order (RFC 791, 3.2). The first fragment has all options, the
+//! others have those with the copied flag. Fragments can be fragmented again. A long packet with DF set leaves
+//! by output 1, or is dropped. Every fragment has the packet's annotations, and a copy of the bytes before its
+//! IP header.
 //!
 //! Arguments:
 //!
-//! - `MTU`: the longest packet, from the IP header on; at least 28. Links have 68 or
-//!   more (RFC 791); a packet whose header leaves less than 8 bytes of a shorter one is dropped (`mtu`).
+//! - `MTU`: the longest packet, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.) A
+//!   packet whose header leaves less than 8 bytes of the MTU for data is dropped (`mtu`).
 //!
 //! Keyword arguments:
 //!
-//! - `HONOR_DF`: if false, packets are cut even if they say that they must not be. Default true.
-//! - `INTERFACE`: an interface of the kernel (see LinuxInput) whose MTU counts, as it is now, in place of
-//!   `MTU`.
-//! - `HEADROOM`: bytes that are free before each fragment. Default is what a new packet has; a fragment that
-//!   does not fit behind so many has no buffer (`no_buffer`).
-//! - `VERBOSE`: whether every long packet that must not be cut is reported on the standard error stream.
-//!   Default false; Click's driver then reports the first five.
+//! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
+//! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
+//! - `HEADROOM`: bytes of headroom before each fragment. Default is that of a new packet. A fragment that does
+//!   not fit into a buffer with this headroom is dropped (`no_buffer`).
+//! - `VERBOSE`: whether every long packet with DF set is reported on the standard error stream. Default false;
+//!   `ashlar click` then reports the first five.
 
 use crate::dump::file::complain;
 use crate::linux::Interface;
