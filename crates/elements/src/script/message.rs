@@ -1,4 +1,4 @@
-//! Says something when the router is configured.
+//! Prints a message when the router is configured.
 //!
 //! ```click
 //! Message("All addresses are those of the laboratory.");
@@ -6,8 +6,8 @@
 //!
 //! Arguments:
 //!
-//! - `MESSAGE`: what it says.
-//! - `TYPE`: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the configuration is refused.
+//! - `MESSAGE`: the text.
+//! - `TYPE`: `MESSAGE`, the default; `WARNING`; or `ERROR`, with which the configuration is refused.
 
 use crate::prelude::*;
 use lang::Severity;

@@ -1,4 +1,4 @@
-//! Sets where the router's random numbers begin.
+//! Sets the seed of the router's random numbers.
 //!
 //! ```click
 //! RandomSeed(42);
@@ -6,10 +6,10 @@
 //!
 //! Arguments:
 //!
-//! - `SEED`: the number from which they follow; without it they are not predictable.
+//! - `SEED`: the seed; without it the random numbers cannot be predicted.
 //!
-//! The elements of one worker share a sequence. The router has one that cannot be predicted unless
-//! it is told otherwise.
+//! The elements of one worker share one sequence of random numbers. Without RandomSeed, `ashlar run` uses the
+//! seed of its option `--seed`, and `ashlar click` one that cannot be predicted.
 
 use crate::prelude::*;
 use engine::call::Outside;

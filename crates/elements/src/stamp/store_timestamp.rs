@@ -4,13 +4,13 @@
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> StoreTimestamp(TAIL true) -> Print -> Discard;
 //! ```
 //!
-//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be made
-//! long enough is dropped (`too_long`).
+//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be
+//! lengthened for it is dropped (`too_long`).
 //!
 //! Keyword arguments, of which one is given:
 //!
-//! - `OFFSET`: where the timestamp is stored; the packet is made longer if it ends before.
-//! - `TAIL`: whether it is added behind the packet. Default false.
+//! - `OFFSET`: where the timestamp is stored; a packet that is too short is lengthened.
+//! - `TAIL`: whether the timestamp is appended to the packet. Default false.
 
 use crate::prelude::*;
 
