@@ -24,8 +24,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `CAPACITY`: packets that wait at a time; when there is no room, packets go on without waiting. Default
-//!   4096.
+//! - `CAPACITY`: packets that wait at a time; if there is no room for a packet, all waiting packets of its flow
+//!   go on at once. Default 4096.
 
 use super::{ETHER_LEN, Member, Node, tagged};
 use crate::prelude::*;
