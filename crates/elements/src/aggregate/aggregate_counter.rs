@@ -201,8 +201,8 @@ impl Element for AggregateCounter {
         Config {
             bytes: args.key("BYTES", false, "whether bytes are counted"),
             ip_bytes: args.key("IP_BYTES", false, "whether link headers do not count"),
-            multipacket: args.key("MULTIPACKET", true, "whether a packet may be several"),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether missing bytes count"),
+            multipacket: args.key("MULTIPACKET", true, "whether a packet counts as several"),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether to count missing bytes"),
             aggregates: Mark::configure(
                 args,
                 ["AGGREGATE_STOP", "AGGREGATE_FREEZE", "AGGREGATE_CALL"],
@@ -261,7 +261,7 @@ impl Element for AggregateCounter {
         Handler::text("freeze", "whether it is frozen", |e, _| {
             Ok(e.frozen.to_string())
         }),
-        Handler::set("freeze", "freezes it, or not", |e, value, _| {
+        Handler::set("freeze", "freezes or unfreezes it", |e, value, _| {
             assign(&mut e.frozen, value)
         }),
         Handler::text("active", "whether it counts", |e, _| {
@@ -270,11 +270,15 @@ impl Element for AggregateCounter {
         Handler::set("active", "counts, or not", |e, value, _| {
             assign(&mut e.active, value)
         }),
-        Handler::set("stop", "counts no more and stops the router", |e, _, cx| {
-            e.active = false;
-            cx.stop();
-            Ok(())
-        }),
+        Handler::set(
+            "stop",
+            "stops counting, and stops the router",
+            |e, _, cx| {
+                e.active = false;
+                cx.stop();
+                Ok(())
+            },
+        ),
         Handler::set("reset", "forgets all counts", |e, _, _| {
             e.counts.clear();
             e.total = 0;

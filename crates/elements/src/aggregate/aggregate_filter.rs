@@ -42,7 +42,11 @@ impl Element for AggregateFilter {
 
     fn configure(args: &mut Args) -> Rules {
         let mut rules = Vec::new();
-        for arg in args.rest("FILTERS", "an action and aggregates", "what goes where") {
+        for arg in args.rest(
+            "FILTERS",
+            "an action and aggregates",
+            "what to do with which aggregates",
+        ) {
             let words = arg.words();
             let Some((action, aggregates)) = words.split_first() else {
                 continue;

@@ -50,8 +50,8 @@ impl Element for AggregateIp {
 
     fn configure(args: &mut Args) -> AggregateIp {
         let field: Field = args.required("FIELD", "the field, of at most 32 bits");
-        let incremental = args.key("INCREMENTAL", false, "whether the field is put behind");
-        let unshift = args.key("UNSHIFT_IP_ADDR", false, "whether bits keep their place");
+        let incremental = args.key("INCREMENTAL", false, "whether the field is appended");
+        let unshift = args.key("UNSHIFT_IP_ADDR", false, "whether bits keep their position");
         if incremental && unshift {
             args.error_in_whole(
                 "INCREMENTAL and UNSHIFT_IP_ADDR are mutually exclusive",
@@ -84,7 +84,7 @@ impl Element for AggregateIp {
     }
 
     const HANDLERS: &'static [Handler<AggregateIp>] = &[
-        Handler::text("header", "what the place is counted from", |e, _| {
+        Handler::text("header", "the header in which the field is", |e, _| {
             Ok(match e.field.base {
                 Base::Ip => "ip",
                 Base::Transp => "transp",

@@ -87,7 +87,7 @@ impl Element for AggregateIpAddrPair {
         Config {
             timeout: timeout.map(|t| t.0).filter(|t| *t > 0),
             reap: args
-                .key("REAP", reap, "how often such pairs are looked for")
+                .key("REAP", reap, "how often forgotten pairs are removed")
                 .0,
         }
     }

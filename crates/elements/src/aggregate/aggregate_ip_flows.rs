@@ -342,10 +342,10 @@ impl Element for AggregateIpFlows {
         );
         let udp = span("UDP_TIMEOUT", 60, "when a UDP flow ends");
         let fragment = span("FRAGMENT_TIMEOUT", 30, "how long fragments wait");
-        let reap = span("REAP", 1200, "how often ended flows are looked for");
-        let _: Option<String> = args.key_maybe("SOURCE", "accepted for Click's sake");
+        let reap = span("REAP", 1200, "how often ended flows are removed");
+        let _: Option<String> = args.key_maybe("SOURCE", "accepted for compatibility with Click");
         Config {
-            traceinfo: args.key_maybe("TRACEINFO", "a file for what was seen of each flow"),
+            traceinfo: args.key_maybe("TRACEINFO", "XML file for a summary of each flow"),
             tcp,
             tcp_done,
             udp,
@@ -417,7 +417,7 @@ impl Element for AggregateIpFlows {
     const HANDLERS: &'static [Handler<AggregateIpFlows>] = &[
         Handler::set(
             "clear",
-            "lets fragments go and forgets all flows",
+            "sends out fragments and forgets all flows",
             |e, _, cx| {
                 e.clear(cx);
                 Ok(())

@@ -131,7 +131,7 @@ impl Element for AggregateLast {
         }),
         Handler::set(
             "ended",
-            "lets go the packets of aggregates that have ended",
+            "sends out the packets of aggregates that have ended",
             |e, _, cx| {
                 e.hear(cx);
                 Ok(())

@@ -192,7 +192,7 @@ impl Element for IPRateMonitor {
     fn configure(args: &mut Args) -> Config {
         let kind: String = args.required("TYPE", "PACKETS or BYTES");
         let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
-        let thresh = args.required("THRESH", "rate beyond which a network is looked into");
+        let thresh = args.required("THRESH", "rate above which a network is split");
         let memory: u32 = args.optional("MEMORY", 0, "most memory, in KiB; 0 is without limit");
         let anno = args.optional("ANNO", true, "whether packets carry the rates");
         if !matches!(kind.as_str(), "PACKETS" | "BYTES" | "") {
@@ -280,7 +280,7 @@ impl Element for IPRateMonitor {
         ),
         Handler::shared(
             "thresh",
-            "rate beyond which a network is looked into",
+            "rate above which a network is split",
             |c: &Config, _| Ok(c.thresh.to_string()),
         ),
         Handler::set("reset", "forgets all rates", |e, _, cx| {

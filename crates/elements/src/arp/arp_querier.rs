@@ -380,7 +380,7 @@ impl Element for ArpQuerier {
         let poll = args.key(
             "POLL_TIMEOUT",
             Duration::from_secs(60),
-            "age at which it is asked for again",
+            "age at which it is queried again",
         );
         let manner = match args.outputs() > UNREACHABLE {
             true => Manner::ThreeTimes,
@@ -388,7 +388,7 @@ impl Element for ArpQuerier {
         };
         let bounds = table::bounds(args, manner, poll);
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
-        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether all are asked again");
+        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether to ask again by broadcast");
         if ether.or(us.ether).is_none() {
             args.error_in_whole(
                 "our Ethernet address is missing",
@@ -516,9 +516,11 @@ impl Element for ArpQuerier {
         Handler::sum("conflicts", "frames that claim our address", |e| {
             e.conflicts
         }),
-        Handler::sum("no_buffer", "queries not sent, the pool had run dry", |e| {
-            e.sender.no_buffer
-        }),
+        Handler::sum(
+            "no_buffer",
+            "queries not sent, there was no free buffer",
+            |e| e.sender.no_buffer,
+        ),
         Handler::action(
             "insert",
             "`IP ETH`: makes an entry",

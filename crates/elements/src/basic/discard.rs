@@ -35,8 +35,8 @@ impl Element for Discard {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            active: args.key("ACTIVE", true, "if false, asks for nothing"),
-            burst: args.key_maybe("BURST", "packets asked for at a time"),
+            active: args.key("ACTIVE", true, "if false, does not pull"),
+            burst: args.key_maybe("BURST", "packets pulled at a time"),
         }
     }
 

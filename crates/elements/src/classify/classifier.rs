@@ -130,7 +130,7 @@ impl Element for Classifier {
     const HANDLERS: &'static [Handler<Classifier>] = &[
         Handler::shared(
             "program",
-            "the decisions, as Click shows them",
+            "the decision tree, in Click's format",
             |config: &Config, _| Ok(config.program.to_string()),
         ),
         Handler::shared("patterns", "one per line", |config: &Config, _| {

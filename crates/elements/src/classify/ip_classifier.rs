@@ -129,7 +129,7 @@ const PATTERNS: [&str; 16] = [
 const fn patterns() -> [Handler<IPClassifier>; 33] {
     macro_rules! list {
         ($($n:literal)*) => {[
-            Handler::shared("program", "the decisions, as Click shows them", |rules: &Rules, _| {
+            Handler::shared("program", "the decision tree, in Click's format", |rules: &Rules, _| {
                 Ok(rules.program())
             }),
             $(

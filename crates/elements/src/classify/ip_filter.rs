@@ -94,7 +94,7 @@ impl Element for IPFilter {
 
     const HANDLERS: &'static [Handler<IPFilter>] = &[Handler::shared(
         "program",
-        "the decisions, as Click shows them",
+        "the decision tree, in Click's format",
         |config: &Config, _| Ok(config.rules.program()),
     )];
 }

@@ -104,9 +104,9 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device: String = args.required("DEVICE", "the port");
-        let doc = "whether frames for other stations are wanted";
+        let doc = "whether to receive frames for other stations";
         let promiscuous = args.optional("PROMISC", false, doc);
-        args.maybe::<u32>("SNAPLEN", "taken, and without effect");
+        args.maybe::<u32>("SNAPLEN", "accepted, and without effect");
         of_click(args);
         let spread = Spread::configure(args, &device);
         Config {
@@ -122,7 +122,7 @@ impl Style for Click {
             spread,
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
-            yields: args.key("YIELD", true, "polls less while all that comes is lost"),
+            yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
             owners: Owners::default(),
         }
     }
@@ -130,9 +130,9 @@ impl Style for Click {
 
 /// Click's further keywords: an error for those that ask for what is not done.
 fn of_click(args: &mut Args) {
-    args.key_maybe::<String>("METHOD", "taken, and without effect");
-    args.key_maybe::<u32>("HEADROOM", "taken, and without effect");
-    args.key_maybe::<String>("ENCAP", "taken, and without effect");
+    args.key_maybe::<String>("METHOD", "accepted, and without effect");
+    args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
+    args.key_maybe::<String>("ENCAP", "accepted, and without effect");
     let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
     let force_ip = args.key("FORCE_IP", false, "must be false");
     let outbound = args.key("OUTBOUND", false, "must be false");
@@ -292,7 +292,7 @@ impl<S: Style> Element for FromDevice<S> {
         }),
         Handler::shared(
             "spread",
-            "what the port does of CLASSIFY by itself",
+            "which part of CLASSIFY the port does by itself",
             |config: &Config, _| {
                 let none = || "nothing is asked of the port".into();
                 Ok(config.spread.as_ref().map_or_else(none, |s| s.show()))
@@ -300,7 +300,7 @@ impl<S: Style> Element for FromDevice<S> {
         ),
         Handler::action(
             "spread",
-            "has the port's own table and rules follow Steer's, in order, and rules that it has refused be tried again",
+            "makes the port's own table and rules match Steer's, without reordering, and tries refused rules again",
             |config: &Config, _| match &config.spread {
                 Some(spread) => spread.tell_again().map(|()| String::new()),
                 None => Err("nothing is asked of the port".into()),
@@ -320,7 +320,7 @@ impl<S: Style> Element for FromDevice<S> {
         ),
         Handler::set(
             "pump",
-            "has another worker poll a queue: QUEUE WORKER",
+            "makes a worker poll a queue: QUEUE WORKER",
             |e, value, cx| {
                 if e.pump.hand_over(value, &e.config.owners)? {
                     cx.wake_self();
@@ -361,7 +361,7 @@ impl<S: Style> Element for FromDevice<S> {
         .inner(),
         Handler::text(
             "rest",
-            "microseconds between two polls while all that comes is lost",
+            "microseconds between two polls while outputs overflow",
             |e, _| {
                 Ok(e.pace
                     .as_ref()
@@ -369,7 +369,7 @@ impl<S: Style> Element for FromDevice<S> {
                     .to_string())
             },
         ),
-        Handler::sum("rests", "times that it rested so", |e| {
+        Handler::sum("rests", "times that it polled later for this reason", |e| {
             e.pace.as_ref().map_or(0, Pace::count)
         }),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {

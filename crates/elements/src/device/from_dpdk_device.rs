@@ -35,11 +35,7 @@ impl Style for Dpdk {
 
     fn configure(args: &mut Args) -> Config {
         let device = super::dpdk_name(&args.required::<String>("PORT", "the DPDK port"));
-        let queue = args.optional(
-            "QUEUE",
-            -1i32,
-            "0 or negative: queues are dealt out by the plan",
-        );
+        let queue = args.optional("QUEUE", -1i32, "0 or negative: the plan assigns queues");
         let queues = args.optional(
             "N_QUEUES",
             -1i32,
@@ -65,7 +61,7 @@ impl Style for Dpdk {
             promiscuous: args.key(
                 "PROMISC",
                 true,
-                "whether frames for other stations are wanted",
+                "whether to receive frames for other stations",
             ),
             spread,
             timestamp: Some(false),

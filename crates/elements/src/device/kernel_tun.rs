@@ -105,12 +105,20 @@ impl FromArg for Interface {
 /// The port's name for arguments.
 fn configure<S: Style>(args: &mut Args) -> Config {
     let address: Interface = args.required("ADDR", "the kernel's address and prefix length");
-    let gateway = args.optional("GATEWAY", Ipv4Addr::UNSPECIFIED, "of the default route");
+    let gateway = args.optional(
+        "GATEWAY",
+        Ipv4Addr::UNSPECIFIED,
+        "gateway of the default route",
+    );
     args.key_maybe::<u32>("HEADROOM", "bytes kept free before packets");
     let burst: usize = args.key("BURST", 1, "packets taken at a time");
     let ether: Option<EtherAddr> = args.key_maybe("ETHER", "the interface's Ethernet address");
     let mtu = args.key("MTU", 1500, "bytes of the longest IP packet");
-    args.key("IGNORE_QUEUE_OVERFLOWS", false, "taken, and without effect");
+    args.key(
+        "IGNORE_QUEUE_OVERFLOWS",
+        false,
+        "accepted, and without effect",
+    );
     let name: Option<String> = args.key_maybe("DEVNAME", "the interface's name");
     let mut device = format!("tun:{},addr={},mtu={mtu}", S::LAYER, address.show());
     if !gateway.is_unspecified() {

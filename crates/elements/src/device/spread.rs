@@ -52,7 +52,7 @@ impl Copies {
 impl Spread {
     /// Reads CLASSIFY. Mistakes in it are told where it is replaced by what it stands for.
     pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Spread>> {
-        let doc = "how packets are spread over the workers, such as hash";
+        let doc = "how to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
         let asked = Classify::of_port(&text)?;
         let (buckets, fits) = (asked.buckets, 1..=engine::steer::BUCKETS_MAX);

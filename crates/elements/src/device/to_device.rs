@@ -69,8 +69,8 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device = args.required("DEVICE", "the port");
-        args.key_maybe::<String>("METHOD", "taken, and without effect");
-        args.key_maybe::<bool>("DEBUG", "taken, and without effect");
+        args.key_maybe::<String>("METHOD", "accepted, and without effect");
+        args.key_maybe::<bool>("DEBUG", "accepted, and without effect");
         Config {
             device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),

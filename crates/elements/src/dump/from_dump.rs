@@ -216,12 +216,12 @@ impl Element for FromDump {
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard input");
         let end = End::parse(args);
-        let _: bool = args.key("MMAP", false, "accepted for Click's sake");
+        let _: bool = args.key("MMAP", false, "accepted for compatibility with Click");
         Config {
             filename,
             end,
             manner: Manner::parse(args),
-            force_ip: args.key("FORCE_IP", false, "whether only IPv4 packets are wanted"),
+            force_ip: args.key("FORCE_IP", false, "whether to emit only IPv4 packets"),
             window: Window::configure(args, false),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),

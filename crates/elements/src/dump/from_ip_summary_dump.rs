@@ -234,7 +234,7 @@ impl Element for FromIpSummaryDump {
         };
         let stop = args.key("STOP", false, "whether to stop the router at the end");
         let manner = Manner::parse(args);
-        let _: bool = args.key("ZERO", true, "what is not set is always zero");
+        let _: bool = args.key("ZERO", true, "accepted: unset fields are always zero");
         let checksum = args.key("CHECKSUM", false, "whether checksums are right");
         let protocol = args
             .key("PROTO", Protocol(wire::proto::TCP), "default protocol")

@@ -139,7 +139,8 @@ impl Element for ToDump {
         let filename = args.required("FILENAME", "the file; - is the standard output");
         let snap = args.optional("SNAPLEN", 2000, "most bytes of a packet; 0 = all");
         let encap: Option<String> = args.maybe("ENCAP", "what packets start with");
-        let from: Option<String> = args.key_maybe("USE_ENCAP_FROM", "elements that know it");
+        let from: Option<String> =
+            args.key_maybe("USE_ENCAP_FROM", "elements whose `encap` says it");
         if encap.is_some() && from.is_some() {
             args.error_in_whole(
                 "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'",
@@ -157,7 +158,7 @@ impl Element for ToDump {
             encap: found.unwrap_or(Encap::ETHER),
             encap_from: words.split_whitespace().map(str::to_owned).collect(),
             extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
-            unbuffered: args.key("UNBUFFERED", false, "whether nothing is kept back"),
+            unbuffered: args.key("UNBUFFERED", false, "whether each batch is written at once"),
             nano: args.key("NANO", false, "whether times have nanoseconds"),
             opened: Slot::default(),
         }

@@ -42,7 +42,7 @@ impl Element for EnsureEther {
     type Config = [u8; ether::LEN];
 
     fn configure(args: &mut Args) -> [u8; ether::LEN] {
-        let ethertype = args.optional("ETHERTYPE", ether::IPV4, "of new headers");
+        let ethertype = args.optional("ETHERTYPE", ether::IPV4, "ethertype of new headers");
         let src = args.optional("SRC", EtherAddr([1; 6]), "the source address");
         let dst = args.optional("DST", EtherAddr([2; 6]), "the destination address");
         ether::header(dst, src, ethertype)

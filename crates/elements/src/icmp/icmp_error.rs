@@ -119,7 +119,7 @@ impl Element for ICMPError {
         let interfaces: Option<Interfaces> =
             args.key_maybe("INTERFACES", "the router's addresses with prefix lengths");
         let bad: Option<Addresses> =
-            args.key_maybe("BADADDRS", "further addresses that are no hosts");
+            args.key_maybe("BADADDRS", "further addresses that get no message");
         let mtu = args.key("MTU", 576, "the longest message");
         let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
         let limit = Limit::of_errors(args);

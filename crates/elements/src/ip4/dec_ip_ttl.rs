@@ -70,7 +70,7 @@ impl Element for DecIPTTL {
     }
 
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
-        Handler::sum("drops", "packets whose time was over", |e| e.drops),
+        Handler::sum("drops", "packets whose TTL had expired", |e| e.drops),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "changes ACTIVE", |e, value, _| {
             assign(&mut e.active, value)

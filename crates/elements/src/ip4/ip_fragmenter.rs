@@ -74,9 +74,9 @@ impl Element for IPFragmenter {
 
     fn configure(args: &mut Args) -> Config {
         let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
-        let headroom = args.key_maybe("HEADROOM", "bytes that are free before fragments");
+        let headroom = args.key_maybe("HEADROOM", "headroom of fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
-        let interface: Option<String> = args.key_maybe("INTERFACE", "whose MTU counts");
+        let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
         let interface = interface.map(|name| crate::linux::interface(args, &name));
         let mtu = match interface {
             Some(_) => MTU_MIN,
@@ -158,8 +158,10 @@ impl Element for IPFragmenter {
 
     const HANDLERS: &'static [Handler<IPFragmenter>] = &[
         Handler::sum("fragments", "fragments that left", |e| e.fragments),
-        Handler::sum("made", "packets more that left than came", |e| e.made),
-        Handler::sum("drops", "long packets that must not be cut", |e| e.uncut),
+        Handler::sum("made", "packets that left, less those that came", |e| {
+            e.made
+        }),
+        Handler::sum("drops", "long packets with DF set", |e| e.uncut),
         Handler::text("mtu", "the longest packet", |e, _| {
             Ok(e.config.mtu.to_string())
         }),

@@ -156,7 +156,7 @@ impl Element for IPReassembler {
     }
 
     const HANDLERS: &'static [Handler<IPReassembler>] = &[
-        Handler::sum("reassembled", "packets put together", |e| e.reassembled),
+        Handler::sum("reassembled", "packets reassembled", |e| e.reassembled),
         Handler::sum("waiting", "fragments that wait", |e| {
             e.table.packets() as u64
         }),

@@ -49,7 +49,9 @@ impl Element for DecIP6HLIM {
     }
 
     const HANDLERS: &'static [Handler<DecIP6HLIM>] = &[
-        Handler::sum("drops", "packets whose hop limit ran out", |e| e.expired),
+        Handler::sum("drops", "packets whose hop limit had expired", |e| {
+            e.expired
+        }),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("set_active", "changes ACTIVE", |e, value, _| {
             assign(&mut e.active, value)

@@ -136,7 +136,9 @@ impl Element for IP6Fragmenter {
 
     const HANDLERS: &'static [Handler<IP6Fragmenter>] = &[
         Handler::sum("fragments", "fragments sent", |e| e.fragments),
-        Handler::sum("made", "packets more that left than came", |e| e.made),
+        Handler::sum("made", "packets that left, less those that came", |e| {
+            e.made
+        }),
     ];
 }
 

@@ -208,7 +208,7 @@ impl Element for IP6NDAdvertiser {
         Handler::sum("count", "advertisements sent", |e| e.count),
         Handler::sum(
             "no_buffer",
-            "advertisements not sent because the pool had run dry",
+            "advertisements not sent because there was no free buffer",
             |e| e.no_buffer,
         ),
     ];

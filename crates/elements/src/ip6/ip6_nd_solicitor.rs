@@ -319,10 +319,10 @@ impl Element for IP6NDSolicitor {
             ip: args.required("IP6", "the router's link-local address"),
             ether: args.required("ETHER", "the router's Ethernet address"),
         };
-        let entries: Option<Entries> = args.key_maybe("ENTRIES", "neighbours known for good");
+        let entries: Option<Entries> = args.key_maybe("ENTRIES", "permanent neighbours");
         let bounds = Bounds {
             entries: args.key("CAPACITY", 8192, "neighbours in the table"),
-            packets: args.key("WAITING", 2048, "packets that wait, over all cores"),
+            packets: args.key("WAITING", 2048, "packets that wait, over all workers"),
             packets_each: args.key("WAITING_EACH", 64, "packets that wait for one neighbour"),
             slim: usize::MAX,
             timing: timing(args),
@@ -390,13 +390,13 @@ impl Element for IP6NDSolicitor {
         }),
         Handler::action(
             "insert",
-            "an IPv6 and an Ethernet address: makes this neighbour known for good",
+            "an IPv6 and an Ethernet address: adds a permanent neighbour",
             insert,
         ),
         Handler::action("delete", "an IPv6 address: forgets this neighbour", delete),
         Handler::action(
             "clear",
-            "forgets all neighbours, or with `all` also those known for good",
+            "forgets all neighbours, with `all` also permanent ones",
             |config: &Config, value| {
                 config.link.clear(value.trim() == "all");
                 Ok(String::new())
@@ -404,10 +404,10 @@ impl Element for IP6NDSolicitor {
         ),
         Handler::sum("length", "packets that wait", |e| e.resolver.held() as u64),
         Handler::sum("queries", "solicitations sent", |e| e.counts.queries),
-        Handler::sum("responses", "messages believed", |e| e.counts.responses),
+        Handler::sum("responses", "messages accepted", |e| e.counts.responses),
         Handler::sum(
             "no_buffer",
-            "solicitations not sent because the pool had run dry",
+            "solicitations not sent because there was no free buffer",
             |e| e.counts.no_buffer,
         ),
     ];

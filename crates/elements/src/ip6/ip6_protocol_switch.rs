@@ -100,7 +100,7 @@ impl Element for IP6ProtocolSwitch {
 
     fn configure(args: &mut Args) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for arg in args.rest("PROTOCOLS", "protocols or -", "what an output takes") {
+        for arg in args.rest("PROTOCOLS", "protocols or -", "protocols of an output") {
             match rule(&arg.words()) {
                 Ok(rule) => rules.push(rule),
                 Err(wrong) => {

@@ -274,8 +274,8 @@ impl Element for IP6Reassembler {
     fn configure(args: &mut Args) -> Config {
         let minute = Duration::from_secs(60);
         Config {
-            timeout: args.key("TIMEOUT", minute, "when an unfinished packet is given up"),
-            datagrams: args.key("DATAGRAMS", 64, "unfinished packets on each core"),
+            timeout: args.key("TIMEOUT", minute, "when an incomplete packet is given up"),
+            datagrams: args.key("DATAGRAMS", 64, "incomplete packets on each worker"),
         }
     }
 
@@ -322,8 +322,8 @@ impl Element for IP6Reassembler {
     }
 
     const HANDLERS: &'static [Handler<IP6Reassembler>] = &[
-        Handler::sum("whole", "packets put together", |e| e.whole),
-        Handler::sum("length", "unfinished packets", |e| {
+        Handler::sum("whole", "packets reassembled", |e| e.whole),
+        Handler::sum("length", "incomplete packets", |e| {
             e.unfinished.len() as u64
         }),
     ];

@@ -86,10 +86,10 @@ fn seconds(of: Duration) -> u32 {
 
 /// The fixed part of the message, the sender's address and the MTU (RFC 4861, 4.2 and 4.6).
 fn header(args: &mut Args, ether: EtherAddr, lifetime: Duration) -> Vec<u8> {
-    let hops: u8 = args.key("HOPS", 64, "hop limit for hosts; 0 = not told");
+    let hops: u8 = args.key("HOPS", 64, "hop limit for hosts; 0 = not sent");
     let managed = args.key("MANAGED", false, "whether DHCPv6 gives addresses");
     let other = args.key("OTHER", false, "whether DHCPv6 gives other information");
-    let mtu: u32 = args.key("MTU", 0, "MTU of the link; 0 = not told");
+    let mtu: u32 = args.key("MTU", 0, "MTU of the link; 0 = not sent");
     let flags = u8::from(managed) << 7 | u8::from(other) << 6;
     let mut all = vec![wire::nd::ROUTER_ADVERT, 0, 0, 0, hops, flags];
     all.extend((seconds(lifetime) as u16).to_be_bytes());

@@ -43,7 +43,7 @@ impl Element for LinuxInput {
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         let interface = super::named(args);
-        let device: String = args.required("DEVICE", "the port whose twin it is");
+        let device: String = args.required("DEVICE", "the interface's port");
         interface.set_device(&device);
         interface
     }

@@ -63,9 +63,9 @@ impl Element for Unqueue {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            active: args.key("ACTIVE", true, "if false, asks for nothing"),
+            active: args.key("ACTIVE", true, "if false, does not pull"),
             limit: args.key("LIMIT", -1, "number of packets; negative = no limit"),
-            burst: args.maybe("BURST", "packets asked for at a time; negative = all"),
+            burst: args.maybe("BURST", "packets pulled at a time; negative = all"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }

@@ -24,8 +24,8 @@ impl Element for Message {
     type Config = ();
 
     fn configure(args: &mut Args) {
-        let message: String = args.required("MESSAGE", "what is said");
-        let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "how bad it is");
+        let message: String = args.required("MESSAGE", "the text");
+        let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "MESSAGE, WARNING or ERROR");
         match kind.to_ascii_uppercase().as_str() {
             "MESSAGE" => args.say(Severity::Note, message),
             "WARNING" => args.say(Severity::Warning, message),

@@ -42,7 +42,7 @@ impl Element for RandomSeed {
     type Config = Option<u32>;
 
     fn configure(args: &mut Args) -> Option<u32> {
-        args.maybe("SEED", "the number from which random numbers follow")
+        args.maybe("SEED", "the seed")
     }
 
     fn new(config: &Arc<Option<u32>>, _: &Init) -> RandomSeed {
@@ -55,7 +55,7 @@ impl Element for RandomSeed {
 
     const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
         "seed",
-        "begins the sequence of random numbers anew; an empty value: not predictably",
+        "sets the seed; an empty value: one that cannot be predicted",
         |_, value, cx| {
             let seed = match value.trim() {
                 "" => None,

@@ -146,7 +146,7 @@ impl Element for CoDel {
     fn configure(args: &mut Args) -> Config {
         let target: u32 = args.optional("TARGET", 5, "milliseconds that packets may wait");
         let interval: u32 = args.optional("INTERVAL", 100, "milliseconds");
-        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        let queues: String = args.key("QUEUES", String::new(), "queues to measure");
         Config {
             settings: Settings {
                 target: target.into(),
@@ -205,11 +205,11 @@ impl Element for CoDel {
             e.settings.interval = units::parse::<u32>(value)?.into();
             Ok(())
         }),
-        Handler::text("queues", "queues looked at, one a line", |e, _| {
+        Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),
         Handler::sum("drops", "packets dropped", |e| e.dropped),
-        Handler::text("stats", "all of this for a reader", |e, _| {
+        Handler::text("stats", "all of this as text", |e, _| {
             Ok(format!("{} drops\n", e.dropped))
         }),
     ];

@@ -79,7 +79,11 @@ impl<K: Kind> Element for Meter<K> {
         } else {
             "numbers"
         };
-        let words = args.rest("RATES", kind, "rising rates, one fewer than outputs");
+        let words = args.rest(
+            "RATES",
+            kind,
+            "rates in increasing order, one fewer than outputs",
+        );
         let mut rates: Vec<u64> = Vec::new();
         for word in words {
             let rate = if K::Unit::BYTES {

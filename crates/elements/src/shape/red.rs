@@ -164,7 +164,7 @@ impl<K: Kind> Element for Red<K> {
             )
         };
         let max_p: f64 = args.required("MAX_P", "probability at MAX_THRESH");
-        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        let queues: String = args.key("QUEUES", String::new(), "queues to measure");
         let stability: u32 = args.key("STABILITY", 4, "-log2 of a packet's weight");
         if max < min {
             args.error_in_whole("MAX_THRESH must be >= MIN_THRESH", "raise MAX_THRESH");
@@ -183,7 +183,11 @@ impl<K: Kind> Element for Red<K> {
             },
             queues: queues.split_whitespace().map(str::to_owned).collect(),
             weight: 0.5f64.powi(stability.min(16) as i32),
-            gentle: args.key("GENTLE", true, "whether marks grow on behind MAX_THRESH"),
+            gentle: args.key(
+                "GENTLE",
+                true,
+                "whether the probability grows gradually above MAX_THRESH",
+            ),
         }
     }
 
@@ -244,7 +248,7 @@ impl<K: Kind> Element for Red<K> {
             Ok(())
         }),
         Handler::sum("drops", "packets marked", |e| e.marked),
-        Handler::text("queues", "queues looked at, one a line", |e, _| {
+        Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),
         Handler::text(
@@ -252,7 +256,7 @@ impl<K: Kind> Element for Red<K> {
             "average of the queues' packets",
             |e, _| Ok(format!("{:.3}", e.average)),
         ),
-        Handler::text("stats", "all of this for a reader", |e, _| {
+        Handler::text("stats", "all of this as text", |e, _| {
             Ok(format!(
                 "{:.3} average queue size\n{} drops\n",
                 e.average, e.marked

@@ -246,8 +246,8 @@ impl Element for Socket {
             },
             lists: Lists::parse(args),
             verbose: {
-                let _: bool = args.key("PROPER", false, "accepted for Click's sake");
-                args.key("VERBOSE", false, "whether it says who comes and goes")
+                let _: bool = args.key("PROPER", false, "accepted for compatibility with Click");
+                args.key("VERBOSE", false, "whether to log connections")
             },
             bound: Arc::default(),
         }

@@ -45,7 +45,7 @@ impl Element for StoreTimestamp {
 
     fn configure(args: &mut Args) -> StoreTimestamp {
         let offset: Option<u16> = args.key_maybe("OFFSET", "where the timestamp is stored");
-        let tail = args.key("TAIL", false, "whether it is added behind the packet");
+        let tail = args.key("TAIL", false, "whether to append the timestamp");
         if offset.is_some() == tail {
             args.error_in_whole("supply exactly one of OFFSET and TAIL", "give one of them");
         }

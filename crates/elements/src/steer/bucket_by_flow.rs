@@ -223,7 +223,7 @@ impl Element for BucketByFlow {
 
     fn configure(args: &mut Args) -> Config {
         let fields = args.key("FIELDS", "tuple".to_owned(), "the bytes that are compared");
-        let mut capacity: usize = args.key("RULES", 16384, "rules that there may be");
+        let mut capacity: usize = args.key("RULES", 16384, "most rules at a time");
         let hashing = Hashing::configure(args);
         let port = PortRules::configure(args);
         let given = args.rest("RULE", "VALUES=BUCKET", "a rule");
@@ -305,7 +305,7 @@ impl Element for BucketByFlow {
         Handler::shared("length", "number of rules", |c: &Config, _| {
             Ok(c.lock().rules.len().to_string())
         }),
-        Handler::sum("matched", "packets that fitted a rule", |e| e.matched),
+        Handler::sum("matched", "packets that matched a rule", |e| e.matched),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.hashing.buckets.to_string())
         }),
@@ -321,7 +321,7 @@ impl Element for BucketByFlow {
         ),
         Handler::action(
             "replace",
-            "makes these the rules, one `VALUES BUCKET` a line",
+            "replaces all rules, one `VALUES BUCKET` a line",
             |c: &Config, value| c.replace(value),
         ),
         Handler::shared("key", "the key of the hash", |c: &Config, _| {

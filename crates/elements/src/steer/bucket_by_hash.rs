@@ -194,7 +194,7 @@ impl Element for BucketByHash {
         Handler::sum("by_port", "packets whose hash the port has given", |e| {
             e.by_port
         }),
-        Handler::sum("not_ip", "packets that are no IP, all in bucket 0", |e| {
+        Handler::sum("not_ip", "packets that are not IP, all in bucket 0", |e| {
             e.not_ip
         }),
     ];

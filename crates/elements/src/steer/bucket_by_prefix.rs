@@ -288,8 +288,8 @@ impl Element for BucketByPrefix {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let default: u16 = args.key("DEFAULT", 0, "the bucket of what fits no prefix");
-        let is_source = args.key("SOURCE", false, "whether source addresses count");
+        let default: u16 = args.key("DEFAULT", 0, "the bucket of packets that match no prefix");
+        let is_source = args.key("SOURCE", false, "whether to use source addresses");
         let port = PortRules::configure(args);
         let given = args.rest("PREFIX", "a prefix, and =BUCKET", "a part of the addresses");
         let mut rules = Vec::new();

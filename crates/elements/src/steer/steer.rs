@@ -101,7 +101,11 @@ impl Element for Steer {
         Config {
             table: args.common::<Tables>().get(&name, buckets),
             workers: args.key_maybe("CORES", "workers that own buckets"),
-            capacity: args.key("CAPACITY", 1024, "packets from a worker to another"),
+            capacity: args.key(
+                "CAPACITY",
+                1024,
+                "packets that a ring between workers holds",
+            ),
             mesh: Mesh::default(),
         }
     }
@@ -193,15 +197,15 @@ impl Element for Steer {
         ),
         Handler::action(
             "move",
-            "buckets and the worker that is to own them, such as `0-3 7 1`",
+            "buckets and their new owner, such as `0-3 7 1`",
             |_, _| Err("buckets move only while workers run".into()),
         ),
         Handler::shared(
             "limit",
-            "how long a move waits for packets of before behind the old owner",
+            "how long a move waits for earlier packets to leave the old owner",
             |c: &Config, _| Ok(arguments::units::FromArg::show(&c.table.limit())),
         ),
-        Handler::action("limit", "see there; at first 50ms", |c: &Config, value| {
+        Handler::action("limit", "changes it; at first 50ms", |c: &Config, value| {
             c.table.set_limit(arguments::units::parse(value)?);
             Ok(String::new())
         }),
@@ -213,7 +217,7 @@ impl Element for Steer {
         }),
         Handler::sum(
             "rests",
-            "times that sources rested as a ring was nearly full",
+            "times that sources paused because a ring was nearly full",
             |e| e.rest.count(),
         ),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {

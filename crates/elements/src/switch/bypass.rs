@@ -36,7 +36,7 @@ impl Element for Bypass {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.key("INLINE", false, "taken, and without effect");
+        args.key("INLINE", false, "accepted, and without effect");
         args.optional("ACTIVE", false, "whether packets make the detour")
     }
 

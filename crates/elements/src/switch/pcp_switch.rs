@@ -84,11 +84,7 @@ impl Element for PcpSwitch {
             );
             untagged = 0;
         }
-        let anno = args.key(
-            "ANNO",
-            false,
-            "whether the VLAN_TCI annotation is looked at",
-        );
+        let anno = args.key("ANNO", false, "whether to use the VLAN_TCI annotation");
         Config {
             map,
             untagged,

@@ -114,7 +114,7 @@ impl Element for VlbHeartbeat {
         let slow = args.key(
             "SLOW",
             interval.saturating_mul(2),
-            "longest time there and back",
+            "longest round-trip time",
         );
         if interval < SHORTEST || dead < interval.saturating_mul(3) {
             args.error_in_whole(
@@ -223,7 +223,7 @@ impl Element for VlbHeartbeat {
         Handler::sum("count", "heartbeats sent", |e| e.sent),
         Handler::text(
             "links",
-            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back, \
+            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, round-trip time, \
              since how many seconds it is used or not",
             |e, _| Ok(e.show()),
         ),

@@ -222,25 +222,23 @@ impl Element for VlbInput {
     }
 
     const HANDLERS: &'static [Handler<VlbInput>] = &[
-        Handler::sum(
-            "direct",
-            "packets that went straight, within the quota",
-            |i| i.spread.counts().direct,
-        ),
+        Handler::sum("direct", "packets sent directly, within the quota", |i| {
+            i.spread.counts().direct
+        }),
         Handler::sum(
             "straight",
-            "packets that went straight, as spreading chose their output node",
+            "packets sent directly, because spreading chose their output node",
             |i| i.spread.counts().straight,
         ),
         Handler::sum("phase1", "packets sent to an intermediate node", |i| {
             i.spread.counts().phase1
         }),
-        Handler::sum("kept", "packets that kept the way of their flow", |i| {
+        Handler::sum("kept", "packets that kept the path of their flow", |i| {
             i.spread.counts().kept
         }),
         Handler::sum(
             "moved",
-            "packets that left the way of their flow, as it was full or dead",
+            "packets whose flow changed its path, because that was full or down",
             |i| i.spread.counts().moved,
         ),
         Handler::text("bytes", "bytes sent by each own link", |i, _| {

@@ -325,7 +325,7 @@ impl Element for VlbNode {
         ),
         Handler::action(
             "link",
-            "`A-B down` or `A-B up`; beside a VLBHeartbeat until it sees a link change",
+            "`A-B down` or `A-B up`; with a VLBHeartbeat until it sees a link change",
             |node: &Node, value| node.set_link(value).map(|()| String::new()),
         ),
         Handler::shared(

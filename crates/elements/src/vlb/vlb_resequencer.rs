@@ -148,12 +148,8 @@ impl Element for VlbResequencer {
         Handler::sum("waited", "packets that waited for others", |r| {
             r.counts().held
         }),
-        Handler::sum(
-            "late",
-            "packets that came when others had given them up",
-            |r| r.counts().late,
-        ),
-        Handler::sum("missed", "numbers that were given up", |r| {
+        Handler::sum("late", "packets that came too late", |r| r.counts().late),
+        Handler::sum("missed", "packet numbers that never came in time", |r| {
             r.counts().missed
         }),
         Handler::sum("length", "packets that wait", |r| r.waiting.held() as u64),
