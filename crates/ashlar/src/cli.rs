@@ -125,7 +125,7 @@ pub(crate) struct Configuration {
 
 fn definition(word: &str) -> Result<(String, String), String> {
     control::source::definition(word)
-        .ok_or_else(|| format!("`{word}` is no definition: write NAME=value"))
+        .ok_or_else(|| format!("`{word}` is not a definition: write NAME=value"))
 }
 
 /// How many workers.
