@@ -5,7 +5,7 @@ CARGO ?= cargo
 PYTHON ?= /usr/bin/python3
 .PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
 
-# The main job: a router between a client and a server, real traffic, a live table of rates.
+# Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
 	$(PYTHON) tests/system/demo.py
 
@@ -16,7 +16,7 @@ cluster: deps build
 build: deps
 	$(CARGO) build --release --locked
 
-# The program, its systemd units, and the user that they run as; needs root.
+# Installs the program, its systemd units, and the user that they run as; needs root.
 install: build
 	install -m 755 target/release/ashlar /usr/local/bin/ashlar
 	install -D -m 644 -t /etc/systemd/system dist/ashlar@.service dist/netns@.service
@@ -33,7 +33,7 @@ check:
 unit:
 	$(CARGO) test --workspace --locked
 
-# Rings and published tables under every order of memory accesses, with bounded preemption.
+# Rings and published tables in every order of memory accesses, with bounded preemption.
 loom:
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p engine --lib --locked --target-dir target/loom -- loom
 
@@ -41,28 +41,28 @@ loom:
 system: build
 	$(PYTHON) -m pytest -q tests/system
 
-# One core against testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, as all are there at once.
+# One core compared with testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, because all run at once.
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 
-# Routes by netlink and BGP into the tables beside Linux, and what forwarding notices; needs root and two cores.
+# Routes by netlink and BGP into the tables, compared with Linux, and their effect on forwarding; needs root and two cores.
 bench-routes: deps deps-routes build
 	$(PYTHON) eval/routes/run
 
-# Two cores against one, and flows that change worker while packets pass; needs root, two cores and 1.75 GiB for hugepages.
+# Two cores compared with one, and flows that move to another worker while packets pass; needs root, two cores and 1.75 GiB for hugepages.
 bench-queues: deps deps-eval build
 	$(CARGO) build --release --locked -p ashlar --example paced
 	$(PYTHON) eval/queues/run
 
-# On a machine with more cores: what two cores cannot show, measured instead of computed.
+# For a machine with more cores: measures what eval computes for two cores.
 bench-multicore: deps deps-eval build
 	$(PYTHON) eval/run rb-fig6 vr-fig8-10 nic-fig2-3 nic-fig4-5
 
-# The papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
+# Measures the papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build
 	$(PYTHON) eval/run
 
-# The long ones.
+# The long tests.
 soak: deps deps-test build miri stress soak-cluster fuzz
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine --lib --release --locked --target-dir target/loom -- loom
 

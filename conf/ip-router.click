@@ -3,22 +3,22 @@
 //     ashlar run conf/ip-router.click
 //     ashlar run conf/ip-router.click DEV0=enp1s0 IP0=192.0.2.1 LEN0=24
 //
-// Every worker runs a copy of this graph on a receive queue of its own; tables are shared. What
-// cannot go on is dropped under a name: `ashlar top` shows where and why.
-// Routes are changed while packets flow:
+// Every worker runs a copy of this graph on a receive queue of its own; tables are shared.
+// Packets that cannot be forwarded are dropped under a name: `ashlar top` shows where and why.
+// Change routes while packets flow:
 //
 //     ashlar set rt4.add "203.0.113.0/24 10.0.2.254 2"
 //     ashlar set rt6.add "2001:db8::/32 fe80::9 1"
 
-// What is particular to this router. `NAME=value` on the command line comes before it.
+// Values for this router. `NAME=value` on the command line overrides them.
 define(
     $DEV0 eth0,             // the port: an interface, a PCI address, tap:NAME ...
     $IP0 10.0.1.1,          // the router's IPv4 address there
     $LEN0 24,               // length of that network's prefix
     $IP6_0 fd00:1::1,       // the same for IPv6
     $LEN6_0 64,
-    $LL0 fe80::1,           // link-local address, which neighbours know the router by
-    $MTU0 1500,             // longest packet that the link takes
+    $LL0 fe80::1,           // link-local address, by which neighbours know the router
+    $MTU0 1500,             // MTU of the link
 
     $DEV1 eth1,
     $IP1 10.0.2.1,
@@ -28,25 +28,25 @@ define(
     $LL1 fe80::1,
     $MTU1 1500,
 
-    $SOURCE_ROUTES false    // whether IPv4 source routes are honoured, as RFC 1812 wants; few dare to
+    $SOURCE_ROUTES false    // whether to follow IPv4 source routes, as RFC 1812 requires; few networks do
 );
 
-// Names for the interfaces' addresses, and the list of all: elements know broadcasts by it.
+// Names for the interfaces' addresses, and the list of all, from which elements know broadcast addresses.
 AddressInfo(if0 $IP0/$LEN0 $IP6_0/$LEN6_0, if1 $IP1/$LEN1 $IP6_1/$LEN6_1);
 define($OURS if0 if1);
 
-// One interface with all that belongs to it.
-//   in 0, 1:  IPv4 and IPv6 packets that are to leave by it
-//   out 0, 1: IPv4 and IPv6 packets to be routed: those that came in, and messages about them
+// One interface and everything that belongs to it.
+//   in 0, 1:  IPv4 and IPv6 packets to send by this interface
+//   out 0, 1: IPv4 and IPv6 packets to be routed: received packets, and messages about packets
 elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
-    // What several paths below lead to.
+    // Several paths below lead here.
     out :: ToDevice($device);           // one transmit queue per worker
-    // Finds IPv4 neighbours; so many packets may wait for one of them.
+    // Finds IPv4 neighbours; up to 64 packets may wait for each of them.
     arp :: ARPQuerier($name, $device:eth, ENTRY_PACKET_CAPACITY 64);
     nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds IPv6 neighbours
-    send6 :: FixIP6Src($ip6 $ll);       // IPv6 packets on the last steps of their way
-    own6 :: Paint(0);                   // packets that the router itself makes
+    send6 :: FixIP6Src($ip6 $ll);       // IPv6 packets on their last steps
+    own6 :: Paint(0);                   // packets of the router itself
 
     // ---- Arrival
 
@@ -56,15 +56,15 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
             12/0806 20/0001,            // 0: ARP request
             12/0806 20/0002,            // 1: ARP reply
             12/0800,                    // 2: IPv4
-            12/86dd);                   // 3: IPv6; all others are dropped (no_match)
+            12/86dd);                   // 3: IPv6; other frames are dropped (no_match)
 
-    kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> out;    // somebody looks for us
-    asked[1] -> [1] arp;                // and so tells where it is (RFC 826)
-    kind[1] -> [1] arp;                 // somebody has answered
+    kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> out;    // a station asks for our address
+    asked[1] -> [1] arp;                // and thereby tells its own (RFC 826)
+    kind[1] -> [1] arp;                 // a station answers
 
-    kind[2] -> Paint($color)            // remember the way in
-        -> Strip(14)                    // off with the Ethernet header
-        // RFC 1812, 5.2.2 and 5.3.7; and nobody else may send with our addresses.
+    kind[2] -> Paint($color)            // remember the interface
+        -> Strip(14)                    // remove the Ethernet header
+        // RFC 1812, 5.2.2 and 5.3.7. Nobody else may use our addresses as source.
         -> check4 :: CheckIPHeader(INTERFACES $OURS, BADSRC $OURS)
         -> [0] output;
     check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
@@ -72,26 +72,26 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     // ---- IPv4 packets to send
 
     input[0]
-        -> DropBroadcasts               // never forward what the link sent to all (5.3.4)
-        -> DropDirectedBroadcasts($name)        // nor to every host of this network (RFC 2644)
-        -> back :: PaintTee($color)             // out the way it came in?
+        -> DropBroadcasts               // never forward link-layer broadcasts (5.3.4)
+        -> DropDirectedBroadcasts($name)        // nor directed broadcasts to this network (RFC 2644)
+        -> back :: PaintTee($color)             // leaves by the interface it came from?
         -> options :: IPGWOptions($ip, $OURS, SOURCE_ROUTES $SOURCE_ROUTES)
-        -> FixIPSrc($ip)                // our own messages carry this address (4.3.2.4)
+        -> FixIPSrc($ip)                // our own messages have this address as source (4.3.2.4)
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
         -> arp
         -> out;
 
-    // Tell the source of a shorter way, if it is on this very network (5.2.7.2).
+    // Tell the source about a shorter path, if it is on this network (5.2.7.2).
     back[1] -> ICMPError($ip, redirect, host, INTERFACES $name) -> [0] output;
     // A broken option; a source route that leads nowhere.
     options[1] -> ICMPError($ip, parameterproblem, INTERFACES $OURS) -> [0] output;
     options[2] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $OURS) -> [0] output;
-    // Time to live has run out: what traceroute lives on.
+    // The TTL has expired: traceroute needs this message.
     ttl[1] -> ICMPError($ip, timeexceeded, transit, INTERFACES $OURS) -> [0] output;
-    // Too long, and must not be cut: path MTU discovery (RFC 1191).
+    // Too long, with DF set: path MTU discovery (RFC 1191).
     size[1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu, INTERFACES $OURS) -> [0] output;
-    // Questions to neighbours; and nobody answers to the address.
+    // ARP queries; and packets to an address that does not answer.
     arp[1] -> out;
     arp[2] -> ICMPError($ip, unreachable, host, INTERFACES $OURS) -> [0] output;
 
@@ -99,26 +99,26 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
 
     kind[3] -> Paint($color)
         -> Strip(14)
-        -> CheckIP6Header($OURS $ll)    // nobody else may send with our addresses
-        -> hop :: IP6HopByHop           // options that every router reads
+        -> CheckIP6Header($OURS $ll)    // nobody else may use our addresses as source
+        -> hop :: IP6HopByHop           // options for every router
         -> local6 :: IP6Local($OURS $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
-        -> hlim :: DecIP6HLIM           // one hop less; our own packets keep all of theirs
+        -> hlim :: DecIP6HLIM           // not for our own packets
         -> [1] output;
     hop[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
     scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
-    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // what traceroute lives on
+    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // for traceroute
 
-    // To this router: Neighbour Discovery first, since it must not come in fragments (RFC 6980).
+    // To this router: Neighbour Discovery first, because it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> out;    // somebody looks for us
-    me6[1] -> [1] nd6;                  // and so tells us where it is
-    me6[2] -> [0] nd6;                  // it did not: find it, then answer
-    nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
-    // To have hosts make addresses and find this router by themselves (RFC 4861, 6.2), let solicitations of
-    // routers have an output of their own, `nd :: IP6ProtocolSwitch(icmp6 135, icmp6 134 136 137, -, icmp6 133)`:
+    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> out;    // a node asks for our address
+    me6[1] -> [1] nd6;                  // and tells its own
+    me6[2] -> [0] nd6;                  // it did not: find the node, then answer
+    nd[1] -> [1] nd6;                   // a node answers, or announces itself
+    // If hosts should make addresses and find this router by themselves (RFC 4861, 6.2), give router
+    // solicitations an output of their own, `nd :: IP6ProtocolSwitch(icmp6 135, icmp6 134 136 137, -, icmp6 133)`:
     //     nd[3] -> ra :: IP6RouterAdvertiser($ll, $device:eth, $net6) -> out; ra[1] -> [1] nd6;
-    // Who asks one of our addresses is answered from it (RFC 4443, 2.2), whichever link it is on.
+    // A packet to one of our addresses is answered from it (RFC 4443, 2.2), whatever its link.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
         -> what6 :: IP6ProtocolSwitch(icmp6, udp, none, -);
@@ -127,26 +127,26 @@ elementclass Interface { $name, $device, $color, $mtu, $ip, $ip6, $net6, $ll |
     headers6[1] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
         -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 ends here (not_echo)
-        -> IP6Fragmenter(1280)          // goes through every link (RFC 8200, 5)
+        -> IP6Fragmenter(1280)          // fits every link (RFC 8200, 5)
         -> own6;
     what6[1] -> ICMP6Error($ip6 $ll $OURS, unreachable, port) -> own6;     // no UDP service here
-    what6[2] -> Discard;                // there is nothing in it (RFC 8200, 4.7)
-    what6[3] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;      // nor any other protocol
+    what6[2] -> Discard;                // no next header: no payload (RFC 8200, 4.7)
+    what6[3] -> ICMP6Error($ip6 $ll $OURS, parameterproblem) -> own6;      // no other protocol either
 
-    // Our own packets: to link-local addresses by this link, others are routed.
+    // Our own packets: those to link-local addresses leave by this link, others are routed.
     own6 -> where6 :: Classifier(24/fe80%ffc0, -);
     where6[0] -> send6;
     where6[1] -> [1] output;
 
     // IPv6 packets to send.
     input[1]
-        -> send6                        // our own messages carry this interface's address
-        -> size6 :: CheckLength($mtu)   // IPv6 routers never cut packets
+        -> send6                        // our own messages have this interface's address as source
+        -> size6 :: CheckLength($mtu)   // IPv6 routers never fragment packets
         -> nd6
-        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // out the way it came in? (RFC 4861, 8.2)
+        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // leaves by the interface it came from? (RFC 4861, 8.2)
         -> out;
     back6[1] -> nd6;
-    // Too long: path MTU discovery (RFC 8201); and nobody answers to the address.
+    // Too long: path MTU discovery (RFC 8201); and packets to an address that does not answer.
     size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;
     nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address, BADADDRS $OURS) -> own6;
 }
@@ -155,12 +155,12 @@ i0 :: Interface(if0, $DEV0, 1, $MTU0, $IP0, $IP6_0, $IP6_0/$LEN6_0, $LL0);
 i1 :: Interface(if1, $DEV1, 2, $MTU1, $IP1, $IP6_1, $IP6_1/$LEN6_1, $LL1);
 
 // Where IPv4 packets go: the longest prefix wins. Ports: 0 here, 1 and 2 the interfaces, 3 nowhere.
-// With scattered routes this takes 64 MB; RadixIPLookup does the same with 3 MB, for some cycles of each packet.
+// With scattered routes this takes 64 MB. RadixIPLookup takes 3 MB, and some more cycles for each packet.
 rt4 :: DirectIPLookup(
     $IP0/32 0,                          // the router's own addresses
     $IP1/32 0,
-    255.255.255.255/32 0,               // everybody on a link: never further (5.3.5.1)
-    224.0.0.0/4 0,                      // groups: this router forwards none
+    255.255.255.255/32 0,               // broadcast on a link: never forwarded (5.3.5.1)
+    224.0.0.0/4 0,                      // multicast: not forwarded
     $IP0/$LEN0 1,                       // the attached networks
     $IP1/$LEN1 2,
     NOROUTE 3);
@@ -172,7 +172,7 @@ rt4[3] -> ICMPError($IP0, unreachable, net, INTERFACES $OURS) -> rt4;
 
 // IPv4 packets to the router itself.
 rt4[0]
-    -> here :: IPSourceRoute($OURS, ALLOW $SOURCE_ROUTES)       // or only a stop on the way?
+    -> here :: IPSourceRoute($OURS, ALLOW $SOURCE_ROUTES)       // or is it only a hop of a source route?
     -> whole :: IPReassembler
     -> what :: Classifier(9/01, 9/11, -);                       // ICMP, UDP, anything else
 here[1] -> rt4;

@@ -3,13 +3,13 @@
 //     ashlar run conf/pcap-router.click IN=in.pcap OUT0=low.pcap OUT1=high.pcap
 //
 // The lower half of all IPv4 and IPv6 addresses is behind port 0, the upper half behind port 1. The
-// packets are treated as by conf/ip-router.click; but whoever sent them is not there any more, so
-// neighbours are not asked for, and frames leave with fixed Ethernet addresses.
+// packets are processed as in conf/ip-router.click. But the hosts that sent them are not there, so
+// there is no ARP or Neighbour Discovery, and frames leave with fixed Ethernet addresses.
 
 define($IN in.pcap, $OUT0 out0.pcap, $OUT1 out1.pcap,
        $IP 192.0.2.1, $IP6 2001:db8::1, $MTU 1500);
 
-// IPv4 packets on their way to a file, and messages about those that do not get there.
+// IPv4 packets to a file, and ICMP errors about packets that cannot go there.
 elementclass Out4 { $mtu |
     input -> options :: IPGWOptions($IP)
         -> FixIPSrc($IP)
@@ -36,7 +36,7 @@ elementclass Out6 { $mtu |
 out0 :: ToDevice(pcap:$OUT0);
 out1 :: ToDevice(pcap:$OUT1);
 
-FromDevice(pcap:$IN) -> kind :: Classifier(12/0800, 12/86dd);   // others are dropped (no_match)
+FromDevice(pcap:$IN) -> kind :: Classifier(12/0800, 12/86dd);   // other frames are dropped (no_match)
 
 kind[0] -> Strip(14)
     -> CheckIPHeader(INTERFACES $IP/32)

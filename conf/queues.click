@@ -4,7 +4,7 @@
 //     ashlar show eth0@steer.table                    which worker owns which buckets
 //     ashlar set eth0@steer.move "0-63 1"             gives buckets to worker 1
 //
-// It does not matter how many receive queues a port has. docs/queues.md says what else CLASSIFY can be.
+// It works with any number of receive queues. docs/queues.md has the other modes of CLASSIFY.
 
 define($DEV0 eth0, $DEV1 eth1);
 

@@ -196,7 +196,7 @@ def test_a_changed_file_is_taken_up_by_all_servers_or_by_none(bed):
         d.ip("address add 198.51.100.1/32 dev lo")
         assert not bed.ping("a", "198.51.100.1", 4)
         done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
-        assert done.out.count("has taken it") == 4, str(done)
+        assert done.out.count("uses it") == 4, str(done)
         assert "ttl=63 " in answered(a, "-4", "198.51.100.1", count=1)
     finally:
         bed.file.write_text(text)
@@ -267,7 +267,7 @@ def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab
             bed.describe(names)
             bed.start(names=(new,))
             done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
-            assert done.out.count("has taken it") == len(names), str(done)
+            assert done.out.count("uses it") == len(names), str(done)
             links = [f"{a}-{b} up {2 * rate / len(names):g}Mbps" for a, b in itertools.combinations(names, 2)]
             for name in names:
                 until(lambda n=name, all_=sorted(links): sorted(bed.show(n, "vlb.links").split("\n"))[-len(all_):] == all_,

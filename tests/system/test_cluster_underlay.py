@@ -189,7 +189,7 @@ def test_a_file_that_numbers_links_anew_is_refused(bed):
     finally:
         bed.file.write_text(text)
     done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
-    assert done.out.count("has taken it") == 4, str(done)
+    assert done.out.count("uses it") == 4, str(done)
     assert bed.ping("a", host("c", 4), 4)
 
 

@@ -25,20 +25,20 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a configuration until it ends, a signal arrives, or `ashlar stop`
     ///
-    /// SIGINT and SIGTERM end the router in order, SIGHUP has it read its file again. It ends by
-    /// itself when all its sources have ended and nothing is held.
+    /// SIGINT and SIGTERM end the router in order; at SIGHUP it reads its file again. It ends by
+    /// itself when all its sources have ended and no element holds packets.
     Run(Run),
-    /// Start a router, and start it again should it be killed
+    /// Start a router, and start it again if it is killed
     ///
-    /// Where no systemd does this. The queues of the router's twins stay open in the meantime, so that routing
-    /// daemons see no loss of carrier. It ends when the router ends in order. SIGTERM and SIGINT end both,
-    /// SIGHUP is passed on, SIGUSR2 ends the router and starts it anew: an upgrade, if the program on disk is
-    /// another.
+    /// For machines without systemd. Meanwhile the queues of the router's control-plane interfaces stay open, so
+    /// that routing daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and
+    /// SIGINT end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the
+    /// program on disk has changed.
     Keep(Keep),
     /// Run a configuration as Click's user-level driver does
     ///
     /// One thread, one packet at a time, Click's options and messages: see `ashlar click --help`. The
-    /// program does the same when it is called by the name `click`.
+    /// program does the same when its name is `click`.
     #[command(disable_help_flag = true)]
     Click {
         /// Click's command line
@@ -51,14 +51,14 @@ pub(crate) enum Command {
     },
     /// Find all mistakes of a configuration
     ///
-    /// Each is shown with its place, cause and remedy. Devices that are not there are warnings.
+    /// Each is shown with its place, cause and remedy. A device that does not exist is a warning.
     Check(Check),
-    /// Show what would run where: workers, queues, elements, memory, changes of worker
+    /// Show what would run where: workers, queues, elements, memory, and where packets change worker
     Plan(Plan),
     /// Draw the graph of a configuration
     ///
-    /// Solid connections push, dashed ones pull; queues have their bars; elements on one worker
-    /// have its colour.
+    /// Solid connections push, dashed connections pull. Queues are drawn with bars. Elements that run
+    /// on only one worker have its colour.
     Graph(Graph),
     /// Show the manual page of an element class, or list all classes
     Doc(Doc),
@@ -72,32 +72,32 @@ pub(crate) enum Command {
     Top(Top),
     /// Copy packets of a running router, at its connections or where they are dropped
     ///
-    /// Packets never wait for whoever captures: what cannot be kept is counted as lost.
+    /// Packets never wait for a capture: copies that cannot be kept are counted as lost.
     Capture(Capture),
     /// Follow packets of a running router through its elements
     Trace(Trace),
     /// Replace the configuration of a running router
     ///
-    /// The new one is checked first; if it is wrong, the old one keeps running. Elements that stay
-    /// keep counters, tables and queues.
+    /// The new configuration is checked first; if it is wrong, the old one keeps running. Elements that
+    /// are in both keep counters, tables and queues.
     Reload(Reload),
     /// Measure how many packets a configuration carries, and how long they take
     ///
-    /// The configuration runs in this process, its devices replaced: packets of many UDP flows come in by
-    /// one port at equal distances, and those that leave by another are counted. What a port's ring of 1024
-    /// packets has no room for is lost, as with a device. Every host that the router looks for is there. A
-    /// packet's latency runs from the moment at which it was due to the moment at which it leaves. Workers
-    /// make and count the packets, so that is in every figure, as a driver would be.
+    /// The configuration runs in this process with test ports in place of its devices. Packets of many UDP
+    /// flows come in by one port at equal intervals, and packets that leave by another port are counted. A
+    /// packet that finds the port's ring of 1024 packets full is lost, as with a device. Every host that the
+    /// router looks for answers. Latency is the time from when a packet is due until it leaves. Workers make
+    /// and count the packets, so the figures include this work, as they would include a driver's.
     ///
-    /// The greatest loads that lose nothing (NDR) or a small share (PDR) are searched as RFC 2544, 26.1 has
-    /// it, faster: first with short trials and coarsely; in the end most of several full trials must agree.
-    /// Both bounds of the answer are shown. SIGINT ends it.
+    /// The highest loads without loss (NDR) or with a small loss (PDR) are searched as in RFC 2544, 26.1, but
+    /// faster: first coarsely, with short trials; in the end most of several full trials must agree.
+    /// Both bounds of the result are shown. SIGINT ends the search.
     Bench(Bench),
-    /// Many servers that are one router: plan, check, run and watch them
+    /// Plan, check, run and watch many servers that are one router
     Cluster(Cluster),
     /// End a running router in order
     Stop(Target),
-    /// Print the manual pages (roff), or write them into a folder
+    /// Print the manual pages (roff), or write them to a folder
     Man {
         /// A folder; without it, all pages go to standard output
         folder: Option<PathBuf>,
@@ -118,14 +118,14 @@ pub(crate) struct Configuration {
     /// Values for the configuration's variables
     #[arg(value_name = "NAME=value", value_parser = definition)]
     pub(crate) definitions: Vec<(String, String)>,
-    /// Run every element by itself: none are compiled into one loop with their neighbours
+    /// Run every element by itself, without fused loops
     #[arg(long)]
     pub(crate) no_optimize: bool,
 }
 
 fn definition(word: &str) -> Result<(String, String), String> {
     control::source::definition(word)
-        .ok_or_else(|| format!("`{word}` is no definition: write NAME=value"))
+        .ok_or_else(|| format!("`{word}` is not a definition: write NAME=value"))
 }
 
 /// How many workers.
@@ -156,63 +156,63 @@ pub(crate) struct Run {
     pub(crate) configuration: Configuration,
     #[command(flatten)]
     pub(crate) workers: Workers,
-    /// Processors to pin the workers to, such as 2-5,8; all other threads stay off these if there are others
+    /// Processors to pin the workers to, such as 2-5,8; all other threads run on other processors, if there are any
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
-    /// A virtual DPDK device that the configuration calls NAME, such as net_null0,size=64
+    /// A virtual DPDK device, which the configuration names by NAME, such as net_null0,size=64
     #[arg(long, value_name = "NAME[,ARGUMENTS]")]
     pub(crate) vdev: Vec<String>,
-    /// Packet buffers that DPDK ports share; what is not in use waits in hugepages
+    /// Packet buffers that DPDK ports share, in hugepages
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]
     pub(crate) buffers: usize,
     /// The router's name; default is the file's name without its extension
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Where to listen for `ashlar show` and the like; default follows from the name
+    /// Where to listen for `ashlar show` and similar commands; the default depends on the name
     #[arg(long, short, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// The network namespace in which daemons run: `tap:` interfaces are made there; a name of `ip
-    /// netns`, or a path
+    /// The network namespace in which daemons run, and in which `tap:` interfaces are created: a name of
+    /// `ip netns`, or a path
     #[arg(long, value_name = "NAME|PATH")]
     pub(crate) netns: Option<String>,
-    /// Be this user from the moment at which the configuration has been read, with no rights of root's
-    /// but CAP_NET_ADMIN and CAP_NET_RAW
+    /// Change to this user after reading the configuration, and keep only CAP_NET_ADMIN and CAP_NET_RAW
+    /// of root's rights
     ///
-    /// Reloads read the configuration as this user. DPDK's ports need its rights to hugepages and devices.
+    /// Reloads read the configuration as this user. For DPDK ports the user needs access to hugepages and devices.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// Wait for FRR's zebra (-M dplane_fpm_nl) in that namespace: its routes take the place of the kernel's
+    /// Wait for FRR's zebra (-M dplane_fpm_nl) in that namespace, and use its routes instead of the kernel's
     /// main table
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, num_args = 0..=1,
         default_missing_value = "2620")]
     pub(crate) fpm: Option<std::net::SocketAddr>,
-    /// For how long routes are kept that zebra, when it has connected again, does not name
+    /// After zebra has connected again: for how long to keep routes that it does not send again
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) fpm_stale: u64,
-    /// Listen nowhere
+    /// Open no control socket
     #[arg(long, conflicts_with = "socket")]
     pub(crate) no_socket: bool,
-    /// Serve Prometheus metrics over TCP, too; without ADDR on the loopback address
+    /// Also serve Prometheus metrics over TCP; without ADDR on the loopback address
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
-    /// Workers never sleep: packets are met at once, and each worker takes the whole of its processor
+    /// Workers never sleep: packets wait less, and each worker uses the whole of its processor
     #[arg(long)]
     pub(crate) poll: bool,
-    /// Where packets are steered to workers: even out load and let workers rest (on), only the former (even), or
-    /// nothing (off); default on, but even with --poll, as who polls cannot rest
+    /// Where packets are steered to workers: even out the load and let workers sleep (on), only even out the
+    /// load (even), or neither (off); default on, with --poll even
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) balance: Option<Balance>,
     /// Seed of the random numbers that elements use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print counts, drops and the books at the end
+    /// At the end, print counts and drops, and check that all packets are accounted for
     #[arg(long)]
     pub(crate) report: bool,
-    /// How logs look
+    /// Format of logs
     #[arg(long, value_enum, default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
-    /// How much is logged: off, error, warn, info or debug
+    /// What is logged: off, error, warn, info or debug
     #[arg(long, default_value = "info", value_name = "LEVEL")]
     pub(crate) log_level: control::log::Level,
 }
@@ -230,7 +230,7 @@ pub(crate) enum Balance {
     On,
     /// All workers, evenly loaded
     Even,
-    /// Buckets stay where they are
+    /// No bucket moves
     Off,
 }
 
@@ -318,9 +318,9 @@ pub(crate) struct Doc {
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
-    /// ELEMENT.HANDLER, or ELEMENT for all its handlers; without it, all elements
+    /// ELEMENT.HANDLER, or ELEMENT for all its handlers; without it, a list of all elements
     pub(crate) what: Option<String>,
-    /// What the handler is asked, such as an address for `lookup`; after `--` it may begin with a hyphen
+    /// Argument of the handler, such as an address for `lookup`; after `--` it may begin with a hyphen
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
     pub(crate) argument: Vec<String>,
     /// Print JSON
@@ -366,10 +366,10 @@ fn interval(text: &str) -> Result<f64, String> {
 #[derive(Args, Debug)]
 pub(crate) struct Capture {
     /// Where: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all
-    /// that enters it
+    /// packets that enter it
     #[arg(value_name = "POINT", required_unless_present = "drops")]
     pub(crate) points: Vec<String>,
-    /// Packets that ELEMENT drops, or any element
+    /// Capture packets that ELEMENT drops, or that any element drops
     #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub(crate) drops: Option<String>,
     /// Write pcapng to FILE (`-` is standard output); without it, one line for each packet
@@ -378,7 +378,7 @@ pub(crate) struct Capture {
     /// End after this many packets
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// Which packets, as tcpdump takes it: 'udp port 53'
+    /// Which packets, in tcpdump's language: 'udp port 53'
     #[arg(long, short, value_name = "EXPRESSION", default_value = "")]
     pub(crate) filter: String,
     /// Bytes of each packet that are copied
@@ -393,7 +393,7 @@ pub(crate) struct Trace {
     /// Packets to follow
     #[arg(value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(control::trace::COUNT_MAX)))]
     pub(crate) count: u16,
-    /// Only packets that this source brings, such as a FromDevice
+    /// Only packets from this source, such as a FromDevice
     #[arg(long, value_name = "ELEMENT")]
     pub(crate) at: Option<String>,
     /// Longest time to wait for packets
@@ -409,7 +409,7 @@ pub(crate) struct Trace {
 #[derive(Args, Debug)]
 pub(crate) struct Reload {
     /// The new configuration (`-` is standard input; default is the router's own file, read
-    /// again) and values for its variables, added to those of the start
+    /// again), and values for its variables, in addition to those given at the start
     #[arg(value_name = "FILE|NAME=value")]
     pub(crate) words: Vec<String>,
     /// Only print what would change

@@ -195,7 +195,7 @@ fn who_has_taken_a_file_that_another_refuses_late_is_told() {
     );
     let dry = run(&["cluster", "reload", "--dry-run", &file]);
     let said = String::from_utf8_lossy(&dry.stdout).into_owned();
-    assert_eq!(said.matches("would take it").count(), 3, "{said}");
+    assert_eq!(said.matches("would use it").count(), 3, "{said}");
     let wrong = complained(&dry, 1);
     assert!(wrong.contains("no answer from d"), "{wrong}");
 }
@@ -216,7 +216,7 @@ fn what_cannot_be_simulated_is_refused_and_what_breaks_is_named() {
         ),
         (
             "0>1@400-500",
-            "--break 0>1:cut@400-500: the run is over at 300 ms",
+            "--break 0>1:cut@400-500: the run ends at 300 ms",
         ),
     ] {
         let said = complained(&simulate(&["--break", wrong]), 1);
@@ -226,7 +226,7 @@ fn what_cannot_be_simulated_is_refused_and_what_breaks_is_named() {
     let text = said(&simulate(&["--break", "0-1@100-200"]));
     assert!(text.contains("0-1:cut@100-200: all know after "), "{text}");
     assert!(
-        text.contains(" 0 links were taken for broken that were not"),
+        text.contains(" 0 working links were taken for broken"),
         "{text}"
     );
 }

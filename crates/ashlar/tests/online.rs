@@ -270,7 +270,7 @@ fn reload_keeps_counts_and_refuses_what_is_wrong() {
         "{errors}"
     );
     assert!(
-        errors.contains("the running configuration stays"),
+        errors.contains("the running configuration is kept"),
         "{errors}"
     );
 

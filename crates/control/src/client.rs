@@ -147,5 +147,5 @@ impl Drop for Running {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(bytes).map_err(|e| format!("the router's answer makes no sense: {e}"))
+    serde_json::from_slice(bytes).map_err(|e| format!("cannot read the router's answer: {e}"))
 }

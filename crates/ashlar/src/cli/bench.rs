@@ -9,22 +9,22 @@ pub(crate) struct Bench {
     pub(crate) configuration: Configuration,
     #[command(flatten)]
     pub(crate) workers: Workers,
-    /// The device by which packets come in; default is the first that the configuration receives from
+    /// The device by which packets come in; default is the first one from which the configuration receives
     #[arg(long, value_name = "PORT")]
     pub(crate) from: Option<String>,
-    /// The device by which they should leave; default is the first other one that it sends to
+    /// The device by which packets should leave; default is the first other one to which the configuration sends
     #[arg(long, value_name = "PORT")]
     pub(crate) to: Option<String>,
-    /// Run the configuration on its own devices, and reach them by these ports of this machine: the other
-    /// ends of their cables
+    /// Run the configuration on its own devices, and send and receive by these ports of this machine, at the
+    /// other ends of the devices' cables
     #[arg(long, num_args = 2, value_names = ["SEND", "RECEIVE"], conflicts_with = "simulate")]
     pub(crate) cable: Option<Vec<String>>,
-    /// Run on one worker in simulated time, in which work takes none: what queues, shapers and
-    /// schedulers let through, the same on every machine. Each microsecond in which a timer is due costs some 3 us,
-    /// and a source that always has packets (InfiniteSource) takes 10,000 turns at each moment
+    /// Run on one worker in simulated time, in which work takes no time. This shows what queues, shapers and
+    /// schedulers let through, with the same result on every machine. Each microsecond with a due timer takes
+    /// about 3 us, and a source that always has packets (InfiniteSource) has 10,000 turns at each moment
     #[arg(long, conflicts_with = "workers")]
     pub(crate) simulate: bool,
-    /// Bytes of a frame, its CRC included; several are measured in turn
+    /// Bytes of a frame, with its CRC; several sizes are measured one after the other
     #[arg(
         long,
         value_name = "BYTES",
@@ -32,10 +32,10 @@ pub(crate) struct Bench {
         default_value = "64"
     )]
     pub(crate) size: Vec<usize>,
-    /// Search the greatest load of which nothing is lost (what is done without any other question, too)
+    /// Search the highest load without loss (the default if nothing else is asked for)
     #[arg(long)]
     pub(crate) ndr: bool,
-    /// Search the greatest load of which this share is lost, such as 0.5%
+    /// Search the highest load of which at most this share is lost, such as 0.5%
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = share)]
     pub(crate) pdr: Vec<f64>,
     /// Measure latency and loss at these loads: packets a second (10k, 1.5M), or percent of the
@@ -45,34 +45,34 @@ pub(crate) struct Bench {
     /// The same as --rates 10%,25%,50%,75%,90%,100%
     #[arg(long)]
     pub(crate) latency: bool,
-    /// Least and greatest load that is tried, packets a second
+    /// Lowest and highest load to try, in packets a second
     #[arg(long, value_name = "MIN-MAX", value_parser = range, default_value = "100-20M")]
     pub(crate) range: (f64, f64),
-    /// How long the trials last that decide
+    /// Length of a full trial
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = super::interval)]
     pub(crate) seconds: f64,
-    /// How close the bounds are in the end
+    /// How close the two bounds of the result must be
     #[arg(long, value_name = "SHARE", default_value = "0.5%", value_parser = precision)]
     pub(crate) precision: f64,
-    /// Full trials of which most decide about a load
+    /// Full trials for each load; the majority decides
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     pub(crate) trials: u8,
-    /// Flows
+    /// Number of flows
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) flows: u32,
-    /// Where packets come from: an address or a prefix
+    /// Source of the packets: an address or a prefix
     #[arg(long, value_name = "ADDRESS", default_value = "198.18.0.1")]
     pub(crate) source: benchmark::traffic::Hosts,
-    /// Where they go: an address or a prefix
+    /// Destination of the packets: an address or a prefix
     #[arg(long, value_name = "ADDRESS", default_value = "198.19.0.0/16")]
     pub(crate) destination: benchmark::traffic::Hosts,
-    /// Keep workers awake while there is nothing to do
+    /// Workers never sleep
     #[arg(long)]
     pub(crate) poll: bool,
     /// Seed of the random numbers that elements use
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Print JSON: a list with an object for each size of frames; nothing is rounded there
+    /// Print JSON: a list with one object for each frame size, without rounding
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -15,40 +15,40 @@ pub(crate) struct Cluster {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
-    /// Show how many servers a router of some ports takes, what connects them, and what that costs
+    /// Show how many servers a router with N ports needs, how they are connected, and the cost
     ///
-    /// Each server takes as many external ports as it can process; they form a full mesh while their internal
-    /// ports reach all others, else a k-ary n-fly. The cost is compared with servers around a strictly
-    /// non-blocking network of switches with 48 ports, of which four cost as much as a server.
+    /// Each server gets as many external ports as it can process. The servers form a full mesh if they have enough
+    /// internal ports, otherwise a k-ary n-fly. The cost is compared with that of servers around a strictly
+    /// non-blocking network of switches with 48 ports; four switches cost as much as one server.
     Plan(ClusterPlan),
-    /// Simulate a cluster in virtual time, with the code that spreads packets on real servers
+    /// Simulate a cluster in virtual time, with the code of real servers
     ///
-    /// A full mesh of servers with an external port each, or a k-ary n-fly. The inputs send by a traffic matrix, or one
-    /// of them replays a capture. The same seed gives the same result.
+    /// The cluster is a full mesh of servers with one external port each, or a k-ary n-fly. The inputs send by a traffic
+    /// matrix, or one of them replays a capture. The same seed gives the same result.
     Simulate(Simulate),
-    /// Find all mistakes of a cluster's file, and say what each server would run
+    /// Find all mistakes of a cluster's file, and show what each server would run
     ///
-    /// No port is opened, and no server asked.
+    /// It opens no port and asks no server.
     Check(servers::Check),
     /// Print the configuration that a server runs
     Text(servers::Text),
     /// Run a server's router, as `ashlar run` does
     ///
-    /// SIGHUP has it read the cluster's file again.
+    /// At SIGHUP it reads the cluster's file again.
     Up(Box<servers::Up>),
-    /// Show what servers say of themselves: links, ways, drops
+    /// Show links, paths and drops of running servers
     ///
-    /// It fails if one of them does not answer.
+    /// It fails if one of the servers does not answer.
     Show(servers::Show),
-    /// Have the servers take up the changed file
+    /// Make the servers use the changed file
     ///
-    /// All that answer check it first; if one refuses it, none takes it up. It fails if one does not answer.
+    /// All servers that answer check it first; if one refuses it, none uses it. It fails if one does not answer.
     Reload(servers::Reload),
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct ClusterPlan {
-    /// External ports; several are planned in turn
+    /// Number of external ports; several numbers are planned one after the other
     #[arg(
         long,
         short = 'n',
@@ -57,25 +57,25 @@ pub(crate) struct ClusterPlan {
         required_unless_present = "file"
     )]
     pub(crate) ports: Vec<u32>,
-    /// Take ports and rate from a cluster's file: it is planned as it is, and with the ports of one server more
+    /// Take ports and rate from a cluster's file, and plan for it as it is and for one more server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ports", "rate"])]
     pub(crate) file: Option<String>,
     /// Rate of an external port
     #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = rate)]
     pub(crate) rate: f64,
-    /// The servers: as in the paper (RouteBricks, 3.3); the options below change them
+    /// The kind of servers, as in the paper (RouteBricks, 3.3); the options below change it
     #[arg(long, value_enum, default_value_t = Server::Current, value_name = "MODEL")]
     pub(crate) server: Server,
-    /// What a server can process, each packet counted once for each server that it passes
+    /// What a server can process; a packet counts once for each server that it passes
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub(crate) processing: Option<f64>,
-    /// What a server must process for each port, in units of the port's rate: 2 for uniform traffic, 3 for the worst
+    /// What a server must process for each port, in units of the port's rate: 2 for uniform traffic, 3 for the worst case
     #[arg(long, value_name = "C", default_value_t = 3.0, value_parser = between_2_and_3)]
     pub(crate) c: f64,
-    /// Slots of a server for network cards
+    /// Slots for network cards in a server
     #[arg(long, value_name = "SLOTS")]
     pub(crate) slots: Option<u32>,
-    /// Kinds of cards there are
+    /// Available kinds of network cards
     #[arg(
         long,
         value_name = "PORTSxRATE",

@@ -62,11 +62,11 @@ fn choose(asked: &Bench) -> Result<(String, String), String> {
     }
     let receives = plan.devices.iter().find(|d| d.request.rx_queues > 0);
     let from = asked.from.clone().or(receives.map(|d| d.name.clone()));
-    let from = from.ok_or("the configuration receives from no device: nothing can be offered")?;
+    let from = from.ok_or("the configuration receives from no device, so it cannot be measured")?;
     let sends = || plan.devices.iter().filter(|d| d.request.tx_queues > 0);
     let to = sends().find(|d| d.name != from).or(sends().next());
     let to = asked.to.clone().or(to.map(|d| d.name.clone()));
-    let to = to.ok_or("the configuration sends to no device: nothing can be counted")?;
+    let to = to.ok_or("the configuration sends to no device, so it cannot be measured")?;
     Ok((from, to))
 }
 
@@ -338,7 +338,7 @@ fn lost_line(what: &str, over: &Measured) -> String {
         .map(|(name, n)| format!("{name} {n}"))
         .collect();
     let places = match places.is_empty() {
-        true => "no element dropped them: were they for the router itself?".to_owned(),
+        true => "no element dropped them: were they addressed to the router itself?".to_owned(),
         false => places.join(", "),
     };
     let (load, lost) = (over.trial.load, 100.0 * over.lost());
@@ -350,7 +350,7 @@ fn odd_line(m: &Measured) -> String {
     match (m.duplicates, m.reordered) {
         (0, 0) => String::new(),
         (again, late) => format!(
-            "of {:.0}/s, {again} packets came again and {late} behind later ones of their flow\n",
+            "of {:.0}/s, {again} packets came twice and {late} after later packets of their flow\n",
             m.trial.load
         ),
     }

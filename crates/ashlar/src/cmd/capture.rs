@@ -53,7 +53,7 @@ impl Output {
         match name {
             None => Ok(Output::Lines),
             Some("-") if std::io::stdout().is_terminal() => {
-                Err("a capture is no text: write it to a file or a pipe".to_owned())
+                Err("a capture is binary: write it to a file or a pipe".to_owned())
             }
             Some("-") => Ok(Output::Raw),
             Some(name) => {

@@ -13,7 +13,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;
     let reply: ReloadReply = serde_json::from_slice(&bytes)
-        .map_err(|e| format!("the router's answer makes no sense: {e}"))?;
+        .map_err(|e| format!("cannot read the router's answer: {e}"))?;
     if asked.json {
         print(&format!("{}\n", String::from_utf8_lossy(&bytes)))?;
     } else {
@@ -25,7 +25,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     match reply.good {
         true => Ok(()),
         false if asked.json => Err(String::new()),
-        false => Err("the running configuration stays".to_owned()),
+        false => Err("the running configuration is kept".to_owned()),
     }
 }
 
@@ -41,7 +41,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
             None if file.is_none() => file = Some(word),
             None => {
                 return Err(format!(
-                    "one file only: `{word}` is no definition NAME=value"
+                    "only one file can be given, and `{word}` is not a definition NAME=value"
                 ));
             }
         }

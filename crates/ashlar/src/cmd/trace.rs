@@ -19,7 +19,7 @@ pub(crate) fn trace(asked: &Trace) -> Done {
         return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
     }
     let packets: Vec<TracedPacket> = serde_json::from_slice(&bytes)
-        .map_err(|e| format!("the router's answer makes no sense: {e}"))?;
+        .map_err(|e| format!("cannot read the router's answer: {e}"))?;
     if packets.is_empty() {
         return Err(format!("no packet came within {} s", asked.seconds));
     }
@@ -62,7 +62,7 @@ fn way(packet: &TracedPacket) -> String {
         text.push('\n');
     }
     if !packet.over {
-        let _ = writeln!(text, "  it stays there, or became another packet");
+        let _ = writeln!(text, "  it is held there, or became another packet");
     }
     text
 }

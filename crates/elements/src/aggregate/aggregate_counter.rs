@@ -5,18 +5,19 @@
 //! DriverManager(pause, write ac.write_text_file -);
 //! ```
 //!
-//! While it is frozen, only aggregates that it knows are counted; packets of the second input are always
-//! treated so. With a second output, what is not counted leaves there.
+//! While it is frozen, it counts only aggregates that it already knows. It always treats packets of the second
+//! input like this. If output 1 is connected, packets that are not counted leave there.
 //!
 //! Keyword arguments:
 //!
 //! - `BYTES`: whether bytes are counted. Default false.
-//! - `IP_BYTES`: whether bytes before the network header do not count. Default false.
-//! - `MULTIPACKET`: whether a packet that stands for several counts so often. Default true.
-//! - `EXTRA_LENGTH`: whether bytes count that were not captured. Default true.
-//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do at a number of aggregates: stop the
-//!   router, freeze, or write a handler (`N HANDLER VALUE`). One of them may be given.
-//! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same at a sum of all counts.
+//! - `IP_BYTES`: whether to count bytes only from the network header on. Default false.
+//! - `MULTIPACKET`: whether a packet that stands for several (EXTRA_PACKETS annotation) is counted as so many.
+//!   Default true.
+//! - `EXTRA_LENGTH`: whether to count bytes that were not captured (EXTRA_LENGTH annotation). Default true.
+//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do when there are N aggregates: stop the
+//!   router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them may be given.
+//! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same when the sum of all counts reaches a number.
 //! - `BANNER`: first line of files that are written.
 
 use crate::basic::counter::Call;
@@ -200,8 +201,8 @@ impl Element for AggregateCounter {
         Config {
             bytes: args.key("BYTES", false, "whether bytes are counted"),
             ip_bytes: args.key("IP_BYTES", false, "whether link headers do not count"),
-            multipacket: args.key("MULTIPACKET", true, "whether a packet may be several"),
-            extra_length: args.key("EXTRA_LENGTH", true, "whether missing bytes count"),
+            multipacket: args.key("MULTIPACKET", true, "whether a packet counts as several"),
+            extra_length: args.key("EXTRA_LENGTH", true, "whether to count missing bytes"),
             aggregates: Mark::configure(
                 args,
                 ["AGGREGATE_STOP", "AGGREGATE_FREEZE", "AGGREGATE_CALL"],
@@ -260,7 +261,7 @@ impl Element for AggregateCounter {
         Handler::text("freeze", "whether it is frozen", |e, _| {
             Ok(e.frozen.to_string())
         }),
-        Handler::set("freeze", "freezes it, or not", |e, value, _| {
+        Handler::set("freeze", "freezes or unfreezes it", |e, value, _| {
             assign(&mut e.frozen, value)
         }),
         Handler::text("active", "whether it counts", |e, _| {
@@ -269,11 +270,15 @@ impl Element for AggregateCounter {
         Handler::set("active", "counts, or not", |e, value, _| {
             assign(&mut e.active, value)
         }),
-        Handler::set("stop", "counts no more and stops the router", |e, _, cx| {
-            e.active = false;
-            cx.stop();
-            Ok(())
-        }),
+        Handler::set(
+            "stop",
+            "stops counting, and stops the router",
+            |e, _, cx| {
+                e.active = false;
+                cx.stop();
+                Ok(())
+            },
+        ),
         Handler::set("reset", "forgets all counts", |e, _, _| {
             e.counts.clear();
             e.total = 0;

@@ -1,15 +1,15 @@
-//! Sorts packets by their AGGREGATE annotation: the first filter that lists it counts.
+//! Sorts packets by their AGGREGATE annotation: the first filter that lists it decides.
 //!
 //! ```click
 //! FromDump(trace.pcap, FORCE_IP true) -> AggregateIPFlows -> AggregateFilter(allow 1 5 9-20) -> ToDump(some.pcap);
 //! ```
 //!
-//! Packets that no filter lists are dropped (`unlisted`), those of a `drop` filter too (`filtered`).
+//! Packets that no filter lists are dropped (`unlisted`), and so are those of a `drop` filter (`filtered`).
 //!
 //! Arguments:
 //!
-//! - `FILTERS`: an action each, then aggregates: numbers, ranges `0-98`, or `all` (also `-`). The action is
-//!   an output, `allow` for output 0, or `drop` (also `deny`).
+//! - `FILTERS`: for each filter an action, then aggregates: numbers, ranges `0-98`, or `all` (also `-`). The
+//!   action is an output, `allow` for output 0, or `drop` (also `deny`).
 
 use crate::prelude::*;
 
@@ -42,7 +42,11 @@ impl Element for AggregateFilter {
 
     fn configure(args: &mut Args) -> Rules {
         let mut rules = Vec::new();
-        for arg in args.rest("FILTERS", "an action and aggregates", "what goes where") {
+        for arg in args.rest(
+            "FILTERS",
+            "an action and aggregates",
+            "what to do with which aggregates",
+        ) {
             let words = arg.words();
             let Some((action, aggregates)) = words.split_first() else {
                 continue;

@@ -8,8 +8,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. Aggregates
-//!   that have ended are forgotten.
+//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. When it
+//!   says that an aggregate has ended, the aggregate is forgotten.
 
 use super::notice::{self, Listener};
 use crate::prelude::*;

@@ -4,17 +4,18 @@
 //! FromIPSummaryDump(-) -> AggregateIP(ip dst/24) -> ac :: AggregateCounter -> Discard;
 //! ```
 //!
-//! A field has a name (`ip tos`, `tcp dport`, `sport`) or a place: `ip[8:2]` are two bytes from byte 8 on,
-//! `ip[8-9]` the bytes 8 and 9, `ip[8]` one byte, and with braces bits count. Places are those in the
-//! header `ip`, `transp` (also `tcp`, `udp` and `icmp`, for these protocols only), or in `data` behind a TCP
-//! or UDP header. Behind it `/N` takes the top N bits, and `& MASK` the bits of a mask.
+//! A field is given by its name (`ip tos`, `tcp dport`, `sport`) or by its place: `ip[8:2]` is two bytes from
+//! byte 8 on, `ip[8-9]` the bytes 8 and 9, `ip[8]` one byte; with braces instead of brackets the numbers are
+//! bits. Places are in the header `ip`, in the transport header `transp` (also `tcp`, `udp` and `icmp`, for
+//! these protocols only), or in `data` behind a TCP or UDP header. `/N` after the field takes its top N bits,
+//! and `& MASK` the bits of a mask.
 //!
 //! Names: `ip` `vers`, `hl`, `tos`, `dscp`, `ecn`, `len`, `id`, `off`, `rf`, `df`, `mf`, `fragoff`, `ttl`,
 //! `proto`, `sum`, `src`, `dst`; `tcp` `sport`, `dport`, `seq`, `ack`, `hl`, `flags`, `fin`, `syn`, `rst`,
 //! `psh`, `ackf`, `urg`, `win`, `sum`, `urp`; `udp` `sport`, `dport`, `len`, `sum`; `icmp` `type`, `code`,
 //! `sum`; `sport` and `dport` of TCP and UDP.
 //!
-//! Packets that lack the field, such as later fragments, leave by output 1, or are dropped (`no_field`).
+//! Packets without the field, such as later fragments, leave by output 1, or are dropped (`no_field`).
 //!
 //! Arguments:
 //!
@@ -22,8 +23,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `INCREMENTAL`: whether the field is put behind the AGGREGATE that a packet has. Default false.
-//! - `UNSHIFT_IP_ADDR`: whether bits of an address keep their place in it. Default false.
+//! - `INCREMENTAL`: whether the field's bits are appended to the packet's AGGREGATE annotation. Default false.
+//! - `UNSHIFT_IP_ADDR`: whether the bits taken from an address keep their position in it. Default false.
 
 use super::field::{Base, Field};
 use crate::prelude::*;
@@ -49,8 +50,8 @@ impl Element for AggregateIp {
 
     fn configure(args: &mut Args) -> AggregateIp {
         let field: Field = args.required("FIELD", "the field, of at most 32 bits");
-        let incremental = args.key("INCREMENTAL", false, "whether the field is put behind");
-        let unshift = args.key("UNSHIFT_IP_ADDR", false, "whether bits keep their place");
+        let incremental = args.key("INCREMENTAL", false, "whether the field is appended");
+        let unshift = args.key("UNSHIFT_IP_ADDR", false, "whether bits keep their position");
         if incremental && unshift {
             args.error_in_whole(
                 "INCREMENTAL and UNSHIFT_IP_ADDR are mutually exclusive",
@@ -83,7 +84,7 @@ impl Element for AggregateIp {
     }
 
     const HANDLERS: &'static [Handler<AggregateIp>] = &[
-        Handler::text("header", "what the place is counted from", |e, _| {
+        Handler::text("header", "the header in which the field is", |e, _| {
             Ok(match e.field.base {
                 Base::Ip => "ip",
                 Base::Transp => "transp",

@@ -6,14 +6,15 @@
 //! DriverManager(pause, write ac.write_text_file -);
 //! ```
 //!
-//! Pairs are numbered from 1 on as they come. Packets from the side that was seen first get paint 0, those
-//! of the other side paint 1. Packets without an IPv4 header leave by output 1, or are dropped (`not_ip`).
+//! Pairs get numbers from 1 on, in the order in which they are first seen. Packets from the side that was seen
+//! first get paint 0, those of the other side paint 1. Packets without an IPv4 header leave by output 1, or are
+//! dropped (`not_ip`).
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: when a pair is forgotten of which no packet has come, by the timestamps of packets; it has
-//!   a new number then. Default is never.
-//! - `REAP`: how often such pairs are looked for. Default 20 minutes.
+//! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
+//!   number. Default: never.
+//! - `REAP`: how often forgotten pairs are removed. Default 20 minutes.
 
 use super::notice::Notifier;
 use crate::dump::when::Span;
@@ -86,7 +87,7 @@ impl Element for AggregateIpAddrPair {
         Config {
             timeout: timeout.map(|t| t.0).filter(|t| *t > 0),
             reap: args
-                .key("REAP", reap, "how often such pairs are looked for")
+                .key("REAP", reap, "how often forgotten pairs are removed")
                 .0,
         }
     }

@@ -6,23 +6,23 @@
 //! DriverManager(pause, write af.clear, write ac.write_text_file -);
 //! ```
 //!
-//! Flows are numbered from 1 on as they come. Packets from the side that was seen first get paint 0, those
-//! of the other side paint 1. A flow ends when no packet has come for some time, by the timestamps of
-//! packets. Other packets leave by output 1, or are dropped (`no_flow`).
+//! Flows get numbers from 1 on, in the order in which they are first seen. Packets from the side that was seen
+//! first get paint 0, those of the other side paint 1. A flow ends when it has had no packet for some time, by
+//! the packets' timestamps. Packets that belong to no flow leave by output 1, or are dropped (`no_flow`).
 //!
-//! Where packets are pushed, fragments wait here until the first one of their datagram has told the ports;
-//! later packets between the same addresses wait behind them. `clear` lets them go.
+//! Where packets are pushed, fragments wait here until the first fragment of their datagram, which has the
+//! ports, has come. Later packets between the same addresses wait behind them. `clear` releases all that wait.
 //!
 //! Keyword arguments:
 //!
-//! - `TRACEINFO`: a file for what was seen of each flow, as XML.
-//! - `SOURCE`: accepted for Click's sake.
-//! - `TCP_TIMEOUT`: when a TCP flow ends. Default 24 hours.
-//! - `TCP_DONE_TIMEOUT`: when one ends that has seen a FIN from both sides. Default 30 seconds.
-//! - `UDP_TIMEOUT`: when a UDP flow ends. Default 1 minute.
+//! - `TRACEINFO`: an XML file to which a summary of each flow is written.
+//! - `SOURCE`: accepted for compatibility with Click.
+//! - `TCP_TIMEOUT`: time without packets after which a TCP flow ends. Default 24 hours.
+//! - `TCP_DONE_TIMEOUT`: the same for TCP flows with a FIN from both sides. Default 30 seconds.
+//! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
-//! - `REAP`: how often flows that have ended are looked for. Default 20 minutes.
-//! - `ICMP`: whether ICMP errors belong to the flow that they are about, with paint 2 or 3. Default false.
+//! - `REAP`: how often flows that have ended are removed. Default 20 minutes.
+//! - `ICMP`: whether an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
 //! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
 
 use super::fragments::{Fragments, Ready};
@@ -342,10 +342,10 @@ impl Element for AggregateIpFlows {
         );
         let udp = span("UDP_TIMEOUT", 60, "when a UDP flow ends");
         let fragment = span("FRAGMENT_TIMEOUT", 30, "how long fragments wait");
-        let reap = span("REAP", 1200, "how often ended flows are looked for");
-        let _: Option<String> = args.key_maybe("SOURCE", "accepted for Click's sake");
+        let reap = span("REAP", 1200, "how often ended flows are removed");
+        let _: Option<String> = args.key_maybe("SOURCE", "accepted for compatibility with Click");
         Config {
-            traceinfo: args.key_maybe("TRACEINFO", "a file for what was seen of each flow"),
+            traceinfo: args.key_maybe("TRACEINFO", "XML file for a summary of each flow"),
             tcp,
             tcp_done,
             udp,
@@ -417,7 +417,7 @@ impl Element for AggregateIpFlows {
     const HANDLERS: &'static [Handler<AggregateIpFlows>] = &[
         Handler::set(
             "clear",
-            "lets fragments go and forgets all flows",
+            "sends out fragments and forgets all flows",
             |e, _, cx| {
                 e.clear(cx);
                 Ok(())

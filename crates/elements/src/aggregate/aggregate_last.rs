@@ -1,4 +1,4 @@
-//! Keeps the last packet of each aggregate, and lets it go when the aggregate has ended.
+//! Keeps the last packet of each aggregate, and sends it out when the aggregate has ended.
 //!
 //! ```click
 //! FromDump(trace.pcap, STOP true, FORCE_IP true) -> AggregateIPFlows
@@ -6,14 +6,14 @@
 //! DriverManager(pause, write last.clear);
 //! ```
 //!
-//! A packet takes the place of the one before it with the same AGGREGATE annotation, which leaves by
-//! output 1 or is dropped (`earlier`). What leaves by output 0 tells of the whole aggregate: EXTRA_PACKETS
+//! A packet replaces the kept packet with the same AGGREGATE annotation, which leaves by output 1 or is dropped
+//! (`earlier`). Annotations of the packet that leaves by output 0 describe the whole aggregate: EXTRA_PACKETS
 //! counts the other packets, EXTRA_LENGTH their bytes, and FIRST_TIMESTAMP is the time of the first one.
 //!
 //! Keyword arguments:
 //!
-//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The
-//!   packet of an aggregate leaves when that element says that it has ended.
+//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The packet
+//!   of an aggregate leaves when that element says that the aggregate has ended.
 //! - `STOP_AFTER_CLEAR`: whether `clear` stops the router. Default false.
 
 use super::notice::{self, Listener};
@@ -131,7 +131,7 @@ impl Element for AggregateLast {
         }),
         Handler::set(
             "ended",
-            "lets go the packets of aggregates that have ended",
+            "sends out the packets of aggregates that have ended",
             |e, _, cx| {
                 e.hear(cx);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Sets the AGGREGATE annotation to the length of packets, bytes that were not captured included.
+//! Sets the AGGREGATE annotation to the length of packets, including bytes that were not captured.
 //!
 //! ```click
 //! FromDump(trace.pcap) -> AggregateLength -> ac :: AggregateCounter -> Discard;
@@ -6,8 +6,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `IP`: whether the length counts from the network header on. Packets without one leave by output 1 then,
-//!   or are dropped (`not_ip`). Default false.
+//! - `IP`: whether the length is that from the network header on. Packets without a network header then leave
+//!   by output 1, or are dropped (`not_ip`). Default false.
 
 use crate::prelude::*;
 

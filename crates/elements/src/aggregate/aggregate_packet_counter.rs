@@ -6,12 +6,12 @@
 //! DriverManager(pause, pause, print c.count);
 //! ```
 //!
-//! What comes in by an input leaves by the output of the same number, and is counted apart.
+//! Packets of an input leave by the output of the same number; each input has its own counts.
 //!
 //! Keyword arguments:
 //!
-//! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the first byte of
-//!   another one, or `NONE`: all packets have number 0. Default PACKET_NUMBER.
+//! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the number of another
+//!   annotation's first byte, or `NONE`, with which all packets have number 0. Default PACKET_NUMBER.
 
 use crate::anno::Anno;
 use crate::prelude::*;

@@ -6,11 +6,11 @@
 //!
 //! Arguments:
 //!
-//! - `BITS`: how many low bits of the paint count. Default 8.
+//! - `BITS`: how many low bits of the paint to use. Default 8.
 //!
 //! Keyword arguments:
 //!
-//! - `INCREMENTAL`: whether these bits are put behind the AGGREGATE that a packet has. Default false.
+//! - `INCREMENTAL`: whether these bits are appended to the packet's AGGREGATE annotation. Default false.
 
 use crate::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Counts packets and bytes, and tells the average rate from the first to the last of them.
+//! Counts packets and bytes, and computes the average rate from the first packet to the last.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> c :: AverageCounter -> Discard;
@@ -6,7 +6,7 @@
 //!
 //! Arguments:
 //!
-//! - `IGNORE`: seconds from the first packet on that do not count. Default 0.
+//! - `IGNORE`: seconds after the first packet that are not counted. Default 0.
 
 use crate::prelude::*;
 use std::time::Duration;

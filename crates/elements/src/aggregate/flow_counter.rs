@@ -1,19 +1,19 @@
-//! Counts packets and bytes of each flow: addresses, ports and protocol of IPv4 packets.
+//! Counts packets and bytes of each IPv4 flow, by addresses, ports and protocol.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> c :: FlowCounter -> Discard;
 //! ```
 //!
-//! Packets without ports, fragments among them, belong to a flow with ports 0. Bytes are those from the IP
-//! header on. Counts are kept until they are cleared.
+//! Packets without ports, and fragments, belong to a flow with ports 0. Bytes are counted from the IP header
+//! on. Counts are kept until they are cleared.
 //!
-//! Where packets come by way of Steers with one table, sorted by BucketByHash with a symmetric key
-//! (`FromDevice(..., CLASSIFY hash)`), each worker has the flows of its buckets, and counts move along
-//! when a bucket moves. Elsewhere there is one copy, and packets of other workers cross over to it.
+//! If all packets come through Steers with one table, sorted by BucketByHash with a symmetric key
+//! (`FromDevice(..., CLASSIFY hash)`), each worker counts the flows of its buckets, and the counts move with a
+//! bucket. Otherwise there is one copy, and packets of other workers cross to it.
 //!
 //! Keyword arguments:
 //!
-//! - `CAPACITY`: flows that each worker begins to count. Packets of others are counted together, as
+//! - `CAPACITY`: flows that each worker can count. Packets of further flows are counted together, as
 //!   `uncounted`. Default 65536.
 
 use crate::prelude::*;

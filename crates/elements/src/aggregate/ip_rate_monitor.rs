@@ -1,25 +1,25 @@
-//! Measures how much comes from and goes to IPv4 addresses, by prefix, closer where there is more.
+//! Measures traffic from and to IPv4 prefixes, in more detail where there is more traffic.
 //!
 //! ```click
 //! FromDevice(eth0, CORES 0) -> Strip(14) -> CheckIPHeader
 //!     -> rates :: IPRateMonitor(PACKETS, 1, 256, 600) -> Discard;
 //! ```
 //!
-//! Packets that come by input 0 count for their source, those by input 1 for their destination; they leave
-//! by the output of the same number. At first there is a pair of rates for each of the 256 networks of
-//! length 8. A network with more than `THRESH` a second, in either direction, gets a pair for each of its
-//! 256 subnets of length 16, these for 24 and 32, as far as `MEMORY` allows. When it has run out no network
-//! is looked into any further, until `reset`.
+//! Packets of input 0 are counted for their source, those of input 1 for their destination; they leave by the
+//! output of the same number. At first there is a pair of rates for each of the 256 networks of prefix length
+//! 8. A network with more than `THRESH` a second, in either direction, gets a pair of rates for each of its 256
+//! subnets of length 16, and these in turn for length 24 and 32, as far as `MEMORY` allows. When the memory is
+//! used up, no network is split any further until `reset`.
 //!
 //! Arguments:
 //!
 //! - `TYPE`: `PACKETS` or `BYTES`, what is counted.
-//! - `RATIO`: share of the packets that are counted, each for as many as it stands for: less work, and less
-//!   exact. From 0 to 1.
-//! - `THRESH`: rate beyond which a network is looked into.
+//! - `RATIO`: share of the packets that are sampled, from 0 to 1. Each sampled packet counts for those that are
+//!   not: less work, but less exact.
+//! - `THRESH`: rate above which a network is split into its subnets.
 //! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 0.
-//! - `ANNO`: whether packets carry the rates of the closest network that is measured, as the annotations
-//!   FWD_RATE and REV_RATE. Default true.
+//! - `ANNO`: whether packets get the rates of the smallest measured network around their address, as
+//!   annotations FWD_RATE and REV_RATE. Default true.
 //!
 //! There is one copy, which sees the traffic of all workers.
 
@@ -192,7 +192,7 @@ impl Element for IPRateMonitor {
     fn configure(args: &mut Args) -> Config {
         let kind: String = args.required("TYPE", "PACKETS or BYTES");
         let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
-        let thresh = args.required("THRESH", "rate beyond which a network is looked into");
+        let thresh = args.required("THRESH", "rate above which a network is split");
         let memory: u32 = args.optional("MEMORY", 0, "most memory, in KiB; 0 is without limit");
         let anno = args.optional("ANNO", true, "whether packets carry the rates");
         if !matches!(kind.as_str(), "PACKETS" | "BYTES" | "") {
@@ -280,7 +280,7 @@ impl Element for IPRateMonitor {
         ),
         Handler::shared(
             "thresh",
-            "rate beyond which a network is looked into",
+            "rate above which a network is split",
             |c: &Config, _| Ok(c.thresh.to_string()),
         ),
         Handler::set("reset", "forgets all rates", |e, _, cx| {

@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before IP packets, to neighbours that it finds by ARP (RFC 826).
+//! Puts Ethernet headers before IP packets; it finds the neighbours' Ethernet addresses by ARP (RFC 826).
 //!
 //! ```click
 //! FromDevice(eth0)
@@ -9,42 +9,42 @@
 //! c[3] -> Discard;
 //! ```
 //!
-//! Packets come to input 0 and go to the neighbour that their destination annotation names. While
-//! its address is not known they wait, and an ARP query is sent: by output 1, or by output 0 if
-//! that is not connected. Where too many wait, the oldest go (`full`). Packets leave in order.
+//! A packet of input 0 goes to the neighbour that its destination annotation names. While the neighbour's
+//! Ethernet address is not known, packets for it wait, and an ARP query is sent by output 1, or by output 0 if
+//! output 1 is not connected. If too many packets wait, the oldest are dropped (`full`). Packets leave in
+//! order.
 //!
-//! With output 2 connected, a neighbour is asked at most once per second, by one worker (RFC 1122,
-//! 2.3.2.1), up to three times; then the packets that wait for it leave by output 2, for an ICMP
-//! error to be made (RFC 1812, 3.3.2). Without it the element asks as Click's does: when there is a packet
-//! for the neighbour, ten times at least 0.1 seconds apart and then every 2 seconds, and packets wait until
+//! If output 2 is connected, one worker sends at most one query per second (RFC 1122, 2.3.2.1) for a neighbour,
+//! and three in all. Then the packets that wait for it leave by output 2, where an ICMP error can be made (RFC
+//! 1812, 3.3.2). Otherwise the element sends queries as Click's ARPQuerier does: when there is a packet for the
+//! neighbour, first ten queries at least 0.1 seconds apart, then one every 2 seconds. Packets then wait until
 //! the table forgets the neighbour (`unresolved`).
 //!
-//! Input 1 takes ARP frames. Replies answer queries; any other ARP frame of a known neighbour updates
-//! its entry, and one that asks for us makes an entry. Frames that claim our own address for another
-//! station are counted (`conflicts`). Not every frame needs to come here, but replies must.
+//! Input 1 takes ARP frames. A reply to a query makes or updates an entry. Any other ARP frame from a known
+//! neighbour updates its entry, and a request for our address makes an entry. Frames that claim our own address
+//! for another station are counted (`conflicts`). All replies must come to this input; other ARP frames may.
 //!
-//! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's
-//! broadcast address go to all stations, those to a multicast group to its Ethernet group (RFC 1112,
-//! 6.4). All workers share the table; it survives a reload, unless our Ethernet address changes: then
-//! all neighbours are asked anew, and learn it so.
+//! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's broadcast
+//! address go to all stations, those to a multicast group to its Ethernet group (RFC 1112, 6.4). All workers
+//! share the table. It survives a reload, unless our Ethernet address changes: then all neighbours are queried
+//! again, so that they learn the new address.
 //!
 //! Arguments:
 //!
 //! - `IP`: our address, with the length of the network's prefix, or a name (AddressInfo).
 //! - `ETH`: our Ethernet address; may be left out if the name stands for one too.
-//! - `TABLE`: name of an ARPTable to use; the arguments from here to `TIMEOUT` are its then, and output 2
-//!   gets nothing.
+//! - `TABLE`: name of an ARPTable to use. The arguments from here to `TIMEOUT` are then those of the ARPTable,
+//!   and output 2 gets no packets.
 //! - `CAPACITY`: packets that may wait. Default 2048; 0 = 1048576.
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
 //! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
 //!   its own. Default 0.
-//! - `CAPACITY_SLIM_FACTOR`: when too many wait, one in so many goes. Default 2.
+//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
-//! - `POLL_TIMEOUT`: age at which an entry that is used is asked for again; 0 = never. Default 1
-//!   minute.
-//! - `BROADCAST`: another address that stands for all stations.
-//! - `BROADCAST_POLL`: whether such questions go to all stations, not to the neighbour alone. Default
-//!   false.
+//! - `POLL_TIMEOUT`: age at which an entry in use is queried again; 0 = never. Default 1 minute.
+//! - `BROADCAST`: another IP address that means all stations.
+//! - `BROADCAST_POLL`: whether queries by `POLL_TIMEOUT` are broadcast instead of sent to the neighbour alone.
+//!   Default false.
 
 use super::arp_table::{self, ArpTable};
 use super::station::Station;
@@ -380,7 +380,7 @@ impl Element for ArpQuerier {
         let poll = args.key(
             "POLL_TIMEOUT",
             Duration::from_secs(60),
-            "age at which it is asked for again",
+            "age at which it is queried again",
         );
         let manner = match args.outputs() > UNREACHABLE {
             true => Manner::ThreeTimes,
@@ -388,7 +388,7 @@ impl Element for ArpQuerier {
         };
         let bounds = table::bounds(args, manner, poll);
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
-        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether all are asked again");
+        let broadcast_poll = args.key("BROADCAST_POLL", false, "whether to ask again by broadcast");
         if ether.or(us.ether).is_none() {
             args.error_in_whole(
                 "our Ethernet address is missing",
@@ -516,9 +516,11 @@ impl Element for ArpQuerier {
         Handler::sum("conflicts", "frames that claim our address", |e| {
             e.conflicts
         }),
-        Handler::sum("no_buffer", "queries not sent, the pool had run dry", |e| {
-            e.sender.no_buffer
-        }),
+        Handler::sum(
+            "no_buffer",
+            "queries not sent, there was no free buffer",
+            |e| e.sender.no_buffer,
+        ),
         Handler::action(
             "insert",
             "`IP ETH`: makes an entry",

@@ -1,4 +1,4 @@
-//! Answers ARP requests for the addresses that it is told (RFC 826).
+//! Answers ARP requests for given addresses (RFC 826).
 //!
 //! ```click
 //! FromDevice(eth0)
@@ -8,16 +8,16 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! Input are ARP requests with their Ethernet headers. Each is turned into the reply; those for other
-//! addresses leave by output 1 or are dropped (`other_address`), and so do announcements, in which a
-//! station names itself: an answer would say that the address is taken, and questions from nobody (a
-//! zero or broadcast Ethernet address). What is no ARP request is dropped too (`not_a_request`).
+//! The input takes ARP requests with their Ethernet headers. Each request becomes the reply. Requests for other
+//! addresses leave by output 1, or are dropped (`other_address`). So do announcements, in which a station asks
+//! for its own address (a reply would say that the address is in use), and requests from a zero or broadcast
+//! Ethernet address. Other packets are dropped, too (`not_a_request`).
 //!
 //! Arguments, any number of:
 //!
-//! - `ENTRY`: addresses or prefixes, then the Ethernet address to answer with, separated by spaces:
-//!   `192.0.2.1 198.51.100.0/24 02:00:00:00:00:01`. Prefixes make a proxy. A name that stands for
-//!   both an address and an Ethernet address may stand alone. The longest prefix counts.
+//! - `ENTRY`: addresses or prefixes, then the Ethernet address to answer with, separated by spaces: `192.0.2.1
+//!   198.51.100.0/24 02:00:00:00:00:01`. With a prefix the element is a proxy for its addresses. A name that
+//!   stands for both an IP and an Ethernet address may stand alone. The longest prefix decides.
 
 use crate::prelude::*;
 use arguments::units::FromArg;

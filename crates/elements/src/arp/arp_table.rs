@@ -7,7 +7,8 @@
 //! Idle -> [1]q;
 //! ```
 //!
-//! Neighbours that one ARPQuerier learns the others know too. Packets wait where they came.
+//! A neighbour that one ARPQuerier learns is known to the others, too. Packets wait in the ARPQuerier to which
+//! they came.
 //!
 //! Keyword arguments:
 //!
@@ -15,7 +16,7 @@
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
 //! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
 //!   its own. Default 0.
-//! - `CAPACITY_SLIM_FACTOR`: when too many wait, one in so many goes. Default 2.
+//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
 //! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 
 use super::table::{self, Manner};

@@ -30,7 +30,11 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
         0,
         "packets that wait for one; 0 = no limit",
     );
-    let slim: usize = args.key("CAPACITY_SLIM_FACTOR", 2, "one in so many makes room");
+    let slim: usize = args.key(
+        "CAPACITY_SLIM_FACTOR",
+        2,
+        "one in so many is dropped to make room",
+    );
     let timeout = args.key(
         "TIMEOUT",
         Duration::from_secs(300),

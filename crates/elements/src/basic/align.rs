@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> Align(4, 0) -> Discard;
 //! ```
 //!
-//! A packet that fills its buffer so that it cannot move is dropped (`no_room`).
+//! A packet that fills its buffer cannot be moved and is dropped (`no_room`).
 //!
 //! Arguments:
 //!

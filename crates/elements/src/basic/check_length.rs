@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> CheckLength(1500) -> Discard;
 //! ```
 //!
-//! They leave by output 1, or are dropped there (`too_long`).
+//! Such packets leave by output 1, or are dropped (`too_long`).
 //!
 //! Arguments:
 //!

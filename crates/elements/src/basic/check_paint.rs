@@ -4,12 +4,12 @@
 //! InfiniteSource(LIMIT 3) -> Paint(2) -> CheckPaint(2) -> Discard;
 //! ```
 //!
-//! The others leave by output 1, or are dropped there (`other_paint`).
+//! Other packets leave by output 1, or are dropped (`other_paint`).
 //!
 //! Arguments:
 //!
 //! - `COLOR`: the paint, 0 to 255; see Paint.
-//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
+//! - `ANNO`: the annotation to compare: PAINT or the number of a byte. Default PAINT.
 
 use super::paint::Color;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Counts the packets and bytes that pass, and how fast they come.
+//! Counts the packets and bytes that pass, and measures their rates.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 10) -> c :: Counter(COUNT_CALL 5 s.switch 1) -> s :: Switch -> Discard;
@@ -7,14 +7,13 @@
 //!
 //! Keyword arguments:
 //!
-//! - `COUNT_CALL`: a number, a handler and a value. When so many packets have come the value is
-//!   written to the handler, before the packet with that number moves on.
-//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have come.
+//! - `COUNT_CALL`: a number, a handler and a value. When so many packets have passed, the value is written to
+//!   the handler, before the packet with that number moves on.
+//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have passed.
 //!
-//! Rates are averages over the last packets that weigh the latest most. Each worker counts for
-//! itself: handlers give the sum, and a call is made when one worker's count is reached. Where
-//! packets move in batches, those of the batch that come before the one that counts may move on after
-//! the call.
+//! Rates are moving averages in which the latest packets have the most weight. Each worker has counts of its
+//! own: handlers give the sum, and a call is made when one worker's count reaches the number. Where packets
+//! move in batches, packets of the same batch with lower numbers may move on after the call.
 
 use super::rate::Rate;
 use crate::prelude::*;

@@ -1,7 +1,7 @@
-//! Throws packets away, on purpose: they count as delivered, not as dropped by mistake.
+//! Throws packets away on purpose: they are counted as delivered, not as dropped.
 //!
-//! With a pull input, Discard asks for packets as fast as it can, `BURST` at a time, and sleeps while
-//! none wait upstream.
+//! With a pull input, Discard pulls packets as fast as it can, `BURST` at a time, and sleeps while none wait
+//! upstream.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Discard;
@@ -9,9 +9,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ACTIVE`: if false, a pull Discard asks for nothing. Default true.
-//! - `BURST`: packets asked for at a time. Default 1 where packets go one by one (`ashlar click`), else
-//!   32.
+//! - `ACTIVE`: if false, Discard does not pull. Default true.
+//! - `BURST`: packets pulled at a time. Default 1 in `ashlar click`, where packets move one by one, else 32.
 
 use crate::prelude::*;
 
@@ -36,8 +35,8 @@ impl Element for Discard {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            active: args.key("ACTIVE", true, "if false, asks for nothing"),
-            burst: args.key_maybe("BURST", "packets asked for at a time"),
+            active: args.key("ACTIVE", true, "if false, does not pull"),
+            burst: args.key_maybe("BURST", "packets pulled at a time"),
         }
     }
 

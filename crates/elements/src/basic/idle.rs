@@ -1,6 +1,6 @@
-//! Never emits a packet, and drops what it is given.
+//! Never emits a packet, and drops every packet that it gets.
 //!
-//! Idle fills ports that must be connected and that nothing uses.
+//! Connect Idle to ports that must be connected but are not used.
 //!
 //! ```click
 //! Idle -> Discard;

@@ -9,8 +9,8 @@
 //! Arguments:
 //!
 //! - `OFFSET`: where the header begins. Default 0.
-//! - `LENGTH`: bytes of the header; the network header annotation is set behind it. 0 = leave that
-//!   alone. Default 0.
+//! - `LENGTH`: bytes of the header; the network header annotation is set to the place behind it. 0 = leave that
+//!   annotation as it is. Default 0.
 
 use crate::prelude::*;
 

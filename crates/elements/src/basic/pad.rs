@@ -4,16 +4,17 @@
 //! InfiniteSource(LIMIT 3) -> Pad(60) -> Discard;
 //! ```
 //!
-//! Without `LENGTH` packets get back the bytes that their extra length annotation says are missing. The
-//! annotation is zero afterwards. A packet whose buffer is too small is dropped (`no_room`).
+//! Without `LENGTH` a packet is lengthened by the number of bytes in its EXTRA_LENGTH annotation, which becomes
+//! zero. A packet whose buffer is too small is dropped (`no_room`).
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: least length in bytes.
+//! - `LENGTH`: minimum length in bytes.
 //!
 //! Keyword arguments:
 //!
-//! - `ZERO`: whether new bytes are zero. Else they are whatever the buffer held. Default true.
+//! - `ZERO`: whether new bytes are set to zero. Otherwise they have whatever values the buffer held. Default
+//!   true.
 
 use crate::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Sets the paint annotation of packets.
 //!
-//! Paint is a number that travels with a packet, read by CheckPaint and PaintSwitch. Routers paint
-//! packets with the interface they came from.
+//! Paint is a number that travels with a packet, read by CheckPaint and PaintSwitch. Routers use it to remember
+//! the interface by which a packet came.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Paint(2) -> Discard;

@@ -5,12 +5,13 @@
 //! ps[1] -> Discard;
 //! ```
 //!
-//! Paint 255 is sent to all outputs, the original to the last. A packet whose paint names no output is dropped (`no_output`);
-//! when the pool has run dry a copy is not made (counter `no_buffer`).
+//! A packet with paint 255 is copied to all outputs; the original leaves by the last one. A packet whose paint
+//! names no output is dropped (`no_output`). If there is no free packet buffer, a copy is not made (counter
+//! `no_buffer`).
 //!
 //! Arguments:
 //!
-//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
+//! - `ANNO`: the annotation to use: PAINT or the number of a byte. Default PAINT.
 
 use crate::anno::Anno;
 use crate::prelude::*;

@@ -1,20 +1,20 @@
 //! Sends a copy of packets of one paint to a second output.
 //!
-//! Behind a route lookup it finds packets that leave by the interface they came from, so that
-//! their source can be told of a shorter way.
+//! Behind a route lookup it finds packets that leave by the interface by which they came, so that their source
+//! can be sent a redirect.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Paint(2) -> t :: PaintTee(2) -> Discard;
 //! t[1] -> Discard;
 //! ```
 //!
-//! Every packet leaves by output 0. When the pool has run dry a copy is not made (counter
+//! Every packet leaves by output 0. If there is no free packet buffer, a copy is not made (counter
 //! `no_buffer`).
 //!
 //! Arguments:
 //!
-//! - `COLOR`: the paint of which copies are made, 0 to 255; see Paint.
-//! - `ANNO`: the annotation that is looked at: PAINT or the number of a byte. Default PAINT.
+//! - `COLOR`: the paint of packets to copy, 0 to 255; see Paint.
+//! - `ANNO`: the annotation to compare: PAINT or the number of a byte. Default PAINT.
 
 use super::paint::Color;
 use crate::prelude::*;

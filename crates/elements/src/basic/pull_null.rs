@@ -1,6 +1,6 @@
 //! Passes packets on unchanged, where they are pulled.
 //!
-//! It makes elements around it pull that could do either.
+//! Neighbouring elements that could push or pull (agnostic) must then pull.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> PullNull -> Discard;

@@ -1,6 +1,6 @@
 //! Passes packets on unchanged, where they are pushed.
 //!
-//! It makes elements around it push that could do either.
+//! Neighbouring elements that could push or pull (agnostic) must then push.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> PushNull -> Discard;

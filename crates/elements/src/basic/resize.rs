@@ -4,9 +4,9 @@
 //! InfiniteSource(LIMIT 3) -> Resize(14, -4) -> Discard;
 //! ```
 //!
-//! New bytes are whatever the buffer held; at the head they are what was removed there, if nothing wrote
-//! over it since. A packet that has fewer bytes than are to be removed becomes empty; one without room
-//! for what is to be added is dropped (`no_room`).
+//! New bytes have whatever values the buffer held; at the head these are the bytes that were removed there,
+//! unless something has overwritten them since. A packet with fewer bytes than are to be removed becomes empty.
+//! A packet whose buffer has no room for the new bytes is dropped (`no_room`).
 //!
 //! Arguments:
 //!

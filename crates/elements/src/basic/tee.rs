@@ -5,8 +5,8 @@
 //! t[1] -> Discard;
 //! ```
 //!
-//! The original leaves last, by the last output. When the pool has run dry a copy is not made
-//! (counter `no_buffer`).
+//! The original leaves last, by the last output. If there is no free packet buffer, a copy is not made (counter
+//! `no_buffer`).
 //!
 //! Arguments:
 //!

@@ -1,4 +1,4 @@
-//! Cuts packets off behind some length.
+//! Cuts packets to a maximum length.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Truncate(60) -> Discard;
@@ -6,11 +6,11 @@
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: greatest length in bytes.
+//! - `LENGTH`: maximum length in bytes.
 //!
 //! Keyword arguments:
 //!
-//! - `EXTRA_LENGTH`: whether to add what is cut off to the extra length annotation. Default true.
+//! - `EXTRA_LENGTH`: whether to add the number of bytes cut off to the EXTRA_LENGTH annotation. Default true.
 
 use crate::prelude::*;
 

@@ -14,13 +14,13 @@
 //!
 //! - `OFFSET/VALUE`: the bytes from OFFSET (decimal) on are VALUE (hex). `?` is a hex digit that may
 //!   be anything.
-//! - `OFFSET/VALUE%MASK`: they are, in the bits that are set in MASK.
+//! - `OFFSET/VALUE%MASK`: the same, for the bits that are set in MASK.
 //! - `!CLAUSE`: the clause does not hold.
-//! - `-`, alone: every packet matches.
+//! - `-` alone: every packet matches.
 //!
-//! A clause about bytes behind the end of the packet does not hold. The patterns are compiled: no
-//! bits of a packet are looked at twice, however many patterns there are. The `program` handler
-//! shows how they are decided.
+//! A clause about bytes behind the end of the packet does not hold. The patterns are compiled into a decision
+//! tree, which looks at no bit of a packet twice, however many patterns there are. The `program` handler shows
+//! the tree.
 //!
 //! Arguments:
 //!
@@ -130,7 +130,7 @@ impl Element for Classifier {
     const HANDLERS: &'static [Handler<Classifier>] = &[
         Handler::shared(
             "program",
-            "the decisions, as Click shows them",
+            "the decision tree, in Click's format",
             |config: &Config, _| Ok(config.program.to_string()),
         ),
         Handler::shared("patterns", "one per line", |config: &Config, _| {

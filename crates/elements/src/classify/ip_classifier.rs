@@ -12,8 +12,8 @@
 //! A packet leaves by the output of the first pattern that matches it; if none does it is dropped
 //! (`no_match`). Patterns are made of primitives:
 //!
-//! - `[DIR] host ADDRESS`, `[DIR] net PREFIX` (also `net ADDRESS mask MASK`): DIR is `src`, `dst`,
-//!   `src or dst` (which is meant if it is left out) or `src and dst`.
+//! - `[DIR] host ADDRESS`, `[DIR] net PREFIX` (also `net ADDRESS mask MASK`): DIR is `src`, `dst`, `src or dst`
+//!   (the default) or `src and dst`.
 //! - `[DIR] [tcp | udp] port PORT`: a number or a name, see PortInfo. Without a protocol, TCP or UDP.
 //! - `ip proto PROTO`, `ip vers`, `ip hl`, `ip tos`, `ip dscp`, `ip len`, `ip id`, `ip ttl` with a
 //!   number: fields of the IP header. `ip ect`, `ip ce`: ECN (RFC 3168). `ip frag`, `ip unfrag`: whether
@@ -24,18 +24,18 @@
 //! - `[DIR] ether host ADDRESS`: the MAC header must be marked.
 //! - `true`, `false`. A pattern `-`, `any` or `all` matches everything, `none` nothing.
 //!
-//! What concerns the transport header fails for all but the first fragment, and everything fails that
-//! asks for bytes behind the packet's end. Before a value may stand `==` (meant if left out), `!=`, `<`,
-//! `>`, `<=` or `>=`, and before that `& MASK`; a mask without a value asks whether some of its bits are
-//! set. Numbers may be ranges: `port 6000-6063`. `src port != 5` still asks for a first fragment of TCP or
-//! UDP; `not src port 5` does not.
+//! A primitive about the transport header is false for all fragments but the first, and a primitive about bytes
+//! behind the packet's end is false. A value may follow `==` (the default), `!=`, `<`, `>`, `<=` or `>=`, and
+//! before these `& MASK`; a mask without a value is true if some of its bits are set. Numbers may be ranges:
+//! `port 6000-6063`. `src port != 5` is still true only for a first fragment of TCP or UDP; `not src port 5` is
+//! true for other packets, too.
 //!
-//! Patterns are combined with `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B : C` (with
-//! spaces around the colon) and parentheses. Where the meaning is clear words may be left out: `tcp`,
-//! `www`, `syn`, `10.0.0.0/8`, `unfrag`, `src port 80 or 81`.
+//! Patterns are combined with `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B : C` (with spaces
+//! around the colon) and parentheses. Words may be left out where the meaning stays clear: `tcp`, `www`, `syn`,
+//! `10.0.0.0/8`, `unfrag`, `src port 80 or 81`.
 //!
-//! Patterns are compiled, the `program` handler shows how. `pattern0`, `pattern1` ... change them one
-//! by one; nobody waits for that.
+//! Patterns are compiled into a decision tree, which the `program` handler shows. The handlers `pattern0`,
+//! `pattern1` ... each change one pattern; packets do not wait for this.
 //!
 //! Arguments:
 //!
@@ -129,7 +129,7 @@ const PATTERNS: [&str; 16] = [
 const fn patterns() -> [Handler<IPClassifier>; 33] {
     macro_rules! list {
         ($($n:literal)*) => {[
-            Handler::shared("program", "the decisions, as Click shows them", |rules: &Rules, _| {
+            Handler::shared("program", "the decision tree, in Click's format", |rules: &Rules, _| {
                 Ok(rules.program())
             }),
             $(

@@ -1,4 +1,4 @@
-//! Lets IPv4 packets pass by rules over their contents.
+//! Filters IPv4 packets by rules about their contents.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -10,8 +10,8 @@
 //! f[1] -> Discard;
 //! ```
 //!
-//! A packet is treated as the first rule says whose pattern matches it; if none does it is
-//! dropped, as what a rule drops (`denied`). Patterns are those of IPClassifier.
+//! The first rule whose pattern matches a packet decides what happens to it. If no rule matches, the packet is
+//! dropped, as by a rule (`denied`). Patterns are those of IPClassifier.
 //!
 //! Arguments:
 //!
@@ -94,7 +94,7 @@ impl Element for IPFilter {
 
     const HANDLERS: &'static [Handler<IPFilter>] = &[Handler::shared(
         "program",
-        "the decisions, as Click shows them",
+        "the decision tree, in Click's format",
         |config: &Config, _| Ok(config.rules.program()),
     )];
 }

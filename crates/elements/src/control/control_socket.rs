@@ -5,28 +5,28 @@
 //! ControlSocket(UNIX, /tmp/ashlar-example.sock);
 //! ```
 //!
-//! Speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers
-//! `200 Read handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The
-//! other commands are READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An
-//! element may be named by its number, from 1; a name without a dot is a handler of the router. Codes
-//! that start with 2 mean success: 510 there is no such element, 511 no such handler, 520 the handler
-//! refused, 530 it may not be used so. Script's `cat`, `catq` and `kill` may not be used at all.
+//! It speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers `200
+//! Read handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The other commands
+//! are READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An element may be named by
+//! its number, from 1; a name without a dot is a handler of the router. Codes that start with 2 mean success.
+//! 510 means that there is no such element, 511 no such handler, 520 that the handler refused, 530 that it may
+//! not be read or written. Script's `cat`, `catq` and `kill` cannot be used here.
 //!
-//! Over a hot swap an element of the same name and address keeps its socket and its clients.
-//! ControlSocket is one element on one worker; what it reads and writes it does on all copies of an
-//! element, wherever they run.
+//! After a hot swap an element with the same name and address keeps its socket and its clients. There is one
+//! copy, on one worker. It reads and writes all copies of an element, on all workers.
 //!
 //! Arguments:
 //!
 //! - `TYPE`: `TCP` or `UNIX`.
-//! - `PORT`: the TCP port; `PORT+` takes one of the next if that is taken. Or the socket's file.
+//! - `PORT`: the TCP port; with `PORT+` one of the following ports if that one is in use. For `UNIX`, the
+//!   socket's file.
 //! - `READONLY`: whether handlers may only be read. Default false.
-//! - `PROXY`: an element whose handler `E.H` is used when `E.H` is asked for.
-//! - `VERBOSE`: whether it says who comes and goes. Default false.
+//! - `PROXY`: an element that answers for all others: its handler `E.H` is used when a client asks for `E.H`.
+//! - `VERBOSE`: whether it logs clients that connect and disconnect. Default false.
 //! - `LOCALHOST`: whether only this host may connect by TCP. Default false.
-//! - `RETRIES`: times to try again, once a second, if the socket cannot be opened; then the router is
-//!   stopped. Default 0: that is a mistake of the configuration.
-//! - `RETRY_WARNINGS`: whether each failure is said. Default true.
+//! - `RETRIES`: how often to try again, once a second, if the socket cannot be opened; after that the router
+//!   stops. Default 0: a socket that cannot be opened is an error of the configuration.
+//! - `RETRY_WARNINGS`: whether to log each failure. Default true.
 
 use super::listener::{Address, Listener};
 use super::protocol::Command;
@@ -160,10 +160,10 @@ impl Element for ControlSocket {
                 read_only: args.key("READONLY", false, "whether handlers may only be read"),
                 proxy: args.key("PROXY", String::new(), "an element that answers for all"),
             },
-            verbose: args.key("VERBOSE", false, "whether it says who comes and goes"),
+            verbose: args.key("VERBOSE", false, "whether to log connections"),
             local: args.key("LOCALHOST", false, "whether only this host may connect"),
             retries: args.key("RETRIES", 0, "times to try again, once a second"),
-            warnings: args.key("RETRY_WARNINGS", true, "whether each failure is said"),
+            warnings: args.key("RETRY_WARNINGS", true, "whether to log each failure"),
             listener: Slot::new(None),
             port: Arc::default(),
             inherited: false,

@@ -1,8 +1,9 @@
 //! Classification into queues: `CLASSIFY` of FromDevice.
 //!
-//! What a port can do by itself differs; what a configuration says does not. So it is done in the graph, by elements
-//! that are put in behind the FromDevice before a plan is made: one that sorts packets into buckets, and a Steer that
-//! takes each bucket to its worker. All ports with the same description share one table of buckets and workers.
+//! Ports differ in what they can do, but `CLASSIFY` means the same on every port. So the graph does it: before
+//! a plan is made, two elements are inserted behind the FromDevice. One sorts packets into buckets; the other
+//! is a Steer, which hands each packet to the worker that owns its bucket. All ports with the same description
+//! share one table of buckets and workers.
 
 use super::vlan::{RECEIVERS, add, connect, device_of};
 use lang::{Config, Diagnostic, Element, Router, Span};

@@ -1,4 +1,5 @@
-//! How full the queues of a port are, for who moves buckets: while one fills, somebody behind has too much to do.
+//! How full the queues of a port are. The balancer reads it: if a queue fills, a worker behind it is
+//! overloaded.
 
 use super::pump::Pump;
 use crate::prelude::*;

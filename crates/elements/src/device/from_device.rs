@@ -4,38 +4,37 @@
 //! FromDevice(null:64, BURST 16) -> Discard;
 //! ```
 //!
-//! The port's receive queues are dealt to workers, and everything behind FromDevice has a copy on
-//! each of them, up to the next Queue. Without `CORES` the port gets one queue per worker, as far as
-//! it has queues.
+//! The port's receive queues are distributed over workers. Each of these workers has a copy of all elements
+//! behind FromDevice, up to the next Queue. Without `CORES` the port has one queue for each worker, if the
+//! device has so many.
 //!
 //! Arguments:
 //!
 //! - `DEVICE`: the port: a Linux interface, a PCI address, `pcap:FILE`, `tap:NAME`, `memif:...`,
 //!   `ring:NAME`, `null:LENGTH` or a DPDK device.
-//! - `PROMISC`: whether frames for other stations are wanted. Default false.
+//! - `PROMISC`: whether to receive frames for other stations, too. Default false.
 //!
 //! Keyword arguments:
 //!
 //! - `CORES`: workers that receive, such as `0-3`.
-//! - `QUEUES`: receive queues to open: one per worker that receives at least, and as many as the device has at most.
-//!   Default is one per worker that receives.
-//! - `CLASSIFY`: how packets are spread over the workers, whatever the port can do: `hash`, `address`, `flow`,
-//!   `prefix` or `program`, with its arguments behind it; `WORKERS` among them names the workers that get packets,
-//!   all unless it is there. It stands for a BucketBy element and a Steer behind this one; see docs/queues.md.
-//!   A port that can is given the same description, which saves ways from worker to worker (`spread` says how far).
+//! - `QUEUES`: receive queues to open: at least one for each worker that receives, at most as many as the
+//!   device has. Default is one for each worker that receives.
+//! - `CLASSIFY`: how to spread packets over the workers, whatever the port can do: `hash`, `address`, `flow`,
+//!   `prefix` or `program`, followed by its arguments. `WORKERS` among them names the workers that get packets;
+//!   default is all. It stands for a BucketBy element and a Steer behind this element; see docs/queues.md. The
+//!   port itself also does what it can of this, so that fewer packets change worker (see the handler `spread`).
 //!   Default is none: packets stay on the worker that receives them.
-//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 where nothing
-//!   behind looks at what is noted on packets (`ashlar plan` says so).
+//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no
+//!   element behind reads annotations (`ashlar plan` says so).
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
-//! - `TIMESTAMP`: whether packets are stamped with the time at which they are taken from the port.
-//!   Default false, but true where Click's driver is stood in for (`ashlar click`).
-//! - `YIELD`: whether the port is polled less while much of what it brings is lost because an output
-//!   overflows, and nothing of it goes elsewhere (VR7). What is too much is then lost in the port. Default
-//!   true, but false in `ashlar click`.
+//! - `TIMESTAMP`: whether packets get the time at which they are taken from the port as their timestamp.
+//!   Default false, but true in `ashlar click`.
+//! - `YIELD`: whether to poll the port less often while many of its packets are lost at full outputs and none
+//!   go elsewhere (VR7). The excess is then lost in the port. Default true, but false in `ashlar click`.
 //!
-//! Further keywords of Click's FromDevice are taken where they ask for what is done anyway: `SNIFFER`
-//! (the kernel sees the packets of its interfaces too), `METHOD`, `SNAPLEN`, `HEADROOM`, `ENCAP`; others
-//! where they ask for nothing: `FORCE_IP`, `OUTBOUND`, `BPF_FILTER`, `PROTOCOL`.
+//! Further keywords of Click's FromDevice are accepted. `SNIFFER` (the kernel sees the packets of its
+//! interfaces, too), `METHOD`, `SNAPLEN`, `HEADROOM` and `ENCAP` may ask only for what FromDevice does anyway.
+//! `FORCE_IP`, `OUTBOUND`, `BPF_FILTER` and `PROTOCOL` may only be off or empty.
 
 use super::fill::Fill;
 use super::pace::Pace;
@@ -105,9 +104,9 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device: String = args.required("DEVICE", "the port");
-        let doc = "whether frames for other stations are wanted";
+        let doc = "whether to receive frames for other stations";
         let promiscuous = args.optional("PROMISC", false, doc);
-        args.maybe::<u32>("SNAPLEN", "taken, and without effect");
+        args.maybe::<u32>("SNAPLEN", "accepted, and without effect");
         of_click(args);
         let spread = Spread::configure(args, &device);
         Config {
@@ -123,7 +122,7 @@ impl Style for Click {
             spread,
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
-            yields: args.key("YIELD", true, "polls less while all that comes is lost"),
+            yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
             owners: Owners::default(),
         }
     }
@@ -131,9 +130,9 @@ impl Style for Click {
 
 /// Click's further keywords: an error for those that ask for what is not done.
 fn of_click(args: &mut Args) {
-    args.key_maybe::<String>("METHOD", "taken, and without effect");
-    args.key_maybe::<u32>("HEADROOM", "taken, and without effect");
-    args.key_maybe::<String>("ENCAP", "taken, and without effect");
+    args.key_maybe::<String>("METHOD", "accepted, and without effect");
+    args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
+    args.key_maybe::<String>("ENCAP", "accepted, and without effect");
     let sniffer = args.key("SNIFFER", true, "the kernel sees the packets too");
     let force_ip = args.key("FORCE_IP", false, "must be false");
     let outbound = args.key("OUTBOUND", false, "must be false");
@@ -293,7 +292,7 @@ impl<S: Style> Element for FromDevice<S> {
         }),
         Handler::shared(
             "spread",
-            "what the port does of CLASSIFY by itself",
+            "which part of CLASSIFY the port does by itself",
             |config: &Config, _| {
                 let none = || "nothing is asked of the port".into();
                 Ok(config.spread.as_ref().map_or_else(none, |s| s.show()))
@@ -301,7 +300,7 @@ impl<S: Style> Element for FromDevice<S> {
         ),
         Handler::action(
             "spread",
-            "has the port's own table and rules follow Steer's, in order, and rules that it has refused be tried again",
+            "makes the port's own table and rules match Steer's, without reordering, and tries refused rules again",
             |config: &Config, _| match &config.spread {
                 Some(spread) => spread.tell_again().map(|()| String::new()),
                 None => Err("nothing is asked of the port".into()),
@@ -321,7 +320,7 @@ impl<S: Style> Element for FromDevice<S> {
         ),
         Handler::set(
             "pump",
-            "has another worker poll a queue: QUEUE WORKER",
+            "makes a worker poll a queue: QUEUE WORKER",
             |e, value, cx| {
                 if e.pump.hand_over(value, &e.config.owners)? {
                     cx.wake_self();
@@ -362,7 +361,7 @@ impl<S: Style> Element for FromDevice<S> {
         .inner(),
         Handler::text(
             "rest",
-            "microseconds between two polls while all that comes is lost",
+            "microseconds between two polls while outputs overflow",
             |e, _| {
                 Ok(e.pace
                     .as_ref()
@@ -370,7 +369,7 @@ impl<S: Style> Element for FromDevice<S> {
                     .to_string())
             },
         ),
-        Handler::sum("rests", "times that it rested so", |e| {
+        Handler::sum("rests", "times that it polled later for this reason", |e| {
             e.pace.as_ref().map_or(0, Pace::count)
         }),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {

@@ -7,14 +7,14 @@
 //! Arguments:
 //!
 //! - `PORT`: number of a DPDK port, its PCI address, or a virtual device such as `net_null0`.
-//! - `QUEUE`, `N_QUEUES`: accepted as in Click; queues are dealt out by the plan, so that `N_QUEUES`
-//!   is their number and `QUEUE` must be 0 or negative.
+//! - `QUEUE`, `N_QUEUES`: accepted as in Click. The plan distributes queues over workers, so `N_QUEUES` is
+//!   their number, and `QUEUE` must be 0 or negative.
 //!
 //! Keyword arguments:
 //!
-//! - `PROMISC`: whether frames for other stations are wanted. Default true, as in Click.
-//! - `BURST`: packets taken at a time. Default 64, or 32 where nothing
-//!   behind looks at what is noted on packets (`ashlar plan` says so).
+//! - `PROMISC`: whether to receive frames for other stations, too. Default true, as in Click.
+//! - `BURST`: packets taken at a time. Default 64, or 32 if no element behind reads annotations (`ashlar plan`
+//!   says so).
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
@@ -35,11 +35,7 @@ impl Style for Dpdk {
 
     fn configure(args: &mut Args) -> Config {
         let device = super::dpdk_name(&args.required::<String>("PORT", "the DPDK port"));
-        let queue = args.optional(
-            "QUEUE",
-            -1i32,
-            "0 or negative: queues are dealt out by the plan",
-        );
+        let queue = args.optional("QUEUE", -1i32, "0 or negative: the plan assigns queues");
         let queues = args.optional(
             "N_QUEUES",
             -1i32,
@@ -65,7 +61,7 @@ impl Style for Dpdk {
             promiscuous: args.key(
                 "PROMISC",
                 true,
-                "whether frames for other stations are wanted",
+                "whether to receive frames for other stations",
             ),
             spread,
             timestamp: Some(false),

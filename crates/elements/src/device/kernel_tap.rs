@@ -1,4 +1,4 @@
-//! Trades Ethernet frames with the kernel of this machine, by a TAP interface that it makes.
+//! Exchanges Ethernet frames with the kernel of this machine, through a TAP interface that it creates.
 //!
 //! ```click
 //! tap :: KernelTap(10.64.0.1/24, ETHER 02:00:00:00:00:01);
@@ -7,23 +7,23 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! It works as KernelTun does, but for the Ethernet header before IP packets. The kernel asks by ARP who
-//! has the other addresses of the network, so something must answer; and it takes only frames for the
-//! interface's own Ethernet address, which `ETHER` sets.
+//! It works as KernelTun does, but IP packets have an Ethernet header. The kernel sends ARP requests for the
+//! other addresses of the network, so the configuration must answer them. The kernel accepts only frames for
+//! the interface's own Ethernet address, which `ETHER` sets.
 //!
 //! Arguments:
 //!
 //! - `ADDR`: the kernel's address with the length of its network's prefix.
-//! - `GATEWAY`: where the kernel's default route goes, if not 0.0.0.0, the default.
+//! - `GATEWAY`: gateway of the kernel's default route; 0.0.0.0, the default, for none.
 //!
 //! Keyword arguments:
 //!
 //! - `BURST`: frames taken at a time. Default 1.
-//! - `HEADROOM`: bytes kept free before frames. They have the usual headroom whatever is asked.
-//! - `ETHER`: the interface's Ethernet address. Default is one that the kernel makes up.
+//! - `HEADROOM`: accepted, and without effect: frames always have the usual headroom.
+//! - `ETHER`: the interface's Ethernet address. Default is one that the kernel chooses.
 //! - `MTU`: bytes of the longest IP packet. Default 1500; longer ones are dropped (`too_long`).
-//! - `IGNORE_QUEUE_OVERFLOWS`: taken, and without effect: what the kernel has no room for is counted
-//!   (`full`).
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted, and without effect: frames for which the kernel has no room are
+//!   counted (`full`).
 //! - `DEVNAME`: the interface's name. Default is the first free one of tap0, tap1 ...
 
 use super::kernel_tun::{KernelTun, Style};

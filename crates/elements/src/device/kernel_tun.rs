@@ -1,28 +1,28 @@
-//! Trades IP packets with the kernel of this machine, by a TUN interface that it makes.
+//! Exchanges IP packets with the kernel of this machine, through a TUN interface that it creates.
 //!
 //! ```click
 //! tun :: KernelTun(10.64.0.1/24);   // the kernel is 10.64.0.1, the other addresses are the router's
 //! tun -> CheckIPHeader -> IPClassifier(icmp type echo) -> ICMPPingResponder -> tun;
 //! ```
 //!
-//! What the kernel sends to the interface comes out, what goes in the kernel takes as received. The
-//! interface gets an address and with it a route to its network; it goes away with the router. Packets
-//! that are not IP, or not whole, leave by output 1, or are dropped (`not_ip`). The rights of the
-//! super-user (CAP_NET_ADMIN) are needed.
+//! Packets that the kernel sends to the interface leave by output 0; the kernel receives the packets of the
+//! input. The interface gets an address, and with it a route to its network; it disappears when the router
+//! ends. Packets that are not IP, or are truncated, leave by output 1, or are dropped (`not_ip`). This needs
+//! root's rights (CAP_NET_ADMIN).
 //!
 //! Arguments:
 //!
 //! - `ADDR`: the kernel's address with the length of its network's prefix.
-//! - `GATEWAY`: where the kernel's default route goes, if not 0.0.0.0, the default.
+//! - `GATEWAY`: gateway of the kernel's default route; 0.0.0.0, the default, for none.
 //!
 //! Keyword arguments:
 //!
 //! - `BURST`: packets taken at a time. Default 1.
-//! - `HEADROOM`: bytes kept free before packets. They have the usual headroom whatever is asked.
-//! - `ETHER`: taken, and without effect: these interfaces have no Ethernet address.
+//! - `HEADROOM`: accepted, and without effect: packets always have the usual headroom.
+//! - `ETHER`: accepted, and without effect: these interfaces have no Ethernet address.
 //! - `MTU`: bytes of the longest IP packet. Default 1500; longer ones are dropped (`too_long`).
-//! - `IGNORE_QUEUE_OVERFLOWS`: taken, and without effect: what the kernel has no room for is counted
-//!   (`full`).
+//! - `IGNORE_QUEUE_OVERFLOWS`: accepted, and without effect: packets for which the kernel has no room are
+//!   counted (`full`).
 //! - `DEVNAME`: the interface's name. Default is the first free one of tun0, tun1 ...
 
 use crate::prelude::*;
@@ -105,12 +105,20 @@ impl FromArg for Interface {
 /// The port's name for arguments.
 fn configure<S: Style>(args: &mut Args) -> Config {
     let address: Interface = args.required("ADDR", "the kernel's address and prefix length");
-    let gateway = args.optional("GATEWAY", Ipv4Addr::UNSPECIFIED, "of the default route");
+    let gateway = args.optional(
+        "GATEWAY",
+        Ipv4Addr::UNSPECIFIED,
+        "gateway of the default route",
+    );
     args.key_maybe::<u32>("HEADROOM", "bytes kept free before packets");
     let burst: usize = args.key("BURST", 1, "packets taken at a time");
     let ether: Option<EtherAddr> = args.key_maybe("ETHER", "the interface's Ethernet address");
     let mtu = args.key("MTU", 1500, "bytes of the longest IP packet");
-    args.key("IGNORE_QUEUE_OVERFLOWS", false, "taken, and without effect");
+    args.key(
+        "IGNORE_QUEUE_OVERFLOWS",
+        false,
+        "accepted, and without effect",
+    );
     let name: Option<String> = args.key_maybe("DEVNAME", "the interface's name");
     let mut device = format!("tun:{},addr={},mtu={mtu}", S::LAYER, address.show());
     if !gateway.is_unspecified() {

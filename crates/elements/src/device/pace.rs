@@ -1,9 +1,9 @@
-//! How often a port is polled whose packets are lost anyway (VR7).
+//! How often to poll a port whose packets are lost anyway (VR7).
 //!
-//! Where much of what a port brings finds an output full, and nothing of it goes elsewhere, it rests longer and
-//! longer between polls, until about as much is received as the output takes; the rest is lost in the port,
-//! where it costs nothing. A packet that goes elsewhere ends that for a second at least, so that no other
-//! output loses by it, and neither does one that is only crowded at times.
+//! If many packets of a port find an output full, and none go elsewhere, the time between two polls of the port
+//! grows until it receives about as many packets as the output takes. The excess is lost in the port, where a
+//! loss costs nothing. A packet that goes elsewhere ends this for at least a second. So other outputs lose
+//! nothing, and neither does an output that is full only at times.
 
 use engine::clock::Time;
 use engine::external::Fate;

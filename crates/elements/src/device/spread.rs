@@ -1,9 +1,9 @@
-//! What a port does of a classification by itself: it hashes by the same key, and its own indirection table gives
-//! flows to the queues of the workers that own their buckets; and it does rules.
+//! The part of a classification that a port does by itself. It hashes with the same key, and its indirection
+//! table gives each flow to a queue of the worker that owns the flow's bucket; it may also match rules.
 //!
-//! Nothing depends on it: what comes by a queue of another worker is steered all the same. It saves the way there. So
-//! it is done where the driver can, when the port is opened. Later changes of the table are followed by the router
-//! ([`engine::steer::follow`]), as packets that wait in one queue must not be overtaken by those of another.
+//! Nothing depends on it: a packet that comes by a queue of another worker is steered anyway. It only saves the
+//! crossing. So it is set up when the port is opened, if the driver can do it. The router makes later changes
+//! ([`engine::steer::follow`]), because packets in one queue must not be overtaken by those of another.
 
 use super::classify::Classify;
 use crate::steer::hash_key::{HashKey, Keys, Shared};
@@ -52,7 +52,7 @@ impl Copies {
 impl Spread {
     /// Reads CLASSIFY. Mistakes in it are told where it is replaced by what it stands for.
     pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Spread>> {
-        let doc = "how packets are spread over the workers, such as hash";
+        let doc = "how to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
         let asked = Classify::of_port(&text)?;
         let (buckets, fits) = (asked.buckets, 1..=engine::steer::BUCKETS_MAX);

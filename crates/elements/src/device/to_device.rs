@@ -4,13 +4,14 @@
 //! FromDevice(null:64) -> ToDevice(null:, BURST 16, TIMEOUT 50us);
 //! ```
 //!
-//! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not
-//! full goes when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT`:
-//! the bound that RouteBricks left open. Every worker that reaches ToDevice has a transmit queue of
-//! its own. With a pull input, ToDevice asks for packets as the port takes them.
+//! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not full is sent
+//! when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT` (a bound that
+//! RouteBricks leaves open). Every worker from which packets reach ToDevice has a transmit queue of its own.
+//! With a pull input, ToDevice pulls packets as fast as the port takes them.
 //!
-//! What comes by the second input goes before all that waits, has room of its own, and waits for no `TIMEOUT`: for a few
-//! packets that must not be lost or late because of the many, as signs of life.
+//! Packets of the second input go before all that wait, have a queue of their own, and do not wait for
+//! `TIMEOUT`. This input is for a few packets that must not be lost or delayed by the many others, such as
+//! heartbeats.
 //!
 //! Arguments:
 //!
@@ -19,12 +20,13 @@
 //! Keyword arguments:
 //!
 //! - `BURST`: packets handed to the port at a time. Default 64.
-//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: not beyond the turn.
-//! - `QUEUE`: packets that may wait, in push mode, for a port that is busy. Default 1024; what comes
-//!   beyond is dropped (`full`). As many may wait of the second input.
+//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: until the end of the worker's
+//!   turn.
+//! - `QUEUE`: packets that may wait, in push mode, for a busy port. Default 1024; further packets are dropped
+//!   (`full`). The second input has a queue of the same size.
 //! - `CORES`: in pull mode, the workers that send.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
-//! - `METHOD`, `DEBUG`: taken for Click's sake, and without effect.
+//! - `METHOD`, `DEBUG`: accepted for compatibility with Click, and without effect.
 
 use crate::prelude::*;
 use arguments::units::Cores;
@@ -67,8 +69,8 @@ impl Style for Click {
 
     fn configure(args: &mut Args) -> Config {
         let device = args.required("DEVICE", "the port");
-        args.key_maybe::<String>("METHOD", "taken, and without effect");
-        args.key_maybe::<bool>("DEBUG", "taken, and without effect");
+        args.key_maybe::<String>("METHOD", "accepted, and without effect");
+        args.key_maybe::<bool>("DEBUG", "accepted, and without effect");
         Config {
             device,
             cores: args.key_maybe("CORES", "in pull mode, the workers that send"),

@@ -6,12 +6,11 @@
 //! v[2] -> Discard;
 //! ```
 //!
-//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on, without
-//! their outer 802.1Q or 802.1ad tag, which is kept in the VLAN_TCI annotation. Frames without a tag,
-//! with priority tags only (VLAN 0) or of other VLANs leave unchanged by output 0. This is the
-//! receiving half of `FromDevice(eth0.10)`.
+//! Output 1 gets the frames of the first VLAN, output 2 those of the second, and so on. Their outer 802.1Q or
+//! 802.1ad tag is removed and kept in the VLAN_TCI annotation. Frames without a tag, with only a priority tag
+//! (VLAN 0), or of other VLANs leave unchanged by output 0. `FromDevice(eth0.10)` uses this class to receive.
 //!
-//! Arguments: the VLANs, 1 to 4094 each, none twice.
+//! Arguments: the VLANs, each from 1 to 4094, all different.
 
 use crate::prelude::*;
 

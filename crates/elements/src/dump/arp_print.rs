@@ -17,7 +17,7 @@
 //! - `TIMESTAMP`: whether the packet's timestamp is shown. Default true.
 //! - `ETHER`: whether the frame's Ethernet addresses are shown. Default false.
 //! - `OUTFILE`: a file to write to.
-//! - `ACTIVE`: if false, says nothing. Default true.
+//! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::printer::Style;
 use super::summary::show::push_ether;

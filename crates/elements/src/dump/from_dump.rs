@@ -4,9 +4,9 @@
 //! FromDump(trace.pcap, STOP true, FORCE_IP true) -> ToIPSummaryDump(-);
 //! ```
 //!
-//! Reads pcap and pcapng, also packed with gzip or bzip2. Bytes that a frame had on the wire and that were
-//! not captured are counted by the EXTRA_LENGTH annotation. To receive from a file as from a device, see
-//! FromDevice on a `pcap:` port.
+//! It reads pcap and pcapng files, also compressed with gzip or bzip2. The EXTRA_LENGTH annotation has the
+//! number of bytes of a frame that were not captured. To receive from a file as from a device, see FromDevice
+//! with a `pcap:` port.
 //!
 //! Arguments:
 //!
@@ -16,16 +16,16 @@
 //!
 //! - `STOP`: whether to stop the router at the end of the file or window. Default false.
 //! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
-//! - `SAMPLE`: probability with which a packet is taken. Default 1.
-//! - `FORCE_IP`: whether only IPv4 packets are wanted, with their network header annotation set; others
-//!   leave by output 1. Default false.
-//! - `START`, `START_AFTER`: first timestamp wanted, as a time or from the first timestamp on.
-//! - `END`, `END_AFTER`, `INTERVAL`: where to end: at a time, so long after the first timestamp, or after
-//!   the first packet taken.
+//! - `SAMPLE`: probability with which a packet is emitted. Default 1.
+//! - `FORCE_IP`: whether to emit only IPv4 packets, with their network header annotation set; others leave by
+//!   output 1. Default false.
+//! - `START`, `START_AFTER`: where to start: at a time, or so long after the first timestamp.
+//! - `END`, `END_AFTER`, `INTERVAL`: where to end: at a time, so long after the first timestamp, or so long
+//!   after the first emitted packet.
 //! - `END_CALL`: handler that is written at the end, in place of `active false`.
-//! - `ACTIVE`: if false, emits nothing until the handler is written. Default true.
-//! - `FILEPOS`: byte of the unpacked file at which a packet's record starts.
-//! - `MMAP`: accepted for Click's sake.
+//! - `ACTIVE`: if false, emits nothing until the handler `active` is written. Default true.
+//! - `FILEPOS`: where to start: offset of a packet's record in the uncompressed file.
+//! - `MMAP`: accepted for compatibility with Click.
 
 use super::file::{Input, complain};
 use super::link::Encap;
@@ -216,12 +216,12 @@ impl Element for FromDump {
     fn configure(args: &mut Args) -> Config {
         let filename = args.required("FILENAME", "the file; - is the standard input");
         let end = End::parse(args);
-        let _: bool = args.key("MMAP", false, "accepted for Click's sake");
+        let _: bool = args.key("MMAP", false, "accepted for compatibility with Click");
         Config {
             filename,
             end,
             manner: Manner::parse(args),
-            force_ip: args.key("FORCE_IP", false, "whether only IPv4 packets are wanted"),
+            force_ip: args.key("FORCE_IP", false, "whether to emit only IPv4 packets"),
             window: Window::configure(args, false),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),

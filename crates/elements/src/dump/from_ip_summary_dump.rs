@@ -6,11 +6,11 @@
 //! ", STOP true) -> Print -> Discard;
 //! ```
 //!
-//! Packets are IPv4. What the dump leaves open has a default: TCP, time-to-live 100, no fragment, zero.
-//! Bytes that the dump does not have are not made up: the EXTRA_LENGTH annotation counts them, so that a
-//! packet may be shorter than its IP header says; with `CHECKSUM` they are there, as zeros. The dump may
-//! be packed with gzip or bzip2. A line of which no field can be read is passed over; the first such line
-//! is told on the standard error stream.
+//! Packets are IPv4. A field that the dump does not have gets a default: protocol TCP, TTL 100, no fragment,
+//! otherwise zero. Bytes that the dump does not have are missing: the EXTRA_LENGTH annotation counts them, so a
+//! packet may be shorter than its IP header says. With `CHECKSUM` these bytes are there, as zeros. The dump may
+//! be compressed with gzip or bzip2. A line of which no field can be read is skipped; the first such line is
+//! reported on the standard error stream.
 //!
 //! Arguments:
 //!
@@ -20,12 +20,12 @@
 //!
 //! - `STOP`: whether to stop the router at the end of the dump. Default false.
 //! - `TIMING`: whether packets keep the delays between their timestamps. Default false.
-//! - `ACTIVE`: if false, makes no packets until the handler is written. Default true.
-//! - `ZERO`: accepted for Click's sake; what is not set is always zero.
-//! - `CHECKSUM`: whether packets have right checksums and all their bytes. Default false.
-//! - `PROTO`: protocol of packets where the dump does not say, by number or name. Default 6, TCP.
-//! - `MULTIPACKET`: whether a line that counts several packets gives that many. Default false.
-//! - `SAMPLE`: probability with which a packet is taken. Default 1.
+//! - `ACTIVE`: if false, makes no packets until the handler `active` is written. Default true.
+//! - `ZERO`: accepted for compatibility with Click; fields that are not set are always zero.
+//! - `CHECKSUM`: whether packets have correct checksums and all their bytes. Default false.
+//! - `PROTO`: protocol of packets for which the dump has none, by number or name. Default 6, TCP.
+//! - `MULTIPACKET`: whether a line that counts several packets makes that many packets. Default false.
+//! - `SAMPLE`: probability with which a packet is emitted. Default 1.
 //! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: columns of the dump, until a `!data` line
 //!   names others; see ToIPSummaryDump.
 //! - `FLOWID`, `DEFAULT_FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
@@ -234,7 +234,7 @@ impl Element for FromIpSummaryDump {
         };
         let stop = args.key("STOP", false, "whether to stop the router at the end");
         let manner = Manner::parse(args);
-        let _: bool = args.key("ZERO", true, "what is not set is always zero");
+        let _: bool = args.key("ZERO", true, "accepted: unset fields are always zero");
         let checksum = args.key("CHECKSUM", false, "whether checksums are right");
         let protocol = args
             .key("PROTO", Protocol(wire::proto::TCP), "default protocol")

@@ -4,9 +4,9 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> IPPrint(out) -> Discard;
 //! ```
 //!
-//! Looks at the packet behind the network header annotation. Packets pass unchanged. For TCP the line has
-//! flags, first and last sequence number, and in parentheses the lengths of the data, of the packet, and
-//! of the IP packet as its header has it.
+//! It prints the packet from the network header annotation on. Packets pass unchanged. For TCP the line has the
+//! flags, the first and last sequence number, and in parentheses three lengths: of the data, of the packet, and
+//! of the IP packet as its header says.
 //!
 //! Arguments:
 //!
@@ -16,13 +16,13 @@
 //!
 //! - `CONTENTS`: whether the packet's bytes follow: `HEX`, `ASCII` or `NONE`. Default NONE.
 //! - `PAYLOAD`: the same for the bytes behind the transport header.
-//! - `MAXLENGTH`: most bytes shown so; negative = all. Default 1500.
+//! - `MAXLENGTH`: most bytes shown by `CONTENTS` and `PAYLOAD`; negative = all. Default 1500.
 //! - `ID`, `TTL`, `TOS`, `LENGTH`: whether these fields of the header are shown. Default false.
 //! - `TIMESTAMP`: whether the packet's timestamp is shown. Default true.
 //! - `AGGREGATE`, `PAINT`: whether these annotations are shown. Default false.
 //! - `SWAP`: whether ICMP identifiers are in network order. Default true.
 //! - `OUTFILE`: a file to write to.
-//! - `ACTIVE`: if false, says nothing. Default true.
+//! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::contents::{Contents, max_length};
 use super::printer::Style;

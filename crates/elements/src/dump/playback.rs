@@ -185,7 +185,7 @@ pub(super) const fn filepos<E: Plays>() -> Handler<E> {
 }
 
 pub(super) const fn stop<E: Plays>() -> Handler<E> {
-    let doc = "makes no more packets and stops the router";
+    let doc = "stops making packets, and stops the router";
     Handler::set("stop", doc, |e, _, cx| {
         e.playback_mut().active = false;
         cx.stop();

@@ -18,7 +18,7 @@
 //! - `TIMESTAMP`: whether the packet's timestamp is shown. Default false.
 //! - `PRINTANNO`: whether the 48 bytes of Click's annotations are shown. Default false.
 //! - `HEADROOM`: whether free bytes before and behind the data are shown. Default false.
-//! - `ACTIVE`: if false, packets pass without a word. Default true.
+//! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::contents::Contents;
 use super::printer::Style;

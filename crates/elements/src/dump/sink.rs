@@ -78,10 +78,12 @@ pub(super) fn task(e: &mut impl Writes, cx: &mut Cx) -> Did {
 
 /// Hands what is buffered to the system.
 pub(super) const fn flush<E: Writes>() -> Handler<E> {
-    Handler::set("flush", "writes what is buffered", |e, _, _| {
-        match e.sink().output.as_mut().map(Output::flush) {
+    Handler::set(
+        "flush",
+        "writes buffered data to the file",
+        |e, _, _| match e.sink().output.as_mut().map(Output::flush) {
             Some(Err(e)) => Err(reason(&e)),
             _ => Ok(()),
-        }
-    })
+        },
+    )
 }

@@ -4,22 +4,22 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> ToDump(-, ENCAP IP);
 //! ```
 //!
-//! With an output, packets pass; without, they end here. A packet without a timestamp is written with the
-//! time of its coming.
+//! If output 0 is connected, packets pass; otherwise they end here. A packet without a timestamp is written
+//! with the time at which it arrives here.
 //!
 //! Arguments:
 //!
-//! - `FILENAME`: the file, which is made or emptied; `-` is the standard output.
+//! - `FILENAME`: the file, which is created or overwritten; `-` is the standard output.
 //!
 //! Keyword arguments:
 //!
 //! - `SNAPLEN`: most bytes written of a packet; 0 = all. Default 2000.
 //! - `ENCAP`: what packets start with: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
 //!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
-//! - `USE_ENCAP_FROM`: elements whose `encap` handlers say it, in place of `ENCAP`.
-//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts for a packet's length. Default true.
-//! - `UNBUFFERED`: whether each batch is handed to the system at once. Default false.
-//! - `NANO`: whether times have nanoseconds. Default false.
+//! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the type, instead of `ENCAP`.
+//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation is added to a packet's length. Default true.
+//! - `UNBUFFERED`: whether each batch is written to the file at once. Default false.
+//! - `NANO`: whether timestamps have nanoseconds instead of microseconds. Default false.
 
 use super::file::Output;
 use super::link::Encap;
@@ -139,7 +139,8 @@ impl Element for ToDump {
         let filename = args.required("FILENAME", "the file; - is the standard output");
         let snap = args.optional("SNAPLEN", 2000, "most bytes of a packet; 0 = all");
         let encap: Option<String> = args.maybe("ENCAP", "what packets start with");
-        let from: Option<String> = args.key_maybe("USE_ENCAP_FROM", "elements that know it");
+        let from: Option<String> =
+            args.key_maybe("USE_ENCAP_FROM", "elements whose `encap` says it");
         if encap.is_some() && from.is_some() {
             args.error_in_whole(
                 "specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'",
@@ -157,7 +158,7 @@ impl Element for ToDump {
             encap: found.unwrap_or(Encap::ETHER),
             encap_from: words.split_whitespace().map(str::to_owned).collect(),
             extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
-            unbuffered: args.key("UNBUFFERED", false, "whether nothing is kept back"),
+            unbuffered: args.key("UNBUFFERED", false, "whether each batch is written at once"),
             nano: args.key("NANO", false, "whether times have nanoseconds"),
             opened: Slot::default(),
         }

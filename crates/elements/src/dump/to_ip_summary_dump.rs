@@ -1,13 +1,13 @@
-//! Writes a line about each packet: the fields that one asks for.
+//! Writes a line about each packet, with chosen fields.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9)
 //!     -> ToIPSummaryDump(-, FIELDS ip_src sport ip_dst dport ip_len);
 //! ```
 //!
-//! Looks at the IPv4 packet behind the network header annotation. A field that does not apply to a packet
-//! is written as `-`. With an output, packets pass; without, they end here. FromIPSummaryDump reads what
-//! this class writes.
+//! It describes the IPv4 packet at the network header annotation. A field that does not apply to a packet is
+//! written as `-`. If output 0 is connected, packets pass; otherwise they end here. FromIPSummaryDump can read
+//! the dump.
 //!
 //! Fields: `timestamp`, `utimestamp`, `ntimestamp`, `ts_sec`, `ts_usec`, `ts_usec1`, `first_timestamp`; `ip_src`,
 //! `ip_dst`, `ip_frag` (`F` first fragment, `f` later one, `!` do not fragment, `.` other), `ip_fragoff`
@@ -22,19 +22,19 @@
 //!
 //! Arguments:
 //!
-//! - `FILENAME`: the file, which is made or emptied; `-` is the standard output.
+//! - `FILENAME`: the file, which is created or overwritten; `-` is the standard output.
 //!
 //! Keyword arguments:
 //!
 //! - `FIELDS`, `CONTENTS`: names of fields, separated by spaces. Default `ip_src ip_dst`.
-//! - `HEADER`: whether lines that start with `!` tell about the dump. Default true.
-//! - `VERBOSE`: whether these tell the host and the time. Default false.
+//! - `HEADER`: whether to write lines that start with `!` and describe the dump. Default true.
+//! - `VERBOSE`: whether these lines name the host and the time. Default false.
 //! - `BANNER`: text for a `!creator` line.
-//! - `BINARY`: whether packets are binary records. Default false.
-//! - `MULTIPACKET`: whether a packet that stands for several is written so often. Default false.
-//! - `BAD_PACKETS`: whether a `!bad` line tells about packets with bad headers. Default false.
-//! - `CAREFUL_TRUNC`: whether a `!bad` line tells about packets that lack bytes. Default true.
-//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation counts. Default true.
+//! - `BINARY`: whether to write packets as binary records. Default false.
+//! - `MULTIPACKET`: whether a packet that stands for several is written as so many. Default false.
+//! - `BAD_PACKETS`: whether to write a `!bad` line for a packet with bad headers. Default false.
+//! - `CAREFUL_TRUNC`: whether to write a `!bad` line for a packet with missing bytes. Default true.
+//! - `EXTRA_LENGTH`: whether the EXTRA_LENGTH annotation is added to a packet's length. Default true.
 
 use super::date;
 use super::file::{Output, reason};
@@ -208,12 +208,12 @@ impl Element for ToIpSummaryDump {
             filename,
             multipacket: multipacket && !found.contains(&Field::Count),
             fields: found,
-            header: args.key("HEADER", true, "whether lines tell about the dump"),
-            verbose: args.key("VERBOSE", false, "whether these tell host and time"),
+            header: args.key("HEADER", true, "whether to write lines about the dump"),
+            verbose: args.key("VERBOSE", false, "whether these name host and time"),
             banner: args.key("BANNER", String::new(), "text for a !creator line"),
             binary,
-            bad_packets: args.key("BAD_PACKETS", false, "whether bad headers are told"),
-            careful_trunc: args.key("CAREFUL_TRUNC", true, "whether missing bytes are told"),
+            bad_packets: args.key("BAD_PACKETS", false, "whether to report bad headers"),
+            careful_trunc: args.key("CAREFUL_TRUNC", true, "whether to report missing bytes"),
             extra_length: args.key("EXTRA_LENGTH", true, "whether EXTRA_LENGTH counts"),
             opened: Slot::default(),
         }

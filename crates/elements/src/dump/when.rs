@@ -111,8 +111,8 @@ impl Window {
                 args.key_maybe(name, doc)
             }
         };
-        let start = moment("START", "first timestamp that counts");
-        let end = moment("END", "first timestamp that no longer counts");
+        let start = moment("START", "first timestamp in the window");
+        let end = moment("END", "first timestamp after the window");
         let mut span = |name, doc| -> Option<Span> { args.key_maybe(name, doc) };
         let start_after = span("START_AFTER", "the same, from the first timestamp on");
         let end_after = span("END_AFTER", "the same, from the first timestamp on");

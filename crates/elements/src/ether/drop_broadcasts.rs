@@ -1,13 +1,13 @@
 //! Stops packets that came as link-layer broadcast or multicast.
 //!
-//! A router must not forward them (RFC 1812, 5.3.4). It goes by the packet type annotation, which
+//! A router must not forward them (RFC 1812, 5.3.4). The element reads the packet type annotation, which
 //! FromDevice and HostEtherFilter set.
 //!
 //! ```click
 //! FromDevice(eth0) -> DropBroadcasts -> Discard;
 //! ```
 //!
-//! They leave by output 1, or are dropped there (`broadcast`).
+//! Such packets leave by output 1, or are dropped (`broadcast`).
 
 use crate::prelude::*;
 use engine::anno::PacketType;

@@ -5,13 +5,13 @@
 //!     -> EnsureEther(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;
 //! ```
 //!
-//! A packet without network header annotation stays as it is, and so does one with an Ethernet header right
-//! before its network header. Where such a header was stripped it is brought back, else a new one is made. A
-//! packet without room before it is dropped (`no_headroom`).
+//! A packet without network header annotation stays as it is, and so does a packet with an Ethernet header
+//! right before its network header. If such a header was stripped, it is restored; otherwise a new header is
+//! made. A packet without room before its data is dropped (`no_headroom`).
 //!
 //! Arguments:
 //!
-//! - `ETHERTYPE`: of new headers. Default 0x0800.
+//! - `ETHERTYPE`: ethertype of new headers. Default 0x0800.
 //! - `SRC`: the source address. Default 01:01:01:01:01:01.
 //! - `DST`: the destination address. Default 02:02:02:02:02:02.
 
@@ -42,7 +42,7 @@ impl Element for EnsureEther {
     type Config = [u8; ether::LEN];
 
     fn configure(args: &mut Args) -> [u8; ether::LEN] {
-        let ethertype = args.optional("ETHERTYPE", ether::IPV4, "of new headers");
+        let ethertype = args.optional("ETHERTYPE", ether::IPV4, "ethertype of new headers");
         let src = args.optional("SRC", EtherAddr([1; 6]), "the source address");
         let dst = args.optional("DST", EtherAddr([2; 6]), "the destination address");
         ether::header(dst, src, ethertype)

@@ -6,7 +6,7 @@
 //!     -> Discard;
 //! ```
 //!
-//! For IP packets ARPQuerier is usually what you want. A packet without room before it is dropped
+//! For IP packets you usually need ARPQuerier instead. A packet without room before its data is dropped
 //! (`no_headroom`).
 //!
 //! Arguments:

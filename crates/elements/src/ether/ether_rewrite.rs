@@ -1,4 +1,4 @@
-//! Gives frames other Ethernet addresses.
+//! Replaces the Ethernet addresses of frames.
 //!
 //! ```click
 //! FromDevice(eth0) -> EtherRewrite(02:00:00:00:00:01, 02:00:00:00:00:02) -> Discard;

@@ -6,15 +6,14 @@
 //! InfiniteSource(LIMIT 3) -> [1]s[1] -> Discard;
 //! ```
 //!
-//! Input and output of one number belong to one LAN. A frame's source address is kept with the number of
-//! the input it came by; frames to this address leave by that output, and are dropped if they came from
-//! there (`same_port`). Frames to groups and to stations that are not known go to all other outputs.
-//! When the pool has run dry a copy is not made (counter `no_buffer`).
+//! The input and the output with the same number belong to one LAN. The switch remembers a frame's source
+//! address and the number of its input. Later frames to this address leave by the output with this number; if
+//! they also came from there, they are dropped (`same_port`). Frames to groups and to unknown stations go to
+//! all other outputs. If there is no free packet buffer, a copy is not made (counter `no_buffer`).
 //!
-//! The table is bounded, unlike Click's: when `CAPACITY` stations are known, those that have been silent
-//! for `TIMEOUT` are forgotten, and while there are none new stations are not learnt (counter
-//! `not_learnt`): frames to them go to all ports. Sources that are a group or zeros are not learnt.
-//! One worker runs it.
+//! Unlike Click's, the table is bounded. When it holds `CAPACITY` stations, those that have been silent for
+//! `TIMEOUT` are removed. If there are none, a new station is not learnt (counter `not_learnt`), and frames to
+//! it go to all ports. A source address that is a group or zero is not learnt. One worker runs the switch.
 //!
 //! Keyword arguments:
 //!

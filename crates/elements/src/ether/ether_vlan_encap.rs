@@ -6,8 +6,8 @@
 //!     -> Discard;
 //! ```
 //!
-//! VLANEncap puts a tag into frames that have a header already. A packet without room before it is
-//! dropped (`no_headroom`).
+//! For frames that already have a header use VLANEncap. A packet without room before its data is dropped
+//! (`no_headroom`).
 //!
 //! Arguments:
 //!
@@ -16,8 +16,8 @@
 //! - `DST`: the destination address.
 //! - `VLAN_TCI`: the whole tag control information; `ANNO` takes each packet's annotation.
 //! - `VLAN_PCP`: the priority, 0 to 7. Default 0.
-//! - `VLAN_ID`: the identifier, instead of `VLAN_TCI`.
-//! - `NATIVE_VLAN`: frames of this identifier get no tag; -1 = none. Default 0.
+//! - `VLAN_ID`: the VLAN identifier, instead of `VLAN_TCI`.
+//! - `NATIVE_VLAN`: frames with this VLAN identifier get no tag; -1 = all get one. Default 0.
 
 use super::tci::{ID, PCP, Tci, arguments};
 use crate::prelude::*;

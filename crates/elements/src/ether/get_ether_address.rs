@@ -4,12 +4,12 @@
 //! FromDevice(eth0) -> GetEtherAddress(0, src) -> Discard;
 //! ```
 //!
-//! A packet that ends before the place leaves by output 1, or is dropped (`too_short`).
+//! A packet that is too short to have the address leaves by output 1, or is dropped (`too_short`).
 //!
 //! Arguments:
 //!
 //! - `ANNO`: the annotation: the number of the first of its six bytes, 0 to 42.
-//! - `OFFSET`: where the address stands: bytes from the start, or `src` or `dst`.
+//! - `OFFSET`: where the address is: bytes from the start, or `src` or `dst`.
 
 use super::offset::Offset;
 use crate::anno::Anno;

@@ -1,12 +1,12 @@
-//! Lets pass what a station with some Ethernet address would receive.
+//! Passes the frames that a station with a given Ethernet address would receive.
 //!
 //! ```click
 //! FromDevice(eth0) -> HostEtherFilter(02:00:00:00:00:01) -> Discard;
 //! ```
 //!
-//! It sets the packet type annotation (host, broadcast, multicast, other host) by the destination
-//! address. Frames that it refuses leave by output 1, or are dropped there (`own`, `other`). A
-//! frame too short to tell is dropped (`too_short`).
+//! It sets the packet type annotation (host, broadcast, multicast, other host) by the destination address.
+//! Frames that it refuses leave by output 1, or are dropped (`own`, `other`). A frame too short to have a
+//! header is dropped (`too_short`).
 //!
 //! Arguments:
 //!

@@ -4,13 +4,13 @@
 //! InfiniteSource(LIMIT 3) -> SetVLANAnno(VLAN_ID 7, VLAN_PCP 3) -> Discard;
 //! ```
 //!
-//! VLANEncap(ANNO) reads it.
+//! VLANEncap(ANNO) reads this annotation.
 //!
 //! Arguments:
 //!
 //! - `VLAN_TCI`: the whole tag control information.
 //! - `VLAN_PCP`: the priority, 0 to 7. Default 0.
-//! - `VLAN_ID`: the identifier, instead of `VLAN_TCI`.
+//! - `VLAN_ID`: the VLAN identifier, instead of `VLAN_TCI`.
 
 use super::tci::{Tci, arguments, part};
 use crate::prelude::*;

@@ -4,12 +4,13 @@
 //! FromDevice(eth0) -> StoreEtherAddress(02:00:00:00:00:01, src) -> Discard;
 //! ```
 //!
-//! A packet that ends before the place leaves by output 1, or is dropped (`too_short`).
+//! A packet that is too short for the address leaves by output 1, or is dropped (`too_short`).
 //!
 //! Arguments:
 //!
 //! - `ADDR`: the address.
-//! - `OFFSET`: where it goes: bytes from the start, or `src` or `dst` for those of an Ethernet header.
+//! - `OFFSET`: where to write it: bytes from the start, or `src` or `dst` for the addresses of an Ethernet
+//!   header.
 
 use super::offset::Offset;
 use crate::prelude::*;

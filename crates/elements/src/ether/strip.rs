@@ -4,13 +4,13 @@
 //! FromDevice(eth0) -> Strip(14) -> Discard;
 //! ```
 //!
-//! A packet that is shorter is dropped (`too_short`). What was known of headers is no longer known
-//! behind it, since only you can tell where they are now: check the network header after Strip, or
-//! use StripToNetworkHeader, which goes by the annotation.
+//! A packet that is shorter is dropped (`too_short`). Behind Strip, Ashlar no longer knows where the headers
+//! are. So check the network header after Strip, or use StripToNetworkHeader, which uses the network header
+//! annotation.
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: bytes.
+//! - `LENGTH`: bytes to remove.
 
 use crate::prelude::*;
 

@@ -1,16 +1,16 @@
-//! Removes Ethernet headers, with their IEEE 802.1Q tags where there are some.
+//! Removes Ethernet headers, with their IEEE 802.1Q tag if there is one.
 //!
 //! ```click
 //! FromDevice(eth0) -> StripEtherVLANHeader -> Discard;
 //! ```
 //!
-//! The VLAN_TCI annotation is set to the tag, or to the native VLAN without one. A frame shorter than its
+//! The VLAN_TCI annotation is set to the tag, or to `NATIVE_VLAN` if there is no tag. A frame shorter than its
 //! header is dropped (`too_short`).
 //!
 //! Arguments:
 //!
-//! - `NATIVE_VLAN`: identifier of frames without a tag. If it is negative, these leave by output 1, or are
-//!   dropped (`untagged`). Default 0.
+//! - `NATIVE_VLAN`: VLAN identifier of frames without a tag. If it is negative, such frames leave by output 1,
+//!   or are dropped (`untagged`). Default 0.
 
 use crate::prelude::*;
 use wire::{ether, vlan};

@@ -1,11 +1,11 @@
-//! Removes what comes before the network header.
+//! Removes the bytes before the network header.
 //!
 //! ```click
 //! FromDevice(eth0) -> CheckIPHeader(OFFSET 14) -> StripToNetworkHeader -> Discard;
 //! ```
 //!
-//! The packet starts with its network header afterwards, also if more had been stripped before. A
-//! packet without network header annotation is dropped (`no_network_header`).
+//! The packet then starts with its network header, also if the header had been stripped before. A packet
+//! without network header annotation is dropped (`no_network_header`).
 
 use crate::prelude::*;
 

@@ -4,12 +4,12 @@
 //! FromDevice(eth0) -> Strip(14) -> Unstrip(14) -> Discard;
 //! ```
 //!
-//! They are the bytes that Strip removed, if nothing wrote over them since. A packet without so
-//! much room before it is dropped (`no_headroom`).
+//! These are the bytes that Strip removed, unless something has overwritten them since. A packet with less room
+//! before its data is dropped (`no_headroom`).
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: bytes.
+//! - `LENGTH`: bytes to put back.
 
 use crate::prelude::*;
 

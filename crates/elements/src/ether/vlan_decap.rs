@@ -1,4 +1,4 @@
-//! Removes the outer IEEE 802.1Q tag of Ethernet frames, where there is one.
+//! Removes the outer IEEE 802.1Q tag of Ethernet frames, if there is one.
 //!
 //! ```click
 //! FromDevice(eth0) -> VLANDecap -> Discard;
@@ -6,7 +6,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ANNO`: whether to set the VLAN_TCI annotation to the tag, or to 0 without one. Default true.
+//! - `ANNO`: whether to set the VLAN_TCI annotation: to the tag, or to 0 if there is none. Default true.
 //! - `ETHERTYPE`: the tag's Ethertype. Default 0x8100; 0x88a8 for 802.1ad.
 
 use crate::prelude::*;

@@ -4,15 +4,15 @@
 //! FromDevice(eth0) -> VLANEncap(VLAN_ID 7) -> Discard;
 //! ```
 //!
-//! A frame without a whole Ethernet header is dropped (`too_short`), one without room before it
-//! too (`no_headroom`).
+//! A frame without a whole Ethernet header is dropped (`too_short`), and so is a frame without room before its
+//! data (`no_headroom`).
 //!
 //! Arguments:
 //!
 //! - `VLAN_TCI`: the whole tag control information; `ANNO` takes each packet's annotation.
 //! - `VLAN_PCP`: the priority, 0 to 7. Default 0.
-//! - `VLAN_ID`: the identifier, instead of `VLAN_TCI`.
-//! - `NATIVE_VLAN`: frames of this identifier stay untagged; -1 = none. Default 0.
+//! - `VLAN_ID`: the VLAN identifier, instead of `VLAN_TCI`.
+//! - `NATIVE_VLAN`: frames with this VLAN identifier stay untagged; -1 = all get a tag. Default 0.
 //! - `ETHERTYPE`: the tag's Ethertype. Default 0x8100; 0x88a8 for 802.1ad.
 
 use super::tci::{Tci, arguments};

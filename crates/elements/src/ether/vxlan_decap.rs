@@ -1,4 +1,4 @@
-//! Removes VXLAN headers (RFC 7348, 5), and lets pass the Ethernet frames of one network.
+//! Removes VXLAN headers (RFC 7348, 5) and passes the Ethernet frames of one VXLAN network.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -9,9 +9,9 @@
 //!     -> ToDevice(null:);
 //! ```
 //!
-//! Packets begin with the VXLAN header; Strip has removed those of IP and UDP. Dropped is what holds no whole Ethernet
-//! header (`too_short`), what does not say that its network's number counts (`bad_header`), and what is of another
-//! network (`other_network`). Reserved bits are not looked at.
+//! Packets must begin with the VXLAN header: Strip removes the IP and UDP headers. A packet is dropped if it
+//! has no whole Ethernet header (`too_short`), if the flag for a valid VNI is not set (`bad_header`), or if it
+//! belongs to another network (`other_network`). Reserved bits are ignored.
 //!
 //! Arguments:
 //!

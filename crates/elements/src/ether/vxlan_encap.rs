@@ -9,11 +9,13 @@
 //! Idle -> [1]arp;
 //! ```
 //!
-//! UDPIPEncap makes the rest of the outer header: UDP port 4789 without checksum, as RFC 7348 has it. Packets without a
-//! flow hash get one from their inner headers (from the Ethernet header, where there is no IP packet), so that
-//! `FLOW` gives the flows of a tunnel source ports of their own, by which routers and network cards spread them.
+//! UDPIPEncap makes the rest of the outer header: UDP port 4789 without checksum, as in RFC 7348. Packets
+//! without a flow hash get one from their inner headers (from the Ethernet header if there is no IP packet).
+//! With `FLOW`, UDPIPEncap then gives the flows of a tunnel different source ports, by which routers and
+//! network cards can spread them.
 //!
-//! A frame without a whole Ethernet header is dropped (`too_short`), one without room before it too (`no_headroom`).
+//! A frame without a whole Ethernet header is dropped (`too_short`), and so is a frame without room before its
+//! data (`no_headroom`).
 //!
 //! Arguments:
 //!

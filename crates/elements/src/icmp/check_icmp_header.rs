@@ -4,14 +4,14 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> CheckICMPHeader -> Discard;
 //! ```
 //!
-//! Packets must be whole (see IPReassembler). Bad ones leave by output 1, or are dropped under the name
-//! of their fault; so do packets of other protocols.
+//! Packets must be whole (see IPReassembler). Bad packets leave by output 1, or are dropped under the name of
+//! their fault; so do packets of other protocols.
 //!
 //! Keyword arguments:
 //!
 //! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
-//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
+//! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 
 use crate::ip4::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
 use crate::ip4::faults::Wording;

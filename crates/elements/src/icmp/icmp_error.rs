@@ -1,29 +1,30 @@
-//! Makes ICMP error messages about packets that could not go on.
+//! Makes ICMP error messages about packets that cannot be forwarded.
 //!
-//! The packet becomes the message: its header and as much of its data as fits into `MTU` bytes come
-//! back to its source. The destination address annotation is set, so that the message can be routed
-//! like a packet that came in.
+//! The packet becomes the message, which returns its header, and as much of its data as fits into `MTU` bytes,
+//! to its source. The destination address annotation is set, so that the message can be routed like a packet
+//! that came in.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
 //! ttl[1] -> ICMPError(10.0.0.1, timeexceeded, INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Discard;
 //! ```
 //!
-//! No message is made (RFC 1812, 4.3.2.7; the packet is dropped under the name given) about
+//! No message is made (RFC 1812, 4.3.2.7), and the packet is dropped under the name given here, about
 //!
-//! - an ICMP error message, or ICMP that is too short to tell (`about_error`);
+//! - an ICMP error message, or an ICMP message that is too short to have a type (`about_error`);
 //! - a fragment other than the first (`fragment`);
 //! - a packet that came as a link-layer broadcast or multicast (`link_group`), or is addressed to an IP
 //!   broadcast or multicast (`group`);
 //! - a packet whose source is not one host: network 0, loopback, multicast, class E, or a broadcast
 //!   (`bad_source`);
 //!
-//! nor above the rate (`rate_limited`), nor a redirect that RFC 1812, 5.2.7.2, forbids (`no_redirect`):
-//! the source must be on the network of the better router, and the packet must not be source-routed.
+//! No message is made above the rate limit (`rate_limited`). No redirect is made if RFC 1812, 5.2.7.2, forbids
+//! it (`no_redirect`): the source must be on the network of the better router, and the packet must not be
+//! source-routed.
 //!
-//! The type of service is that of the packet with precedence 6 (4.3.2.5). A source route that the packet
-//! has travelled is reversed (4.3.2.6). The message counts as not painted, and FixIPSrc will give it the
-//! address of the interface by which it leaves (4.3.2.4).
+//! The message has the type of service of the packet, with precedence 6 (4.3.2.5). A source route that the
+//! packet has travelled is reversed (4.3.2.6). The message has no paint, and FixIPSrc will give it the address
+//! of the interface by which it leaves (4.3.2.4).
 //!
 //! Arguments:
 //!
@@ -35,15 +36,15 @@
 //!
 //! Keyword arguments:
 //!
-//! - `INTERFACES`: the router's addresses with prefix lengths: directed broadcasts are known by them, and
-//!   whether a redirect is allowed. Without it neither is checked.
-//! - `BADADDRS`: further addresses that are no hosts, as source or destination.
+//! - `INTERFACES`: the router's addresses with prefix lengths, for the checks of directed broadcasts and
+//!   redirects. Without it these checks are not made.
+//! - `BADADDRS`: further source and destination addresses about which no message is made.
 //! - `MTU`: the longest message. Default 576 (4.3.2.3).
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191).
-//! - `RATE`, `BURST`: a limit of this element alone, over all workers: messages per second (0 = none) and
-//!   at once. Without them it shares that of the router, as all ICMPError and ICMP6Error do (RFC 1812,
-//!   4.3.2.8): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise. In
-//!   Click's driver there is no limit without them.
+//! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and
+//!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
+//!   elements (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them
+//!   changes it. In `ashlar click` there is no limit without these arguments.
 //! - `TTL`: time to live of messages. Default 64.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: whether FixIPSrc is to set the source. Default true.
 
@@ -118,7 +119,7 @@ impl Element for ICMPError {
         let interfaces: Option<Interfaces> =
             args.key_maybe("INTERFACES", "the router's addresses with prefix lengths");
         let bad: Option<Addresses> =
-            args.key_maybe("BADADDRS", "further addresses that are no hosts");
+            args.key_maybe("BADADDRS", "further addresses that get no message");
         let mtu = args.key("MTU", 576, "the longest message");
         let pmtu = args.key("PMTU", 0, "the MTU to report in `unreachable needfrag`");
         let limit = Limit::of_errors(args);

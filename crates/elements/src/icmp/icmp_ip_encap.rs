@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> ICMPIPEncap(192.0.2.1, 198.51.100.1, timestamp) -> Discard;
 //! ```
 //!
-//! The IPv4 header is marked and the destination annotation set. Where the type has a sequence number, it
-//! counts up from 1. A packet without room before it is dropped (`no_room`).
+//! The network header and destination annotations are set. If the type has a sequence number, it counts up from
+//! 1. A packet without room before its data is dropped (`no_room`).
 //!
 //! Arguments:
 //!
@@ -16,7 +16,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `IDENTIFIER`: the identifier, where the type has one. Default 0.
+//! - `IDENTIFIER`: the identifier, if the type has one. Default 0.
 
 use super::encap::Family;
 use super::names;

@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> ICMPPingEncap(192.0.2.1, 198.51.100.1) -> Discard;
 //! ```
 //!
-//! The IPv4 header is marked and the destination annotation set. The sequence number counts up from 1. A
-//! packet without room before it is dropped (`no_room`).
+//! The network header and destination annotations are set. The sequence number counts up from 1. A packet
+//! without room before its data is dropped (`no_room`).
 //!
 //! Arguments:
 //!

@@ -5,15 +5,14 @@
 //!     -> IPReassembler -> CheckICMPHeader -> p :: ICMPPingResponder -> Discard;
 //! ```
 //!
-//! Addresses are exchanged, the time to live starts anew, and the checksum is updated incrementally.
-//! Type of service and data come back as they came (RFC 1812, 4.3.2.5 and 4.3.3.6). Record route and
-//! timestamp options are taken up and kept, source routes are reversed (RFC 1122, 3.2.2.6). The
-//! destination address annotation is set, so that the reply can be routed; the timestamp is that of the
-//! reply.
+//! Addresses are swapped, the TTL is set, and the checksum is updated incrementally. Type of service and data
+//! stay as they are (RFC 1812, 4.3.2.5 and 4.3.3.6). Record route and timestamp options are filled in and kept,
+//! and source routes are reversed (RFC 1122, 3.2.2.6). The destination address annotation is set, so that the
+//! reply can be routed; the timestamp is that of the reply.
 //!
-//! Requests that came to a group, at the link or at the IP layer, are not answered, nor are those from
-//! an address that is not one of a host. (Click's driver does not look at the link layer: its files have
-//! stations with group addresses.) What is no echo request leaves by output 1, or is dropped.
+//! Requests that were sent to a group, in the link layer or in IP, are not answered, and neither are requests
+//! whose source is not one host. (`ashlar click` ignores the link layer, because Click's configurations have
+//! stations with group addresses.) Packets that are not echo requests leave by output 1, or are dropped.
 //!
 //! Keyword arguments:
 //!

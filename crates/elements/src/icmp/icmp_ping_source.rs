@@ -5,10 +5,10 @@
 //!     -> ICMPPingResponder -> p;
 //! ```
 //!
-//! A request is made at every interval, or for each packet that is pulled. The sequence number counts
-//! up from 0. Replies with the source's identifier that come in are counted, timed and, with `VERBOSE`,
-//! reported on the standard error stream. Every packet that comes in is dropped: `answered` if it was such
-//! a reply, else `other`.
+//! A request is made at every interval, or for each packet that is pulled. The sequence number counts up from
+//! 0. The input takes the replies. Replies with the element's identifier are counted, timed and, with
+//! `VERBOSE`, reported on the standard error stream. Every packet of the input ends here: as `answered` if it
+//! is such a reply, otherwise as `other`.
 //!
 //! Arguments:
 //!
@@ -21,9 +21,9 @@
 //! - `IDENTIFIER`: the identifier of the requests. Default 0.
 //! - `LIMIT`: number of requests; negative = no limit, the default.
 //! - `STOP`: whether to stop the router at the limit. Default false.
-//! - `DATA`: what the requests carry. Default is nothing.
+//! - `DATA`: data of the requests. Default is none.
 //! - `ACTIVE`: whether requests are made. Default true.
-//! - `MIRROR`: whether a reply is turned into the next request, whatever `LIMIT` says. Default false.
+//! - `MIRROR`: whether a reply becomes the next request, even beyond `LIMIT`. Default false.
 //! - `VERBOSE`: whether replies are reported. Default true.
 
 use super::encap::Message;

@@ -1,13 +1,13 @@
-//! Gives addresses names that other elements may use.
+//! Gives addresses names that other elements can use.
 //!
 //! ```click
 //! AddressInfo(me 10.0.0.1/24 02:00:00:00:00:01, gw 10.0.0.254);
 //! Idle -> EtherEncap(0x0800, me:eth, me) -> Discard;
 //! ```
 //!
-//! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and
-//! Ethernet addresses. Where an element expects an address, `me` or `me:ip`, `me:ipnet`, `me:ip6`,
-//! `me:ip6net` and `me:eth` stand for it. Names hold for the whole file.
+//! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and Ethernet
+//! addresses. An argument of another element may then be `me` or, to choose one of its addresses, `me:ip`,
+//! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. Names are valid in the whole file.
 
 use crate::prelude::*;
 

@@ -1,13 +1,13 @@
-//! Says how packets are aligned where elements expect them so.
+//! Says how packets at the inputs of elements are aligned.
 //!
 //! ```click
 //! AlignmentInfo(d 4 2);
 //! InfiniteSource(LIMIT 3) -> Align(4, 2) -> d :: Discard;
 //! ```
 //!
-//! Each argument is the name of an element, then a modulus and an offset for each of its inputs. Click's
-//! tools write this for machines that cannot read a word at any address. The machines that Ashlar runs on
-//! can, so that it is checked and has no effect.
+//! Each argument is the name of an element, then a modulus and an offset for each of its inputs. Click's tools
+//! write this for processors that cannot read a word at any address. The processors that Ashlar runs on can, so
+//! AlignmentInfo is checked and has no effect.
 
 use crate::prelude::*;
 

@@ -5,8 +5,8 @@
 //! InfiniteSource(LIMIT 3) -> d :: Discard;
 //! ```
 //!
-//! Arguments are for that program, Clicky, which reads them with `ClickyInfo.config`; the router looks at
-//! none of them.
+//! The arguments are for that program, Clicky, which reads them with the handler `ClickyInfo.config`; the
+//! router ignores them.
 
 use crate::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Gives TCP and UDP ports names that patterns may use.
+//! Gives TCP and UDP ports names that patterns can use.
 //!
 //! ```click
 //! PortInfo(cache 3128/tcp squid, sip 5060);
@@ -6,9 +6,9 @@
 //!     -> IPFilter(allow dst port squid or sip) -> Discard;
 //! ```
 //!
-//! Each argument is written as a line of /etc/services: a name, the port with its protocol (both TCP and
-//! UDP if that is left out), and further names. Names hold for the whole file and come before the
-//! well-known ones that patterns know by themselves.
+//! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP
+//! if there is no protocol), and further names. Names are valid in the whole file and take precedence over the
+//! well-known names that patterns know by themselves.
 
 use crate::prelude::*;
 

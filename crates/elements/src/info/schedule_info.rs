@@ -6,9 +6,9 @@
 //! ScheduleInfo(a 3, b 1);
 //! ```
 //!
-//! Each argument is the name of an element with a task and the task's share: 1, which tasks have
-//! that nothing is said of, stands for 1024 tickets. The handler `tickets` of the element tells and
-//! changes them. Names are looked up where ScheduleInfo stands.
+//! Each argument is the name of an element with a task, and the task's share. Share 1, the default, means 1024
+//! tickets. The element's handler `tickets` reads and changes them. Names are relative to the place of
+//! ScheduleInfo in compound elements.
 
 use crate::prelude::*;
 

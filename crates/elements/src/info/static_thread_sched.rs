@@ -5,8 +5,8 @@
 //! StaticThreadSched(s 0);
 //! ```
 //!
-//! Each argument is the name of an element with a task, then its worker; several workers give the
-//! element a copy on each of them. The same can be said where the element is declared, with `CORES`.
+//! Each argument is the name of an element with a task, then its worker; several workers give the element a
+//! copy on each of them. The element's argument `CORES` does the same.
 
 use crate::prelude::*;
 use arguments::units::{Cores, FromArg};

@@ -1,38 +1,38 @@
-//! Checks IPv4 headers, and whether their addresses may be on a wire at all.
+//! Checks IPv4 headers, and whether their addresses are allowed on a link.
 //!
-//! The tests of RFC 1812, 5.2.2, are made: length, version, checksum, header length, total length. What
-//! the link layer added behind the packet is cut off. The network header and destination address
-//! annotations are set.
+//! It makes the tests of RFC 1812, 5.2.2: length, version, checksum, header length, total length. It cuts off
+//! padding that the link layer added behind the packet, and sets the network header and destination address
+//! annotations.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14)
 //!     -> c :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Discard;
 //! ```
 //!
-//! A bad packet leaves by output 1, or is dropped under the name of its fault. A packet of which the
-//! end is missing, but whose header is right, leaves by output 2 if that is connected: RFC 1812, 5.2.2,
-//! asks for a Parameter Problem message that points at the total length.
+//! A bad packet leaves by output 1, or is dropped under the name of its fault. A packet with a correct header
+//! whose end is missing leaves by output 2 if that is connected: RFC 1812, 5.2.2, asks for a Parameter Problem
+//! message that points at the total length.
 //!
-//! With `INTERFACES`, `BADSRC` or `GOODDST` addresses are looked at too (RFC 1812, 5.3.7; RFC 1122,
-//! 3.2.1.3): a source must be a unicast address outside networks 0 and 127 and not on the list of
-//! bad sources, and a destination must not lie in network 0, network 127 or class E (but may be
-//! 255.255.255.255). Click's driver looks only at the list of bad sources.
+//! With `INTERFACES`, `BADSRC` or `GOODDST` addresses are checked, too (RFC 1812, 5.3.7; RFC 1122, 3.2.1.3): a
+//! source must be a unicast address outside networks 0 and 127 and not on the list of bad sources, and a
+//! destination must not lie in network 0, network 127 or class E (but may be 255.255.255.255). `ashlar click`
+//! checks only the list of bad sources.
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the header begins. Default 0. A list of addresses in its place is taken as `BADSRC`
-//!   together with 0.0.0.0 and 255.255.255.255, as old files of Click have it; the offset may follow.
+//! - `OFFSET`: where the header begins. Default 0. For old Click configurations: a list of addresses here means
+//!   `BADSRC` with 0.0.0.0 and 255.255.255.255 added; the offset may follow.
 //!
 //! Keyword arguments:
 //!
 //! - `INTERFACES`: the router's addresses, with prefix lengths. Their broadcast addresses, 0.0.0.0 and
-//!   255.255.255.255 become bad sources, the addresses themselves good destinations.
+//!   255.255.255.255 become bad sources; the addresses themselves become good destinations.
 //! - `BADSRC`: further bad sources.
-//! - `GOODDST`: destinations for which the list of bad sources does not count.
+//! - `GOODDST`: packets to these destinations are not checked against the list of bad sources.
 //! - `CHECKSUM`: whether to verify checksums. Default true.
 //! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
-//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
+//! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 
 use super::addresses::Listed;
 use super::faults::{self, Faults, Wording};

@@ -1,11 +1,11 @@
-//! Checks IPv4 headers but for their checksums.
+//! Checks IPv4 headers, but not their checksums.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader2 -> Discard;
 //! ```
 //!
-//! It is CheckIPHeader with another default: checksums are verified only where `CHECKSUM` is true. Arguments,
-//! outputs and handlers are the same.
+//! It is CheckIPHeader with another default: `CHECKSUM` is false. Other arguments, outputs and handlers are the
+//! same.
 
 use super::check_ip_header::{CheckIPHeader, Config};
 use crate::prelude::*;

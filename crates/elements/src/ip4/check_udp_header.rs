@@ -4,14 +4,14 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> CheckUDPHeader -> Discard;
 //! ```
 //!
-//! Packets must be whole (see IPReassembler). Bad ones leave by output 1, or are dropped under the name
-//! of their fault; so do packets of other protocols. A checksum of 0 says that there is none (RFC 768).
+//! Packets must be whole (see IPReassembler). Bad packets leave by output 1, or are dropped under the name of
+//! their fault; so do packets of other protocols. A checksum of 0 means that there is none (RFC 768).
 //!
 //! Keyword arguments:
 //!
 //! - `VERBOSE`: whether every bad packet is reported on the standard error stream. Default false; Click's
 //!   driver then reports the first.
-//! - `DETAILS`: taken for the sake of Click's files: faults are counted by kind anyway.
+//! - `DETAILS`: accepted for compatibility with Click: faults are always counted by kind.
 
 use super::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
 use super::faults::Wording;

@@ -1,12 +1,12 @@
-//! Lowers the time to live of IPv4 packets by one, and turns away those whose time is over.
+//! Decrements the TTL of IPv4 packets, and rejects packets whose TTL has expired.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
 //! ttl[1] -> ICMPError(10.0.0.1, timeexceeded) -> Discard;
 //! ```
 //!
-//! A packet that comes with 0 or 1 leaves by output 1, unchanged; without one it is dropped (RFC 1812,
-//! 5.3.1). The checksum is updated incrementally (RFC 1624).
+//! A packet with a TTL of 0 or 1 leaves by output 1, unchanged, or is dropped if output 1 is not connected (RFC
+//! 1812, 5.3.1). The checksum is updated incrementally (RFC 1624).
 //!
 //! Keyword arguments:
 //!
@@ -70,7 +70,7 @@ impl Element for DecIPTTL {
     }
 
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
-        Handler::sum("drops", "packets whose time was over", |e| e.drops),
+        Handler::sum("drops", "packets whose TTL had expired", |e| e.drops),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("active", "changes ACTIVE", |e, value, _| {
             assign(&mut e.active, value)

@@ -1,16 +1,16 @@
-//! Drops packets to every host of an attached network.
+//! Drops packets to the broadcast address of an attached network.
 //!
-//! A directed broadcast is addressed to a network's last address, or to its first as very old hosts
-//! wrote it. A router must not forward one unless it was told to (RFC 2644, which changes RFC 1812,
-//! 5.3.5.2). Put this element before the network's link; leave it out to allow them. Networks of 31 and
-//! 32 bits have no broadcast addresses (RFC 3021).
+//! A directed broadcast is a packet to a network's last address, or, from very old hosts, to its first. A
+//! router must not forward it unless configured to (RFC 2644, which changes RFC 1812, 5.3.5.2). Put this
+//! element before the network's link; leave it out to allow directed broadcasts. Networks of 31 and 32 bits
+//! have no broadcast addresses (RFC 3021).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
 //!     -> DropDirectedBroadcasts(10.0.0.1/24) -> Discard;
 //! ```
 //!
-//! What is turned away leaves by output 1, if that is connected.
+//! Such packets leave by output 1 if that is connected.
 //!
 //! Arguments:
 //!

@@ -33,7 +33,11 @@ pub(crate) struct Faults<const N: usize> {
 
 /// Reads the keywords `VERBOSE` and `DETAILS`; gives the first.
 pub(crate) fn verbose(args: &mut Args) -> bool {
-    args.key("DETAILS", false, "taken: faults are always counted by kind");
+    args.key(
+        "DETAILS",
+        false,
+        "accepted: faults are always counted by kind",
+    );
     args.key("VERBOSE", false, "whether every bad packet is reported")
 }
 

@@ -1,9 +1,8 @@
 //! Fills in the source address of packets that the router itself made.
 //!
-//! ICMPError does not know by which interface its messages will leave, and they must carry that
-//! interface's address (RFC 1812, 4.3.2.4). It sets the FIX_IP_SRC annotation instead. FixIPSrc, on the
-//! way out, writes the address into packets so annotated, updates the header's checksum and clears
-//! the annotation.
+//! ICMPError does not know by which interface its messages will leave, and they must carry that interface's
+//! address (RFC 1812, 4.3.2.4). It sets the FIX_IP_SRC annotation instead. FixIPSrc, on the output path, writes
+//! the address into packets with this annotation, updates the header's checksum and clears the annotation.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FixIPSrc(10.0.0.1) -> Discard;

@@ -4,18 +4,17 @@
 //! FromDevice(null:64) -> MarkIPHeader(14) -> GetIPAddress(IP dst) -> Discard;
 //! ```
 //!
-//! Packets too short for it are dropped.
+//! Packets that are too short to have the address are dropped.
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: where the four bytes of the address begin; 16 for the destination of a packet that begins
-//!   with its IP header.
-//! - `ANNO`: where to put the address instead: the number of the first of four annotation bytes. Default
-//!   `DST_IP`.
+//! - `OFFSET`: offset of the four bytes of the address; 16 is the destination of a packet that begins with its
+//!   IP header.
+//! - `ANNO`: the annotation to set instead: the number of the first of its four bytes. Default `DST_IP`.
 //!
 //! Keyword arguments:
 //!
-//! - `IP`: `src` or `dst`, in place of `OFFSET`: that address of the marked IP header.
+//! - `IP`: `src` or `dst`, instead of `OFFSET`: this address of the IP header at the network header annotation.
 
 use crate::anno::Anno;
 use crate::prelude::*;

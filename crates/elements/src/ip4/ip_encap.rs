@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> IPEncap(ipip, 192.0.2.1, 198.51.100.1) -> Discard;
 //! ```
 //!
-//! The header is marked and the destination annotation set. Identifications count up. A packet without
-//! room before it, or too long for a datagram, is dropped (`no_room`).
+//! The network header and destination annotations are set. The identification counts up. A packet without room
+//! before its data, or too long for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
 //!
@@ -18,10 +18,10 @@
 //!
 //! - `TTL`: time to live. Default 250.
 //! - `DSCP`: differentiated services code point, 0 to 63. Default 0.
-//! - `ECT`: whether the transport knows congestion notification: true or 1 for ECT(1), 2 for ECT(0).
-//!   Default false.
-//! - `CE`: whether to say that congestion was experienced. Default false.
-//! - `TOS`: the whole type of service byte, in place of the three before.
+//! - `ECT`: whether the transport supports explicit congestion notification: true or 1 for ECT(1), 2 for
+//!   ECT(0). Default false.
+//! - `CE`: whether to set "congestion experienced". Default false.
+//! - `TOS`: the whole type of service byte, instead of the three arguments before.
 //! - `DF`: whether routers must not fragment. Default false.
 
 use super::encap::{Headed, Header, Idents, read_dst, read_src, write_dst, write_src};

@@ -1,29 +1,28 @@
-//! Cuts IPv4 packets that are longer than the next link takes.
+//! Fragments IPv4 packets that are longer than the next link's MTU.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> f :: IPFragmenter(1500) -> Discard;
 //! f[1] -> ICMPError(10.0.0.1, unreachable, needfrag, PMTU 1500) -> Discard;
 //! ```
 //!
-//! A long packet becomes fragments (RFC 791, 3.2), the first one first; they leave in the place of
-//! the packet. The first has all options, the others those with the copied flag. Fragments can be cut
-//! again. A long packet that must not be cut (DF) leaves by output 1, or is dropped. Every fragment
-//! has the packet's annotations, and a copy of what stands before its IP header.
+//! A long packet is replaced by its fragments, in order (RFC 791, 3.2). The first fragment has all options, the
+//! others have those with the copied flag. Fragments can be fragmented again. A long packet with DF set leaves
+//! by output 1, or is dropped. Every fragment has the packet's annotations, and a copy of the bytes before its
+//! IP header.
 //!
 //! Arguments:
 //!
-//! - `MTU`: the longest packet, from the IP header on; at least 28. Links have 68 or
-//!   more (RFC 791); a packet whose header leaves less than 8 bytes of a shorter one is dropped (`mtu`).
+//! - `MTU`: the longest packet, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.) A
+//!   packet whose header leaves less than 8 bytes of the MTU for data is dropped (`mtu`).
 //!
 //! Keyword arguments:
 //!
-//! - `HONOR_DF`: if false, packets are cut even if they say that they must not be. Default true.
-//! - `INTERFACE`: an interface of the kernel (see LinuxInput) whose MTU counts, as it is now, in place of
-//!   `MTU`.
-//! - `HEADROOM`: bytes that are free before each fragment. Default is what a new packet has; a fragment that
-//!   does not fit behind so many has no buffer (`no_buffer`).
-//! - `VERBOSE`: whether every long packet that must not be cut is reported on the standard error stream.
-//!   Default false; Click's driver then reports the first five.
+//! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
+//! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
+//! - `HEADROOM`: bytes of headroom before each fragment. Default is that of a new packet. A fragment that does
+//!   not fit into a buffer with this headroom is dropped (`no_buffer`).
+//! - `VERBOSE`: whether every long packet with DF set is reported on the standard error stream. Default false;
+//!   `ashlar click` then reports the first five.
 
 use crate::dump::file::complain;
 use crate::linux::Interface;
@@ -75,9 +74,9 @@ impl Element for IPFragmenter {
 
     fn configure(args: &mut Args) -> Config {
         let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
-        let headroom = args.key_maybe("HEADROOM", "bytes that are free before fragments");
+        let headroom = args.key_maybe("HEADROOM", "headroom of fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
-        let interface: Option<String> = args.key_maybe("INTERFACE", "whose MTU counts");
+        let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
         let interface = interface.map(|name| crate::linux::interface(args, &name));
         let mtu = match interface {
             Some(_) => MTU_MIN,
@@ -159,8 +158,10 @@ impl Element for IPFragmenter {
 
     const HANDLERS: &'static [Handler<IPFragmenter>] = &[
         Handler::sum("fragments", "fragments that left", |e| e.fragments),
-        Handler::sum("made", "packets more that left than came", |e| e.made),
-        Handler::sum("drops", "long packets that must not be cut", |e| e.uncut),
+        Handler::sum("made", "packets that left, less those that came", |e| {
+            e.made
+        }),
+        Handler::sum("drops", "long packets with DF set", |e| e.uncut),
         Handler::text("mtu", "the longest packet", |e, _| {
             Ok(e.config.mtu.to_string())
         }),

@@ -1,8 +1,7 @@
-//! Does what every router on the way does to IPv4 options: record route, timestamp, source routes.
+//! Processes IPv4 options as every router on the path must: record route, timestamp, source routes.
 //!
-//! It stands on the output path, since the address to record is that of the interface by which the
-//! packet leaves (RFC 1812, 5.2.4.3 and 5.3.13). Packets without options pass at once. Options that it
-//! does not know pass as they are.
+//! Put it on the output path, because the address to record is that of the interface by which the packet leaves
+//! (RFC 1812, 5.2.4.3 and 5.3.13). Packets without options pass at once. Unknown options are not changed.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> g :: IPGWOptions(10.0.0.1, 10.0.1.1) -> Discard;
@@ -10,22 +9,21 @@
 //! g[2] -> ICMPError(10.0.0.1, unreachable, srcroutefail) -> Discard;
 //! ```
 //!
-//! A packet with a bad option leaves by output 1, annotated with the place of the bad byte. One with a
-//! strict source route whose next hop is not the one named in it, or with any source route while
-//! `SOURCE_ROUTES` is false, leaves by output 2. Without these outputs they are dropped. The next entry
-//! of a source route is taken up by IPSourceRoute; here the address that this router recorded in it
-//! becomes that of the interface.
+//! A packet with a bad option leaves by output 1, with the place of the bad byte as an annotation. A packet
+//! leaves by output 2 if its strict source route names another next hop, or if it has a source route and
+//! `SOURCE_ROUTES` is false. If these outputs are not connected, such packets are dropped. IPSourceRoute
+//! advances a source route to its next entry; IPGWOptions then replaces the address that this router recorded
+//! in the route by the interface's address.
 //!
 //! Arguments:
 //!
 //! - `MYADDR`: address of the interface by which packets leave.
-//! - `OTHERADDRS`: the router's other addresses, separated by spaces; a timestamp may be asked for by
-//!   any of them.
+//! - `OTHERADDRS`: the router's other addresses, separated by spaces; a timestamp option may name any of them.
 //!
 //! Keyword arguments:
 //!
 //! - `SOURCE_ROUTES`: whether source-routed packets are forwarded. Default true, as RFC 1812, 5.3.13.4,
-//!   wants it; RFC 7126, 4.3 and 4.4, advises to turn it off.
+//!   requires; RFC 7126, 4.3 and 4.4, advises false.
 
 use crate::ip4::{Addresses, PARAMETER, SOURCE_ROUTED, day_ms, options, record};
 use crate::prelude::*;

@@ -1,11 +1,11 @@
-//! What most routers do with arriving IPv4 frames, in one element.
+//! Does what most routers do with arriving IPv4 frames, in one element.
 //!
 //! ```click
 //! FromDevice(null:64) -> IPInputCombo(1, INTERFACES 10.0.0.1/24) -> Discard;
 //! ```
 //!
-//! It is Paint, Strip(14) and CheckIPHeader in a row. Bad packets leave by output 1, without their Ethernet
-//! header, or are dropped under the name of their fault.
+//! It does what Paint, Strip(14) and CheckIPHeader do, one after the other. Bad packets leave by output 1,
+//! without their Ethernet header, or are dropped under the name of their fault.
 //!
 //! Arguments:
 //!

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! In the first or only fragment of TCP and UDP packets the ports are swapped too, and the sequence and
-//! acknowledgement numbers of TCP. No checksum changes by that. A packet without a whole header is
+//! acknowledgement numbers of TCP. Checksums stay correct without a change. A packet without a whole header is
 //! dropped (`no_header`).
 //!
 //! Arguments:

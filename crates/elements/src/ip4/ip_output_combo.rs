@@ -1,4 +1,4 @@
-//! What most routers do with IPv4 packets before they leave, in one element.
+//! Does what most routers do with IPv4 packets before they leave, in one element.
 //!
 //! ```click
 //! FromDevice(null:64) -> IPInputCombo(1)
@@ -6,13 +6,14 @@
 //! o[1] -> Discard; o[2] -> Discard; o[3] -> Discard; o[4] -> Discard;
 //! ```
 //!
-//! It is DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL and CheckLength in a row. Packets that
-//! came as link-layer broadcasts are dropped (`broadcast`). Output 1 gets copies of packets of some paint,
-//! output 2 those with bad options, output 3 those whose time is over, output 4 those that are too long.
+//! It does what DropBroadcasts, PaintTee, IPGWOptions, FixIPSrc, DecIPTTL and CheckLength do, one after the
+//! other. Packets that came as link-layer broadcasts are dropped (`broadcast`). Output 1 gets copies of packets
+//! with paint `COLOR`, output 2 packets with bad options, output 3 packets whose TTL has expired, output 4
+//! packets that are too long.
 //!
 //! Arguments:
 //!
-//! - `COLOR`: the paint of which copies are made.
+//! - `COLOR`: the paint of packets to copy to output 1.
 //! - `IPADDR`: address of the interface by which packets leave.
 //! - `MTU`: bytes of the longest packet.
 

@@ -1,32 +1,32 @@
-//! Puts fragmented IPv4 packets together again.
+//! Reassembles fragmented IPv4 packets.
 //!
-//! A router forwards fragments as they are; only what is addressed to it needs this (RFC 791, 3.2;
-//! RFC 1812, 4.2.1 and 4.3.3). Whole packets pass. Fragments wait until all of their packet have come.
-//! Every worker has its own: devices bring all fragments of a packet to one queue, as their hash
-//! leaves ports out of account for fragments.
+//! A router forwards fragments as they are; only packets to the router itself need this element (RFC 791, 3.2;
+//! RFC 1812, 4.2.1 and 4.3.3). Whole packets pass. Fragments wait until all fragments of their packet have
+//! come. Every worker keeps its own fragments: devices put all fragments of a packet into one queue, because
+//! their hash ignores the ports of fragments.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> r :: IPReassembler -> Discard;
 //! r[1] -> ICMPError(10.0.0.1, timeexceeded, reassembly) -> Discard;
 //! ```
 //!
-//! When the time is over, the first fragment leaves by output 1 if it has come and that is connected
-//! (ICMPError makes a message of it); the others are dropped. In Click's driver time runs from the last
-//! fragment, and all that have come leave in one packet, at their places, with zeros between them. Fragments that overlap, or contradict
-//! each other about the end, are an attack or an error: the whole packet is dropped. (Click's driver takes
-//! of two that overlap the first.) A repeated
-//! fragment does no harm. Fragments that lie beyond the 65,535 bytes of the longest packet are dropped
-//! as `too_long`. A packet that is longer than a buffer is put together in one of a few large ones. All
-//! fragments of a whole packet but the first count as `merged`.
+//! After `TIMEOUT` the first fragment leaves by output 1, if it has come and output 1 is connected (ICMPError
+//! makes a message of it); the others are dropped. In `ashlar click` the time runs from the latest fragment,
+//! and all fragments leave in one packet, at their places, with zeros between them. Fragments that overlap, or
+//! that disagree about the end of the packet, are an attack or an error: the whole packet is dropped. (Of two
+//! that overlap `ashlar click` keeps the first.) A repeated fragment does no harm. Fragments beyond the 65,535
+//! bytes of the longest packet are dropped as `too_long`. A packet that is longer than a buffer is reassembled
+//! in one of a few large buffers. The fragments of a reassembled packet, except the first, are counted as
+//! `merged`.
 //!
 //! Keyword arguments:
 //!
-//! - `HIMEM`: bytes of buffers that may wait, on each worker; above it the oldest packets go until
-//!   three quarters are left. Default 262144. Click's driver counts the bytes of the packets in them.
-//! - `MAX_MTU_ANNO`: two bytes of annotations, by the number of the first, that are given the length of the
-//!   longest fragment of a packet that was put together, in the byte order of the host. Default is none.
-//! - `TIMEOUT`: how long a packet may take, from its first fragment to come. Default 60s (RFC 1122,
-//!   3.3.2), in Click's driver 30s.
+//! - `HIMEM`: bytes of waiting buffers, on each worker; above it the oldest packets are dropped until three
+//!   quarters are left. Default 262144. `ashlar click` counts the bytes of the packets instead of the buffers.
+//! - `MAX_MTU_ANNO`: number of the first of two annotation bytes, which get the length of the longest fragment
+//!   of a reassembled packet, in host byte order. Default is none.
+//! - `TIMEOUT`: how long a packet may wait after its first fragment has come. Default 60s (RFC 1122, 3.3.2), in
+//!   `ashlar click` 30s.
 
 use super::pending::{Added, Fragment, Key, Table};
 use crate::anno::Anno;
@@ -156,7 +156,7 @@ impl Element for IPReassembler {
     }
 
     const HANDLERS: &'static [Handler<IPReassembler>] = &[
-        Handler::sum("reassembled", "packets put together", |e| e.reassembled),
+        Handler::sum("reassembled", "packets reassembled", |e| e.reassembled),
         Handler::sum("waiting", "fragments that wait", |e| {
             e.table.packets() as u64
         }),

@@ -1,9 +1,9 @@
-//! Sends source-routed packets on their way, when one of the routers on it is this one.
+//! Forwards source-routed packets whose route names this router.
 //!
-//! A packet with a source route option is addressed to the next router of its route. It comes here on
-//! the local path: if its route goes on, the destination becomes the route's next address, this
-//! router's address takes that address's place in the option, and the packet leaves by output 1, to be
-//! routed again (RFC 791, 3.1; RFC 1812, 5.2.4.1). All other packets leave by output 0.
+//! The destination of a source-routed packet is the next router of its route. So it arrives here as a packet to
+//! the router itself. If its route goes on, the destination becomes the next address of the route, this
+//! router's address replaces that address in the option, and the packet leaves by output 1, to be routed again
+//! (RFC 791, 3.1; RFC 1812, 5.2.4.1). All other packets leave by output 0.
 //!
 //! ```click
 //! rt :: Null;
@@ -14,9 +14,9 @@
 //! s[3] -> ICMPError(10.0.0.1, unreachable, srcroutefail) -> Discard;
 //! ```
 //!
-//! A packet with a bad option leaves by output 2, annotated with the place of the bad byte. One that may
-//! not or cannot be sent on leaves by output 3: the next address of a strict route is not on an attached
-//! network, an address is not one of a host, or `ALLOW` is false.
+//! A packet with a bad option leaves by output 2, with the place of the bad byte as an annotation. A packet
+//! that cannot be forwarded leaves by output 3: the next address of a strict route is not on an attached
+//! network, an address is not that of one host, or `ALLOW` is false.
 //!
 //! Arguments:
 //!
@@ -24,7 +24,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ALLOW`: whether source routes are honoured. Default true; see IPGWOptions.
+//! - `ALLOW`: whether to forward source-routed packets. Default true; see IPGWOptions.
 
 use crate::ip4::{Interfaces, PARAMETER, SOURCE_ROUTED, options};
 use crate::prelude::*;

@@ -1,15 +1,15 @@
-//! Marks IPv4 packets as having met congestion (RFC 3168).
+//! Sets "congestion experienced" in IPv4 packets (RFC 3168).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> MarkIPCE -> Discard;
 //! ```
 //!
-//! The checksum is updated incrementally. Packets of transports that do not know congestion notification
-//! are dropped (`not_capable`).
+//! The checksum is updated incrementally. Packets of transports without congestion notification are dropped
+//! (`not_capable`).
 //!
 //! Arguments:
 //!
-//! - `FORCE`: whether to mark those too. Default false.
+//! - `FORCE`: whether to mark such packets, too. Default false.
 
 use super::ecn::CE;
 use crate::prelude::*;

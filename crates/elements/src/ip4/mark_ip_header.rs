@@ -1,7 +1,7 @@
 //! Marks packets as IPv4 packets, without checking checksums or addresses.
 //!
-//! The network header annotation is set, and nothing is looked at: elements behind see for themselves
-//! whether the header is whole. A packet that ends before the header is dropped (`too_short`).
+//! It sets the network header annotation and checks nothing: elements behind must check for themselves whether
+//! the header is whole. A packet that ends before the header is dropped (`too_short`).
 //!
 //! ```click
 //! FromDevice(null:64) -> MarkIPHeader(14) -> Discard;

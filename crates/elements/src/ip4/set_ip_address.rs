@@ -7,7 +7,7 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
-//! - `ANNO`: where to put it instead: the number of the first of four annotation bytes. Default `DST_IP`.
+//! - `ANNO`: the annotation to set instead: the number of the first of its four bytes. Default `DST_IP`.
 
 use crate::anno::Anno;
 use crate::prelude::*;

@@ -4,8 +4,8 @@
 //! FromDevice(null:64) -> MarkIPHeader(14) -> SetIPChecksum -> Discard;
 //! ```
 //!
-//! Elements that change headers keep the checksum right by themselves; this is for those that do not. A
-//! packet without a whole header is dropped (`no_header`).
+//! Elements that know about IPv4 headers keep the checksum correct by themselves. Use this behind elements that
+//! change a header's bytes without knowing. A packet without a whole header is dropped (`no_header`).
 
 use crate::prelude::*;
 

@@ -4,12 +4,13 @@
 //! FromDevice(null:64) -> MarkIPHeader(14) -> SetTCPChecksum -> Discard;
 //! ```
 //!
-//! A packet without a whole TCP header, or with one that claims to be longer than the segment, is dropped
-//! (`bad_segment`). The protocol is not looked at.
+//! A packet without a whole TCP header, or whose header length is larger than the segment, is dropped
+//! (`bad_segment`). The protocol field is not checked.
 //!
 //! Arguments:
 //!
-//! - `FIXOFF`: whether to shorten a header length that is too large instead. Default false.
+//! - `FIXOFF`: whether to reduce a header length that is too large, instead of dropping the packet. Default
+//!   false.
 
 use crate::prelude::*;
 use wire::{Tcp, checksum, proto, tcp};

@@ -4,8 +4,8 @@
 //! FromDevice(null:64) -> MarkIPHeader(14) -> SetUDPChecksum -> Discard;
 //! ```
 //!
-//! Fragments, and datagrams that claim to be longer than the packet, leave by output 1 or are dropped
-//! (`bad_datagram`). The protocol is not looked at.
+//! Fragments, and datagrams whose length field is larger than the packet, leave by output 1 or are dropped
+//! (`bad_datagram`). The protocol field is not checked.
 
 use crate::prelude::*;
 use wire::{Udp, checksum, proto, udp};

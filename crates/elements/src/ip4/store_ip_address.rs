@@ -4,15 +4,15 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> StoreIPAddress(192.0.2.1, src) -> Discard;
 //! ```
 //!
-//! With `src` or `dst` the address goes into the marked IPv4 header, and the checksums of the header and
-//! of TCP or UDP are updated. At a number nothing but the four bytes changes. Without `ADDR` it is the
-//! destination annotation, and a packet on which that is zero stays as it is. A packet that ends before
-//! the place leaves by output 1, or is dropped (`too_short`).
+//! With `src` or `dst` the address is written into the IPv4 header at the network header annotation, and the
+//! checksums of the header and of TCP or UDP are updated. With a number only the four bytes change. Without
+//! `ADDR` the address is the destination annotation; if that is zero, the packet stays as it is. A packet that
+//! is too short for the address leaves by output 1, or is dropped (`too_short`).
 //!
 //! Arguments:
 //!
 //! - `ADDR`: the address; may be left out.
-//! - `OFFSET`: where it goes: bytes from the start, or `src` or `dst`.
+//! - `OFFSET`: where to write it: bytes from the start, or `src` or `dst`.
 
 use crate::prelude::*;
 use arguments::Names;

@@ -1,11 +1,11 @@
-//! Removes the marked IPv4 header, and what comes before it.
+//! Removes the IPv4 header at the network header annotation, and everything before it.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> StripIPHeader -> Discard;
 //! ```
 //!
-//! The mark stays where it is, so that UnstripIPHeader can bring the header back. A packet without a whole
-//! header is dropped (`no_header`).
+//! The annotation stays, so that UnstripIPHeader can restore the header. A packet without a whole header is
+//! dropped (`no_header`).
 
 use crate::prelude::*;
 

@@ -4,14 +4,14 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 1234, 198.51.100.1, 53) -> Discard;
 //! ```
 //!
-//! The IPv4 header is marked and the destination annotation set. A packet without room before it, or too
-//! long for a datagram, is dropped (`no_room`).
+//! The network header and destination annotations are set. A packet without room before its data, or too long
+//! for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
 //!
-//! - `SRC`, `SPORT`: source address and port. `FLOW` takes one of the ports 49152 to 65535 by each packet's flow
-//!   hash, which its device or an element before has noted: what goes by a datagram's ports, as routers with several
-//!   ways and network cards with several queues, then tells the flows of a tunnel apart.
+//! - `SRC`, `SPORT`: source address and port. With `FLOW` as the port, each packet gets one of the ports 49152
+//!   to 65535 by its flow hash, which its device or an earlier element has set. Routers with several paths, and
+//!   network cards with several queues, can then tell the flows of a tunnel apart by their ports.
 //! - `DST`, `DPORT`: destination address and port; `DST_ANNO` takes the address from each packet's
 //!   annotation.
 //! - `CHECKSUM`: whether to compute the UDP checksum. Default true.

@@ -1,12 +1,12 @@
-//! Brings a stripped IPv4 header back, by its mark.
+//! Restores an IPv4 header that was stripped.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
 //!     -> StripIPHeader -> UnstripIPHeader -> Discard;
 //! ```
 //!
-//! A packet whose header was not stripped stays as it is. One on which no header is marked is dropped
-//! (`no_header`).
+//! The header is at the network header annotation. A packet whose header was not stripped stays as it is. A
+//! packet without this annotation is dropped (`no_header`).
 
 use crate::prelude::*;
 

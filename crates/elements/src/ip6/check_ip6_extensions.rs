@@ -6,16 +6,16 @@
 //! x[1] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! Walks the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation
-//! to its end. A packet with a fault that is to be told leaves by output 1, with code and pointer
-//! noted for ICMP6Error, or is dropped (`bad_extension`) if that is not connected; one whose fault
-//! is not to be told is dropped (`unreported`).
+//! It follows the chain of at most eight headers (RFC 8200, 4) and sets the transport header annotation to its
+//! end. A packet with a fault that must be reported to the source leaves by output 1, with code and pointer set
+//! for ICMP6Error, or is dropped (`bad_extension`) if output 1 is not connected. A packet with a fault that
+//! must not be reported is dropped (`unreported`).
 //!
-//! Faults are headers that do not fit, hop-by-hop options out of place, unknown destination options
-//! by their highest bits, and routing headers with segments left: this router is no one's waypoint,
-//! so type 0 (RFC 5095) and all others are answered as unrecognised. The options of the hop-by-hop
-//! header are IP6HopByHop's. More than `OPTIONS` destination options are `too_many_options`; a
-//! fragment is dropped (`fragment`), so IP6Reassembler belongs before.
+//! Faults are: headers that do not fit into the packet, hop-by-hop options that are not first, unknown
+//! destination options whose highest bits ask for it, and routing headers with segments left. The router does
+//! not process routing headers, so all types, also type 0 (RFC 5095), are answered as unrecognised. IP6HopByHop
+//! checks the options of the hop-by-hop header. A packet with more than `OPTIONS` destination options is
+//! dropped (`too_many_options`), and so is a fragment (`fragment`): put IP6Reassembler before.
 //!
 //! Keyword arguments:
 //!

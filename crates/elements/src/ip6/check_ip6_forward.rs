@@ -1,15 +1,15 @@
-//! Lets only those packets through that a router may pass on to another link.
+//! Passes only packets that a router may forward to another link.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> f :: CheckIP6Forward -> Discard;
 //! f[1] -> ICMP6Error(2001:db8::1, unreachable, scope) -> Discard;
 //! ```
 //!
-//! A packet from a link-local address to one of wider scope leaves by output 1, to be answered with
-//! Destination Unreachable, beyond scope (RFC 4291, 2.5.6; RFC 4443, 3.1); it is dropped (`scope`)
-//! if that is not connected. Dropped are packets to a link-local address (`link_local`), to a group
-//! (`multicast`), from the unspecified address (`unspecified`; RFC 4291, 2.5.2), and those that
-//! the link layer sent to many or to another station (`not_to_router`).
+//! A packet from a link-local address to one of wider scope leaves by output 1, to be answered with Destination
+//! Unreachable, beyond scope (RFC 4291, 2.5.6; RFC 4443, 3.1); it is dropped (`scope`) if output 1 is not
+//! connected. Packets are dropped if they go to a link-local address (`link_local`) or to a group
+//! (`multicast`), if they come from the unspecified address (`unspecified`; RFC 4291, 2.5.2), or if the
+//! link-layer destination is a group or another station (`not_to_router`).
 
 use super::chain;
 use crate::prelude::*;

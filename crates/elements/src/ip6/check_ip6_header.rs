@@ -5,13 +5,13 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! Passes packets whose version and length are right and whose addresses may stand on a link. Sets
-//! the network header annotation and the destination annotation, and cuts off what the link layer
-//! put behind the packet. Others leave by output 1, or are dropped if that is not connected.
+//! It passes packets whose version and length are correct and whose addresses are allowed on a link. It sets
+//! the network header annotation and the destination annotation, and cuts off padding behind the packet. Other
+//! packets leave by output 1, or are dropped if output 1 is not connected.
 //!
-//! A source must not be a multicast, loopback or IPv4-mapped address (RFC 4291, 2.5 and 2.7); the
-//! unspecified address is one only of packets to a group of the link (RFC 4862, RFC 3810). A
-//! destination must not be unspecified, loopback, IPv4-mapped or a group inside a host.
+//! A source must not be a multicast, loopback or IPv4-mapped address (RFC 4291, 2.5 and 2.7); the unspecified
+//! address is allowed as source only of packets to a link-local group (RFC 4862, RFC 3810). A destination must
+//! not be unspecified, loopback, IPv4-mapped or an interface-local group.
 //!
 //! Arguments:
 //!

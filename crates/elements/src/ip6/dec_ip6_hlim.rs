@@ -1,12 +1,12 @@
-//! Counts a hop: decrements the hop limit, and refuses packets that may go no further.
+//! Decrements the hop limit of IPv6 packets, and rejects packets whose hop limit has expired.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> d :: DecIP6HLIM -> Discard;
 //! d[1] -> ICMP6Error(2001:db8::1, timeexceeded) -> Discard;
 //! ```
 //!
-//! A packet that comes with a hop limit of 0 or 1 leaves unchanged by output 1 (RFC 8200, 3), or is
-//! dropped (`expired`) if that is not connected.
+//! A packet with a hop limit of 0 or 1 leaves unchanged by output 1 (RFC 8200, 3), or is dropped (`expired`) if
+//! output 1 is not connected.
 //!
 //! Keyword arguments:
 //!
@@ -49,7 +49,9 @@ impl Element for DecIP6HLIM {
     }
 
     const HANDLERS: &'static [Handler<DecIP6HLIM>] = &[
-        Handler::sum("drops", "packets whose hop limit ran out", |e| e.expired),
+        Handler::sum("drops", "packets whose hop limit had expired", |e| {
+            e.expired
+        }),
         Handler::text("active", "see ACTIVE", |e, _| Ok(e.active.to_string())),
         Handler::set("set_active", "changes ACTIVE", |e, value, _| {
             assign(&mut e.active, value)

@@ -4,12 +4,11 @@
 //! FromDevice(null:64) -> Strip(14) -> GetIP6Address(24) -> Discard;
 //! ```
 //!
-//! A packet that ends before is dropped (`too_short`).
+//! A packet that is too short to have the address is dropped (`too_short`).
 //!
 //! Arguments:
 //!
-//! - `OFFSET`: place of the 16 bytes from the start of the packet; 24 is an IPv6 header's
-//!   destination.
+//! - `OFFSET`: offset of the 16 bytes from the start of the packet; 24 is an IPv6 header's destination.
 
 use crate::prelude::*;
 

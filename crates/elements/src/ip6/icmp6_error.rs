@@ -9,32 +9,33 @@
 //! packet's paint, and has its destination annotation set to the packet's source; send it to the
 //! route lookup.
 //!
-//! No answer is given (RFC 4443, 2.4 e) about ICMPv6 errors and redirects, nor about later
-//! fragments of ICMPv6, whose type is unknown (`about_error`); to sources that are not one host, or
-//! the router itself (`bad_source`); about packets to a group or that the link layer sent to many
-//! (`multicast`), except Packet Too Big and a Parameter Problem about an option whose highest bits
-//! are 10. Above the rate limit, which all cores share, packets are dropped too (`rate_limited`).
+//! No answer is made (RFC 4443, 2.4 e) to: ICMPv6 errors and redirects, and later fragments of ICMPv6, whose
+//! type is unknown (`about_error`); packets whose source is not one host, or is the router itself
+//! (`bad_source`); packets to a group, in IP or in the link layer (`multicast`), except for Packet Too Big and
+//! a Parameter Problem about an option whose highest bits are 10. Above the rate limit, which all workers
+//! share, packets are dropped, too (`rate_limited`).
 //!
 //! Arguments:
 //!
-//! - `SRC`: the router's addresses, as one argument. A packet to one of them is answered from that
-//!   address, another one from the first of the scope of its source.
+//! - `SRC`: the router's addresses, as one argument. A packet to one of them is answered from that address, any
+//!   other packet from the first address with the scope of its source.
 //! - `TYPE`: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, or a number.
-//! - `CODE`: a number or a name: `noroute`, `prohibited`, `scope`, `address`, `port`, `policy`,
-//!   `reject`; `transit`, `reassembly`; `field`, `nextheader`, `option`, `chain`. Default 0. A
-//!   Parameter Problem without code takes code and pointer from the element that found the fault.
+//! - `CODE`: a number or a name: `noroute`, `prohibited`, `scope`, `address`, `port`, `policy`, `reject`;
+//!   `transit`, `reassembly`; `field`, `nextheader`, `option`, `chain`. Default 0. A Parameter Problem without
+//!   `CODE` gets code and pointer from the element that found the fault.
 //!
 //! Keyword arguments:
 //!
-//! - `MTU`: of the link for which the packet is too big. Needed for Packet Too Big.
+//! - `MTU`: MTU of the link for which the packet is too big. Required for Packet Too Big.
 //! - `POINTER`: offset of the fault, for a Parameter Problem with a code. Default 0.
 //! - `BADADDRS`: further sources that are not answered, such as anycast addresses and the router's
 //!   own on other interfaces, as one argument.
-//! - `USE_FIX_ANNO`: whether FixIP6Src may put another source address where the answer leaves,
-//!   unless the packet was to one of `SRC`. Default true.
-//! - `RATE`, `BURST`: a limit of this element alone, over all workers: answers per second (0 = none) and
-//!   at once. Without them it shares that of the router, as all ICMPError and ICMP6Error do (RFC 4443,
-//!   2.4 (f)): 1000 per second, 50 at once, unless the `rate` handler of one of them says otherwise.
+//! - `USE_FIX_ANNO`: whether FixIP6Src may later set the source address to that of the interface by which the
+//!   answer leaves. It never does for packets to one of `SRC`. Default true.
+//! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and
+//!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
+//!   elements (RFC 4443, 2.4 (f)): 1000 per second and 50 at once, unless the `rate` handler of one of them
+//!   changes it.
 
 use super::addresses::Addresses6;
 use super::chain::{self, Link};

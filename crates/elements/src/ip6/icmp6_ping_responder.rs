@@ -6,13 +6,12 @@
 //! p[1] -> Discard;
 //! ```
 //!
-//! Each request becomes its reply (RFC 4443, 4.2), without extension headers, painted as it was and
-//! with its destination annotation set to the asking host; send it to the route lookup. A wrong
-//! checksum stays wrong. Other packets leave by output 1, or are dropped (`not_echo`) if that is
-//! not connected.
+//! Each request becomes its reply (RFC 4443, 4.2), without extension headers. It keeps its paint, and its
+//! destination annotation is set to the asking host; send it to the route lookup. A wrong checksum stays wrong.
+//! Other packets leave by output 1, or are dropped (`not_echo`) if output 1 is not connected.
 //!
-//! A request to a group is answered from the first of `IP6` that has the scope of the asking host,
-//! and is dropped (`multicast`) without such addresses.
+//! A request to a group is answered from the first address of `IP6` with the scope of the asking host. It is
+//! dropped (`multicast`) if there is no such address.
 //!
 //! Arguments:
 //!

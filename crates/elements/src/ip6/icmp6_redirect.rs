@@ -1,4 +1,4 @@
-//! Tells hosts of a better next hop on their own link.
+//! Sends redirects to hosts that have a better next hop on their own link.
 //!
 //! ```click
 //! FromDevice(null:64) -> Paint(1) -> Strip(14) -> CheckIP6Header
@@ -8,15 +8,14 @@
 //! Idle -> [1] nd;
 //! ```
 //!
-//! It stands behind the IP6NDSolicitor of an interface and passes every frame on. A frame painted
-//! with the interface's own color is about to leave as it came. If its source is a host of the link
-//! (its address lies in one of the prefixes), that host can reach the next hop by itself and is
-//! told so by a redirect (RFC 4861, 8.2), which leaves by output 1: an IPv6 packet, to be sent by
-//! the same IP6NDSolicitor. It names the next hop's Ethernet address and quotes the packet, in 1280
-//! bytes.
+//! Put it behind the IP6NDSolicitor of an interface. It passes every frame on. A frame with the interface's own
+//! paint is about to leave by the interface by which it came. If the frame's source is a host of the link (in
+//! one of the prefixes), this host can reach the next hop directly. Then a redirect to the host (RFC 4861, 8.2)
+//! leaves by output 1, as an IPv6 packet, to be sent by the same IP6NDSolicitor. It has the next hop's Ethernet
+//! address and quotes the packet; together at most 1280 bytes.
 //!
-//! No redirect is sent about packets to groups, to the host itself, nor where the next hop is a
-//! router whose link-local address is not known: write routes with link-local gateways.
+//! No redirect is sent about packets to groups or to the host itself, nor if the next hop is a router whose
+//! link-local address is not known. So write routes with link-local gateways.
 //!
 //! Arguments:
 //!

@@ -1,15 +1,15 @@
-//! Cuts packets that the router itself sends into fragments that fit a link.
+//! Fragments packets that the router itself sends.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> ICMP6PingResponder
 //!   -> IP6Fragmenter(1500) -> Discard;
 //! ```
 //!
-//! Only for packets that start here, such as long echo replies: in IPv6 a router never fragments
-//! what it forwards (RFC 8200, 5), but answers it with Packet Too Big. A packet longer than `MTU`
-//! leaves in pieces, each with all headers up to the fragment header (4.5) and the packet's
-//! annotations; their identification is random (RFC 7739). A packet that is a fragment already, or
-//! whose headers leave no room, is dropped (`cannot`).
+//! Use it only for packets of the router itself, such as long echo replies. In IPv6 a router never fragments
+//! packets that it forwards (RFC 8200, 5), but answers them with Packet Too Big. A packet longer than `MTU`
+//! leaves as fragments, each with all headers up to the fragment header (4.5) and the packet's annotations; the
+//! identification is random (RFC 7739). A packet that is already a fragment, or whose headers leave no room, is
+//! dropped (`cannot`).
 //!
 //! Arguments:
 //!
@@ -136,7 +136,9 @@ impl Element for IP6Fragmenter {
 
     const HANDLERS: &'static [Handler<IP6Fragmenter>] = &[
         Handler::sum("fragments", "fragments sent", |e| e.fragments),
-        Handler::sum("made", "packets more that left than came", |e| e.made),
+        Handler::sum("made", "packets that left, less those that came", |e| {
+            e.made
+        }),
     ];
 }
 

@@ -1,19 +1,18 @@
-//! Examines the hop-by-hop options, which every router on the way may.
+//! Processes the hop-by-hop options of IPv6 packets.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> h :: IP6HopByHop -> Discard;
 //! h[1] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! Packets without a hop-by-hop options header pass at once. In others each option is looked at as
-//! RFC 8200, 4.2 and 4.3 say: an unknown option is skipped, or ends the packet, by its two highest
-//! bits. A packet with a fault that is to be told leaves by output 1, with code and pointer noted
-//! for ICMP6Error, or is dropped (`bad_option`) if that is not connected; one whose fault is not to
-//! be told is dropped (`unreported`). Jumbo payloads are a fault, since no port carries them. A
-//! packet with more options than `OPTIONS` is dropped (`too_many_options`; RFC 9673, 5).
+//! Packets without a hop-by-hop options header pass at once. In other packets each option is processed as in
+//! RFC 8200, 4.2 and 4.3: the two highest bits of an unknown option say whether to skip the option or to
+//! discard the packet. A packet with a fault that must be reported to the source leaves by output 1, with code
+//! and pointer set for ICMP6Error, or is dropped (`bad_option`) if output 1 is not connected. A packet with a
+//! fault that must not be reported is dropped (`unreported`). A jumbo payload is a fault, because no port
+//! carries it. A packet with more options than `OPTIONS` is dropped (`too_many_options`; RFC 9673, 5).
 //!
-//! A packet with a router alert (RFC 2711) leaves by output 2 if that is connected, and passes
-//! otherwise.
+//! A packet with a router alert (RFC 2711) leaves by output 2 if that is connected; otherwise it passes.
 //!
 //! Keyword arguments:
 //!

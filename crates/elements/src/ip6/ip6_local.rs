@@ -1,4 +1,4 @@
-//! Tells packets to the router itself from those to pass on.
+//! Separates packets to the router itself from packets to forward.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header
@@ -6,11 +6,10 @@
 //! l[1] -> Discard;
 //! ```
 //!
-//! Output 1 gets what a router listens to (RFC 4291, 2.8): packets to its addresses, to the
-//! subnet-router anycast address of each prefix, to the solicited-node groups of all of these, to
-//! all nodes (ff01::1, ff02::1), to all routers (ff01::2, ff02::2, ff05::2), and to the groups of
-//! `GROUPS`. Packets to other groups are dropped (`multicast`): this router forwards none.
-//! Everything else leaves by output 0.
+//! Output 1 gets the packets for the router (RFC 4291, 2.8): packets to its addresses, to the subnet-router
+//! anycast address of each prefix, to the solicited-node groups of all of these, to all nodes (ff01::1,
+//! ff02::1), to all routers (ff01::2, ff02::2, ff05::2), and to the groups of `GROUPS`. Packets to other groups
+//! are dropped (`multicast`): the router does not forward multicast. All other packets leave by output 0.
 //!
 //! A link-local address belongs to one interface, so each interface has an IP6Local of its own,
 //! with the router's global addresses and its own link-local one.

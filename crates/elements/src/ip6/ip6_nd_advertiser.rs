@@ -6,27 +6,26 @@
 //! a[1] -> Discard;
 //! ```
 //!
-//! Takes IPv6 packets that are neighbour solicitations. Each sound one (RFC 4861, 7.1.1: hop limit
-//! 255, right checksum, right lengths) for one of its addresses is answered with an advertisement
-//! in an Ethernet frame by output 0 (7.2.4): to the asking host, or to all nodes if that is still
-//! making sure that its address is free (RFC 4862, 5.4). The solicitation itself leaves by output
-//! 1, for IP6NDSolicitor to learn from, or ends here (`answered`) if that is not connected.
+//! The input takes neighbour solicitations as IPv6 packets. Each valid solicitation (RFC 4861, 7.1.1: hop limit
+//! 255, correct checksum and lengths) for one of its addresses is answered with an advertisement, which leaves
+//! as an Ethernet frame by output 0 (7.2.4). The advertisement goes to the asking host, or to all nodes if the
+//! host is still checking that its own address is free (RFC 4862, 5.4). The solicitation leaves by output 1,
+//! for IP6NDSolicitor to learn from, or ends here (`answered`) if output 1 is not connected.
 //!
-//! A host that does not tell its Ethernet address, and whose frame is no longer known, is answered
-//! by output 2: an IPv6 packet, for IP6NDSolicitor to send.
+//! If a solicitation does not have the host's Ethernet address, and its Ethernet header is no longer known, the
+//! answer leaves by output 2, as an IPv6 packet for IP6NDSolicitor to send.
 //!
 //! Arguments:
 //!
-//! - `ENTRY`: IPv6 addresses or prefixes, and behind them the Ethernet address that has them; any
-//!   number of entries. For a prefix shorter than 128 bits the router stands in for others: such
-//!   answers do not override what hosts know (7.2.8).
+//! - `ENTRY`: IPv6 addresses or prefixes, followed by their Ethernet address; any number of entries. For a
+//!   prefix shorter than 128 bits the router is a proxy: its answers do not have the override flag (7.2.8).
 //!
 //! Keyword arguments:
 //!
-//! - `ANYCAST`: addresses of the router with the lengths of their prefixes, as one argument. It answers
-//!   for the subnet-router anycast address of each prefix too (RFC 4291, 2.6.1), with the Ethernet
-//!   address of the first entry and without override (7.2.7).
-//! - `ROUTER`: whether the answers say that they come from a router. Default true.
+//! - `ANYCAST`: addresses of the router with the lengths of their prefixes, as one argument. It answers for the
+//!   subnet-router anycast address of each prefix too (RFC 4291, 2.6.1), with the Ethernet address of the first
+//!   entry and without the override flag (7.2.7).
+//! - `ROUTER`: whether the answers have the router flag. Default true.
 
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
@@ -209,7 +208,7 @@ impl Element for IP6NDAdvertiser {
         Handler::sum("count", "advertisements sent", |e| e.count),
         Handler::sum(
             "no_buffer",
-            "advertisements not sent because the pool had run dry",
+            "advertisements not sent because there was no free buffer",
             |e| e.no_buffer,
         ),
     ];

@@ -1,4 +1,5 @@
-//! Sends IPv6 packets to their neighbours on an Ethernet, whose addresses it finds out.
+//! Puts Ethernet headers before IPv6 packets; it finds the neighbours' Ethernet addresses by Neighbour
+//! Discovery (RFC 4861).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header
@@ -7,16 +8,16 @@
 //! nd[1] -> ICMP6Error(2001:db8::1, unreachable, address) -> Discard;
 //! ```
 //!
-//! Input 0 takes IPv6 packets, which leave as frames for the neighbour in their destination
-//! annotation; those to groups go to the group's Ethernet address (RFC 2464, 7). While an address
-//! is unknown packets wait and neighbour solicitations are sent (RFC 4861, 7.2.2). If nobody
-//! answers, those that waited leave by output 1, to be answered with address unreachable, or are
-//! dropped (`unreachable`). A known address is confirmed anew, by solicitations to it alone, when
-//! it is used more than `REACHABLE` after its last confirmation (7.3); packets go on meanwhile.
+//! Input 0 takes IPv6 packets. They leave as frames for the neighbour in their destination annotation; packets
+//! to a group go to the group's Ethernet address (RFC 2464, 7). While an Ethernet address is unknown, packets
+//! wait and neighbour solicitations are sent (RFC 4861, 7.2.2). If no neighbour answers, the waiting packets
+//! leave by output 1, to be answered with "address unreachable", or are dropped (`unreachable`). If a known
+//! address is used more than `REACHABLE` after its last confirmation, it is confirmed again by unicast
+//! solicitations (7.3); packets do not wait for this.
 //!
 //! Input 1 takes the Neighbour Discovery messages of the link, as IPv6 packets: advertisements, and
-//! solicitations and router messages whose senders it learns. It believes what RFC 4861, 7.1 and
-//! 7.2.5 allow. All of them end here (`learned`, or `bad_message`).
+//! solicitations and router messages, whose senders it learns. It accepts messages as RFC 4861, 7.1 and 7.2.5,
+//! says. All of them end here (`learned`, or `bad_message`).
 //!
 //! Arguments:
 //!
@@ -25,11 +26,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ENTRIES`: neighbours known for good: IPv6 and Ethernet addresses in turn, as one argument.
+//! - `ENTRIES`: permanent neighbours: IPv6 and Ethernet addresses in turn, as one argument.
 //! - `CAPACITY`: neighbours in the table. Default 8192.
-//! - `WAITING`: packets that wait, over all cores. Default 2048.
-//! - `WAITING_EACH`: packets that wait for one neighbour, on one core. Default 64, as for ARP.
-//! - `REACHABLE`: how long a confirmation holds. Default 30s.
+//! - `WAITING`: packets that wait, over all workers. Default 2048.
+//! - `WAITING_EACH`: packets that wait for one neighbour, on one worker. Default 64, as for ARP.
+//! - `REACHABLE`: how long a confirmation is valid. Default 30s.
 //! - `RETRY`: time between solicitations. Default 1s.
 //! - `TRIES`: solicitations before a neighbour counts as unreachable. Default 3.
 //! - `IDLE`: how long an unused neighbour is remembered. Default 20 min.
@@ -318,10 +319,10 @@ impl Element for IP6NDSolicitor {
             ip: args.required("IP6", "the router's link-local address"),
             ether: args.required("ETHER", "the router's Ethernet address"),
         };
-        let entries: Option<Entries> = args.key_maybe("ENTRIES", "neighbours known for good");
+        let entries: Option<Entries> = args.key_maybe("ENTRIES", "permanent neighbours");
         let bounds = Bounds {
             entries: args.key("CAPACITY", 8192, "neighbours in the table"),
-            packets: args.key("WAITING", 2048, "packets that wait, over all cores"),
+            packets: args.key("WAITING", 2048, "packets that wait, over all workers"),
             packets_each: args.key("WAITING_EACH", 64, "packets that wait for one neighbour"),
             slim: usize::MAX,
             timing: timing(args),
@@ -389,13 +390,13 @@ impl Element for IP6NDSolicitor {
         }),
         Handler::action(
             "insert",
-            "an IPv6 and an Ethernet address: makes this neighbour known for good",
+            "an IPv6 and an Ethernet address: adds a permanent neighbour",
             insert,
         ),
         Handler::action("delete", "an IPv6 address: forgets this neighbour", delete),
         Handler::action(
             "clear",
-            "forgets all neighbours, or with `all` also those known for good",
+            "forgets all neighbours, with `all` also permanent ones",
             |config: &Config, value| {
                 config.link.clear(value.trim() == "all");
                 Ok(String::new())
@@ -403,10 +404,10 @@ impl Element for IP6NDSolicitor {
         ),
         Handler::sum("length", "packets that wait", |e| e.resolver.held() as u64),
         Handler::sum("queries", "solicitations sent", |e| e.counts.queries),
-        Handler::sum("responses", "messages believed", |e| e.counts.responses),
+        Handler::sum("responses", "messages accepted", |e| e.counts.responses),
         Handler::sum(
             "no_buffer",
-            "solicitations not sent because the pool had run dry",
+            "solicitations not sent because there was no free buffer",
             |e| e.counts.no_buffer,
         ),
     ];

@@ -1,4 +1,4 @@
-//! Sends packets on by what lies behind their extension headers.
+//! Sends packets to outputs by the protocol behind their extension headers.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header
@@ -8,11 +8,11 @@
 //! p[2] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! Each argument stands for an output: protocols by number or name (`icmp6`, `tcp`, `udp`, `ospf`,
-//! `ipv6`, `gre`, `none` and others), or `icmp6` followed by types of messages, or `-` for every
-//! packet. A packet takes the first output that fits it; without one it is dropped (`unmatched`).
-//! Packets that leave by `-` are noted as having an unrecognised next header (RFC 4443, 3.4), for
-//! ICMP6Error. Later fragments and broken chains fit only `-`.
+//! Each argument stands for an output: protocols by number or name (`icmp6`, `tcp`, `udp`, `ospf`, `ipv6`,
+//! `gre`, `none` and others), or `icmp6` followed by types of messages, or `-` for every packet. A packet
+//! leaves by the first output that matches it; if none does, it is dropped (`unmatched`). For ICMP6Error,
+//! packets that leave by `-` are annotated as having an unrecognised next header (RFC 4443, 3.4). Later
+//! fragments and broken header chains match only `-`.
 //!
 //! Arguments:
 //!
@@ -100,7 +100,7 @@ impl Element for IP6ProtocolSwitch {
 
     fn configure(args: &mut Args) -> Vec<Rule> {
         let mut rules = Vec::new();
-        for arg in args.rest("PROTOCOLS", "protocols or -", "what an output takes") {
+        for arg in args.rest("PROTOCOLS", "protocols or -", "protocols of an output") {
             match rule(&arg.words()) {
                 Ok(rule) => rules.push(rule),
                 Err(wrong) => {

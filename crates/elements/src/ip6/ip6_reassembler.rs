@@ -1,4 +1,4 @@
-//! Puts the fragments of packets to the router together again.
+//! Reassembles fragmented packets to the router itself.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> r :: IP6Reassembler -> Discard;
@@ -6,27 +6,27 @@
 //! r[2] -> ICMP6Error(2001:db8::1, parameterproblem) -> Discard;
 //! ```
 //!
-//! Only for packets that end here: a router never puts together what it forwards. Packets without
-//! fragment header pass; one that is whole in spite of it loses it (RFC 6946). Fragments are kept
-//! until their packet is complete (RFC 8200, 4.5), which then leaves as if it had come whole.
+//! Use it only for packets to the router itself: a router never reassembles packets that it forwards. Packets
+//! without fragment header pass. A fragment that is a whole packet loses its fragment header (RFC 6946). Other
+//! fragments are kept until their packet is complete (RFC 8200, 4.5); it then leaves as if it had come whole.
 //!
-//! A packet that is not complete `TIMEOUT` after its first piece came is given up: its first
-//! fragment, if it is there, leaves by output 1, or is dropped (`timeout`). Fragments that overlap
-//! end their packet and all that still comes of it (`overlap`; RFC 5722); an exact copy is dropped
-//! (`duplicate`). Output 2 gets fragments with a fault that is to be told, noted for ICMP6Error, or
-//! drops them (`bad_fragment`): a length that is no multiple of 8 before the end, a packet longer
-//! than 65,535 bytes, a first fragment without all headers (RFC 7112). A packet of more than 65,535
-//! bytes with its header is dropped (`too_long`).
+//! If a packet is not complete `TIMEOUT` after its first fragment has come, it is given up: the fragment with
+//! offset 0, if it has come, leaves by output 1, or is dropped (`timeout`). If fragments overlap, all fragments
+//! of the packet are dropped, also those that still come (`overlap`; RFC 5722); an exact copy of a fragment is
+//! dropped (`duplicate`). Fragments with a fault that must be reported to the source leave by output 2,
+//! annotated for ICMP6Error, or are dropped (`bad_fragment`). Such faults are: a length that is not a multiple
+//! of 8 (except in the last fragment), a packet longer than 65,535 bytes, a first fragment without all headers
+//! (RFC 7112). A packet that is longer than 65,535 bytes together with its header is dropped (`too_long`).
 //!
-//! The other fragments of a whole packet count as `merged`. When `DATAGRAMS` are unfinished the
-//! oldest one goes (`evicted`), so memory is bounded: two buffers each. One in eight of them may be longer
-//! than a buffer; it has one of the few large ones (64 KiB), and the oldest such goes when another
-//! needs it.
+//! The fragments of a reassembled packet, except the first, are counted as `merged`. When there are more than
+//! `DATAGRAMS` incomplete packets, the oldest one is dropped (`evicted`). So memory is bounded: two buffers for
+//! each. One in eight of them may be longer than a buffer: it has one of a few large buffers (64 KiB), and the
+//! oldest such packet is dropped when another needs its buffer.
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: default 60s.
-//! - `DATAGRAMS`: unfinished packets, on each core. Default 64.
+//! - `TIMEOUT`: how long a packet may wait for its fragments. Default 60s.
+//! - `DATAGRAMS`: incomplete packets, on each worker. Default 64.
 
 use super::pieces::{Added, Body, Piece, bad_fragment};
 use super::{chain, fault};
@@ -274,8 +274,8 @@ impl Element for IP6Reassembler {
     fn configure(args: &mut Args) -> Config {
         let minute = Duration::from_secs(60);
         Config {
-            timeout: args.key("TIMEOUT", minute, "when an unfinished packet is given up"),
-            datagrams: args.key("DATAGRAMS", 64, "unfinished packets on each core"),
+            timeout: args.key("TIMEOUT", minute, "when an incomplete packet is given up"),
+            datagrams: args.key("DATAGRAMS", 64, "incomplete packets on each worker"),
         }
     }
 
@@ -322,8 +322,8 @@ impl Element for IP6Reassembler {
     }
 
     const HANDLERS: &'static [Handler<IP6Reassembler>] = &[
-        Handler::sum("whole", "packets put together", |e| e.whole),
-        Handler::sum("length", "unfinished packets", |e| {
+        Handler::sum("whole", "packets reassembled", |e| e.whole),
+        Handler::sum("length", "incomplete packets", |e| {
             e.unfinished.len() as u64
         }),
     ];

@@ -1,4 +1,4 @@
-//! Tells the hosts of a link that this is a router, and which prefixes the link has.
+//! Sends router advertisements, which tell the hosts of a link their router and prefixes.
 //!
 //! ```click
 //! ra :: IP6RouterAdvertiser(fe80::1, 02:00:00:00:00:01, 2001:db8:1::/64)
@@ -6,15 +6,14 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> ra;
 //! ```
 //!
-//! Router advertisements leave as Ethernet frames to all nodes, at random times between a third of
-//! `INTERVAL` and all of it, the first three at most 16 seconds apart (RFC 4861, 6.2.4). Input 0,
-//! which may stay unconnected, takes router solicitations as IPv6 packets; a sound one brings the
-//! next advertisement forward, to within half a second, but never closer than three seconds after
-//! the last (6.2.6). The solicitation itself leaves by output 1, for IP6NDSolicitor to learn from,
-//! or ends here (`answered`).
+//! Router advertisements leave as Ethernet frames to all nodes, at random times between a third of `INTERVAL`
+//! and all of it, the first three at most 16 seconds apart (RFC 4861, 6.2.4). Input 0, which may stay
+//! unconnected, takes router solicitations as IPv6 packets. After a valid solicitation the next advertisement
+//! is sent within half a second, but never less than three seconds after the last one (6.2.6). The solicitation
+//! leaves by output 1, for IP6NDSolicitor to learn from, or ends here (`answered`).
 //!
-//! All cores share the schedule: one of them sends. Hosts make addresses of their own from prefixes
-//! of 64 bits (RFC 4862).
+//! All workers share the schedule; one of them sends. From prefixes of 64 bits hosts make addresses of their
+//! own (RFC 4862).
 //!
 //! Arguments:
 //!
@@ -25,11 +24,11 @@
 //! Keyword arguments:
 //!
 //! - `INTERVAL`: longest time between advertisements, 4s to 1800s. Default 600s.
-//! - `LIFETIME`: for how long hosts use this router by default; 0, or INTERVAL to 9000s. Default
+//! - `LIFETIME`: for how long hosts use this router as a default router; 0, or INTERVAL to 9000s. Default
 //!   1800s.
-//! - `HOPS`: hop limit for hosts; 0 = not told. Default 64.
-//! - `MTU`: of the link; 0 = not told. Default 0.
-//! - `VALID`: for how long a prefix is valid. Default 30 days.
+//! - `HOPS`: hop limit for hosts; 0 = not sent. Default 64.
+//! - `MTU`: MTU of the link; 0 = not sent. Default 0.
+//! - `VALID`: for how long prefixes are valid. Default 30 days.
 //! - `PREFERRED`: for how long addresses made from it are preferred. Default 7 days.
 //! - `MANAGED`: whether DHCPv6 gives addresses. Default false.
 //! - `OTHER`: whether DHCPv6 gives other information. Default false.
@@ -87,10 +86,10 @@ fn seconds(of: Duration) -> u32 {
 
 /// The fixed part of the message, the sender's address and the MTU (RFC 4861, 4.2 and 4.6).
 fn header(args: &mut Args, ether: EtherAddr, lifetime: Duration) -> Vec<u8> {
-    let hops: u8 = args.key("HOPS", 64, "hop limit for hosts; 0 = not told");
+    let hops: u8 = args.key("HOPS", 64, "hop limit for hosts; 0 = not sent");
     let managed = args.key("MANAGED", false, "whether DHCPv6 gives addresses");
     let other = args.key("OTHER", false, "whether DHCPv6 gives other information");
-    let mtu: u32 = args.key("MTU", 0, "MTU of the link; 0 = not told");
+    let mtu: u32 = args.key("MTU", 0, "MTU of the link; 0 = not sent");
     let flags = u8::from(managed) << 7 | u8::from(other) << 6;
     let mut all = vec![wire::nd::ROUTER_ADVERT, 0, 0, 0, hops, flags];
     all.extend((seconds(lifetime) as u16).to_be_bytes());

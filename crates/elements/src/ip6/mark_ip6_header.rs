@@ -1,11 +1,11 @@
-//! Marks packets as IPv6 packets without judging them.
+//! Marks packets as IPv6 packets, without checking their headers.
 //!
 //! ```click
 //! FromDevice(null:64) -> MarkIP6Header(14) -> Discard;
 //! ```
 //!
-//! Sets the network header annotation. A packet too short for a header is dropped (`too_short`);
-//! nothing else is looked at. Use CheckIP6Header for packets that strangers sent.
+//! It sets the network header annotation. A packet too short for a header is dropped (`too_short`); nothing
+//! else is checked. Use CheckIP6Header for packets from the network.
 //!
 //! Arguments:
 //!

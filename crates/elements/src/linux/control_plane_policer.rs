@@ -1,31 +1,31 @@
-//! Holds what goes up to the kernel to rates, so that no flood starves the routing daemons.
+//! Limits the rates of packets that go to the kernel, so that no flood starves the routing daemons.
 //!
 //! ```click
 //! FromDevice(null:64) -> in :: LinuxInput(eth0, null:64) -> Discard;
 //! in[1] -> ControlPlanePolicer(BGP 20000 4000, ICMP 100) -> ToDevice(null:);
 //! ```
 //!
-//! Input 0 takes frames for the router itself, input 1 exceptions: packets that the kernel is to forward or
-//! to answer with an error. Each frame has a class, and each class a rate of its own; what comes beyond
-//! is dropped under the class's name:
+//! Input 0 takes frames for the router itself, input 1 exceptions: packets that the kernel is to forward or to
+//! answer with an error. Each frame has a class, and each class a rate of its own. Frames above the rate are
+//! dropped under the class's name:
 //!
 //! - `arp_request`, `arp_reply`: ARP;
 //! - `nd`, `nd_reply`: solicitations of Neighbour Discovery, and its other messages;
 //! - `bfd`: UDP to port 3784, 3785 or 4784;
 //! - `ospf`: IP protocol 89;
-//! - `bgp`: TCP from or to port 179, but for
+//! - `bgp`: TCP from or to port 179, except
 //! - `syn`: TCP segments that open a connection, to any port;
 //! - `icmp`: other ICMP and ICMPv6;
-//! - `exception`: what comes by input 1;
-//! - `other`: the rest, such as ssh, LLDP, VRRP.
+//! - `exception`: frames of input 1;
+//! - `other`: all other frames, such as ssh, LLDP, VRRP.
 //!
-//! Within a class a source (the IP source address, else the Ethernet one) may take all that nobody else
-//! wants. But half of the burst is kept for sources that do not ask for more than an eighth of the
-//! rate: one that floods runs into it, and does not keep the others out. Limits hold for the element as
-//! a whole, however many workers run it.
+//! Within a class, a source (the IP source address, else the Ethernet one) may use the part of the rate that
+//! others do not use. But half of the burst is reserved for sources that use at most an eighth of the rate. So
+//! a source that floods does not keep the others out. Limits are for the element as a whole, however many
+//! workers run it.
 //!
-//! Keyword arguments, each a rate in frames per second (0: none pass) and, if wanted, how many may come at
-//! once (default: a fifth of the rate):
+//! Keyword arguments, each a rate in frames per second (0: none pass), optionally followed by the burst, in
+//! frames (default: a fifth of the rate):
 //!
 //! - `ARP_REQUEST`: default 1000 200.
 //! - `ARP_REPLY`: default 2000 400.

@@ -265,11 +265,11 @@ impl<F: Family> Element for Deliver<F> {
         ),
         Handler::shared(
             "count",
-            "neighbours of both families that are known or asked for",
+            "neighbours of both families, known or asked for",
             |interface: &Arc<Interface>, _| Ok(interface.link().table().len().to_string()),
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
-        Handler::sum("asks", "questions put to the kernel", |e| e.sender.asks),
+        Handler::sum("asks", "requests to the kernel", |e| e.sender.asks),
     ];
 }
 

@@ -1,22 +1,23 @@
-//! Takes what an interface of the kernel would receive: the first step of packets from its port.
+//! Passes the frames that an interface of the kernel would receive; put it first behind the port.
 //!
 //! ```click
 //! FromDevice(null:64) -> in :: LinuxInput(eth0, null:64) -> Discard;
 //! in[1] -> Discard;
 //! ```
 //!
-//! Frames to the interface's Ethernet address leave by output 0, frames to groups and to all stations by
-//! output 1: no router forwards these, and the kernel knows what they are for. Frames to other stations are
-//! dropped (`other_host`), all while the interface is down (`down`), and what is too short to be a frame
-//! (`too_short`). The packet type annotation is set.
+//! Frames to the interface's Ethernet address leave by output 0. Frames to multicast and broadcast addresses
+//! leave by output 1: they are not forwarded, but the kernel may need them. Frames to other stations are
+//! dropped (`other_host`), and so are frames that are too short (`too_short`), and all frames while the
+//! interface is down (`down`). The packet type annotation is set.
 //!
-//! Whether the interface is up and which address it has is what the kernel says of the TAP twin in the
-//! router's namespace; it can change at any time (`ip link set`). A router that follows no kernel drops all.
+//! The kernel says whether the interface is up and which Ethernet address it has. The interface is the port's
+//! control-plane interface (a TAP) in the router's namespace; both can change at any time (`ip link set`). A
+//! router that follows no kernel drops all frames.
 //!
 //! Arguments:
 //!
 //! - `NAME`: the interface's name in the router's namespace.
-//! - `DEVICE`: the port whose twin it is, as in FromDevice; link state goes from it to the twin.
+//! - `DEVICE`: the interface's port, as in FromDevice; the port's link state is copied to the interface.
 
 use super::interface::Interface;
 use crate::prelude::*;
@@ -42,7 +43,7 @@ impl Element for LinuxInput {
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         let interface = super::named(args);
-        let device: String = args.required("DEVICE", "the port whose twin it is");
+        let device: String = args.required("DEVICE", "the interface's port");
         interface.set_device(&device);
         interface
     }

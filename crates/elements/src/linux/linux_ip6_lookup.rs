@@ -8,9 +8,10 @@
 //! rt[3] -> Discard;   // by eth1
 //! ```
 //!
-//! As LinuxIPLookup, for IPv6: output 0 is for the router itself, groups and link-local addresses, output 1
-//! for what the kernel is to deal with (no route, `unreachable`, `prohibit`, other interfaces), the others
-//! are the interfaces'. Packets of `blackhole` routes are dropped (`blackhole`).
+//! It is LinuxIPLookup for IPv6. Output 0 gets packets to the router itself, to groups and to link-local
+//! addresses. Output 1 gets packets that the kernel must handle (no route, `unreachable`, `prohibit`, other
+//! interfaces). The other outputs are those of the interfaces. Packets of `blackhole` routes are dropped
+//! (`blackhole`).
 //!
 //! Arguments:
 //!

@@ -8,20 +8,20 @@
 //! rt[3] -> Discard;   // by eth1
 //! ```
 //!
-//! The destination annotation is looked up: longest prefix match in a table that follows the routes of the
-//! router's namespace, whoever sets them (`ip route`, FRR, BIRD). Packets for the router itself, for groups
-//! and for everybody leave by output 0; packets to an interface by its output, those after 1 in the order
-//! of the arguments. The annotation becomes the gateway's address if the route has one, which may be an IPv6
-//! address (RFC 8950; LinuxARP finds it). Of several next
-//! hops (ECMP) a flow's packets take the same, each as often as its weight says, and only flows of one that
-//! is lost move.
+//! The destination annotation is looked up by longest-prefix match, in a table that follows the routes of the
+//! router's namespace, whatever sets them (`ip route`, FRR, BIRD). Packets to the router itself, to multicast
+//! groups and to broadcast addresses leave by output 0. Packets to the interfaces leave by outputs 2, 3 ..., in
+//! the order of the arguments. If the route has a gateway, the annotation becomes the gateway's address, which
+//! may be an IPv6 address (RFC 8950; LinuxARP resolves it). With several next hops (ECMP) all packets of a flow
+//! use the same next hop, and next hops get flows in proportion to their weights. When a next hop is lost, only
+//! its flows move.
 //!
-//! By output 1 leaves what the kernel is to deal with, since it has the same table: packets without route,
-//! those of `unreachable` and `prohibit` routes, for which it sends the right ICMP error, and routes through
+//! Output 1 gets packets that the kernel must handle, which has the same table: packets without route and those
+//! of `unreachable` and `prohibit` routes, for which the kernel sends the right ICMP error, and packets to
 //! interfaces that are not listed here, such as tunnels. Packets of `blackhole` routes are dropped
 //! (`blackhole`).
 //!
-//! All LinuxIPLookups of a router have one table, which goes on when the configuration is replaced.
+//! All LinuxIPLookups of a router share one table, which is kept when the configuration is replaced.
 //!
 //! Arguments:
 //!

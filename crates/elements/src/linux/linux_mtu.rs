@@ -1,12 +1,12 @@
-//! Lets packets pass that an interface of the kernel takes whole.
+//! Passes packets that are not longer than the MTU of an interface of the kernel.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> size :: LinuxMTU(eth0) -> Discard;
 //! size[1] -> IPFragmenter(INTERFACE eth0) -> Discard;
 //! ```
 //!
-//! Packets that are longer than the interface's MTU, from the network header on, leave by output 1. The MTU is what the kernel says of
-//! the interface now: `ip link set mtu` takes effect at once.
+//! Longer packets leave by output 1. The length is that from the network header on. The MTU is the interface's
+//! current one in the kernel: `ip link set mtu` takes effect at once.
 //!
 //! Arguments:
 //!

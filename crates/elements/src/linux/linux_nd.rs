@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before IPv6 packets, to neighbours that the kernel finds.
+//! Puts Ethernet headers before IPv6 packets; the kernel finds the neighbours' Ethernet addresses.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> rt :: LinuxIP6Lookup(eth0);
@@ -7,8 +7,9 @@
 //! nd[1] -> Discard;
 //! ```
 //!
-//! As LinuxARP, for IPv6: neighbours are the kernel's, which finds them by Neighbour Discovery; packets wait
-//! while one is not known, and leave by output 1 with their hop back when there is no answer. Packets to groups go to the Ethernet group (RFC 2464, 7).
+//! It is LinuxARP for IPv6: the kernel finds neighbours by Neighbour Discovery. Packets wait while their
+//! neighbour is not known. If there is no answer, they leave by output 1 and get their hop limit back. Packets
+//! to groups go to the Ethernet group (RFC 2464, 7).
 //!
 //! Arguments:
 //!

@@ -1,12 +1,12 @@
-//! Holds packets, first in, first out; full, it makes room by dropping the oldest.
+//! Holds packets, first in, first out; when full, it drops the oldest packet to make room.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> FrontDropQueue(100) -> Discard;
 //! ```
 //!
-//! The packets dropped leave by output 1 if that is connected (`full` otherwise). FrontDropQueue is
-//! filled and emptied by one worker: its puller runs where packets come from, and several sources of
-//! packets must be given the same core.
+//! Dropped packets leave by output 1 if that is connected (`full` otherwise). One worker fills and empties
+//! FrontDropQueue: the task that pulls from it runs on the worker that fills it, and all sources that fill it
+//! must be on the same worker.
 //!
 //! Arguments:
 //!

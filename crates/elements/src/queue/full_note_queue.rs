@@ -1,4 +1,4 @@
-//! Holds packets, first in, first out: the older name of Queue.
+//! Holds packets, first in, first out: an older name of Queue.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> FullNoteQueue(100) -> Discard;

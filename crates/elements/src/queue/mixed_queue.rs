@@ -1,16 +1,15 @@
-//! Holds packets of two kinds: those of input 0 wait their turn, those of input 1 go first.
+//! Holds packets, first in, first out for input 0, last in, first out for input 1.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> m :: MixedQueue(100) -> Discard;
 //! InfiniteSource(LIMIT 3) -> [1] m;
 //! ```
 //!
-//! Packets of input 0 are put behind all others, packets of input 1 before all others: the last of them
-//! leaves first. Full, MixedQueue drops a packet that comes by input 0 (`full`); for one that comes by
-//! input 1 it drops the packet at its end.
+//! Packets of input 0 are put behind all others, packets of input 1 before all others. When full, MixedQueue
+//! drops a new packet of input 0 (`full`); for a new packet of input 1 it drops the packet at its end.
 //!
-//! MixedQueue is filled and emptied by one worker: its puller runs where packets come from, and several
-//! sources of packets must be given the same core.
+//! One worker fills and empties MixedQueue: the task that pulls from it runs on the worker that fills it, and
+//! all sources that fill it must be on the same worker.
 //!
 //! Arguments:
 //!

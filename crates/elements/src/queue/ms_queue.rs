@@ -1,10 +1,10 @@
-//! Holds packets, first in, first out, for many workers that fill and one that empties it.
+//! Holds packets, first in, first out: many workers may fill it, and one empties it.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> MSQueue(100) -> Discard;
 //! ```
 //!
-//! An older Click class; the same as Queue here.
+//! An older class of Click; in Ashlar it is the same as Queue.
 //!
 //! Arguments:
 //!

@@ -1,10 +1,10 @@
-//! Holds packets, first in, first out, and wakes those who pull when there are some.
+//! Holds packets, first in, first out, and wakes tasks that pull from it.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> NotifierQueue(100) -> Discard;
 //! ```
 //!
-//! As Queue, but sources do not hear that it is full.
+//! It is Queue, but sources are not told when it is full.
 //!
 //! Arguments:
 //!

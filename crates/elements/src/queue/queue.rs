@@ -1,20 +1,21 @@
-//! Holds packets, first in, first out, until somebody asks for them.
+//! Holds packets, first in, first out, until they are pulled.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> q :: Queue(100) -> Discard;
 //! ```
 //!
-//! A Queue joins push to pull. It is the only place where packets may change worker: filled by
-//! several workers and emptied by one, it is one ring per filling worker under one capacity, emptied
-//! in turn. Where one queue leads to one sender, every worker has a Queue and a sender of its own,
-//! each with the full capacity, and packets stay on their core.
+//! A Queue connects push to pull. Packets may change worker here, and in Steer: several workers may fill a
+//! Queue, and one worker empties it. It then has one ring for each worker that fills it, all under one
+//! capacity, which are emptied in turn. If one Queue leads to one ToDevice, every worker has a Queue and a
+//! ToDevice of its own, each with the full capacity, and packets stay on their worker.
 //!
-//! A packet that finds the Queue full leaves by output 1 if that is connected, else it is dropped
-//! (`full`). `ashlar click` says `overflow` of the first one, and of the first after `reset_counts`.
+//! A packet that finds the Queue full leaves by output 1 if that is connected; otherwise it is dropped
+//! (`full`). `ashlar click` reports `overflow` for the first such packet, and for the first after
+//! `reset_counts`.
 //!
-//! Tasks that pull from the Queue sleep once it has been found empty nine times in a row, until a
-//! packet arrives; sources that listen (InfiniteSource) sleep while it is full. NotifierQueue does only
-//! the former, SimpleQueue neither; QuickNoteQueue says at once that it is empty.
+//! A task that has found the Queue empty nine times in a row sleeps until a packet arrives. Sources that can
+//! (InfiniteSource) sleep while the Queue is full. NotifierQueue does only the former, SimpleQueue neither;
+//! with QuickNoteQueue the task sleeps as soon as the queue is empty.
 //!
 //! Arguments:
 //!

@@ -1,11 +1,12 @@
-//! Holds packets, first in, first out; tells at once when it is empty.
+//! Holds packets, first in, first out; tasks that pull from it sleep as soon as it is empty.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> q :: QuickNoteQueue(100) -> Discard;
 //! ```
 //!
-//! As Queue, but what pulls from it sleeps as soon as the last packet has been taken: one useless look
-//! less for a queue that stays empty, more sleeping and waking for one that hovers around a packet.
+//! It is Queue, but a task that pulls from it sleeps as soon as it has taken the last packet. For a queue that
+//! stays empty this saves useless polls; for a queue that holds about one packet it means more sleeping and
+//! waking.
 //!
 //! Arguments:
 //!

@@ -1,11 +1,10 @@
-//! Holds packets, first in, first out, and tells nobody about them.
+//! Holds packets, first in, first out, without notifying tasks.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> SimpleQueue(100) -> Discard;
 //! ```
 //!
-//! As Queue, but tasks that pull from it must poll it, and sources do not hear that it is
-//! full.
+//! It is Queue, but tasks that pull from it must poll it, and sources are not told when it is full.
 //!
 //! Arguments:
 //!

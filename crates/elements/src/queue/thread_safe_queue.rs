@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> ThreadSafeQueue(100) -> Discard;
 //! ```
 //!
-//! In Click this is the queue that several threads may fill; Queue can do that too, so both
-//! are the same here.
+//! In Click this is the queue that several threads may fill. Ashlar's Queue can do that, too, so both are the
+//! same.
 //!
 //! Arguments:
 //!

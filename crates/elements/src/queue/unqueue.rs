@@ -1,4 +1,4 @@
-//! Asks for packets as fast as it can and pushes them on: joins pull to push.
+//! Pulls packets as fast as it can and pushes them on: connects pull to push.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> Unqueue -> Discard;
@@ -8,10 +8,10 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ACTIVE`: if false, asks for nothing. Default true.
-//! - `LIMIT`: number of packets asked for; negative = no limit, the default.
-//! - `BURST`: packets asked for at a time; negative = until nothing comes. Default 1 where packets go one
-//!   by one (`ashlar click`), else 32.
+//! - `ACTIVE`: if false, does not pull. Default true.
+//! - `LIMIT`: number of packets to pull; negative = no limit, the default.
+//! - `BURST`: packets pulled at a time; negative = until none comes. Default 1 in `ashlar click`, where packets
+//!   move one by one, else 32.
 //! - `CORES`: the workers on which it runs.
 
 use crate::prelude::*;
@@ -63,9 +63,9 @@ impl Element for Unqueue {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            active: args.key("ACTIVE", true, "if false, asks for nothing"),
+            active: args.key("ACTIVE", true, "if false, does not pull"),
             limit: args.key("LIMIT", -1, "number of packets; negative = no limit"),
-            burst: args.maybe("BURST", "packets asked for at a time; negative = all"),
+            burst: args.maybe("BURST", "packets pulled at a time; negative = all"),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }
     }

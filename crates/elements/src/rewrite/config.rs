@@ -78,7 +78,7 @@ impl Config {
             reap: args.key(
                 "REAP_INTERVAL",
                 Duration::from_secs(15 * MINUTE),
-                "how often mappings whose time is over are looked for",
+                "how often expired mappings are removed",
             ),
             capacity,
             owner,
@@ -89,7 +89,7 @@ impl Config {
             ),
             reply_anno: args.key_maybe(
                 "REPLY_ANNO",
-                "an annotation that replies are given as the first packet of their flow had it",
+                "annotation of a flow's first packet that is copied to replies",
             ),
         };
         let specs = args.rest(
@@ -144,7 +144,7 @@ impl Config {
 fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
     let secs = Duration::from_secs;
     let mut time = |name, default, doc| args.key(name, default, doc);
-    let held = "how long a mapping is safe after each packet";
+    let held = "how long after each packet a mapping is kept";
     let guarantee = time("GUARANTEE", secs(5), held);
     let (mut tcp, mut plain) = ([Duration::ZERO; 4], [Duration::ZERO; 3]);
     if matches!(kind, Kind::Ip | Kind::Tcp) {
@@ -168,7 +168,7 @@ fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
         ];
     }
     if kind != Kind::Tcp {
-        let idle = "for mappings that are not used";
+        let idle = "how long an unused mapping lasts";
         let timeout = match kind {
             Kind::Ip => time("UDP_TIMEOUT", secs(5 * MINUTE), idle),
             Kind::Udp => {

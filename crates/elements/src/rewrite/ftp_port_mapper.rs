@@ -1,9 +1,9 @@
-//! Has FTP pass a rewriter: announces in PORT commands the address and port that the data will come to.
+//! Makes FTP work through a rewriter: rewrites the address and port in PORT commands.
 //!
-//! It stands before the TCPRewriter through which control connections go. When a client says where it waits
-//! for data (`PORT 10,0,0,2,3,9`, RFC 959, 4.1.2), a mapping for the data connection is made, as if its
-//! first packet came to an input of the data rewriter; the command is changed to name the mapping's address
-//! and port; and the TCPRewriter is told by how much the numbers of the following segments are shifted.
+//! Put it before the TCPRewriter of the control connections. When a client announces where it waits for data
+//! (`PORT 10,0,0,2,3,9`, RFC 959, 4.1.2), FTPPortMapper makes a mapping for the data connection, as if its
+//! first packet came to an input of the data rewriter. It changes the command to the mapping's address and
+//! port, and tells the TCPRewriter by how much to shift the sequence numbers of later segments.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FTPPortMapper(nat, nat, 0)
@@ -14,12 +14,13 @@
 //! Arguments:
 //!
 //! - `CONTROL_REWRITER`: the TCPRewriter of control connections.
-//! - `DATA_REWRITER`: the rewriter of data connections; may be the same.
+//! - `DATA_REWRITER`: the rewriter of data connections; may be the same element.
 //! - `DATA_REWRITER_INPUT`: the input of the data rewriter whose specification makes the mappings.
 //!
-//! A command is found at the start of a segment that holds it wholly. Data are taken to come from the port
-//! below the server's control port. A command that names another host than its sender is left as it is. All
-//! packets leave by output 0; their own addresses and ports stay. There is one copy, with the rewriters.
+//! A command is found only if it is at the start of a segment and completely in it. The data connection is
+//! assumed to come from the port below the server's control port. A command that names another host than its
+//! sender is not changed. All packets leave by output 0; their own addresses and ports are not changed. There
+//! is one copy, on the worker of the rewriters.
 
 use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};

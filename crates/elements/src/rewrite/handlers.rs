@@ -16,16 +16,16 @@ macro_rules! handlers {
                 "flows for which no mapping could be made",
                 |e| e.failures(),
             ),
-            Handler::sum("size", "mappings of all that share the capacity", |e| e.size()),
+            Handler::sum("size", "mappings of all rewriters that share the capacity", |e| e.size()),
             Handler::text(
                 "capacity",
-                "most mappings of all that share it, and Click's reservation",
+                "most mappings of all rewriters that share it, and Click's reservation",
                 |e, _| Ok(e.capacity()),
             ),
             Handler::set("capacity", "changes the capacity", |e, value, cx| {
                 e.set_capacity(value, cx)
             }),
-            Handler::text("patterns", "what is done with new flows, an input a line", |e, _| {
+            Handler::text("patterns", "what happens to new flows, one input a line", |e, _| {
                 Ok(e.patterns())
             }),
             Handler::set("clear", "forgets all mappings of this rewriter", |e, _, _| {

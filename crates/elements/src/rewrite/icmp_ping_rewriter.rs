@@ -1,8 +1,8 @@
 //! Translates addresses and identifiers of pings.
 //!
-//! An echo request of an unknown flow makes a mapping; the echo replies to it are rewritten back. The
-//! identifier takes the place of the source port in patterns. Replies that nobody asked for are dropped, but
-//! on inputs that say `pass`; so is what is no ping.
+//! An echo request of a new flow makes a mapping; echo replies to it are rewritten back. In patterns the
+//! identifier replaces the source port. Replies without a mapping, and packets that are not pings, are dropped,
+//! except at inputs with `pass`.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader

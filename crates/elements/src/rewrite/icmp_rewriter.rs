@@ -1,9 +1,9 @@
-//! Rewrites ICMP errors about packets that rewriters have changed, so that they reach who sent these.
+//! Rewrites ICMP errors about rewritten packets, so that the errors reach the packets' senders.
 //!
-//! An error brings back the head of the packet it is about. If a mapping of one of the rewriters has made
-//! that packet, then the error's addresses and the head are changed back to what the sender knows, with all
-//! checksums that are there, and the error leaves by output 0. Other errors, and what is no ICMP error,
-//! leave by output 1, or are dropped if that is not connected.
+//! An error quotes the beginning of the packet that it is about. If this packet was rewritten by a mapping of
+//! one of the rewriters, the error's addresses and the quoted packet are changed back to what the sender knows,
+//! with all checksums, and the error leaves by output 0. Other errors, and packets that are not ICMP errors,
+//! leave by output 1, or are dropped if output 1 is not connected.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -21,10 +21,10 @@
 //! Keyword arguments:
 //!
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
-//! - `REPLY_ANNO`: the annotation that the rewriters' `REPLY_ANNO` names, to be set on errors too.
+//! - `REPLY_ANNO`: the annotation of the rewriters' `REPLY_ANNO`, to be set on errors, too.
 //!
-//! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. Like
-//! the rewriters there is one copy, on the worker on which they are.
+//! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. There is
+//! one copy, on the worker of the rewriters.
 
 use super::config;
 use super::key::{self, Key, Kind};

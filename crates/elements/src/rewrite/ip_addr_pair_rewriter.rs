@@ -1,7 +1,7 @@
 //! Translates the addresses of pairs of hosts: more than basic NAT, less than NAPT.
 //!
-//! A mapping is found by source and destination address. Any protocol passes, and fragments; checksums of
-//! TCP and UDP are kept right.
+//! A mapping is found by source and destination address. Packets of all protocols pass, and fragments, too;
+//! checksums of TCP and UDP are updated.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -9,9 +9,9 @@
 //! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
-//! Arguments: one specification for each input, as for IPRewriter, but that patterns are
-//! `pattern SADDR DADDR FOUTPUT ROUTPUT`; a dash leaves an address as it is. `SADDR` may be a range or a
-//! prefix as for IPAddrRewriter.
+//! Arguments: one specification for each input, as for IPRewriter, but with patterns `pattern SADDR DADDR
+//! FOUTPUT ROUTPUT`; a dash leaves an address as it is. `SADDR` may be a range or a prefix as for
+//! IPAddrRewriter.
 //!
 //! Keyword arguments:
 //!

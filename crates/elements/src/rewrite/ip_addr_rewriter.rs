@@ -1,7 +1,7 @@
-//! Translates the source addresses of hosts (basic NAT): each is lent an address of a range.
+//! Translates the source addresses of hosts (basic NAT): each host gets an address from a range.
 //!
-//! What a host sends leaves with its lent address; what is sent to that address is given back the host's.
-//! Any protocol passes, and fragments; checksums of TCP and UDP are kept right.
+//! Packets from a host leave with its translated address; packets to that address get the host's address back.
+//! Packets of all protocols pass, and fragments, too; checksums of TCP and UDP are updated.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -9,10 +9,10 @@
 //! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
-//! Arguments: one specification for each input, as for IPRewriter, but that patterns are
-//! `pattern SADDR - FOUTPUT ROUTPUT`. `SADDR` is an address, a range `192.0.2.1-192.0.2.99` or the hosts of a
-//! prefix `192.0.2.0/24`; a free address is chosen at random, or in turn with `#` behind the range. The
-//! destination stays, so its place is a dash.
+//! Arguments: one specification for each input, as for IPRewriter, but with patterns `pattern SADDR - FOUTPUT
+//! ROUTPUT`. `SADDR` is an address, a range `192.0.2.1-192.0.2.99` or the hosts of a prefix `192.0.2.0/24`; a
+//! free address is chosen at random, or in turn with `#` behind the range. The destination is not changed, so
+//! its place is a dash.
 //!
 //! Keyword arguments:
 //!

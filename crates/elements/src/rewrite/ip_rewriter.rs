@@ -1,8 +1,9 @@
 //! Translates addresses and ports of TCP and UDP packets (NAPT), flow by flow.
 //!
-//! A packet of a known flow is rewritten as its mapping says, and leaves by the output that the mapping
-//! names; so do the replies, rewritten back. A packet of a new flow is treated as the specification of its
-//! input says, which mostly makes a mapping for both directions. Checksums are kept right (RFC 1624).
+//! A packet of a known flow is rewritten as its mapping says, and leaves by the output of the mapping. Replies
+//! are rewritten back, and leave by the mapping's output for replies. For a packet of a new flow, the
+//! specification of its input decides; usually it makes a mapping for both directions. Checksums are updated
+//! (RFC 1624).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -13,42 +14,43 @@
 //! Arguments: one specification for each input.
 //!
 //! - `drop` (or `discard`): new flows are dropped, as `discarded`.
-//! - `pass OUTPUT`: packets without a mapping leave as they are, also those that are neither TCP nor UDP and
-//!   fragments behind the first; no mapping is made.
+//! - `pass OUTPUT`: packets without a mapping leave unchanged, also those that are neither TCP nor UDP, and
+//!   fragments except the first; no mapping is made.
 //! - `keep FOUTPUT ROUTPUT`: a mapping that changes nothing, with outputs for both directions.
 //! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: a mapping to these addresses and ports; `-` leaves a
 //!   field as it is. `SPORT` may be a range, `1024-65535`: the flow's own port if it is free there, else a
-//!   random free one; `1024-65535?` is always random, `1024-65535#` goes through the range in turn. A port
-//!   is free for a flow if its replies could not be taken for those of another flow, so that one port
-//!   serves many destinations. Without a free port the packet is dropped, as `mapping_failure`.
+//!   random free one; `1024-65535?` is always random, `1024-65535#` goes through the range in turn. A port is
+//!   free for a flow if replies to it cannot belong to another flow. So one port can serve flows to many
+//!   destinations. Without a free port the packet is dropped, as `mapping_failure`.
 //! - `pattern NAME FOUTPUT ROUTPUT`: a pattern of IPRewriterPatterns.
-//! - `ELEMENT`: a mapper such as RoundRobinIPMapper chooses.
+//! - `ELEMENT`: a mapper, such as RoundRobinIPMapper, chooses the pattern.
 //!
 //! Keyword arguments:
 //!
-//! - `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`: how long an unused mapping of a connection
-//!   lasts that has carried data in both directions (24h), has not (5min), or has ended by RST or by FIN
-//!   from both sides (4min).
+//! - `TCP_TIMEOUT`, `TCP_NODATA_TIMEOUT`, `TCP_DONE_TIMEOUT`: how long an unused mapping of a TCP connection
+//!   lasts: one that has carried data in both directions (24h), one that has not (5min), and one that has ended
+//!   with RST or with FIN from both sides (4min).
 //! - `UDP_TIMEOUT`, `UDP_STREAMING_TIMEOUT`: the same for UDP (5min), and for flows with three or more
 //!   packets, in both directions (as `UDP_TIMEOUT`).
-//! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: how long after each packet a mapping makes
-//!   room for no other. Default 5s.
-//! - `REAP_INTERVAL`: how often mappings whose time is over are removed. Default 15min.
-//! - `MAPPING_CAPACITY`: most mappings there may be, or another rewriter with which the capacity is shared.
-//!   In a full table a new flow replaces the mapping beyond its guarantee that would end first; if there is
-//!   none, its packet is dropped as `mapping_failure`. Without it the table grows with the flows.
+//! - `TCP_GUARANTEE`, `UDP_GUARANTEE`, or `GUARANTEE` for both: for how long after each packet a mapping cannot
+//!   be replaced by that of another flow. Default 5s.
+//! - `REAP_INTERVAL`: how often expired mappings are removed. Default 15min.
+//! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is
+//!   shared. If the table is full, a new flow replaces the mapping that expires first among those whose
+//!   guarantee is over; if there is none, the packet is dropped as `mapping_failure`. Without this argument the
+//!   table grows with the flows.
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.
 //!
-//! The two directions of a flow may arrive on different workers. Where all packets come by way of Steers with
-//! one table, sorted by BucketByHash with a symmetric key (`FromDevice(..., CLASSIFY hash)`), each worker has the
-//! flows of its buckets: a flow is given a port whose replies have the bucket of the flow, so of 64512 ports
-//! and 256 buckets a flow has some 252 to choose from, for each destination. Every worker then has its own
-//! `MAPPING_CAPACITY`. The patterns must have a range of ports, and fragments are not for it.
+//! The two directions of a flow may arrive on different workers. If all packets come through Steers with one
+//! table, sorted by BucketByHash with a symmetric key (`FromDevice(..., CLASSIFY hash)`), each worker has the
+//! flows of its buckets. A flow then gets a port for which the replies are in the flow's bucket: with 64512
+//! ports and 256 buckets a flow has about 252 ports to choose from, for each destination. Every worker then has
+//! its own `MAPPING_CAPACITY`. The patterns must have a range of ports, and fragments are not supported.
 //!
-//! Elsewhere there is one copy, which has all flows. Where several workers reach it, or elements that share
-//! its flows, the packets cross over to one worker through queues that the plan puts before the inputs;
+//! Otherwise there is one copy, which has all flows. If several workers send packets to it, or to elements that
+//! share its flows, the packets cross to one worker through queues that the plan puts before the inputs; the
 //! order within flows is kept.
 
 use super::handlers::{handlers, lookup, table};

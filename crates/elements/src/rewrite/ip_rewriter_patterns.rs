@@ -1,4 +1,4 @@
-//! Gives patterns names that rewriters of the whole configuration may use.
+//! Gives patterns names that rewriters of the whole configuration can use.
 //!
 //! Inputs that name the same pattern share its sequence of ports.
 //!

@@ -1,6 +1,6 @@
-//! Has rewriters use several patterns in turn, to spread flows over servers.
+//! Makes rewriters use several patterns in turn, to spread flows over servers.
 //!
-//! A rewriter names it as the specification of an input. Each new flow is given the next pattern that can
+//! A rewriter names this element as the specification of an input. Each new flow gets the next pattern that can
 //! make a mapping for it.
 //!
 //! ```click

@@ -1,8 +1,8 @@
-//! Has rewriters choose a pattern by source address, to spread clients over servers.
+//! Makes rewriters choose a pattern by source address, to spread clients over servers.
 //!
-//! A rewriter names it as the specification of an input. A client is given the pattern for which a hash of
-//! its address and the pattern is highest (rendezvous hashing), so that only the clients of a pattern that
-//! is added at the end, or removed there, move.
+//! A rewriter names this element as the specification of an input. A client gets the pattern for which a hash
+//! of client address and pattern is highest (rendezvous hashing). So when a pattern is added or removed at the
+//! end of the list, only the clients of this pattern move.
 //!
 //! ```click
 //! servers :: SourceIPHashMapper(100 1, - - 10.0.0.2 - 0 1, - - 10.0.0.3 - 0 1);

@@ -148,7 +148,7 @@ pub(super) fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
     let patterns = args.rest(
         "PATTERN",
         "SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
-        "what to make of a flow, or a named pattern and outputs",
+        "a pattern, or the name of one, and outputs for new flows",
     );
     patterns_of(&patterns, args)
 }
@@ -172,7 +172,7 @@ pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong>
     let all = args.rest(
         "NNODES SEED, PATTERN",
         "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
-        "what to make of a flow",
+        "a pattern and outputs for new flows",
     );
     let Some((first, patterns)) = all.split_first() else {
         return Err((None, "NNODES SEED is missing".to_owned()));

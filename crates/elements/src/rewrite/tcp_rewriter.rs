@@ -1,9 +1,8 @@
-//! Translates addresses, ports and, where another element asks, sequence numbers of TCP packets.
+//! Translates addresses and ports of TCP packets, and sequence numbers if another element asks for it.
 //!
-//! It works as IPRewriter does, which see for specifications and what they do, on TCP alone. Beyond that an
-//! element such as FTPPortMapper, which changes the length of what a connection carries, may have it shift
-//! the sequence numbers that follow, and back again the acknowledgements of the other side, also in SACK
-//! blocks (RFC 2018).
+//! It works like IPRewriter, for TCP only; see there for the specifications. In addition, an element that
+//! changes the length of a connection's data, such as FTPPortMapper, can make it shift later sequence numbers,
+//! and shift the acknowledgements of the other side back, also in SACK blocks (RFC 2018).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader

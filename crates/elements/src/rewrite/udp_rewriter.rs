@@ -1,7 +1,7 @@
 //! Translates addresses and ports of UDP packets.
 //!
-//! It works as IPRewriter does, which see for specifications and what they do, but does not tell TCP from
-//! UDP: both are rewritten, and a mapping serves any of them. Most configurations send it UDP alone.
+//! It works like IPRewriter; see there for the specifications. But it does not distinguish TCP from UDP: both
+//! are rewritten, and a mapping is used for both. Most configurations send it only UDP.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader

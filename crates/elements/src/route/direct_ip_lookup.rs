@@ -1,4 +1,4 @@
-//! Looks up where IPv4 packets go next: longest-prefix match, mostly by one load per packet.
+//! Looks up where IPv4 packets go next: longest-prefix match, usually with one memory load per packet.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
@@ -13,10 +13,11 @@
 //! The destination annotation is looked up. A packet leaves by the port of the longest route that
 //! matches; if the route names a gateway, the annotation becomes its address.
 //!
-//! The table is DIR-24-8 (Gupta, Lin and McKeown), the D-lookup of RouteBricks: a word for every 24 bits of address, and 256
-//! words more where longer prefixes are. It takes 64 MB as soon as routes are scattered, as its pages are huge where the kernel
-//! has such, and reserves 320 MB of addresses. Addresses of the default route take a few loads more. RadixIPLookup does
-//! the same with 1 to 3 MB and more instructions: take that where there are many tables, or few megabytes.
+//! The table is DIR-24-8 (Gupta, Lin and McKeown), the D-lookup of RouteBricks: one word for each value of an
+//! address's first 24 bits, and 256 more words for each of these that has longer prefixes. It takes 64 MB as
+//! soon as routes are scattered, because it uses huge pages if the kernel has them, and reserves 320 MB of
+//! address space. Addresses that only the default route matches take a few more loads. RadixIPLookup does the
+//! same with 1 to 3 MB and more instructions: use it if there are many tables or little memory.
 //!
 //! A route may have several next hops, separated by `|`, each with a weight of its own (default 1):
 //!
@@ -24,14 +25,14 @@
 //! 10.0.0.0/8 192.0.2.1 1 | 192.0.2.2 2 WEIGHT 3
 //! ```
 //!
-//! The packets of a flow stay on one of them, and only the flows of a next hop that is lost move. A
-//! packet without route is dropped (`no_route`), and so is one of whose route no next hop is up
-//! (`no_next_hop`); with `NOROUTE` both leave by that port.
+//! All packets of a flow go to one of them; when a next hop is lost, only its flows move. A packet without
+//! route is dropped (`no_route`), and so is a packet whose route has no next hop that is up (`no_next_hop`);
+//! with `NOROUTE` both leave by that port.
 //!
-//! Routes can be changed while packets flow, by handlers: `add`, `set`, `remove`, several at once by
-//! `ctrl`, all or none of them. `next_hop_down` and `next_hop_up` act on all routes through a next
-//! hop at once; they cost the number of groups of next hops, not of routes. Routes that were added so
-//! stay when the configuration is replaced.
+//! Handlers change routes while packets flow: `add`, `set` and `remove`, and `ctrl` for several changes at
+//! once, all or none. `next_hop_down` and `next_hop_up` affect all routes through a next hop at once; the time
+//! that they take depends on the number of groups of next hops, not on the number of routes. Routes that were
+//! added by handlers stay when the configuration is replaced.
 //!
 //! Arguments:
 //!

@@ -119,14 +119,14 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         ),
         Handler::action(
             "add",
-            "`ROUTE`: adds one that is new",
+            "`ROUTE`: adds a new route",
             |config: &Config<N, K::Structure>, v| {
                 control::<K, N>(config, &format!("add {v}")).map_err(|(_, wrong)| wrong)
             },
         ),
         Handler::action(
             "set",
-            "`ROUTE`: adds or changes one",
+            "`ROUTE`: adds or changes a route",
             |config: &Config<N, K::Structure>, v| {
                 control::<K, N>(config, &format!("set {v}")).map_err(|(_, wrong)| wrong)
             },
@@ -140,7 +140,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         ),
         Handler::action(
             "ctrl",
-            "add, set and remove lines, carried out all or not at all",
+            "add, set and remove lines: all are carried out, or none",
             |config: &Config<N, K::Structure>, lines| {
                 control::<K, N>(config, lines)
                     .map_err(|(line, wrong)| format!("line {line}: {wrong}"))
@@ -156,12 +156,12 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         ),
         Handler::action(
             "next_hop_down",
-            "`GATEWAY [PORT]` or `- PORT`: takes it out of all groups; returns how many",
+            "`GATEWAY [PORT]` or `- PORT`: removes a next hop from its groups; returns how many groups changed",
             |config: &Config<N, K::Structure>, v| set_up::<K, N>(config, v, false),
         ),
         Handler::action(
             "next_hop_up",
-            "`GATEWAY [PORT]` or `- PORT`: puts it back; returns how many groups changed",
+            "`GATEWAY [PORT]` or `- PORT`: puts a next hop back; returns how many groups changed",
             |config: &Config<N, K::Structure>, v| set_up::<K, N>(config, v, true),
         ),
     ];

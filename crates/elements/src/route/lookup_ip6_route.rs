@@ -10,9 +10,9 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! The destination annotation is looked up. A packet leaves by the port of the longest route that
-//! matches; if the route names a gateway (not `::0`), the annotation becomes its address. Several
-//! next hops, handlers and what becomes of packets without route are as in DirectIPLookup.
+//! The destination annotation is looked up. A packet leaves by the port of the longest route that matches; if
+//! the route names a gateway (not `::0`), the annotation becomes its address. Several next hops, handlers, and
+//! packets without route are as in DirectIPLookup.
 //!
 //! Arguments:
 //!

@@ -10,8 +10,9 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! Routes are written and changed as in DirectIPLookup. The table is a Poptrie (Asai and Ohara), which takes 1 MB, and 2 or 3
-//! MB with all routes of the Internet, where DirectIPLookup takes 64; a look-up loads a word or two more.
+//! Routes are written and changed as in DirectIPLookup. The table is a Poptrie (Asai and Ohara). It takes 1 MB,
+//! or 2 to 3 MB with all routes of the Internet, while DirectIPLookup takes 64 MB. A look-up loads one or two
+//! more words than with DirectIPLookup.
 //!
 //! Arguments:
 //!

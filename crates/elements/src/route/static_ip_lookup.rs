@@ -10,8 +10,8 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! Routes are written as for DirectIPLookup, and looked up as by RadixIPLookup; there are no handlers to
-//! change them.
+//! Routes are written as in DirectIPLookup, and looked up as in RadixIPLookup; there are no handlers to change
+//! them.
 //!
 //! Arguments:
 //!

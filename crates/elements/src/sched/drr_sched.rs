@@ -5,11 +5,12 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> [1] d;
 //! ```
 //!
-//! The inputs have turns. A turn adds `QUANTUM` bytes to what the input may give; a packet that is longer
-//! waits for further turns, one that is not goes, and the input goes on. An input that runs empty loses
-//! what it had left. M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1995.
+//! Inputs have turns. A turn adds `QUANTUM` bytes to the input's deficit. While the input's next packet is not
+//! longer than the deficit, it leaves, and its length is subtracted; otherwise the packet waits for the input's
+//! next turn. An input that becomes empty loses its deficit. M. Shreedhar, G. Varghese, "Efficient Fair Queuing
+//! using Deficit Round Robin", 1995.
 //!
-//! DRRSched holds at most one packet per input. What pulls from it sleeps while there is none and all
+//! DRRSched holds at most one packet per input. A task that pulls from it sleeps while it holds none and all
 //! inputs say that they are empty.
 //!
 //! Arguments:

@@ -1,12 +1,12 @@
-//! Asks its inputs in order: the first that has a packet gives it.
+//! Pulls from the first of its inputs that has a packet.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> p :: PrioSched -> Discard;
 //! InfiniteSource(LIMIT 3) -> Queue -> [1] p;
 //! ```
 //!
-//! Input 0 has the highest priority. Inputs that say that they are empty are not asked; when all are, what
-//! pulls from PrioSched sleeps.
+//! Input 0 has the highest priority. Inputs that say that they are empty are skipped; when all are empty, a
+//! task that pulls from PrioSched sleeps.
 
 use crate::prelude::*;
 

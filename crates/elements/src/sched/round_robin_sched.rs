@@ -1,12 +1,12 @@
-//! Asks its inputs in turn, one packet from each.
+//! Pulls from its inputs in turn, one packet from each.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> r :: RoundRobinSched -> Discard;
 //! InfiniteSource(LIMIT 3) -> Queue -> [1] r;
 //! ```
 //!
-//! After a packet the next input has its turn; an input that has none is passed over. Inputs that say
-//! that they are empty are not asked; when all are, what pulls from RoundRobinSched sleeps.
+//! After each packet it is the turn of the next input; an input without a packet is skipped. Inputs that say
+//! that they are empty are not asked; when all are empty, a task that pulls from RoundRobinSched sleeps.
 
 use crate::prelude::*;
 

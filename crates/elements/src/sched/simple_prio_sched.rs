@@ -1,12 +1,11 @@
-//! Asks its inputs in order: the first that has a packet gives it. Asks also those that say that they are
-//! empty.
+//! Pulls from the first of its inputs that has a packet; asks also inputs that say that they are empty.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> p :: SimplePrioSched -> Discard;
 //! InfiniteSource(LIMIT 3) -> Queue -> [1] p;
 //! ```
 //!
-//! As PrioSched, which asks less.
+//! PrioSched does the same and skips such inputs.
 
 use super::prio_sched::pull_in_order;
 use crate::prelude::*;

@@ -5,15 +5,16 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> [1] s;
 //! ```
 //!
-//! While all inputs have packets, each gives packets in proportion to its tickets. Every input has a pass,
-//! which grows by a stride, the inverse of its tickets, whenever it is asked; the least pass is asked
-//! first. An input that gives nothing is not asked again for the same packet, and does not save up its
-//! share. Inputs that say that they are empty are not asked; when all are, what pulls from StrideSched
-//! sleeps. C. Waldspurger, W. Weihl, "Stride Scheduling", 1995.
+//! While all inputs have packets, each gets a share in proportion to its tickets. Every input has a pass value,
+//! which grows by a stride, the inverse of its tickets, each time it is asked; the input with the lowest pass
+//! is asked first. An input that has no packet when asked is not asked again for the same packet, and does not
+//! save up its share. Inputs that say that they are empty are skipped; when all are empty, a task that pulls
+//! from StrideSched sleeps. C. Waldspurger, W. Weihl, "Stride Scheduling", 1995.
 //!
 //! Arguments:
 //!
-//! - `TICKETS`: tickets of each input, as many as there are inputs: from 1 to 32768, which stands for more.
+//! - `TICKETS`: tickets of each input, as many as there are inputs: from 1 to 32768; larger numbers count as
+//!   32768.
 
 use crate::prelude::*;
 use arguments::units;

@@ -5,11 +5,11 @@
 //! DriverManager(wait_stop, print c.count, wait 1ms, stop);
 //! ```
 //!
-//! Arguments are a Script's, and its `TYPE` is `DRIVER` if none is given.
+//! Its arguments are those of Script; the default `TYPE` is `DRIVER`.
 //!
-//! Elements ask for the router's end (`STOP true`, the handler `stop`, a Script's `stop`). With a
-//! DriverManager each request is a `step` of its script instead: it takes the script past the
-//! instruction that waits, so `wait_stop 3` waits for three requests. The router ends when the
+//! Elements can ask for the router's end (`STOP true`, the handler `stop`, a Script's `stop`). With a
+//! DriverManager such a request does not end the router, but is a `step` of the script: the script continues
+//! behind the instruction that waits. So `wait_stop 3` waits for three requests. The router ends when the
 //! script ends.
 
 use super::runner::Type;

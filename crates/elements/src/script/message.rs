@@ -1,4 +1,4 @@
-//! Says something when the router is configured.
+//! Prints a message when the router is configured.
 //!
 //! ```click
 //! Message("All addresses are those of the laboratory.");
@@ -6,8 +6,8 @@
 //!
 //! Arguments:
 //!
-//! - `MESSAGE`: what it says.
-//! - `TYPE`: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the configuration is refused.
+//! - `MESSAGE`: the text.
+//! - `TYPE`: `MESSAGE`, the default; `WARNING`; or `ERROR`, with which the configuration is refused.
 
 use crate::prelude::*;
 use lang::Severity;
@@ -24,8 +24,8 @@ impl Element for Message {
     type Config = ();
 
     fn configure(args: &mut Args) {
-        let message: String = args.required("MESSAGE", "what is said");
-        let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "how bad it is");
+        let message: String = args.required("MESSAGE", "the text");
+        let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "MESSAGE, WARNING or ERROR");
         match kind.to_ascii_uppercase().as_str() {
             "MESSAGE" => args.say(Severity::Note, message),
             "WARNING" => args.say(Severity::Warning, message),

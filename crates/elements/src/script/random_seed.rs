@@ -1,4 +1,4 @@
-//! Sets where the router's random numbers begin.
+//! Sets the seed of the router's random numbers.
 //!
 //! ```click
 //! RandomSeed(42);
@@ -6,10 +6,10 @@
 //!
 //! Arguments:
 //!
-//! - `SEED`: the number from which they follow; without it they are not predictable.
+//! - `SEED`: the seed; without it the random numbers cannot be predicted.
 //!
-//! The elements of one worker share a sequence. The router has one that cannot be predicted unless
-//! it is told otherwise.
+//! The elements of one worker share one sequence of random numbers. Without RandomSeed, `ashlar run` uses the
+//! seed of its option `--seed`, and `ashlar click` one that cannot be predicted.
 
 use crate::prelude::*;
 use engine::call::Outside;
@@ -42,7 +42,7 @@ impl Element for RandomSeed {
     type Config = Option<u32>;
 
     fn configure(args: &mut Args) -> Option<u32> {
-        args.maybe("SEED", "the number from which random numbers follow")
+        args.maybe("SEED", "the seed")
     }
 
     fn new(config: &Arc<Option<u32>>, _: &Init) -> RandomSeed {
@@ -55,7 +55,7 @@ impl Element for RandomSeed {
 
     const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
         "seed",
-        "begins the sequence of random numbers anew; an empty value: not predictably",
+        "sets the seed; an empty value: one that cannot be predicted",
         |_, value, cx| {
             let seed = match value.trim() {
                 "" => None,

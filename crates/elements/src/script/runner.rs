@@ -423,7 +423,7 @@ table! {
     read "nor" "whether none is true";
     read "if" "the second word if the first is true, else the third";
     read "in" "whether the first word is among the others";
-    read "sprintf" "words put into a format of C";
+    read "sprintf" "words formatted as by C's printf";
     read "length" "how many bytes the text has";
     read "unquote" "the text without a layer of quotes";
     read "htons" "16 bits from the host's byte order to the network's";
@@ -434,8 +434,8 @@ table! {
     inner "catq" "the text of a file, in quotes; not from outside the router";
     inner "kill" "sends a signal to processes; not from outside the router";
     write "run" "runs the script";
-    write "step" "goes on behind so many (1) instructions that wait";
-    write "goto" "goes on at a label";
+    write "step" "continues after so many (default 1) instructions that wait";
+    write "goto" "continues at a label";
     write "set" "sets a variable to a value";
     write "shift" "takes the first word off a variable";
 }

@@ -11,45 +11,48 @@
 //!        stop);
 //! ```
 //!
-//! Arguments are instructions, which run one after the other:
+//! The arguments are instructions, which run one after the other:
 //!
-//! - `set VAR TEXT`: sets a variable. `init VAR TEXT`: sets it once, at the start; the instruction
-//!   itself does nothing. `export VAR TEXT`: as `init`, and the variable is a handler to be read.
-//! - `print TEXT`: prints a text and ends the line. If it starts with a letter, `@` or `_` it is a
-//!   handler, whose value is printed. `print >FILE TEXT` writes a file anew, `>>FILE` appends.
-//!   `printn` does not end the line.
+//! - `set VAR TEXT`: sets a variable. `init VAR TEXT`: sets it once, at the start; when the script reaches the
+//!   instruction, it does nothing. `export VAR TEXT`: as `init`, and the variable can also be read as a
+//!   handler.
+//! - `print TEXT`: prints a text and a line end. A text that starts with a letter, `@` or `_` is the name of a
+//!   handler, whose value is printed. `print >FILE TEXT` overwrites a file, `>>FILE` appends to it. `printn`
+//!   prints no line end.
 //! - `read HANDLER ARGUMENT`: writes a handler's name and value to the standard error output.
 //!   `write HANDLER VALUE`: writes a handler; `$?` is then 0, or negative if it refused.
-//! - `save HANDLER FILE`, `append HANDLER FILE`: a handler's value as a file, or at its end.
-//! - `pause N`: waits for N (1) writes of the handler `step`; `wait_step`, `wait_stop` and a bare
+//! - `save HANDLER FILE`, `append HANDLER FILE`: writes a handler's value to a file, or appends it.
+//! - `pause N`: waits for N (default 1) writes of the handler `step`; `wait_step`, `wait_stop` and a bare
 //!   `wait` are the same. `wait TIME`: waits for a time or a step.
-//! - `label NAME`; `goto NAME CONDITION`: goes on at a label if the condition, if any, is true.
-//!   `goto` also knows `loop`, `end`, `exit`, `stop` and `error`. `loop`: starts again.
-//! - `end`, or the last instruction: the end. `exit`: an end after which a signal no longer starts
-//!   the script, and which drops the packet. `stop`: an end that asks the driver to stop.
-//!   `return VALUE`: an end with a value. `error TEXT`: an end that is an error.
+//! - `label NAME`; `goto NAME CONDITION`: continues at a label, if the condition is true or there is none.
+//!   `goto` also takes `loop`, `end`, `exit`, `stop` and `error` as NAME. `loop`: starts again at the first
+//!   instruction.
+//! - `end`: ends the script, as the last instruction does. `exit`: the same, but a signal no longer starts the
+//!   script, and the packet is dropped. `stop`: the same as `end`, and asks the driver to stop. `return VALUE`:
+//!   ends the script with a value. `error TEXT`: ends the script with an error.
 //!
-//! With a `q` behind the name (`setq`, `initq`, `exportq`, `readq`, `writeq`, `printq`, `printnq`,
-//! `returnq`, `errorq`) an instruction removes a layer of quotes from its text.
+//! An instruction whose name ends in `q` (`setq`, `initq`, `exportq`, `readq`, `writeq`, `printq`, `printnq`,
+//! `returnq`, `errorq`) removes one layer of quotes from its text.
 //!
-//! In texts, outside single quotes, `$x` and `${x}` are variables, `${x-other}` one with a text for
-//! when it is not set, and `$(HANDLER ARGUMENT)` is a handler's value; these may stand inside each
-//! other. `$$` is the process, `$?` how the last write went; `$0`, `$args`, `$1`, `$2` ..., `$#` and
-//! `$write` tell of the handler that started the script, `$input` of the packet. The handlers below
-//! need no element's name in the script itself.
+//! In texts, outside single quotes, `$x` and `${x}` are variables, `${x-other}` is a variable with a default
+//! text, and `$(HANDLER ARGUMENT)` is a handler's value; these can be nested. `$$` is the process number, `$?`
+//! the result of the last write. `$0`, `$args`, `$1`, `$2` ..., `$#` and `$write` describe the call of the
+//! handler that started the script, and `$input` is the packet's input. In the script itself the handlers below
+//! need no element name.
 //!
 //! Keyword arguments:
 //!
-//! - `TYPE`: what starts the script. `ACTIVE`, the default without ports: the router's start.
-//!   `PASSIVE`: the handler `run`. `PACKET`, the default with ports: a packet, which leaves by the
-//!   output that the script returns (0), or is dropped. `PROXY`: any handler. `DRIVER`: the start, and
-//!   it decides when the router ends, see DriverManager. `SIGNAL` and names or numbers: a signal.
+//! - `TYPE`: what starts the script. `ACTIVE`, the default without ports: the router's start. `PASSIVE`: the
+//!   handler `run`. `PACKET`, the default with ports: a packet, which leaves by the output that the script
+//!   returns (default 0), or is dropped. `PROXY`: a call of any handler of the element. `DRIVER`: the router's
+//!   start; the script decides when the router ends, see DriverManager. `SIGNAL` with names or numbers: a
+//!   signal.
 //!
-//! A script that makes 1000 jumps without waiting is given up; scripts call each other at most 50
-//! deep, and 10000 times in one go; a text has at most 16 MiB. There is one copy of a script, on one
-//! worker, and it runs when none of that worker's elements is running. A handler that it reads or writes
-//! is that of all copies of an element, as for `ashlar show` and `ashlar set`. A packet that a script
-//! handles costs allocations: it is not for the fast path.
+//! A script that jumps 1000 times without waiting is stopped. Scripts may call each other at most 50 deep, and
+//! 10000 times without waiting. A text has at most 16 MiB. There is one copy of a script, on one worker, and it
+//! runs when none of that worker's elements is running. It reads and writes handlers of all copies of an
+//! element, as `ashlar show` and `ashlar set` do. A script allocates memory for each packet, so do not use it
+//! on the fast path.
 
 use super::runner::{Config, Runner, Scripted, Type, handlers};
 use crate::prelude::*;

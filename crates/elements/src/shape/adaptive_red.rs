@@ -1,24 +1,25 @@
-//! Drops packets early, so that queues stay around a length: Adaptive RED.
+//! Drops packets early to keep queues at a target length: Adaptive RED.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> AdaptiveRED(20, 0.02) -> Queue(200) -> Discard;
 //! ```
 //!
-//! As RED between half of `TARGET` and one and a half times `TARGET`. Every half second the probability at
-//! the upper threshold is raised if the average is above the middle of the two, and lowered if it is
-//! below. S. Floyd, R. Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of
-//! RED's Active Queue Management", 2001.
+//! It is RED with the thresholds 0.5 and 1.5 times `TARGET`. Every half second the probability at the upper
+//! threshold is raised if the average is above the middle of the two, and lowered if it is below. S. Floyd, R.
+//! Gummadi, S. Shenker, "Adaptive RED: An Algorithm for Increasing the Robustness of RED's Active Queue
+//! Management", 2001.
 //!
 //! Arguments:
 //!
-//! - `TARGET`: packets.
-//! - `MAX_P`: probability at the upper threshold, at the start.
+//! - `TARGET`: average length of the queues, in packets.
+//! - `MAX_P`: initial drop probability at the upper threshold.
 //!
 //! Keyword arguments:
 //!
-//! - `QUEUES`: names of queues to look at instead of the nearest ones.
-//! - `STABILITY`: a packet's queue length counts 2^-STABILITY in the average; 0 = no average. Default 4.
-//! - `GENTLE`: whether the probability grows on to 1 at twice the upper threshold. Default true.
+//! - `QUEUES`: names of queues to measure, instead of the nearest ones.
+//! - `STABILITY`: weight of each packet's queue length in the average is 2^-STABILITY; 0 = no average. Default
+//!   4.
+//! - `GENTLE`: whether the probability increases gradually to 1 at twice the upper threshold. Default true.
 
 use super::red::{Kind, Red};
 use engine::manual;

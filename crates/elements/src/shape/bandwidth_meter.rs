@@ -1,15 +1,15 @@
-//! Sends packets out by how many bytes come.
+//! Sends packets to outputs by the current bandwidth.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> m :: BandwidthMeter(20kBps) -> Discard;
 //! m[1] -> Discard;
 //! ```
 //!
-//! As Meter, but bytes count.
+//! It is Meter for bytes instead of packets.
 //!
 //! Arguments:
 //!
-//! - `RATES`: bandwidths, one or more, rising.
+//! - `RATES`: bandwidths, one or more, in increasing order.
 
 use super::meter::Meter;
 use super::rate::Octets;

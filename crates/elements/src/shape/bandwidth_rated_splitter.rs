@@ -1,12 +1,12 @@
-//! Lets packets pass up to a bandwidth and sends the others out elsewhere.
+//! Passes packets up to a bandwidth, and sends the excess to another output.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> s :: BandwidthRatedSplitter(384kbps) -> Discard;
 //! s[1] -> Discard;
 //! ```
 //!
-//! As RatedSplitter, but bytes count. A packet passes once all earlier bytes have been paid for, however
-//! long it is.
+//! It is RatedSplitter for bytes instead of packets. A packet of any length passes as soon as there are tokens
+//! for all earlier bytes.
 //!
 //! Arguments:
 //!

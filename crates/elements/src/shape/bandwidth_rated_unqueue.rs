@@ -1,11 +1,11 @@
-//! Asks for packets at a steady bandwidth and pushes them on.
+//! Pulls packets at a steady bandwidth and pushes them on.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> BandwidthRatedUnqueue(384kbps) -> Discard;
 //! ```
 //!
-//! As RatedUnqueue, but bytes count. A packet passes once all earlier bytes have been paid for, however
-//! long it is.
+//! It is RatedUnqueue for bytes instead of packets. A packet of any length passes as soon as there are tokens
+//! for all earlier bytes.
 //!
 //! Arguments:
 //!

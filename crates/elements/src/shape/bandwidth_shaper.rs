@@ -1,10 +1,10 @@
-//! Lets packets be pulled at a steady bandwidth at most.
+//! Limits the bandwidth at which packets are pulled.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> Queue -> BandwidthShaper(384kbps) -> Discard;
 //! ```
 //!
-//! As Shaper, but bytes count.
+//! It is Shaper for bytes instead of packets.
 //!
 //! Arguments:
 //!

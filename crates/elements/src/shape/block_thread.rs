@@ -1,4 +1,4 @@
-//! Holds its worker up, to test what a router does that falls behind.
+//! Blocks its worker for some time, to test how a router behaves under overload.
 //!
 //! ```click
 //! b :: BlockThread;

@@ -1,10 +1,10 @@
-//! Asks for eight packets at every interval and pushes them on.
+//! Pulls eight packets at every interval and pushes them on.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> Queue -> Burster(0.1) -> Discard;
 //! ```
 //!
-//! As TimedUnqueue.
+//! It is TimedUnqueue with another default.
 //!
 //! Arguments:
 //!

@@ -1,13 +1,13 @@
-//! Drops packets that waited too long: Controlled Delay.
+//! Drops packets when their delay in the queue is too long: Controlled Delay (RFC 8289).
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5, 100) -> Discard;
 //! ```
 //!
-//! CoDel stands behind a queue and looks at how long each packet was in it, by the first timestamp
-//! annotation. Once all packets of an `INTERVAL` have waited longer than `TARGET`, one is dropped, and then
-//! others at shrinking distances, until one has waited less. Nothing is dropped while the queue is empty.
-//! The annotation is replaced by the time waited. Dropped packets count as `delay`. RFC 8289.
+//! Put CoDel behind a queue. It measures how long each packet was in the queue, by the FIRST_TIMESTAMP
+//! annotation. If all packets of an `INTERVAL` have waited longer than `TARGET`, it drops one packet, and then
+//! others at decreasing intervals, until a packet has waited less. Nothing is dropped while the queue is empty.
+//! The annotation is replaced by the waiting time. Dropped packets are counted as `delay`.
 //!
 //! Arguments:
 //!
@@ -16,7 +16,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `QUEUES`: names of queues to look at instead of the nearest ones upstream.
+//! - `QUEUES`: names of queues to measure, instead of the nearest ones upstream.
 
 use super::queues::Queues;
 use crate::prelude::*;
@@ -146,7 +146,7 @@ impl Element for CoDel {
     fn configure(args: &mut Args) -> Config {
         let target: u32 = args.optional("TARGET", 5, "milliseconds that packets may wait");
         let interval: u32 = args.optional("INTERVAL", 100, "milliseconds");
-        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        let queues: String = args.key("QUEUES", String::new(), "queues to measure");
         Config {
             settings: Settings {
                 target: target.into(),
@@ -205,11 +205,11 @@ impl Element for CoDel {
             e.settings.interval = units::parse::<u32>(value)?.into();
             Ok(())
         }),
-        Handler::text("queues", "queues looked at, one a line", |e, _| {
+        Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),
         Handler::sum("drops", "packets dropped", |e| e.dropped),
-        Handler::text("stats", "all of this for a reader", |e, _| {
+        Handler::text("stats", "all of this as text", |e, _| {
             Ok(format!("{} drops\n", e.dropped))
         }),
     ];

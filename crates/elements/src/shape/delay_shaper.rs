@@ -1,12 +1,12 @@
-//! Lets a packet be pulled only some time after its timestamp.
+//! Delays packets that are pulled, by a time after their timestamp.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> Queue -> DelayShaper(50ms) -> Discard;
 //! ```
 //!
-//! A packet of time T leaves no earlier than T + `DELAY`, with the current time as its timestamp; a
-//! packet without one, or with one of less than a second, has the time at which DelayShaper gets it. At
-//! most one packet is held; what pulls from DelayShaper sleeps until it may go.
+//! A packet with timestamp T leaves no earlier than T + `DELAY`, with the current time as its new timestamp. If
+//! a packet has no timestamp, or one of less than a second, T is the time at which DelayShaper gets it. At most
+//! one packet is held; a task that pulls from DelayShaper sleeps until it may leave.
 //!
 //! Arguments:
 //!

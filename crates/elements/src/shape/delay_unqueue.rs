@@ -1,12 +1,12 @@
-//! Asks for packets and pushes each on some time after its timestamp.
+//! Pulls packets and pushes each on after a delay from its timestamp.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> Queue -> DelayUnqueue(50ms) -> Discard;
 //! ```
 //!
-//! A packet of time T leaves no earlier than T + `DELAY`, and with this as its timestamp; a packet without
-//! one, or with one of less than a second, has the time at which DelayUnqueue gets it. At most one packet
-//! is held. DelayUnqueue sleeps while no packets wait upstream.
+//! A packet with timestamp T leaves no earlier than T + `DELAY`, with this time as its new timestamp. If a
+//! packet has no timestamp, or one of less than a second, T is the time at which DelayUnqueue gets it. At most
+//! one packet is held. DelayUnqueue sleeps while no packets wait upstream.
 //!
 //! Arguments:
 //!

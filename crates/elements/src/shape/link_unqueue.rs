@@ -1,13 +1,13 @@
-//! Emulates a serial link: packets take time to enter it and time to pass.
+//! Emulates a serial link, with a bandwidth and a latency.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> LinkUnqueue(10ms, 384kbps) -> Discard;
 //! ```
 //!
-//! A packet enters the link once the one before it is inside; that takes its length (with the extra
-//! length annotation) at `BANDWIDTH`. It leaves `LATENCY` after it has entered, with that time as its
-//! timestamp. LinkUnqueue holds what is on the link and asks for a packet only when the link is free, so it
-//! is mostly fed by a Queue. It sleeps while no packets wait there.
+//! A packet starts to enter the link when the packet before it has entered. Entering takes as long as its bytes
+//! (with the EXTRA_LENGTH annotation) take at `BANDWIDTH`. The packet leaves `LATENCY` after it has entered,
+//! with that time as its timestamp. LinkUnqueue holds the packets on the link. It pulls a packet only when the
+//! link is free, so put a Queue before it. It sleeps while no packets wait there.
 //!
 //! Arguments:
 //!

@@ -1,18 +1,18 @@
-//! Sends packets out by how fast they come.
+//! Sends packets to outputs by the current packet rate.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> m :: Meter(10000) -> Discard;
 //! m[1] -> Discard;
 //! ```
 //!
-//! With rates R1 < R2 < ... a packet leaves by output 0 while packets come at less than R1 a second, by
-//! output 1 while they come at R1 or more but less than R2, and so on. All packets go the same way at one
-//! time; RatedSplitter splits them. The rate is an exponentially weighted moving average over
-//! milliseconds, each of which counts 1/16.
+//! With rates R1 < R2 < ... a packet leaves by output 0 while packets come at less than R1 a second, by output
+//! 1 while they come at R1 or more but less than R2, and so on. At any moment all packets go to the same
+//! output; use RatedSplitter to split them. The rate is an exponentially weighted moving average over
+//! milliseconds, each of which has the weight 1/16.
 //!
 //! Arguments:
 //!
-//! - `RATES`: packets per second, one or more, rising.
+//! - `RATES`: packets per second, one or more, in increasing order.
 
 use super::rate::{Packets, Unit};
 use super::rated_unqueue::Kind;
@@ -79,7 +79,11 @@ impl<K: Kind> Element for Meter<K> {
         } else {
             "numbers"
         };
-        let words = args.rest("RATES", kind, "rising rates, one fewer than outputs");
+        let words = args.rest(
+            "RATES",
+            kind,
+            "rates in increasing order, one fewer than outputs",
+        );
         let mut rates: Vec<u64> = Vec::new();
         for word in words {
             let rate = if K::Unit::BYTES {

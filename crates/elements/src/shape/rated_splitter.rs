@@ -1,13 +1,13 @@
-//! Lets packets pass up to a rate and sends the others out elsewhere.
+//! Passes packets up to a rate, and sends the excess to another output.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> s :: RatedSplitter(100) -> Discard;
 //! s[1] -> Discard;
 //! ```
 //!
-//! Up to `RATE` packets a second leave by output 0, the excess by output 1, or is dropped (`excess`) if
-//! that is not connected. A token bucket as in RatedUnqueue decides. Unlike Meter, RatedSplitter lets
-//! `RATE` packets a second pass also when more arrive.
+//! Up to `RATE` packets a second leave by output 0. The excess leaves by output 1, or is dropped (`excess`) if
+//! output 1 is not connected. A token bucket as in RatedUnqueue decides. Unlike Meter, RatedSplitter passes
+//! `RATE` packets a second also when more arrive.
 //!
 //! Arguments:
 //!

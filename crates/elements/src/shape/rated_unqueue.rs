@@ -1,11 +1,12 @@
-//! Asks for packets at a steady rate and pushes them on.
+//! Pulls packets at a steady rate and pushes them on.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> RatedUnqueue(100) -> Discard;
 //! ```
 //!
-//! A token bucket says when: it starts full and gains `RATE` tokens a second, a packet costs one. The
-//! bucket counts milliseconds, as Click's does. RatedUnqueue sleeps while no packets wait upstream.
+//! A token bucket sets the times: it starts full, gains `RATE` tokens a second, and each packet takes one
+//! token. The bucket is filled once a millisecond, as in Click. RatedUnqueue sleeps while no packets wait
+//! upstream.
 //!
 //! Arguments:
 //!

@@ -1,25 +1,26 @@
-//! Drops packets early, the more the longer the queues are: Random Early Detection.
+//! Drops packets early, with a probability that grows with queue length: Random Early Detection.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> RED(5, 50, 0.02) -> Queue(200) -> Discard;
 //! ```
 //!
-//! RED keeps a moving average of the packets in the nearest queues: downstream of it where packets are
-//! pushed, upstream where they are pulled. Up to `MIN_THRESH` no packet is marked; from there to
-//! `MAX_THRESH` the probability grows to `MAX_P`; with `GENTLE` it grows on to 1 at twice `MAX_THRESH`, else
-//! it is 1 at once. Marked packets leave by output 1 if that is connected, else they are dropped (`early`).
-//! S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993.
+//! RED keeps a moving average of the number of packets in the nearest queues: downstream if packets are pushed,
+//! upstream if they are pulled. Up to `MIN_THRESH` no packet is marked. From there to `MAX_THRESH` the
+//! probability of a mark grows to `MAX_P`. Above that, with `GENTLE`, it grows to 1 at twice `MAX_THRESH`;
+//! otherwise it is 1 at once. Marked packets leave by output 1 if that is connected; otherwise they are dropped
+//! (`early`). S. Floyd, V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993.
 //!
 //! Arguments:
 //!
-//! - `MIN_THRESH`: packets.
-//! - `MAX_THRESH`: packets.
+//! - `MIN_THRESH`: lower threshold, in packets.
+//! - `MAX_THRESH`: upper threshold, in packets.
 //! - `MAX_P`: probability at `MAX_THRESH`.
 //!
 //! Keyword arguments:
 //!
-//! - `QUEUES`: names of queues to look at instead.
-//! - `STABILITY`: a packet's queue length counts 2^-STABILITY in the average; 0 = no average. Default 4.
+//! - `QUEUES`: names of queues to measure, instead of the nearest ones.
+//! - `STABILITY`: weight of each packet's queue length in the average is 2^-STABILITY; 0 = no average. Default
+//!   4.
 //! - `GENTLE`: see above. Default true.
 
 use super::queues::Queues;
@@ -163,7 +164,7 @@ impl<K: Kind> Element for Red<K> {
             )
         };
         let max_p: f64 = args.required("MAX_P", "probability at MAX_THRESH");
-        let queues: String = args.key("QUEUES", String::new(), "queues to look at");
+        let queues: String = args.key("QUEUES", String::new(), "queues to measure");
         let stability: u32 = args.key("STABILITY", 4, "-log2 of a packet's weight");
         if max < min {
             args.error_in_whole("MAX_THRESH must be >= MIN_THRESH", "raise MAX_THRESH");
@@ -182,7 +183,11 @@ impl<K: Kind> Element for Red<K> {
             },
             queues: queues.split_whitespace().map(str::to_owned).collect(),
             weight: 0.5f64.powi(stability.min(16) as i32),
-            gentle: args.key("GENTLE", true, "whether marks grow on behind MAX_THRESH"),
+            gentle: args.key(
+                "GENTLE",
+                true,
+                "whether the probability grows gradually above MAX_THRESH",
+            ),
         }
     }
 
@@ -243,7 +248,7 @@ impl<K: Kind> Element for Red<K> {
             Ok(())
         }),
         Handler::sum("drops", "packets marked", |e| e.marked),
-        Handler::text("queues", "queues looked at, one a line", |e, _| {
+        Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),
         Handler::text(
@@ -251,7 +256,7 @@ impl<K: Kind> Element for Red<K> {
             "average of the queues' packets",
             |e, _| Ok(format!("{:.3}", e.average)),
         ),
-        Handler::text("stats", "all of this for a reader", |e, _| {
+        Handler::text("stats", "all of this as text", |e, _| {
             Ok(format!(
                 "{:.3} average queue size\n{} drops\n",
                 e.average, e.marked

@@ -1,15 +1,14 @@
-//! Lets packets be pulled at a steady rate at most.
+//! Limits the rate at which packets are pulled.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 30) -> Queue -> Shaper(1000) -> Discard;
 //! ```
 //!
-//! Packets are spaced evenly: each has its part of a second, on Click's grid. Where it was asked too late,
-//! Shaper catches up with what it missed in the last 20 ms. Until the next packet may pass, what pulls from
-//! Shaper sleeps.
+//! Packets are spaced evenly, on the same grid of times as in Click. If packets are pulled too late, Shaper
+//! catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps until the next
+//! packet may pass.
 //!
-//! Output 1, if it is connected, gives packets only while output 0 may not: what is pulled there is not
-//! shaped.
+//! Output 1, if it is connected, gives packets only while output 0 may not; its rate is not limited.
 //!
 //! Arguments:
 //!

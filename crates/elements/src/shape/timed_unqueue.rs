@@ -1,11 +1,11 @@
-//! Asks for a few packets at every interval and pushes them on.
+//! Pulls a few packets at every interval and pushes them on.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> TimedUnqueue(0.1) -> Discard;
 //! ```
 //!
-//! At most `BURST` packets go per `INTERVAL`. A packet that comes after a rest of one interval goes at once
-//! if what it waits in tells TimedUnqueue.
+//! At most `BURST` packets go per `INTERVAL`. A packet that arrives after an interval without packets leaves at
+//! once, if its queue notifies TimedUnqueue.
 //!
 //! Arguments:
 //!

@@ -1,26 +1,27 @@
-//! Sends packets to a multicast group over UDP, and receives those that others send to it.
+//! Sends packets to a multicast group over UDP, and receives the group's packets.
 //!
 //! ```click
 //! FromDevice(eth0, CORES 0) -> McastSocket(239.192.7.1, 7701, 127.0.0.1) -> Discard;
 //! ```
 //!
-//! No packet passes McastSocket: what comes in is sent as the payload of a datagram, and the payload of
-//! what the group receives goes out. So routers and virtual machines on one network are joined to a link
-//! that all of them hear. Packets are pushed in or pulled; nothing waits for the system: up to 1024
-//! packets wait for a socket whose buffer is full.
+//! A packet of the input is sent to the group as the payload of a datagram. The payload of each datagram to the
+//! group leaves by the output as a packet. So routers and virtual machines on one network are connected as by a
+//! shared link. The input pushes or pulls. The element never blocks: if the socket's buffer is full, up to 1024
+//! packets wait here.
 //!
-//! With `SOURCEIP`, the group is joined on that address's interface only, and what this element itself
-//! has sent is dropped (`own`). Without it the system's routes choose the interface, and what was sent
-//! comes back, unless `LOOP` is false.
+//! With `SOURCEIP`, the group is joined only on the interface with this address, and datagrams that this
+//! element has sent are dropped (`own`). Without it the system's routes choose the interface, and sent packets
+//! come back, unless `LOOP` is false.
 //!
-//! Drops: `full` beyond 1024 packets that wait; `refused` by the system, as too long, or without a route.
+//! Drops: `full` if 1024 packets wait already; `refused` if the system refuses a packet, because it is too long
+//! or has no route.
 //!
 //! Arguments:
 //!
 //! - `MCASTIP`, `MCASTPORT`: the group and its UDP port.
 //! - `SOURCEIP`: address of this host that packets are sent from. Default is the system's choice.
-//! - `SOURCEPORT`: port that packets are sent from. Default is the system's choice. It must differ among
-//!   those that send from one address, or they take each other's packets for their own.
+//! - `SOURCEPORT`: port that packets are sent from. Default is the system's choice. Elements that send from one
+//!   address must have different ports; otherwise each takes the others' packets for its own.
 //!
 //! Keyword arguments:
 //!

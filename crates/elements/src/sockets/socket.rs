@@ -4,26 +4,27 @@
 //! FromDevice(eth0, CORES 0) -> s :: Socket(UDP, 127.0.0.1, 7702, 127.0.0.1) -> Discard;
 //! ```
 //!
-//! No packet passes Socket: what comes in is sent, and what is received goes out. Packets are pushed in
-//! or pulled, and nothing waits for the system: up to 1024 packets wait for a socket whose buffer is full.
+//! Packets of the input are sent through the socket; received data leaves by the output. The input pushes or
+//! pulls. The element never blocks: if the socket's buffer is full, up to 1024 packets wait here.
 //!
-//! A server listens at the address: it has one TCP or Unix connection at a time, and sends datagrams to
-//! whoever sent the last one. A client connects to the address before the router starts; a UDP client of
-//! address 0.0.0.0 sends each packet to its destination annotation. Streams keep no borders of packets:
-//! what has come makes a packet, of at most `SNAPLEN` bytes.
+//! A server listens at the address. It has one TCP or Unix connection at a time; it sends datagrams to the
+//! sender of the last received datagram. A client connects to the address before the router starts; a UDP
+//! client of address 0.0.0.0 sends each packet to its destination annotation. Streams do not keep packet
+//! boundaries: the data that has arrived becomes a packet of at most `SNAPLEN` bytes.
 //!
-//! Drops: `full` beyond 1024 packets that wait; `refused` by the system, or as nobody is connected;
-//! `denied` as the sender may not send to this server.
+//! Drops: `full` if 1024 packets wait already; `refused` if the system refuses the packet or there is no
+//! connection; `denied` if the sender may not send to this server.
 //!
 //! Arguments:
 //!
 //! - `TYPE`: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
-//! - `IP`, `PORTNUMBER`: address of the server. For the Unix types instead `FILENAME`: its file.
-//! - `LOCALIP`, `LOCALPORTNUMBER`: address of the client; Unix: `LOCALFILENAME`. Given, this is a client.
+//! - `IP`, `PORTNUMBER`: address of the server. For the Unix types use `FILENAME` instead: the server's file.
+//! - `LOCALIP`, `LOCALPORTNUMBER`: address of the client; for the Unix types `LOCALFILENAME`. If given, this
+//!   element is a client.
 //!
 //! Keyword arguments:
 //!
-//! - `CLIENT`: whether this is a client. Default false, but true without outputs.
+//! - `CLIENT`: whether this element is a client. Default false, but true without outputs.
 //! - `NODELAY`: whether TCP sends small packets at once. Default true.
 //! - `SNAPLEN`: longest packet that is received; longer datagrams are cut. Default 2048.
 //! - `SNDBUF`, `RCVBUF`: bytes of the socket's buffers. Default is the system's.
@@ -31,8 +32,8 @@
 //! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
 //! - `ALLOW`, `DENY`: tables of routes such as RadixIPLookup, for servers of TCP and UDP. An address with a
 //!   route in the first may send; of the others, one with a route in the second may not.
-//! - `VERBOSE`: whether it says who comes and goes. Default false.
-//! - `PROPER`: accepted for Click's sake.
+//! - `VERBOSE`: whether to log connections that open and close. Default false.
+//! - `PROPER`: accepted for compatibility with Click.
 
 use super::endpoint::{Address, Bound, Role, Wire};
 use super::exchange::{Came, Exchange, Link, Settings};
@@ -245,8 +246,8 @@ impl Element for Socket {
             },
             lists: Lists::parse(args),
             verbose: {
-                let _: bool = args.key("PROPER", false, "accepted for Click's sake");
-                args.key("VERBOSE", false, "whether it says who comes and goes")
+                let _: bool = args.key("PROPER", false, "accepted for compatibility with Click");
+                args.key("VERBOSE", false, "whether to log connections")
             },
             bound: Arc::default(),
         }

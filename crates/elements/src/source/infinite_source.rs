@@ -4,8 +4,8 @@
 //! InfiniteSource(DATA \<00 01 02>, LIMIT 10, BURST 5) -> Discard;
 //! ```
 //!
-//! Packets are pushed as fast as the graph takes them; while every Queue they lead to is full,
-//! InfiniteSource sleeps. With a pull output it makes packets when it is asked.
+//! Packets are pushed as fast as the graph takes them; while every Queue they lead to is full, InfiniteSource
+//! sleeps. With a pull output it makes packets when they are pulled.
 //!
 //! Arguments:
 //!
@@ -19,7 +19,7 @@
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
 //! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
-//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
 use super::supply::{self, Source, Supply};

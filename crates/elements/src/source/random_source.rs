@@ -4,7 +4,7 @@
 //! RandomSource(64, LIMIT 10) -> Discard;
 //! ```
 //!
-//! As InfiniteSource. The bytes follow from the router's seed.
+//! It is InfiniteSource with random data. The bytes depend on the router's seed.
 //!
 //! Arguments:
 //!
@@ -17,7 +17,7 @@
 //!
 //! - `TIMESTAMP`: whether packets get the time at which they are made as their timestamp. Default true.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
-//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
 use super::infinite_source::{Given, InfiniteSource, Kind, burst, set_burst};

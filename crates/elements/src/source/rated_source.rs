@@ -4,8 +4,8 @@
 //! RatedSource(DATA \<08 00>, RATE 10, LIMIT 3) -> Discard;
 //! ```
 //!
-//! With a pull output, RatedSource gives packets to those who ask, no faster than `RATE`, and tells them
-//! when the next one is there.
+//! With a pull output, packets can be pulled no faster than `RATE`, and RatedSource notifies tasks that pull
+//! from it when the next packet is ready.
 //!
 //! Arguments:
 //!
@@ -17,9 +17,9 @@
 //! Keyword arguments:
 //!
 //! - `LENGTH`: if given, packets are this long; `DATA` is repeated or cut.
-//! - `BANDWIDTH`: sets `RATE` so that packets of this length come at this bandwidth.
+//! - `BANDWIDTH`: sets `RATE` so that packets of `LENGTH` have this bandwidth.
 //! - `STOP`: whether to stop the router when `LIMIT` is reached. Default false.
-//! - `END_CALL`: handler that is written when `LIMIT` is reached, in place of `STOP`.
+//! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
 use super::supply::{self, Source, Supply};

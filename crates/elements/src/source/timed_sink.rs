@@ -1,4 +1,4 @@
-//! Asks for one packet at every interval and throws it away.
+//! Pulls one packet at every interval and throws it away.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> TimedSink(0.1);

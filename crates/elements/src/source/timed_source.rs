@@ -12,10 +12,9 @@
 //! Keyword arguments:
 //!
 //! - `LIMIT`: number of packets; negative = no limit, the default.
-//! - `HEADROOM`: bytes kept free before the packet. Packets have the usual headroom whatever is asked.
-//! - `STOP`: whether to stop the router once `LIMIT` packets were made, after a last interval. Default
-//!   false.
-//! - `END_CALL`: handler that is written then, in place of `STOP`.
+//! - `HEADROOM`: accepted, and without effect: packets always have the usual headroom.
+//! - `STOP`: whether to stop the router one interval after the last of `LIMIT` packets. Default false.
+//! - `END_CALL`: handler that is written then, instead of `STOP`.
 
 use super::every::Every;
 use super::supply::{self, Source, Supply};

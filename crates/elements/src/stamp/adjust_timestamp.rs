@@ -1,4 +1,4 @@
-//! Adds a span of time, perhaps a negative one, to the timestamp of packets.
+//! Adds a time, which may be negative, to the timestamp of packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> AdjustTimestamp(-0.5) -> Discard;
@@ -6,7 +6,7 @@
 //!
 //! Arguments:
 //!
-//! - `TIME`: what is added, in seconds or with a unit.
+//! - `TIME`: the time to add, in seconds or with a unit.
 //!
 //! Keyword arguments:
 //!

@@ -1,4 +1,4 @@
-//! Replaces the timestamps of packets by differences.
+//! Replaces the timestamps of packets by time differences.
 //!
 //! ```click
 //! FromDump(trace.pcap) -> SetTimestampDelta -> ToIPSummaryDump(-, FIELDS timestamp);

@@ -4,13 +4,13 @@
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> StoreTimestamp(TAIL true) -> Print -> Discard;
 //! ```
 //!
-//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be made
-//! long enough is dropped (`too_long`).
+//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be
+//! lengthened for it is dropped (`too_long`).
 //!
 //! Keyword arguments, of which one is given:
 //!
-//! - `OFFSET`: where the timestamp is stored; the packet is made longer if it ends before.
-//! - `TAIL`: whether it is added behind the packet. Default false.
+//! - `OFFSET`: where the timestamp is stored; a packet that is too short is lengthened.
+//! - `TAIL`: whether the timestamp is appended to the packet. Default false.
 
 use crate::prelude::*;
 
@@ -45,7 +45,7 @@ impl Element for StoreTimestamp {
 
     fn configure(args: &mut Args) -> StoreTimestamp {
         let offset: Option<u16> = args.key_maybe("OFFSET", "where the timestamp is stored");
-        let tail = args.key("TAIL", false, "whether it is added behind the packet");
+        let tail = args.key("TAIL", false, "whether to append the timestamp");
         if offset.is_some() == tail {
             args.error_in_whole("supply exactly one of OFFSET and TAIL", "give one of them");
         }

@@ -1,24 +1,24 @@
-//! Lets packets pass whose timestamps lie in a window of time.
+//! Passes packets whose timestamps are in a time window.
 //!
 //! ```click
 //! FromDump(trace.pcap) -> TimeFilter(START_AFTER 2s, INTERVAL 1min, STOP true) -> ToDump(cut.pcap);
 //! ```
 //!
-//! The window takes its start in and leaves its end out. Other packets leave by output 1, or are dropped
+//! The window includes its start but not its end. Other packets leave by output 1, or are dropped
 //! (`out_of_range`).
 //!
 //! Arguments:
 //!
-//! - `START`, `END`: times in seconds since the epoch. Without them the window is open.
+//! - `START`, `END`: times in seconds since the epoch. Without one of them the window is open on that side.
 //!
 //! Keyword arguments:
 //!
 //! - `START_AFTER`, `END_AFTER`: the same, counted from the first packet's timestamp.
 //! - `START_DELAY`, `END_DELAY`: the same, counted from the start of the router.
-//! - `INTERVAL`: length of the window, in place of an end.
-//! - `STOP`: whether the first packet behind the window stops the router. Default false.
-//! - `END_CALL`: a handler that it writes instead; `$t` in the value stands for the packet's timestamp. If
-//!   the call extends the window, the packet passes.
+//! - `INTERVAL`: length of the window, instead of an end.
+//! - `STOP`: whether the first packet after the window stops the router. Default false.
+//! - `END_CALL`: a handler that this packet writes, instead of `STOP`; `$t` in the value is the packet's
+//!   timestamp. If the call extends the window, the packet passes.
 
 use crate::dump::when::{self, Moment, Place, Span, Window};
 use crate::prelude::*;

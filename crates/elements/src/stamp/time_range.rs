@@ -6,7 +6,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `SIMPLE`: whether timestamps come in order, so that one comparison less is needed. Default false.
+//! - `SIMPLE`: whether packets come in the order of their timestamps, which saves a comparison. Default false.
 
 use crate::dump::when::show;
 use crate::prelude::*;

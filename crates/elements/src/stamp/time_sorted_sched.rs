@@ -1,4 +1,4 @@
-//! Merges streams of packets by their timestamps: who asks gets the packet with the earliest one.
+//! Merges streams of packets in the order of their timestamps.
 //!
 //! ```click
 //! tss :: TimeSortedSched(STOP true) -> ToDump(merged.pcap);
@@ -11,8 +11,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `STOP`: whether the router stops when nothing is there and no input has more to come. Default false.
-//! - `BUFFER`: packets of each input among which the earliest is chosen. Default 1.
+//! - `STOP`: whether to stop the router when there are no packets and no input can get more. Default false.
+//! - `BUFFER`: packets of each input that are held, and from which the earliest is chosen. Default 1.
 
 use crate::prelude::*;
 use std::cmp::Ordering;

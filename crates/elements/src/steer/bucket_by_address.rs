@@ -6,18 +6,19 @@
 //!     -> Steer(BUCKETS 4) -> Discard;
 //! ```
 //!
-//! The most exact rule that a frame fits counts: address and VLAN, then address, then VLAN. Frames to broadcast and
-//! multicast addresses that no rule names share a bucket, and so do all that are left: the two behind the last one
-//! that the arguments name (2 and 3 above). A frame's VLAN is that of its outermost tag.
-//! `FromDevice(..., CLASSIFY address ...)` puts this element in.
+//! The most specific rule that a frame matches decides: address and VLAN before address, address before VLAN.
+//! Two more buckets follow the last one that the arguments name (2 and 3 above): one for frames to broadcast
+//! and multicast addresses that no rule names, and one for all other frames. A frame's VLAN is that of its
+//! outermost tag. `FromDevice(..., CLASSIFY address ...)` inserts this element.
 //!
 //! Arguments:
 //!
-//! - `RULE`: `ADDRESS`, `VLAN` or `ADDRESS@VLAN`. Its bucket is its place among the rules, or stands behind `=`.
+//! - `RULE`: `ADDRESS`, `VLAN` or `ADDRESS@VLAN`. Its bucket is its place in the list, from 0, or the number
+//!   behind `=`.
 //!
 //! Keyword arguments:
 //!
-//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given these.
+//! - `PORT`: the port from which packets come. If its driver supports rules, it gets these.
 
 use super::place;
 use super::port_rules::{PortRules, Source};

@@ -6,16 +6,17 @@
 //!     -> Steer(BUCKETS 256) -> Discard;
 //! ```
 //!
-//! A rule says what the chosen bytes are, and which bucket packets with these bytes go into. What fits no rule goes
-//! into the bucket of its hash, as with BucketByHash. Rules are added, changed and removed while packets pass, one by
-//! one or thousands at a time; a change of one is never seen as a change of another. Memory is given at the start, for
-//! as many rules as there may be. A flow that gets a rule may change worker, and packets that were on their way may
-//! then be overtaken. `FromDevice(..., CLASSIFY flow ...)` puts this element in.
+//! A rule gives values for the chosen bytes, and the bucket of packets that have these values. A packet that
+//! matches no rule goes into the bucket of its hash, as with BucketByHash. Rules can be added, changed and
+//! removed while packets pass, one at a time or thousands at once; a change of one rule never affects packets
+//! of another. Memory for `RULES` rules is allocated at the start. A flow that gets a rule may change worker;
+//! new packets may then overtake those that are still on their way to the old worker. `FromDevice(..., CLASSIFY
+//! flow ...)` inserts this element.
 //!
-//! The default fields are the five-tuple, also that of a tunnel's inner headers, and rules are then
-//! `PROTOCOL SRC SRCPORT DST DSTPORT`. Other fields are bytes of the frame, and rules have a value for each in
-//! hexadecimal digits, or as an address: `0800 10.0.0.1` for `FIELDS 12/2 30/4`. Frames that are too short fit no rule.
-//! Between the values of a rule is white space or `/`.
+//! The default fields are the five-tuple, for a tunnel that of the inner headers; rules are then `PROTOCOL SRC
+//! SRCPORT DST DSTPORT`. Other fields are bytes of the frame; rules then have a value for each field, in
+//! hexadecimal digits or as an address: `0800 10.0.0.1` for `FIELDS 12/2 30/4`. Frames that are too short match
+//! no rule. The values of a rule are separated by white space or `/`.
 //!
 //! Arguments:
 //!
@@ -23,11 +24,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `FIELDS`: `tuple`, or places such as `12/2 26/4%ffffff00`: offset, length and bits that count; at most 48 bytes.
-//!   Default tuple.
-//! - `RULES`: rules that there may be, up to a million. Default 16384.
-//! - `KEY`, `BUCKETS`, `INNER`: as of BucketByHash; rules may name buckets below `BUCKETS`.
-//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given those for five-tuples.
+//! - `FIELDS`: `tuple`, or fields such as `12/2 26/4%ffffff00`: offset, length and a mask of the bits to
+//!   compare; at most 48 bytes. Default tuple.
+//! - `RULES`: most rules at a time, up to a million. Default 16384.
+//! - `KEY`, `BUCKETS`, `INNER`: as in BucketByHash; rules may name buckets below `BUCKETS`.
+//! - `PORT`: the port from which packets come. If its driver supports rules, it gets those for five-tuples.
 
 use super::flow_fields::{self, Fields, of_tuple};
 use super::hashing::Hashing;
@@ -222,7 +223,7 @@ impl Element for BucketByFlow {
 
     fn configure(args: &mut Args) -> Config {
         let fields = args.key("FIELDS", "tuple".to_owned(), "the bytes that are compared");
-        let mut capacity: usize = args.key("RULES", 16384, "rules that there may be");
+        let mut capacity: usize = args.key("RULES", 16384, "most rules at a time");
         let hashing = Hashing::configure(args);
         let port = PortRules::configure(args);
         let given = args.rest("RULE", "VALUES=BUCKET", "a rule");
@@ -304,7 +305,7 @@ impl Element for BucketByFlow {
         Handler::shared("length", "number of rules", |c: &Config, _| {
             Ok(c.lock().rules.len().to_string())
         }),
-        Handler::sum("matched", "packets that fitted a rule", |e| e.matched),
+        Handler::sum("matched", "packets that matched a rule", |e| e.matched),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.hashing.buckets.to_string())
         }),
@@ -320,7 +321,7 @@ impl Element for BucketByFlow {
         ),
         Handler::action(
             "replace",
-            "makes these the rules, one `VALUES BUCKET` a line",
+            "replaces all rules, one `VALUES BUCKET` a line",
             |c: &Config, value| c.replace(value),
         ),
         Handler::shared("key", "the key of the hash", |c: &Config, _| {

@@ -4,25 +4,28 @@
 //! FromDevice(null:64) -> b :: BucketByHash(KEY symmetric, BUCKETS 256) -> Steer(BUCKETS 256) -> Discard;
 //! ```
 //!
-//! Packets are Ethernet frames with up to two VLAN tags. The hash is that of Microsoft's RSS: over source and
-//! destination address, and over the ports of TCP, UDP, SCTP, DCCP and UDP-Lite; of fragments, and of what has no
-//! ports, over the addresses alone. So all packets of a flow have one bucket, which is the hash modulo the number of
-//! buckets. What is no IP goes into bucket 0. Usually `FromDevice(..., CLASSIFY hash)` puts this element in.
+//! Packets are Ethernet frames with up to two VLAN tags. The hash is that of Microsoft's RSS, over source and
+//! destination address and over the ports of TCP, UDP, SCTP, DCCP and UDP-Lite. For fragments, and for packets
+//! without ports, it is over the addresses alone. The bucket is the hash modulo the number of buckets, so all
+//! packets of a flow have one bucket. Packets that are not IP go into bucket 0. Usually `FromDevice(...,
+//! CLASSIFY hash)` inserts this element.
 //!
-//! With the symmetric key both directions of a flow share a bucket, as NAT and all that looks at replies want it. It
-//! is weaker than others: where addresses of both ends count up together and ports stay the same, all flows share a
-//! bucket. `microsoft` and keys of one's own spread these, but not the directions alike.
+//! With the symmetric key both directions of a flow share a bucket. NAT needs this, and so does every element
+//! that looks at replies. But the symmetric key spreads less well than others: if the addresses of both ends
+//! count up together and the ports stay the same, all flows share a bucket. `microsoft` and keys of your own
+//! spread such flows, but give the two directions of a flow different buckets.
 //!
-//! The packets of IPIP, GRE and VXLAN tunnels are told apart by their inner headers; without `INNER` all packets of a
-//! tunnel share a bucket. Elements with the same key and number of buckets share their key, also when it changes.
+//! For packets of IPIP, GRE and VXLAN tunnels the hash is over the inner headers; with `INNER false` all
+//! packets of a tunnel share a bucket. Elements with the same key and number of buckets share the key: if it
+//! changes in one of them, it changes in all.
 //!
 //! Keyword arguments:
 //!
 //! - `KEY`: `symmetric`, `microsoft` or 80 hexadecimal digits. Default symmetric.
 //! - `BUCKETS`: a power of two up to 4096. Default 256.
-//! - `INNER`: whether inner headers of tunnels count. Default true.
-//! - `PORT`: the port from which packets come. Where it hashes by the same key, and `INNER` is false, its hash is
-//!   used.
+//! - `INNER`: whether the inner headers of tunnels are hashed. Default true.
+//! - `PORT`: the port from which packets come. If the port hashes with the same key, and `INNER` is false, the
+//!   element uses the port's hash.
 
 use super::hashing::Hashing;
 use crate::prelude::*;
@@ -191,7 +194,7 @@ impl Element for BucketByHash {
         Handler::sum("by_port", "packets whose hash the port has given", |e| {
             e.by_port
         }),
-        Handler::sum("not_ip", "packets that are no IP, all in bucket 0", |e| {
+        Handler::sum("not_ip", "packets that are not IP, all in bucket 0", |e| {
             e.not_ip
         }),
     ];

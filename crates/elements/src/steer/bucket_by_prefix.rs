@@ -6,20 +6,21 @@
 //!     -> Steer(BUCKETS 2) -> Discard;
 //! ```
 //!
-//! A worker that sees a part of the destinations only needs a part of the routes in its caches. Packets are Ethernet
-//! frames with up to two VLAN tags. What fits no prefix, and what is no IP, goes into the bucket `DEFAULT`. A flow and
-//! its replies have different destinations: what looks at both wants BucketByHash. Changes while packets pass are
-//! seen at once. `FromDevice(..., CLASSIFY prefix ...)` puts this element in.
+//! A worker that sees only a part of the destinations needs only a part of the routes in its caches. Packets
+//! are Ethernet frames with up to two VLAN tags. Packets that match no prefix, and those that are not IP, go
+//! into the bucket `DEFAULT`. A flow and its replies have different destinations, so elements that look at both
+//! need BucketByHash. Changes take effect at once, while packets pass. `FromDevice(..., CLASSIFY prefix ...)`
+//! inserts this element.
 //!
 //! Arguments:
 //!
-//! - `PREFIX`: an IPv4 or IPv6 prefix. Its bucket is its place among the arguments, or stands behind `=`.
+//! - `PREFIX`: an IPv4 or IPv6 prefix. Its bucket is its place in the list, from 0, or the number behind `=`.
 //!
 //! Keyword arguments:
 //!
-//! - `DEFAULT`: the bucket of what fits no prefix. Default 0.
-//! - `SOURCE`: whether source addresses count instead of destinations. Default false.
-//! - `PORT`: the port from which packets come. Where its driver takes rules, it is given these.
+//! - `DEFAULT`: the bucket of packets that match no prefix. Default 0.
+//! - `SOURCE`: whether to use source addresses instead of destinations. Default false.
+//! - `PORT`: the port from which packets come. If its driver supports rules, it gets these.
 
 use super::place;
 use super::port_rules::{PortRules, Source};
@@ -287,8 +288,8 @@ impl Element for BucketByPrefix {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let default: u16 = args.key("DEFAULT", 0, "the bucket of what fits no prefix");
-        let is_source = args.key("SOURCE", false, "whether source addresses count");
+        let default: u16 = args.key("DEFAULT", 0, "the bucket of packets that match no prefix");
+        let is_source = args.key("SOURCE", false, "whether to use source addresses");
         let port = PortRules::configure(args);
         let given = args.rest("PREFIX", "a prefix, and =BUCKET", "a part of the addresses");
         let mut rules = Vec::new();

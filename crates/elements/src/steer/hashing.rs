@@ -21,7 +21,7 @@ impl Hashing {
     pub(super) fn configure(args: &mut Args) -> Hashing {
         let key = args.key("KEY", HashKey::stand_in(), "the key of the hash");
         let buckets = args.key("BUCKETS", 256, "buckets, a power of two");
-        let inner = args.key("INNER", true, "whether inner headers of tunnels count");
+        let inner = args.key("INNER", true, "whether to hash inner headers of tunnels");
         let is_fit = buckets > 0 && buckets <= BUCKETS_MAX && usize::is_power_of_two(buckets);
         if !is_fit {
             args.error_in_whole(

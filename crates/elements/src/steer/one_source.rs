@@ -1,4 +1,4 @@
-//! A port does the rules of one element: another's would take their place.
+//! A port can hold the rules of only one element: those of a second element would replace them.
 
 use super::port_rules::port_name;
 use lang::{Diagnostic, Element, Router, Span};

@@ -1,4 +1,4 @@
-//! Packets of buckets that move from a worker to another, while they do.
+//! Packets that wait while their buckets move from one worker to another.
 
 use super::mesh::Ends;
 use crate::prelude::*;

@@ -1,4 +1,4 @@
-//! Rules that name their bucket, or get that of their place: `RULE` or `RULE=BUCKET`.
+//! Rules with a bucket: `RULE=BUCKET`, or `RULE`, whose bucket is its place in the list.
 
 use engine::steer::BUCKETS_MAX;
 

@@ -1,9 +1,9 @@
-//! When the sources of a worker rest because a ring to another worker is nearly full.
+//! Back-pressure: when a worker stops polling its sources because a ring to another worker is nearly full.
 //!
-//! What such a ring has no room for is lost, though it was received and sorted; a device's own ring can bridge the time
-//! until the other worker has caught up, or buckets have moved. But packets for others wait behind then: so it is for a
-//! short time only, after which what finds the ring full is lost, as if nobody had rested. One worker that has too much to
-//! do for good takes no more than that from the others.
+//! A packet that finds such a ring full is lost, after the work to receive and sort it. A device's own ring can
+//! hold packets until the other worker has caught up or buckets have moved. But packets for other workers then
+//! wait, too. So sources pause for a short time only; after that, packets that find the ring full are lost. A
+//! worker that is overloaded for good costs the others no more than this.
 
 use crate::prelude::*;
 use std::time::Duration;

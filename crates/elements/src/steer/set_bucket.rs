@@ -6,8 +6,8 @@
 //! c[1] -> SetBucket(1) -> s;
 //! ```
 //!
-//! Steer takes packets to the worker to which their bucket belongs. With `FromDevice(..., CLASSIFY program NAME)` such
-//! elements are put behind the outputs of NAME.
+//! Steer then hands the packets to the worker that owns this bucket. `FromDevice(..., CLASSIFY program NAME)`
+//! inserts such elements behind the outputs of NAME.
 //!
 //! Arguments:
 //!

@@ -4,36 +4,38 @@
 //! FromDevice(null:64) -> Steer -> ToDevice(null:);
 //! ```
 //!
-//! What sorts packets (BucketByHash, SetBucket ...) gives each a bucket; an indirection table gives every
-//! bucket a worker. A packet whose bucket belongs to the worker that has it goes on at once, in the same
-//! batch; another one crosses by a ring to its owner, whose copy of Steer sends it on. So packets of a
-//! bucket, and with them all packets of a flow, keep their order and meet on one worker, by whatever
-//! port and queue they came.
+//! An element before Steer (BucketByHash, SetBucket ...) assigns each packet to a bucket. An indirection table
+//! assigns each bucket to a worker, its owner. A packet whose bucket belongs to the worker that has it goes on
+//! at once, in the same batch. Any other packet crosses a ring to its owner, and the owner's copy of Steer
+//! sends it on. So all packets of a bucket, and with them all packets of a flow, keep their order and meet on
+//! one worker, whatever port and queue they came by.
 //!
-//! Each pair of workers has a ring of its own. While one is nearly full the sources of the worker that fills it rest, so that
-//! the rings of its devices bridge the time until the other worker has caught up or buckets have moved; for 100 ms at most, until no
-//! ring has been nearly full for a second. What then finds a ring full is dropped (`full`), and counted for its bucket: packets for
-//! other workers do not wait any longer behind those for one that has too much to do.
+//! Each pair of workers has a ring of its own. Back-pressure: while a ring is nearly full, the worker that
+//! fills it does not poll its sources. Packets then wait in the rings of its devices until the other worker has
+//! caught up or buckets have moved. These pauses add up to 100 ms at most, until no ring has been nearly full
+//! for a second. After that a packet that finds a ring full is dropped (`full`) and counted for its bucket, so
+//! that packets for other workers do not wait behind those for an overloaded worker.
 //!
-//! At first buckets are dealt out to the workers in turn. Behind Steer all elements have copies on
-//! the workers that own buckets, and on no others.
+//! At the start buckets are assigned to the workers in turn. All elements behind Steer have copies on the
+//! workers that own buckets, and on no others.
 //!
-//! Buckets move to other workers while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or by
-//! the balancer. Meanwhile their packets wait here, up to 4096 on a worker; then sources of the worker rest. If the
-//! old owner does not empty its rings in 20 times `limit`, its buckets stay: no packet comes where its flow's state
-//! is not.
+//! Buckets can move to another worker while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or
+//! by the balancer. During a move the packets of these buckets wait here, up to 4096 on each worker; when so
+//! many wait, the worker does not poll its sources. If the old owner does not empty its rings within 20 times
+//! `limit`, the buckets stay where they are. So a packet never reaches a worker that does not have the state of
+//! its flow.
 //!
 //! Arguments:
 //!
-//! - `BUCKETS`: their number, up to 4096. Default 256. A packet of a higher bucket is in the bucket that
-//!   remains when it is divided by this.
+//! - `BUCKETS`: number of buckets, up to 4096. Default 256. A packet with a higher bucket number is in the
+//!   bucket of that number modulo `BUCKETS`.
 //!
 //! Keyword arguments:
 //!
-//! - `TABLE`: name of the indirection table. Those who name the same one, with the same number of buckets,
-//!   share it: packets of a flow meet that come by different ports. Default is the element's own name.
+//! - `TABLE`: name of the indirection table. Steers with the same `TABLE` and the same number of buckets share
+//!   it, so that packets of a flow that come by different ports meet. Default is the element's own name.
 //! - `CORES`: the workers that own buckets. Default all.
-//! - `CAPACITY`: packets on their way from a worker to another. Default 1024.
+//! - `CAPACITY`: packets that a ring from one worker to another holds. Default 1024.
 
 use super::mesh::{Ends, Mesh, Room};
 use super::parking::Parking;
@@ -99,7 +101,11 @@ impl Element for Steer {
         Config {
             table: args.common::<Tables>().get(&name, buckets),
             workers: args.key_maybe("CORES", "workers that own buckets"),
-            capacity: args.key("CAPACITY", 1024, "packets from a worker to another"),
+            capacity: args.key(
+                "CAPACITY",
+                1024,
+                "packets that a ring between workers holds",
+            ),
             mesh: Mesh::default(),
         }
     }
@@ -191,15 +197,15 @@ impl Element for Steer {
         ),
         Handler::action(
             "move",
-            "buckets and the worker that is to own them, such as `0-3 7 1`",
+            "buckets and their new owner, such as `0-3 7 1`",
             |_, _| Err("buckets move only while workers run".into()),
         ),
         Handler::shared(
             "limit",
-            "how long a move waits for packets of before behind the old owner",
+            "how long a move waits for earlier packets to leave the old owner",
             |c: &Config, _| Ok(arguments::units::FromArg::show(&c.table.limit())),
         ),
-        Handler::action("limit", "see there; at first 50ms", |c: &Config, value| {
+        Handler::action("limit", "changes it; at first 50ms", |c: &Config, value| {
             c.table.set_limit(arguments::units::parse(value)?);
             Ok(String::new())
         }),
@@ -211,7 +217,7 @@ impl Element for Steer {
         }),
         Handler::sum(
             "rests",
-            "times that sources rested as a ring was nearly full",
+            "times that sources paused because a ring was nearly full",
             |e| e.rest.count(),
         ),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {

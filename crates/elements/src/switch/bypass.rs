@@ -1,22 +1,21 @@
-//! Leads packets past a part of the router, or through it.
+//! Sends packets through a part of the router, or past it.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> b :: Bypass -> Discard;
 //! b[1] -> Print(detour) -> [1]b;
 //! ```
 //!
-//! Packets go on by output 0. While it is active they leave by output 1, for the detour, and may come
-//! back by input 1, which always leads to output 0. Where packets are pulled it is the same seen from the
-//! other end: while active it asks input 1 in place of input 0, and what is asked of output 1 it asks of
-//! input 0.
+//! Packets of input 0 leave by output 0. While Bypass is active, they leave by output 1, for the detour, and
+//! may come back by input 1, which always leads to output 0. Where packets are pulled: output 0 pulls from
+//! input 0, and while Bypass is active from input 1; output 1 always pulls from input 0.
 //!
 //! Arguments:
 //!
-//! - `ACTIVE`: whether packets make the detour. Default false.
+//! - `ACTIVE`: whether packets take the detour. Default false.
 //!
 //! Keyword arguments:
 //!
-//! - `INLINE`: taken for the sake of Click's files.
+//! - `INLINE`: accepted for compatibility with Click.
 
 use crate::prelude::*;
 use engine::notify::PullWires;
@@ -37,7 +36,7 @@ impl Element for Bypass {
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
-        args.key("INLINE", false, "taken, and without effect");
+        args.key("INLINE", false, "accepted, and without effect");
         args.optional("ACTIVE", false, "whether packets make the detour")
     }
 

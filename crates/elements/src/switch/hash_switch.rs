@@ -1,4 +1,4 @@
-//! Sends packets with the same bytes at a place out by the same output.
+//! Sends packets to outputs by a hash of some of their bytes.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> h :: HashSwitch(16, 4);   // by IPv4 destination
@@ -6,12 +6,12 @@
 //! h[1] -> Discard;
 //! ```
 //!
-//! Bytes behind the packet's end do not count.
+//! Packets with the same bytes leave by the same output. Bytes behind the packet's end are not hashed.
 //!
 //! Arguments:
 //!
 //! - `OFFSET`: where the bytes begin.
-//! - `LENGTH`: how many they are.
+//! - `LENGTH`: number of bytes.
 
 use crate::prelude::*;
 
@@ -30,7 +30,7 @@ impl Element for HashSwitch {
 
     fn configure(args: &mut Args) -> (usize, usize) {
         let offset = args.required("OFFSET", "where the bytes begin");
-        let length = args.required("LENGTH", "how many they are");
+        let length = args.required("LENGTH", "number of bytes");
         if length == 0 {
             args.error_in_whole("length must be > 0", "give the number of bytes to look at");
         }

@@ -1,4 +1,4 @@
-//! Sends a copy of every packet to each output but the one of its input's number.
+//! Sends a copy of every packet to each output, except the one with the number of its input.
 //!
 //! ```click
 //! h :: Hub;
@@ -6,8 +6,8 @@
 //! InfiniteSource(LIMIT 3) -> [1]h[1] -> Discard;
 //! ```
 //!
-//! The original leaves last. When the pool has run dry a copy is not made (counter `no_buffer`). A packet
-//! with nowhere to go is dropped (`alone`).
+//! The original leaves last. If there is no free packet buffer, a copy is not made (counter `no_buffer`). A
+//! packet for which there is no output is dropped (`alone`).
 
 use crate::prelude::*;
 
@@ -47,7 +47,7 @@ impl Element for Hub {
 
 /// The handler of a class that copies, for the copies that could not be made.
 pub(crate) const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
-    let doc = "copies not made because the pool had run dry";
+    let doc = "copies not made because there was no free buffer";
     Handler::sum("no_buffer", doc, count)
 }
 

@@ -1,11 +1,12 @@
-//! Lets packets pass that come by one input, which can be changed.
+//! Passes packets of one input, which can be changed.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> s :: InputSwitch(1) -> Discard;
 //! InfiniteSource(LIMIT 3) -> [1]s;
 //! ```
 //!
-//! Packets of other inputs are dropped (`switched_off`); a negative input stops them all.
+//! Packets of other inputs are dropped (`switched_off`); with a negative number the packets of all inputs are
+//! dropped.
 //!
 //! Arguments:
 //!

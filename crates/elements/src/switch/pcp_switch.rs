@@ -1,4 +1,4 @@
-//! Sends frames to the output of their priority, by IEEE 802.1p.
+//! Sends frames to outputs by their IEEE 802.1p priority.
 //!
 //! ```click
 //! FromDevice(null:64) -> p :: PCPSwitch;
@@ -7,17 +7,17 @@
 //! p[2] -> Queue -> [2] prio;
 //! ```
 //!
-//! A frame's priority is the priority code point of its outer 802.1Q or 802.1ad tag. Outputs are traffic classes, the
-//! highest first, as PrioSched wants them; with 2 to 8 of them priorities are mapped as IEEE 802.1Q-2018,
-//! 8.6.6, recommends for so many classes: priority 1, background, is below 0, best effort.
+//! A frame's priority is the priority code point of its outer 802.1Q or 802.1ad tag. Outputs are traffic
+//! classes, the highest first, as PrioSched needs them. With 2 to 8 outputs, priorities are mapped as IEEE
+//! 802.1Q-2018, 8.6.6, recommends for this number of classes: priority 1, background, is below 0, best effort.
 //!
 //! Keyword arguments:
 //!
 //! - `MAP`: outputs for the priorities 0 to 7, separated by spaces, instead of the recommended ones. Frames for an
 //!   output that is not connected are dropped (`no_output`).
 //! - `UNTAGGED`: priority of frames without a tag. Default 0.
-//! - `ANNO`: if true, the VLAN_TCI annotation is looked at, where `FromDevice(eth0.10)` and
-//!   VLANDecap leave tags, and not the frame. Default false.
+//! - `ANNO`: if true, the priority is taken from the VLAN_TCI annotation, in which `FromDevice(eth0.10)` and
+//!   VLANDecap keep the tag, and not from the frame. Default false.
 
 use crate::prelude::*;
 use wire::ether::{QINQ, VLAN};
@@ -84,11 +84,7 @@ impl Element for PcpSwitch {
             );
             untagged = 0;
         }
-        let anno = args.key(
-            "ANNO",
-            false,
-            "whether the VLAN_TCI annotation is looked at",
-        );
+        let anno = args.key("ANNO", false, "whether to use the VLAN_TCI annotation");
         Config {
             map,
             untagged,

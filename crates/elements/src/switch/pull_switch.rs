@@ -1,12 +1,12 @@
-//! Takes packets from one input, which can be changed.
+//! Pulls packets from one input, which can be changed.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> s :: PullSwitch -> Discard;
 //! Idle -> [1]s;
 //! ```
 //!
-//! With a negative input there are none. What pulls from it sleeps while the chosen input has none, and
-//! wakes when another is chosen.
+//! With a negative number there are no packets. A task that pulls from PullSwitch sleeps while the chosen input
+//! has none, and wakes when another input is chosen.
 //!
 //! Arguments:
 //!

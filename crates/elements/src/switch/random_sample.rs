@@ -1,16 +1,16 @@
-//! Lets a share of the packets pass, drawn by lot.
+//! Passes a random sample of the packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 100) -> RandomSample(0.1) -> Discard;
 //! ```
 //!
-//! The others leave by output 1, or are dropped (`not_sampled`).
+//! Other packets leave by output 1, or are dropped (`not_sampled`).
 //!
 //! Arguments:
 //!
 //! - `P`: the probability with which a packet passes.
 //!
-//! Keyword arguments, of which one may stand for `P`:
+//! Keyword arguments, one of the first two may replace `P`:
 //!
 //! - `SAMPLE`: the same.
 //! - `DROP`: the probability with which a packet does not pass.

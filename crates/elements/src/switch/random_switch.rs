@@ -1,4 +1,4 @@
-//! Sends each packet to an output that it draws by lot.
+//! Sends each packet to a random output.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 4) -> r :: RandomSwitch -> Discard;

@@ -5,7 +5,7 @@
 //! r[1] -> Discard;
 //! ```
 //!
-//! Each worker takes turns of its own.
+//! Each worker counts its turns for itself.
 
 use crate::prelude::*;
 

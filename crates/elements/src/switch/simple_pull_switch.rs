@@ -1,12 +1,12 @@
-//! Takes packets from one input, which can be changed, without telling what pulls from it.
+//! Pulls packets from one input, which can be changed, without notifying tasks of a change.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> s :: SimplePullSwitch -> Discard;
 //! Idle -> [1]s;
 //! ```
 //!
-//! With a negative input there are none. What pulls from it is woken by packets at any input, not by the
-//! switch; PullSwitch does that.
+//! With a negative number there are no packets. A task that pulls from it is woken by packets at any input, but
+//! not when another input is chosen; PullSwitch does that.
 //!
 //! Arguments:
 //!

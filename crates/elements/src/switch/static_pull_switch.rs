@@ -1,11 +1,11 @@
-//! Takes packets from one input, for good.
+//! Pulls packets from one input, which cannot be changed.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> [1]s :: StaticPullSwitch(1) -> Discard;
 //! Idle -> [0]s;
 //! ```
 //!
-//! With a negative input there are none. See PullSwitch for one that can be changed.
+//! With a negative number there are no packets. In PullSwitch the input can be changed.
 //!
 //! Arguments:
 //!

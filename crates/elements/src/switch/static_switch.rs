@@ -1,11 +1,11 @@
-//! Sends all packets to one output, for good.
+//! Sends all packets to one output, which cannot be changed.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> s :: StaticSwitch(1) -> Discard;
 //! s[1] -> Discard;
 //! ```
 //!
-//! With a negative output packets are dropped (`switched_off`). See Switch for one that can be changed.
+//! With a negative number packets are dropped (`switched_off`). In Switch the output can be changed.
 //!
 //! Arguments:
 //!

@@ -5,8 +5,8 @@
 //! InfiniteSource(LIMIT 3) -> [1]s[1] -> Discard;
 //! ```
 //!
-//! All pairs are active at first. Packets for another are dropped (`suppressed`); where it is pulled
-//! from there are none. The pairs are all push or all pull, and there are at most 16.
+//! At first all pairs are active. Packets of an inactive pair are dropped (`suppressed`); a pull from it gives
+//! none. The pairs are all push or all pull, and there are at most 16.
 
 use crate::prelude::*;
 

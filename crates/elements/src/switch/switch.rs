@@ -5,7 +5,7 @@
 //! s[1] -> Discard;
 //! ```
 //!
-//! With a negative output packets are dropped (`switched_off`).
+//! With a negative number packets are dropped (`switched_off`).
 //!
 //! Arguments:
 //!

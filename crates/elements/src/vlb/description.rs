@@ -57,12 +57,12 @@ impl Description {
         let delta = args.key(
             "DELTA",
             Duration::from_nanos(usual.delta),
-            "how long a flow keeps its way",
+            "how long a flow keeps its path",
         );
         let flows = args.key(
             "FLOWS",
             usual.flows,
-            "flows on each worker whose way is known",
+            "flows on each worker whose path is kept",
         );
         let burst = args.key(
             "BURST",

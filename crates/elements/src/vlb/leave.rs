@@ -1,10 +1,11 @@
-//! What frames that leave the cluster here become: frames to neighbours, where the neighbour's address is sure.
+//! How frames that leave the cluster here become frames to neighbours, if the neighbour's address is known for
+//! sure.
 //!
-//! All of a frame that is not the neighbour's business stays as it is, its ethertype and, on a link that pads short
-//! frames, its padding. So nothing is read but the 14 bytes of its Ethernet header, and the destination address of what
-//! goes to a station of the port's own network. Whoever has no sure address takes the way through VLBOutput and the
-//! element that finds neighbours, which asks for it; those behind wait until the batch that took this way has
-//! left, so that they do not overtake it.
+//! Only the addresses of a frame change; its ethertype stays, and so does the padding of a short frame. So only
+//! the 14 bytes of its Ethernet header are read, and the destination address of a packet to a station of the
+//! port's own network. If the address is not known for sure, the frame goes through VLBOutput and the element
+//! that finds neighbours. Later frames wait until the batch on this path has left, so that they do not overtake
+//! it.
 
 use super::ETHER_LEN;
 use super::memory::Next;

@@ -1,7 +1,7 @@
-//! Remembers which way frames with some addresses go, so that the rules are asked once for all of them.
+//! Remembers the path of frames with the same addresses, so that the rules are evaluated only once for them.
 //!
-//! A frame's 14 bytes are its key, and what its addresses become is written over them: those for the next node or,
-//! where the frame leaves the cluster here, the neighbour's (see [`Leave`]).
+//! The key is the first 14 bytes of a frame. The new addresses are written over them: those for the next node
+//! or, if the frame leaves the cluster here, the neighbour's (see [`Leave`]).
 
 use super::leave::{Leave, Ready};
 use super::{ETHER_LEN, Node};

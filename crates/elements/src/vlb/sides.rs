@@ -1,7 +1,8 @@
 //! Sends the packets of a batch by several outputs, those of one output together.
 //!
-//! [`Cx::sort`] keeps neighbours of one mind together, which is the least work where most packets agree. Frames of a
-//! cluster go by all links in turn, and a batch is cut to pieces so.
+//! [`Cx::sort`] keeps runs of packets for the same output together, which is the least work if most packets of
+//! a batch have the same output. But frames of a cluster use all links in turn, which would split a batch into
+//! many small ones.
 
 use crate::prelude::*;
 use std::slice::IterMut;

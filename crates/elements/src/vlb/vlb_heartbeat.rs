@@ -1,4 +1,4 @@
-//! Tells which links of a cluster are up, by heartbeats on this node's links.
+//! Finds out which links of a cluster are up, by heartbeats on this node's links.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
@@ -9,19 +9,22 @@
 //! hb -> [1] link;
 //! ```
 //!
-//! It sends a heartbeat on each link at every INTERVAL. The input takes those of other nodes from VLBTransit, whose
-//! last output gives them with the link's number as paint annotation. Output i is the node's own link i (see VLBNode); by
-//! the second input of ToDevice heartbeats go before packets, so that a full link does not lose them.
+//! It sends a heartbeat on each link at every INTERVAL. The input takes the heartbeats of other nodes from the
+//! last output of VLBTransit, with the link's number as paint annotation. Output i is the node's own link i
+//! (see VLBNode). Connect it to the second input of ToDevice, where heartbeats go before packets, so that a
+//! full link does not lose them.
 //!
-//! A link is up where both its ends hear each other: not silent for DEAD, no more than LOSS of the last heartbeats
-//! missing, the way there and back not longer than SLOW and four times the best of the node's links three times in a
-//! row: queues on all of them are no failure. All nodes tell each other what they hear, and VLBInput and VLBTransit go
-//! round what is down. A link comes back after several good heartbeats in a
-//! row; twice as many each time that it fails soon after. A node that was late itself does not hold it
-//! against others. At the start no link is up; what is up when the configuration is replaced stays so.
+//! A link is up if each end hears the other well. An end does not hear the other well if it hears nothing for
+//! DEAD, if more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a
+//! row longer than both SLOW and four times the best one of the node's links (if all links have full queues,
+//! that is no failure). All nodes tell each other what they hear, and VLBInput and VLBTransit avoid links that
+//! are down. A link comes back after several good heartbeats in a row; after twice as many each time that it
+//! fails soon again. If the node itself was late, it does not count this against others. At the start no link
+//! is up. When the configuration is replaced, links that are up stay up.
 //!
-//! Every packet that comes in is dropped: `heard`, or by why it is no heartbeat for this place: `malformed`, `foreign`
-//! (of another cluster), `forged` (not by the cluster's key), `misplaced` (of another cable), `replayed` (heard before).
+//! Every packet of the input ends here: as `heard`, or under the reason why it is not a heartbeat for this
+//! link: `malformed`, `foreign` (from another cluster), `forged` (without the cluster's key), `misplaced` (from
+//! another cable), `replayed` (heard before).
 //!
 //! Arguments:
 //!
@@ -29,10 +32,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `INTERVAL`: time between heartbeats; at the first doubt a fifth of it. All nodes should agree. Default 5ms.
+//! - `INTERVAL`: time between heartbeats; a fifth of it as soon as a link is in doubt. It should be the same on
+//!   all nodes. Default 5ms.
 //! - `DEAD`: silence after which a peer is dead. Default eight times INTERVAL.
 //! - `LOSS`: share of the last 16 heartbeats that may be missing. Default 0.25.
-//! - `SLOW`: longest time there and back. Default twice INTERVAL.
+//! - `SLOW`: longest round-trip time. Default twice INTERVAL.
 
 use super::{Member, Node};
 use crate::prelude::*;
@@ -110,7 +114,7 @@ impl Element for VlbHeartbeat {
         let slow = args.key(
             "SLOW",
             interval.saturating_mul(2),
-            "longest time there and back",
+            "longest round-trip time",
         );
         if interval < SHORTEST || dead < interval.saturating_mul(3) {
             args.error_in_whole(
@@ -219,7 +223,7 @@ impl Element for VlbHeartbeat {
         Handler::sum("count", "heartbeats sent", |e| e.sent),
         Handler::text(
             "links",
-            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, time there and back, \
+            "a line per own link: number, peer, whether it is used, why not, heartbeats missing, round-trip time, \
              since how many seconds it is used or not",
             |e, _| Ok(e.show()),
         ),

@@ -11,27 +11,28 @@
 //! in[1] -> ToDevice(null:);  // the link a-c
 //! ```
 //!
-//! This is the node at which packets enter: routing, TTL and ICMP errors are done here, once. The output node, its
-//! port and the way to it travel in the Ethernet header, so that no other node looks at more than that. The header
-//! takes the place of the external one: packets become no longer.
+//! This is the node where packets enter the cluster. Routing, TTL and ICMP errors are done here, once. VLBInput
+//! writes the output node, its port and the path to it into the Ethernet header, and other nodes read only this
+//! header. It replaces the external header, so packets do not become longer.
 //!
-//! Direct Valiant load balancing: what an output node is due of this node's rate (R/N in a cluster of N equal nodes)
-//! goes straight to it. The rest is spread over all nodes by their rates. A flow keeps its way while its packets
-//! follow each other within VLBNode's DELTA and the way is not full.
+//! Direct Valiant load balancing: each output node's share of this node's rate (R/N in a cluster of N equal
+//! nodes) goes directly to it. The rest is spread over all nodes by their rates. A flow keeps its path while
+//! its packets follow each other within VLBNode's DELTA and the path is not full.
 //!
-//! With VLBNode's RESEQUENCE or KEY a tag of 22 bytes follows, in which packets are numbered (see VLBResequencer), and
-//! which proves that they are the cluster's.
+//! With VLBNode's RESEQUENCE or KEY a tag of 22 bytes follows the addresses. It has the packet's number (see
+//! VLBResequencer) and a digest, which proves that the packet comes from the cluster.
 //!
-//! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is dropped
-//! where living links do not lead to its node (`no_way`), where the links that lead there are loaded beyond
-//! their rate (`full`), where it is no IP packet (`malformed`), and where there is no room for the header (`no_room`).
+//! Input i takes packets for the i-th destination; output j is the node's own link j (see VLBNode). A packet is
+//! dropped if no links that are up lead to its node (`no_way`), if the links that lead there are loaded beyond
+//! their rate (`full`), if it is not an IP packet (`malformed`), or if there is no room for the header
+//! (`no_room`).
 //!
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
-//! - `DESTINATION`, any number of: `NODE/PORT` or `NODE/PORT/GATEWAY`. PORT is the number of an external port there, 255
-//!   the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see VLBOutput); without it
-//!   the next hop is the packet's own destination.
+//! - `DESTINATION`, any number of: `NODE/PORT` or `NODE/PORT/GATEWAY`. PORT is the number of an external port
+//!   there; 255 is the node itself. GATEWAY is the number, from 1, of one of the port's gateways there (see
+//!   VLBOutput); without it the next hop is the packet's own destination.
 
 use super::sides::Sides;
 use super::tagged::{Order, Sealer};
@@ -221,25 +222,23 @@ impl Element for VlbInput {
     }
 
     const HANDLERS: &'static [Handler<VlbInput>] = &[
-        Handler::sum(
-            "direct",
-            "packets that went straight, within the quota",
-            |i| i.spread.counts().direct,
-        ),
+        Handler::sum("direct", "packets sent directly, within the quota", |i| {
+            i.spread.counts().direct
+        }),
         Handler::sum(
             "straight",
-            "packets that went straight, as spreading chose their output node",
+            "packets sent directly, because spreading chose their output node",
             |i| i.spread.counts().straight,
         ),
         Handler::sum("phase1", "packets sent to an intermediate node", |i| {
             i.spread.counts().phase1
         }),
-        Handler::sum("kept", "packets that kept the way of their flow", |i| {
+        Handler::sum("kept", "packets that kept the path of their flow", |i| {
             i.spread.counts().kept
         }),
         Handler::sum(
             "moved",
-            "packets that left the way of their flow, as it was full or dead",
+            "packets whose flow changed its path, because that was full or down",
             |i| i.spread.counts().moved,
         ),
         Handler::text("bytes", "bytes sent by each own link", |i, _| {

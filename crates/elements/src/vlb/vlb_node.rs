@@ -1,4 +1,4 @@
-//! Says which cluster a router is a node of.
+//! Describes the cluster that the router is a node of.
 //!
 //! ```click
 //! vlb :: VLBNode(NAME rb3, NODE a, NODES a 10Gbps b 10Gbps c 10Gbps, LINKS a-b a-c b-c);
@@ -9,31 +9,34 @@
 //! t[3] -> Discard;
 //! ```
 //!
-//! Every router of the cluster has the same NAME, NODES and LINKS, and says by NODE which of them it is. It moves no
-//! packets itself: VLBInput, VLBTransit and VLBOutput name it, and share what it knows: nodes, links, and the ways
-//! over those links that are up. A node's own links are those of LINKS that name it, in that order: by this
-//! number they are outputs of VLBInput, inputs and outputs of VLBTransit.
+//! Every router of the cluster has the same NAME, NODES and LINKS; NODE says which node it is. VLBNode moves no
+//! packets. VLBInput, VLBTransit and VLBOutput name it, and share its data: nodes, links, and the paths over
+//! links that are up. A node's own links are the LINKS that name it, in the order of LINKS. Their numbers are
+//! those of the outputs of VLBInput, and of the inputs and outputs of VLBTransit.
 //!
-//! At the start all links are up. The handler `link` changes that by hand; what is up when the configuration is
-//! replaced stays so. A VLBHeartbeat says itself which are; links that a new configuration adds are then down until
-//! somebody is heard there.
+//! At the start all links are up. The handler `link` sets links up or down by hand; this stays when the
+//! configuration is replaced. With a VLBHeartbeat, VLBHeartbeat decides, and links that a new configuration
+//! adds are down until heartbeats are heard there.
 //!
 //! Keyword arguments:
 //!
 //! - `NODE`: the name of this node.
-//! - `NODES`: each node's name and the rate of its external ports together. Rate 0: it only carries others' packets.
-//! - `LINKS`: each link as two names with `-` between, and its rate if that is not 2 A B / S for nodes of the rates A
-//!   and B out of S in all, which is 2R/N between N equal nodes. Of several between the same nodes the second is `A-B/2`
-//!   to handlers.
-//! - `NAME`: of the cluster; frames of others are dropped. Default `cluster`.
-//! - `DELTA`: packets of a flow that follow each other within this time take the same way, if that is not full.
-//!   Default 100 ms; 0: each packet chooses for itself.
-//! - `FLOWS`: flows on each worker whose way is known, 16 bytes each. Default 16384; 0: none; 16777216 at most.
-//! - `RESEQUENCE`: packets are numbered, and may wait so long for others at their output node (see VLBResequencer).
-//!   All nodes must have it, and 16 workers at most. A minute at most. Default: they are not, and take no more room.
-//! - `KEY`: 32 hexadecimal digits, a secret of all nodes: heartbeats and frames without its digest are dropped, and those
-//!   that come twice (see VLBTransit). Default: none.
-//! - `BURST`: how long an unused rate may be saved up, a second at most. Default 2 ms.
+//! - `NODES`: each node's name and the total rate of its external ports. Rate 0: the node only carries packets
+//!   of others.
+//! - `LINKS`: each link as two names with `-` between, and its rate. The default rate is 2AB/S for nodes with
+//!   the rates A and B and the total S of all nodes: 2R/N for N equal nodes. If there are several links between
+//!   two nodes, handlers call the second one `A-B/2`.
+//! - `NAME`: name of the cluster; frames of other clusters are dropped. Default `cluster`.
+//! - `DELTA`: packets of a flow that follow each other within this time take the same path, if it is not full.
+//!   Default 100 ms; 0: a path is chosen for each packet.
+//! - `FLOWS`: flows on each worker whose path is remembered, 16 bytes each. Default 16384; 0: none; at most
+//!   16777216.
+//! - `RESEQUENCE`: packets are numbered, and a packet waits for earlier ones at its output node for at most
+//!   this time (see VLBResequencer). All nodes must have it, and at most 16 workers. At most a minute. Default:
+//!   packets are not numbered and not longer.
+//! - `KEY`: 32 hexadecimal digits, a secret that all nodes share. Heartbeats and frames without its digest, and
+//!   those that come twice, are dropped (see VLBTransit). Default: none.
+//! - `BURST`: for how long an unused rate may be saved up, at most a second. Default 2 ms.
 
 use super::description::Description;
 use crate::prelude::*;
@@ -322,7 +325,7 @@ impl Element for VlbNode {
         ),
         Handler::action(
             "link",
-            "`A-B down` or `A-B up`; beside a VLBHeartbeat until it sees a link change",
+            "`A-B down` or `A-B up`; with a VLBHeartbeat until it sees a link change",
             |node: &Node, value| node.set_link(value).map(|()| String::new()),
         ),
         Handler::shared(

@@ -1,4 +1,4 @@
-//! Takes packets that have crossed the cluster to this node's external ports.
+//! Sends packets that have crossed the cluster to this node's external ports.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
@@ -9,19 +9,20 @@
 //! t[2] -> Discard;
 //! ```
 //!
-//! It takes IPv4 packets from VLBTransit. What the input node decided stands in their Ethernet header: it is
-//! removed, the destination annotation becomes the gateway's address if there is one, else the packet's own
-//! destination, and the packet leaves by the output of its external port. The last output is that of packets to this node itself.
-//! Nothing else is done here: TTL and header have been seen to at the input node. IPv6 packets are VLBOutput6's.
+//! It takes IPv4 packets from VLBTransit and removes their Ethernet header, which has the decisions of the
+//! input node. The destination annotation becomes the gateway's address, or the packet's own destination if
+//! there is no gateway, and the packet leaves by the output of its external port. The last output gets packets
+//! to this node itself. Nothing else is done here: the input node has checked the header and decremented the
+//! TTL. For IPv6 use VLBOutput6.
 //!
-//! Dropped are packets to ports and gateways that do not exist (`wrong_port`, `unknown_gateway`) and what is no IPv4
-//! packet (`malformed`).
+//! A packet is dropped if its port or gateway does not exist (`wrong_port`, `unknown_gateway`), or if it is not
+//! an IPv4 packet (`malformed`).
 //!
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
-//! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name them by their
-//!   place in this list, from 1.
+//! - `GATEWAYS`, any number of: a port's number and the addresses of its gateways. Input nodes name gateways by
+//!   their number in this list, from 1.
 
 use super::output::Family;
 use crate::prelude::*;

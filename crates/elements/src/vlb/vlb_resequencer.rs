@@ -1,4 +1,4 @@
-//! Brings packets that crossed the cluster by different ways back into order.
+//! Restores the order of packets that crossed the cluster on different paths.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b, RESEQUENCE 2ms);
@@ -7,15 +7,16 @@
 //! out[1] -> Discard; t[2] -> Discard;
 //! ```
 //!
-//! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (rather: of those flows whose hashes agree in
-//! 12 bits) in a tag of 22 bytes behind the addresses. This element removes it. A packet that has overtaken others waits
-//! until they have come, but no longer than RESEQUENCE says. While the ways of a flow differ in delay by less than that,
-//! nothing is reordered. Of a flow that it has never seen it cannot tell what was overtaken: the first packet waits.
-//! Each worker of the input node numbers for itself, in one VLBInput; 16 are told apart.
+//! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (more exactly: of all flows whose
+//! hashes agree in 12 bits) in a tag of 22 bytes behind the addresses. This element removes the tag. A packet
+//! that has overtaken others waits until they have come, but not longer than RESEQUENCE. So nothing is
+//! reordered if the delays of a flow's paths differ by less than RESEQUENCE. For a new flow it cannot know
+//! whether the first packet has overtaken others, so the first packet waits. Each worker of the input node has
+//! its own numbers; up to 16 workers are supported, in one VLBInput.
 //!
-//! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU of 22 bytes more than external
-//! ones. Frames without a tag pass; dropped are those that are too short for what they say (`malformed`) or whose
-//! tag has a wrong digest (`forged`).
+//! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU that is 22 bytes larger
+//! than that of external ports. Frames without a tag pass. A frame is dropped if it is too short for its tag
+//! (`malformed`) or if its tag has a wrong digest (`forged`).
 //!
 //! Arguments:
 //!
@@ -23,7 +24,8 @@
 //!
 //! Keyword arguments:
 //!
-//! - `CAPACITY`: packets that wait at a time; of a flow that asks for more none waits. Default 4096.
+//! - `CAPACITY`: packets that wait at a time; if there is no room for a packet, all waiting packets of its flow
+//!   go on at once. Default 4096.
 
 use super::{ETHER_LEN, Member, Node, tagged};
 use crate::prelude::*;
@@ -146,12 +148,8 @@ impl Element for VlbResequencer {
         Handler::sum("waited", "packets that waited for others", |r| {
             r.counts().held
         }),
-        Handler::sum(
-            "late",
-            "packets that came when others had given them up",
-            |r| r.counts().late,
-        ),
-        Handler::sum("missed", "numbers that were given up", |r| {
+        Handler::sum("late", "packets that came too late", |r| r.counts().late),
+        Handler::sum("missed", "packet numbers that never came in time", |r| {
             r.counts().missed
         }),
         Handler::sum("length", "packets that wait", |r| r.waiting.held() as u64),

@@ -1,4 +1,4 @@
-//! Sends frames of internal links on by their Ethernet header, or to this node's output stage.
+//! Forwards frames of internal links by their Ethernet header, or passes them to this node's output stage.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps c 10Gbps, LINKS a-b a-c b-c);
@@ -8,30 +8,33 @@
 //! t[3] -> Discard;
 //! ```
 //!
-//! Input i takes frames from the node's own link i (see VLBNode). Outputs are the own links in the same order, then
-//! one for frames whose output node is this one, then one for heartbeats, which carry the number of their link as
-//! paint annotation. Connect nothing but internal links here: what comes by external ports must not be taken for
+//! Input i takes frames from the node's own link i (see VLBNode). Outputs are the own links in the same order,
+//! then one for frames whose output node is this one, then one for heartbeats, which carry the number of their
+//! link as paint annotation. Connect only internal links: frames from external ports must not be taken for
 //! frames of the cluster.
 //!
-//! The addresses say where a frame goes. They are read with the type behind them, 14 bytes, by which ways are remembered;
-//! of frames that leave here (LEAVE, below) the packet's destination may be read, too, and of those with a tag (KEY) the
-//! tag and what it is about. Dropped are frames whose addresses are none of the cluster's
-//! (`malformed`), or of another cluster (`foreign`), that name nodes which do not exist (`unknown_node`), have
-//! passed 15 links (`too_many_hops`), come back to their input node (`loop`), or to whose node no living link leads
+//! The addresses say where a frame goes. VLBTransit reads the 14 bytes of the Ethernet header, and remembers
+//! decisions by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's
+//! destination; for frames with a tag (KEY) it reads the tag and the bytes that the tag's digest covers. A
+//! frame is dropped if its addresses are not those of a cluster (`malformed`) or are those of another cluster
+//! (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has passed 15 links
+//! (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its node
 //! (`no_way`).
 //!
-//! With VLBNode's KEY every frame must carry a tag that only who has the key can write, and come once, whichever
-//! worker receives it: others are dropped (`forged`, `replayed`). A frame that goes on gets a new tag for its link, one
-//! that has arrived loses it (with RESEQUENCE in VLBResequencer only).
+//! With VLBNode's KEY every frame must have a tag that can only be written with the key (otherwise it is
+//! dropped as `forged`), and must come only once, whichever worker receives it (`replayed`). A frame that is
+//! forwarded gets a new tag for its next link. A frame that has arrived loses its tag (with RESEQUENCE only in
+//! VLBResequencer).
 //!
-//! Frames whose output node is this one may leave the cluster at once. LEAVE and LEAVE6 say what comes behind the
-//! output for them: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. Then VLBTransit
-//! has an output more for each external port, behind all others. By it frames leave as they would at the end of that
-//! way, with the Ethernet addresses of the neighbour and of this node on the link, where the neighbour's address is
-//! known and nobody need be asked for it. Of such frames it reads the destination address if they go to a
-//! station of the port's own network, and nothing else; what an internal link has padded stays so. All others take the way as
-//! ever: it finds neighbours, asks for them anew in time, and knows what is wrong. Between this element and that which finds
-//! neighbours, and between both and the port, nothing may hold packets. Frames with tags (KEY, RESEQUENCE) always take that way.
+//! Frames whose output node is this one can skip the output stage. LEAVE and LEAVE6 name the elements of this
+//! stage: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. VLBTransit
+//! then has one more output for each external port, behind all other outputs. If the neighbour's Ethernet
+//! address is known and need not be confirmed, a frame leaves by this output as it would leave the output
+//! stage, with the Ethernet addresses of the neighbour and of this node. Of such a frame VLBTransit reads the
+//! destination address only if it goes to a station of the port's own network. A frame that an internal link
+//! has padded stays padded. All other frames take the output stage, which finds and confirms neighbours and
+//! checks packets. No element between VLBTransit and the ARPQuerier or IP6NDSolicitor, nor between these and
+//! the port, may hold packets. Frames with tags (KEY, RESEQUENCE) always take the output stage.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
@@ -44,8 +47,9 @@
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
-//! - `LEAVE`: the VLBOutput behind the output for this node, and for each of its ports in turn the ARPQuerier behind it, or `-`.
-//! - `LEAVE6`: the same of VLBOutput6 and IP6NDSolicitors.
+//! - `LEAVE`: the VLBOutput behind the output for this node, then for each of its ports in order the ARPQuerier
+//!   behind it, or `-`.
+//! - `LEAVE6`: the same for VLBOutput6 and IP6NDSolicitors.
 
 use super::leave::{Leave, Outward};
 use super::memory::Memory;

@@ -15,7 +15,7 @@ pub(crate) struct Of {
 pub(crate) struct Running {
     #[command(flatten)]
     pub(crate) of: Of,
-    /// Ask this server; several may be named. Without it all are asked. Their sockets are on this machine
+    /// Ask this server; may be given several times. Default: all servers. Only sockets on this machine can be reached
     #[arg(long = "server", value_name = "NAME")]
     pub(crate) servers: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Text {
 
 #[derive(Args, Debug)]
 pub(crate) struct Up {
-    /// The server that this machine is
+    /// The name of the server that runs here
     #[arg(long, value_name = "NAME")]
     pub(crate) server: String,
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct Show {
 pub(crate) struct Reload {
     #[command(flatten)]
     pub(crate) running: Running,
-    /// Only check that all servers would take it
+    /// Only check that all servers would accept the file
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

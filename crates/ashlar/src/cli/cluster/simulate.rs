@@ -10,72 +10,73 @@ pub(crate) struct Simulate {
     /// Servers, each with an external port, in a full mesh with links of 2R/N
     #[arg(long, short = 'n', value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(2..=2048))]
     pub(crate) ports: u16,
-    /// A k-ary n-fly of K^N servers instead, each with an external port
+    /// Instead, a k-ary n-fly of K^N servers, each with an external port
     #[arg(long, value_name = "K,N", value_parser = fly, conflicts_with = "ports")]
     pub(crate) fly: Option<(u16, u32)>,
-    /// The cluster of a file instead, with its rates, delta and resequencing
+    /// Instead, the cluster of a file, with its rates, delta and resequencing
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["ports", "fly", "rate", "join"])]
     pub(crate) file: Option<String>,
-    /// Another server joins the mesh at this millisecond of the run; several may. Inputs send to all when all have
-    /// taken it in
+    /// Another server joins the mesh at this millisecond of the run; may be given several times. Inputs send to the
+    /// new server when all servers know it
     #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with_all = ["fly", "trace"])]
     pub(crate) join: Vec<f64>,
     /// Rate of an external port
     #[arg(long, short, value_name = "RATE", default_value = "10Gbps", value_parser = super::rate)]
     pub(crate) rate: f64,
-    /// Who sends how much to whom: uniform, permutation, hotspot, incast, random (admissible) or adverse
+    /// The traffic matrix: uniform, permutation, hotspot, incast, random (admissible) or adverse
     #[arg(long, short, value_name = "NAME", default_value = "uniform", value_parser = matrix)]
     pub(crate) matrix: Matrix,
-    /// Replay a capture from the first server to the last instead, at the rate that follows from the load; again and
-    /// again, each time with new flows
+    /// Instead, replay a capture from the first server to the last, at the rate that follows from --load, repeatedly,
+    /// each time with new flows
     #[arg(long, value_name = "FILE", conflicts_with = "matrix")]
     pub(crate) trace: Option<PathBuf>,
-    /// Part of an input's rate that is offered
+    /// Offered load, as a part of an input's rate
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
     pub(crate) load: f64,
-    /// Milliseconds of virtual time that are measured
+    /// Milliseconds of virtual time to measure
     #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
     pub(crate) time: f64,
-    /// Milliseconds before these
+    /// Milliseconds of virtual time before the measurement
     #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
     pub(crate) warmup: f64,
-    /// All chance follows from it
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Flows of an input, divided over its outputs
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) flows: u32,
-    /// Bytes of a frame; default is a mix like a backbone's
+    /// Bytes of a frame; default is a mix as on a backbone link
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(64..=9018))]
     pub(crate) size: Option<u32>,
-    /// Milliseconds within which packets of a flow keep their way, 100 by default; 0: each packet chooses for itself
+    /// Packets of a flow that follow each other within this many milliseconds keep their path, default 100; 0: a path
+    /// is chosen for each packet
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) delta: Option<f64>,
-    /// Milliseconds for which a server saves up its quotas and links' rates, and lets links be in debt
+    /// Milliseconds for which a server may save up unused quotas and rates of links, or exceed rates of links
     #[arg(long, value_name = "MS", default_value_t = 2.0, value_parser = milliseconds)]
     pub(crate) burst: f64,
-    /// Flows whose way a server keeps
+    /// Flows whose path a server remembers
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) flowlets: u32,
-    /// Output nodes hold packets back for as many milliseconds until those before them have left
+    /// Output nodes restore the order of packets; a packet waits at most this many milliseconds for earlier ones
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) resequence: Option<f64>,
-    /// What a server processes, in units of its port's rate
+    /// What a server can process, in units of its port's rate
     #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
     pub(crate) c: f64,
-    /// Rate of internal cables, in units of 2R/N, 1.05 by default; of what the file says, 1 by default
+    /// Rate of internal cables: in units of 2R/N, default 1.05; with --file in units of the file's rates, default 1
     #[arg(long, value_name = "PART", value_parser = part)]
     pub(crate) headroom: Option<f64>,
-    /// Microseconds that a packet takes through a server, besides waiting
+    /// Microseconds that a packet takes through a server, without waiting in queues
     #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = super::microseconds)]
     pub(crate) latency: f64,
-    /// Milliseconds that a packet waits in a queue at most
+    /// Longest time that a packet waits in a queue, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = milliseconds)]
     pub(crate) queue: f64,
     /// Break something from one millisecond of the run to another: a link (0-1@100-200), one direction of it
-    /// (0>1@100-200) or a server (1@100-200). HOW is cut, which is the default, lossy (0-1:lossy@100-200), slow, or,
-    /// for a server, hang. It takes 40 ms or so until it is known, so ask for a longer --time. Servers send heartbeats
-    /// then, and have at most 64 links
+    /// (0>1@100-200) or a server (1@100-200). HOW is cut (the default), lossy (0-1:lossy@100-200), slow, or,
+    /// for a server, hang. Servers need about 40 ms to detect a failure, so give a longer --time. With this option
+    /// servers send heartbeats, and have at most 64 links
     #[arg(long = "break", value_name = "WHAT[:HOW]@FROM-UNTIL", value_parser = failure)]
     pub(crate) failures: Vec<Failure>,
     /// Print JSON

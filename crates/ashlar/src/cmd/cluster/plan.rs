@@ -142,7 +142,7 @@ fn work(plan: &Plan) -> Vec<Row> {
     let mut rows = vec![row("load of a server", load)];
     if plan.transit_servers() > 0 {
         let load = format!(
-            "{}; {} such servers would do by processing alone",
+            "{}; {} such servers would be enough for processing alone",
             gbit(plan.transit_load()),
             plan.transit_by_processing()
         );
@@ -159,7 +159,7 @@ fn work(plan: &Plan) -> Vec<Row> {
     rows.push(row("latency", latency));
     let (net, cost) = switched(plan);
     let switches = format!(
-        "{} ({} passed); with their servers as dear as {cost:.0} servers",
+        "{} ({} passed); with their servers they cost as much as {cost:.0} servers",
         clos::packed(&net, SWITCH),
         net.passes
     );

@@ -30,11 +30,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
             one(&file, name, client, dry_run)
                 .map_err(|why| format!("server {name} refuses it: {why}{}", already(changed)))?;
             if dry_run == asked.dry_run {
-                let done = if dry_run {
-                    "would take it"
-                } else {
-                    "has taken it"
-                };
+                let done = if dry_run { "would use it" } else { "uses it" };
                 print(&format!("server {name} {done}\n"))?;
             }
         }
@@ -65,10 +61,10 @@ fn one(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;
     let reply: ReloadReply = serde_json::from_slice(&bytes)
-        .map_err(|e| format!("the router's answer makes no sense: {e}"))?;
+        .map_err(|e| format!("cannot read the router's answer: {e}"))?;
     say(&reply.text);
     match reply.good {
         true => Ok(()),
-        false => Err("its running configuration stays".to_owned()),
+        false => Err("its running configuration is kept".to_owned()),
     }
 }

@@ -59,11 +59,11 @@ fn shares(report: &Report) -> Vec<Row> {
     );
     let pairs = match (report.pair_least, report.pair_fairness) {
         (Some(least), Some(fair)) => format!("least {least:.4} of what it offers, Jain {fair:.4}"),
-        _ => "none that offers enough to outputs that can carry it".to_owned(),
+        _ => "no pair offers enough to an output that is not overloaded".to_owned(),
     };
     let mut rows = vec![row("throughput", throughput), row("pairs", pairs)];
     rows.extend(report.input_fairness.map(|fair| {
-        let over = "over the inputs of an output that is asked for too much";
+        let over = "over the inputs of an overloaded output";
         row("overload", format!("Jain {fair:.4} {over}"))
     }));
     rows
@@ -143,7 +143,7 @@ fn failures(asked: &Simulate, report: &Report) -> Vec<Row> {
         )
     });
     let alarms = format!(
-        "{} links were taken for broken that were not",
+        "{} working links were taken for broken",
         report.false_alarms
     );
     let mut rows: Vec<Row> = known.collect();

@@ -126,7 +126,7 @@ fn impossible<'a>(failure: &'a Failure, map: &Map, end: u64) -> Option<(&'a Fail
         }
         _ if failure.from >= end => {
             let end = end as f64 / 1e6;
-            format!("the run is over at {end} ms: it takes a longer --time")
+            format!("the run ends at {end} ms: use a longer --time")
         }
         _ => return None,
     };
