@@ -11,8 +11,8 @@
 use control::socket::Socket;
 use control::{Control, Runtime, Serve, Source, Start};
 use engine::packet::{Batch, Packet};
-use planner::Options;
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
+use planner::Options;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};

@@ -171,13 +171,14 @@ pub fn describe(plan: &Plan) -> Description {
 
 /// The loops that packets take from their beginning; others begin on the way, where packets join.
 fn loops(plan: &Plan) -> Vec<Vec<String>> {
-    let all = || plan.loops.iter().map(|placed| &placed.nodes);
+    let all: Vec<Vec<usize>> = plan.loops.iter().map(|p| p.all().collect()).collect();
     let part = |nodes: &Vec<usize>| {
         let holds = |other: &Vec<usize>| other.windows(nodes.len()).any(|part| part == nodes);
-        all().any(|other| other.len() > nodes.len() && holds(other))
+        all.iter()
+            .any(|other| other.len() > nodes.len() && holds(other))
     };
     let name = |&node: &usize| plan.elements[node].name.clone();
-    let whole = all().filter(|nodes| !part(nodes));
+    let whole = all.iter().filter(|nodes| !part(nodes));
     whole
         .map(|nodes| nodes.iter().map(name).collect())
         .collect()
