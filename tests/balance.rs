@@ -177,7 +177,7 @@ fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
         balance.step(&router);
         assert_eq!((pump(), balance.workers()), ("0 0\n".to_owned(), (1, 2)));
         traffic.wait(100);
-        let moved = || router.pulse(1).moved.load(Relaxed);
+        let moved = || router.progress(1).moved.load(Relaxed);
         let (before, sleeps) = (moved(), router.pulse(1).sleeps.load(Relaxed));
         traffic.wait(500);
         assert_eq!(moved(), before, "nothing moves on a worker that rests");

@@ -221,7 +221,7 @@ fn a_router_that_gets_sources_by_a_reload_is_not_over_before_they_are() {
     let (router, ports) = start("Idle -> ToDevice(mem:b)", 2);
     let done = |w: usize| {
         router
-            .pulse(w)
+            .progress(w)
             .done
             .load(std::sync::atomic::Ordering::Acquire)
     };

@@ -138,7 +138,7 @@ impl Live {
     ) -> Result<Live, String> {
         let router = Router::start(plan, ports, &ports::waiter::of_worker, seed)?;
         if never_sleep {
-            let told = router.ask_all(|inside| inside.set_idle(Idle::never()));
+            let told = router.runs_on().set_idle(Idle::never());
             told.map_err(|e| e.to_string())?;
         }
         Ok(Live {

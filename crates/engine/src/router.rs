@@ -1,6 +1,8 @@
-//! A running router, as control sees it: workers, handlers, counts, hot swap.
+//! A running router, as control sees it: handlers, counts, hot swap. Its graphs run on the workers of the process
+//! ([`Workers`]), beside those of other routers.
 
 mod buckets;
+mod workers;
 
 use crate::call::{self, Found};
 use crate::clock::Clock;
@@ -9,20 +11,20 @@ use crate::graph::{Graph, Site, Walker};
 use crate::handler::{Access, HandlerInfo, Use};
 use crate::peers::Peers;
 use crate::plan::Plan;
-use crate::pool;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
 use crate::root::Plain;
 use crate::standard;
 use crate::stats::{NodeStats, TaskStats};
 use crate::steer;
-use crate::wake::{WakeFn, Wakers};
-use crate::worker::{Changed, Inside, Mailbox, Pulse, Waiter, Worker};
+use crate::wake::Wakers;
+use crate::worker::share::Share;
+use crate::worker::{Arrival, Inside, Progress, Pulse};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+pub use workers::{MakeWaiter, Workers};
 
 /// How long control waits for a worker's answer before it says so.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
@@ -33,23 +35,12 @@ const DRAIN_TIME: Duration = Duration::from_millis(100);
 /// Numbers of elements and handlers hold for one plan only.
 pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
 
-/// Heap buffers made for each worker before it begins: more than bursts take.
-const BUFFERS_AHEAD: usize = 1024;
-
-/// Makes a thread's waiter and the function that wakes it.
-pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
-
-struct Handle {
-    mailbox: Mailbox,
-    pulse: Arc<Pulse>,
-    thread: Option<JoinHandle<()>>,
-}
-
 /// A running router.
 pub struct Router {
-    workers: Vec<Handle>,
-    wakers: Arc<Wakers>,
-    changed: Arc<Changed>,
+    workers: Arc<Workers>,
+    /// Its number among the routers that these workers have had.
+    number: u64,
+    progress: Vec<Arc<Progress>>,
     plan: Mutex<Arc<Plan>>,
     /// Held while buckets move, or the plan is replaced.
     moving: Mutex<()>,
@@ -83,63 +74,76 @@ impl std::fmt::Display for AskError {
 impl std::error::Error for AskError {}
 
 impl Router {
-    /// Opens the plan's devices and starts its workers. The error is a sentence for people.
+    /// Opens the plan's devices and starts workers for this router. The error is a sentence for people.
     pub fn start(
         plan: &Arc<Plan>,
         ports: Arc<dyn PortDirectory>,
         make_waiter: &MakeWaiter,
         seed: u64,
     ) -> Result<Router, String> {
+        let workers = Workers::start(plan.workers, make_waiter)?;
+        Router::start_on(&workers, plan, ports, Share::default(), seed)
+    }
+
+    /// Opens the plan's devices and has workers run it beside other routers, which notice nothing. The error is a
+    /// sentence for people.
+    pub fn start_on(
+        workers: &Arc<Workers>,
+        plan: &Arc<Plan>,
+        ports: Arc<dyn PortDirectory>,
+        share: Share,
+        seed: u64,
+    ) -> Result<Router, String> {
+        let count = workers.count();
+        if plan.workers != count {
+            let planned = plan.workers;
+            return Err(format!(
+                "the plan is for {planned} workers, and {count} run: a process has the same workers for all routers"
+            ));
+        }
         for device in &plan.devices {
             ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(None)?;
-        pool::make_ahead(plan.workers * BUFFERS_AHEAD);
-        let mut waiters = Vec::new();
-        let mut wakes = Vec::new();
-        for _ in 0..plan.workers {
-            let (waiter, wake) =
-                make_waiter().map_err(|e| format!("cannot make what a worker sleeps on: {e}"))?;
-            waiters.push(waiter);
-            wakes.push(wake);
-        }
-        let wakers = Arc::new(Wakers::new(wakes));
-        let changed = Arc::new(Changed::default());
-        let peers = Peers::new(plan.workers);
+        let progress = || {
+            Arc::new(Progress {
+                changed: Arc::clone(workers.changed()),
+                ..Progress::default()
+            })
+        };
+        let router = Router {
+            workers: Arc::clone(workers),
+            number: workers.next_number(),
+            progress: (0..count).map(|_| progress()).collect(),
+            plan: Mutex::new(Arc::clone(plan)),
+            moving: Mutex::default(),
+            ports,
+        };
+        let wakers = Arc::new(workers.wakers().for_router());
+        let peers = Peers::new(count);
         let clock = Clock::real();
-        let mut workers = Vec::new();
-        for (worker, waiter) in waiters.into_iter().enumerate() {
+        for worker in 0..count {
             let site = Site {
                 worker,
                 walker: Walker::Sweep,
                 clock: clock.clone(),
-                ports: Arc::clone(&ports),
+                ports: Arc::clone(&router.ports),
                 wakers: Arc::clone(&wakers),
                 seed,
                 root: Arc::new(Plain),
                 peers: Arc::clone(&peers),
             };
-            let reader = register()?;
-            let (inner, mailbox, pulse) =
-                Worker::new(Arc::clone(plan), site, waiter, Arc::clone(&changed));
-            let thread = std::thread::Builder::new()
-                .name(format!("worker{worker}"))
-                .spawn(move || inner.run(reader));
-            let thread = thread.map_err(|e| format!("cannot start worker {worker}: {e}"))?;
-            workers.push(Handle {
-                mailbox,
-                pulse,
-                thread: Some(thread),
-            });
+            let arrival = Arrival {
+                router: router.number,
+                plan: Arc::clone(plan),
+                site,
+                share,
+                progress: Arc::clone(&router.progress[worker]),
+            };
+            let added = workers.leave(worker, move |routers| routers.add(arrival));
+            added.map_err(|e| e.to_string())?;
         }
-        Ok(Router {
-            workers,
-            wakers,
-            changed,
-            plan: Mutex::new(Arc::clone(plan)),
-            moving: Mutex::default(),
-            ports,
-        })
+        Ok(router)
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Plan>> {
@@ -158,36 +162,56 @@ impl Router {
 
     /// Number of workers.
     pub fn workers(&self) -> usize {
-        self.workers.len()
+        self.workers.count()
+    }
+
+    /// The workers that run it, and perhaps other routers.
+    pub fn runs_on(&self) -> &Arc<Workers> {
+        &self.workers
     }
 
     /// A worker's pulse.
     pub fn pulse(&self, worker: usize) -> &Pulse {
-        &self.workers[worker].pulse
+        self.workers.pulse(worker)
+    }
+
+    /// How far the router has come on a worker.
+    pub fn progress(&self, worker: usize) -> &Progress {
+        &self.progress[worker]
+    }
+
+    /// Its number among the routers that its workers have had: see [`Workers::busy`].
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Changes its share of the workers.
+    pub fn set_share(&self, share: Share) -> Result<(), AskError> {
+        let number = self.number;
+        let told = (0..self.workers()).map(|worker| {
+            let set = move |routers: &mut crate::worker::Routers| routers.set_share(number, share);
+            self.workers.leave(worker, set)
+        });
+        told.collect()
     }
 
     /// Whether all is over: an element has stopped the router, or all sources have ended and no
     /// packet is held anywhere.
     pub fn ended(&self) -> bool {
-        let ended = |w: &Handle| w.pulse.ended.load(Ordering::Acquire);
-        if self.workers.iter().any(ended) {
+        let ended = |p: &Arc<Progress>| p.ended.load(Ordering::Acquire);
+        if self.progress.iter().any(ended) {
             return true;
         }
         // A worker that is done can be given packets by one that is not. If all are done, nothing is
         // held, and nothing has moved anywhere while that was asked, nobody is left to hand
         // anything over.
-        let all = |f: fn(&Pulse) -> bool| self.workers.iter().all(|w| f(&w.pulse));
+        let all_done = || self.progress.iter().all(|p| p.done.load(Ordering::Acquire));
         let moved = || -> Vec<u64> {
-            let each = self.workers.iter().map(|w| &w.pulse.moved);
-            each.map(|m| m.load(Ordering::Acquire)).collect()
+            let each = self.progress.iter();
+            each.map(|p| p.moved.load(Ordering::Acquire)).collect()
         };
         let before = moved();
-        let is_done: fn(&Pulse) -> bool = |p| p.done.load(Ordering::Acquire);
-        self.has_sources()
-            && all(is_done)
-            && self.held() == Ok(0)
-            && all(is_done)
-            && moved() == before
+        self.has_sources() && all_done() && self.held() == Ok(0) && all_done() && moved() == before
     }
 
     fn has_sources(&self) -> bool {
@@ -201,7 +225,7 @@ impl Router {
     pub fn wait_ended(&self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most;
         loop {
-            let seen = self.changed.count();
+            let seen = self.workers.changed().count();
             if self.ended() {
                 return true;
             }
@@ -209,7 +233,7 @@ impl Router {
             if left.is_zero() {
                 return false;
             }
-            self.changed.wait(seen, left);
+            self.workers.changed().wait(seen, left);
         }
     }
 
@@ -248,11 +272,10 @@ impl Router {
         worker: usize,
         message: impl FnOnce(&mut Inside) + Send + 'static,
     ) -> Result<(), AskError> {
-        if !self.workers[worker].mailbox.post(Box::new(message)) {
-            return Err(AskError::NoAnswer(worker));
-        }
-        self.wakers.wake(worker);
-        Ok(())
+        let number = self.number;
+        // Where the router has been taken down nobody answers.
+        self.workers
+            .leave(worker, move |routers| _ = routers.within(number, message))
     }
 
     /// Runs `what` on every worker, all at the same time and there between batches until it has an answer, and returns
@@ -263,7 +286,7 @@ impl Router {
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let what = Arc::new(what);
-        let each = (0..self.workers.len()).map(|worker| self.begin(worker, Arc::clone(&what)));
+        let each = (0..self.workers()).map(|worker| self.begin(worker, Arc::clone(&what)));
         let answers = each.collect::<Result<Vec<_>, _>>()?;
         let begin = Instant::now();
         let at_most = patience.saturating_add(ANSWER_TIME);
@@ -312,7 +335,7 @@ impl Router {
         ask: impl Fn(&mut Inside) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let ask = Arc::new(ask);
-        let posted: Result<Vec<_>, AskError> = (0..self.workers.len())
+        let posted: Result<Vec<_>, AskError> = (0..self.workers())
             .map(|worker| {
                 let ask = Arc::clone(&ask);
                 self.post(worker, move |inside| ask(inside))
@@ -502,22 +525,20 @@ impl Router {
         self.ask_all(Inside::halt).map(|_| ())
     }
 
-    /// Tells all workers to end and waits for them.
+    /// Takes the router down. Workers that run no other one end, and it waits for them.
     pub fn stop(&mut self) {
-        for worker in 0..self.workers.len() {
-            let _ = self.post(worker, Inside::quit);
+        if Arc::strong_count(&self.workers) == 1 {
+            return self.workers.stop();
         }
-        self.join();
+        let number = self.number;
+        let gone = self.workers.ask_all(move |routers| routers.remove(number));
+        // One that does not answer takes it down when it answers again.
+        let _ = gone;
     }
 
     /// Waits until all workers have ended.
     pub fn join(&mut self) {
-        for worker in &mut self.workers {
-            if let Some(thread) = worker.thread.take() {
-                // A worker that panicked has said so on standard error already.
-                let _ = thread.join();
-            }
-        }
+        self.workers.join();
     }
 }
 

@@ -1,5 +1,6 @@
 //! How workers wake each other without a system call while everybody is awake.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
 
 /// Wakes one worker: for instance by writing to an eventfd.
@@ -10,13 +11,13 @@ struct Sleeper {
     wake: WakeFn,
 }
 
-/// The sleep state of all workers.
+/// The sleep state of all workers, which the routers of a process share, and a router's requests to stop.
 ///
 /// A worker says [`going_to_sleep`](Wakers::going_to_sleep), looks once more for work, and only
 /// then waits. Who gives it work looks at the flag afterwards. With a full fence on both sides one
 /// of the two sees the other, so no packet waits for a worker that sleeps.
 pub struct Wakers {
-    sleepers: Vec<Sleeper>,
+    sleepers: Arc<[Sleeper]>,
     /// Requests to stop the router that the worker that decides has not heard of.
     stops: AtomicU32,
 }
@@ -30,6 +31,14 @@ impl Wakers {
         };
         Wakers {
             sleepers: wakes.into_iter().map(sleeper).collect(),
+            stops: AtomicU32::new(0),
+        }
+    }
+
+    /// Those of another router on the same workers.
+    pub(crate) fn for_router(&self) -> Wakers {
+        Wakers {
+            sleepers: Arc::clone(&self.sleepers),
             stops: AtomicU32::new(0),
         }
     }

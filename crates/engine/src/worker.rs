@@ -1,16 +1,27 @@
-//! A worker: one thread that runs one copy of the graph, reads its mail between batches, and sleeps
-//! when nothing happens.
+//! A worker: one thread that runs its copies of routers' graphs, reads its mail between batches, and sleeps
+//! when none of them has anything to do.
+//!
+//! One router has the worker for itself. Of several the worker runs the first that has work, in the order of their
+//! shares ([`share`]), and charges it the time; the tasks of a router share its turn among themselves
+//! (`graph/schedule.rs`). A worker reads published tables as one reader: the router whose turn it is has it.
 //!
 //! Idle, it polls for a while, which is the shorter the less it has paid off lately (`patience.rs`),
 //! then sleeps in steps that grow. Where every source has a descriptor that tells of packets it may
 //! sleep long; a source that must be polled bounds the step, so that the first packet after a pause
 //! does not wait.
 
+mod routers;
+pub mod share;
+
+use crate::clock::{Clock, Time};
 use crate::graph::{Graph, Site};
 use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::publish::Reader;
 use crate::stopwatch::Stopwatch;
+use crate::wake::Wakers;
+pub(crate) use routers::{Arrival, Routers};
+use share::Account;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
@@ -22,11 +33,8 @@ const ROUNDS: u32 = 16;
 /// A turn of several rounds is to take less than so many nanoseconds.
 const TURN: u64 = 8_000;
 
-/// How often a worker that moves no more packets does what it has to do until it is done.
+/// How often a worker that moves no packets does what it has to do until it is done.
 const CHORES_EVERY: Duration = Duration::from_millis(1);
-
-/// Something that control asks of a worker; it runs between batches.
-pub type Message = Box<dyn FnOnce(&mut Inside) + Send>;
 
 /// Something that a worker does between batches until it says that it is done.
 type Chore = Box<dyn FnMut(&mut Graph) -> bool>;
@@ -103,8 +111,6 @@ pub struct Pulse {
     pub turns: AtomicU64,
     /// Turns in which nothing moved.
     pub empty: AtomicU64,
-    /// Turns in which something moved.
-    pub moved: AtomicU64,
     /// Nanoseconds of turns in which something moved.
     pub busy: AtomicU64,
     /// Nanoseconds asleep.
@@ -121,10 +127,17 @@ pub struct Pulse {
     /// Longest part of a turn that control took: the messages; what a turn with a page fault ran; all of a turn in
     /// which the worker gave up its core. As `longest_turn`.
     pub longest_control: AtomicU64,
-    /// The worker has nothing left to do: sources have ended, nothing is held. It can change back
+}
+
+/// How far a router has come on one worker, for control to read without asking.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Turns in which something moved.
+    pub moved: AtomicU64,
+    /// The router has nothing left to do here: sources have ended, nothing is held. It can change back
     /// when another worker hands packets over.
     pub done: AtomicBool,
-    /// An element has stopped the worker, or it has ended.
+    /// An element has stopped the router, or it has ended here.
     pub ended: AtomicBool,
     /// Told when `done` or `ended` becomes true.
     pub changed: Arc<Changed>,
@@ -134,11 +147,16 @@ pub struct Pulse {
 #[derive(Debug, Default)]
 pub struct Changed(Mutex<u64>, Condvar);
 
-impl Pulse {
+impl Progress {
     fn note_moved(&self) {
         self.done.store(false, Ordering::Release);
         self.moved
             .store(self.moved.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.changed.tell();
     }
 }
 
@@ -166,16 +184,22 @@ impl Changed {
     }
 }
 
-/// What a message may touch: everything that the worker owns.
+/// What a message to a router may touch: what the worker has of it.
 pub struct Inside {
+    router: u64,
     /// The graph; `None` only while it is being swapped.
     graph: Option<Graph>,
     site: Site,
     chores: Vec<Chore>,
-    idle: Idle,
-    pulse: Arc<Pulse>,
+    progress: Arc<Progress>,
+    account: Account,
+    /// Rounds of its last turn at most.
+    rounds: u32,
+    /// Its last turn beside other routers: nanoseconds, and whether something moved.
+    last: (u64, bool),
+    /// Nanoseconds of turns in which something moved.
+    busy: u64,
     halted: bool,
-    quit: bool,
 }
 
 impl Inside {
@@ -210,13 +234,8 @@ impl Inside {
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
             // What was over need not be so any more.
-            self.pulse.done.store(false, Ordering::Release);
+            self.progress.done.store(false, Ordering::Release);
         }
-    }
-
-    /// Changes how the worker sleeps.
-    pub fn set_idle(&mut self, idle: Idle) {
-        self.idle = idle;
     }
 
     /// Moves no more packets, but goes on answering: counts are final then.
@@ -224,23 +243,57 @@ impl Inside {
         self.halted = true;
     }
 
-    /// Ends the worker after this turn.
-    pub fn quit(&mut self) {
-        self.quit = true;
+    /// Nanoseconds of this worker's turns in which the router moved something.
+    pub fn busy(&self) -> u64 {
+        self.busy
+    }
+
+    /// A turn after one that took so many nanoseconds. Returns whether there was work.
+    #[inline(always)] // once for a router that is alone, once for others
+    fn turn(&mut self, now: Time, last: (u64, bool)) -> bool {
+        let used = self.graph().rounds_used();
+        self.rounds = next_rounds(self.rounds, used, last.0, last.1);
+        let rounds = self.rounds;
+        let mut worked = self.graph().turn_at(now, rounds);
+        if !self.chores.is_empty() && self.do_chores() && !worked {
+            // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
+            std::thread::yield_now();
+            worked = true;
+        }
+        worked
+    }
+
+    /// Notes what came of a turn. Returns whether an element has stopped the router.
+    #[inline(always)]
+    fn note(&mut self, worked: bool) -> bool {
+        if self.graph().stopped() {
+            self.halted = true;
+            return true;
+        }
+        if worked {
+            self.progress.note_moved();
+        } else if !self.progress.done.load(Ordering::Relaxed) && self.graph().may_be_over() {
+            self.progress.done.store(true, Ordering::Release);
+            self.progress.changed.tell();
+        }
+        false
     }
 }
 
+/// Something that control asks of a worker; it runs between batches.
+type Message = Box<dyn FnOnce(&mut Routers) + Send>;
+
 /// The control side of a worker's mailbox.
 #[derive(Clone)]
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     messages: Sender<Message>,
     waiting: Arc<AtomicBool>,
 }
 
 impl Mailbox {
     /// Leaves a message; false if the worker has ended. The sender wakes the worker.
-    pub fn post(&self, message: Message) -> bool {
-        match self.messages.send(message) {
+    pub(crate) fn post(&self, message: impl FnOnce(&mut Routers) + Send + 'static) -> bool {
+        match self.messages.send(Box::new(message)) {
             Ok(()) => {
                 self.waiting.store(true, Ordering::Release);
                 true
@@ -251,9 +304,9 @@ impl Mailbox {
 }
 
 /// A worker before it runs: what its thread is given.
-pub struct Worker {
-    site: Site,
-    plan: Arc<Plan>,
+pub(crate) struct Worker {
+    number: usize,
+    wakers: Arc<Wakers>,
     waiter: Box<dyn Waiter>,
     mail: Receiver<Message>,
     waiting: Arc<AtomicBool>,
@@ -261,100 +314,58 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker for `plan`, its mailbox and its pulse. The workers of a router share `changed`.
-    pub fn new(
-        plan: Arc<Plan>,
-        site: Site,
+    /// A worker without routers, its mailbox and its pulse.
+    pub(crate) fn new(
+        number: usize,
+        wakers: Arc<Wakers>,
         waiter: Box<dyn Waiter>,
-        changed: Arc<Changed>,
     ) -> (Worker, Mailbox, Arc<Pulse>) {
         let (messages, mail) = channel();
         let waiting = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse {
-            changed,
-            ..Pulse::default()
-        });
+        let pulse = Arc::new(Pulse::default());
         let mailbox = Mailbox {
             messages,
             waiting: Arc::clone(&waiting),
         };
-        (
-            Worker {
-                site,
-                plan,
-                waiter,
-                mail,
-                waiting,
-                pulse: Arc::clone(&pulse),
-            },
-            mailbox,
-            pulse,
-        )
-    }
-
-    /// Runs until it is told to quit, an element stops the router, or everything has ended.
-    pub fn run(self, reader: Reader) {
-        let Worker {
-            site,
-            plan,
-            mut waiter,
+        let worker = Worker {
+            number,
+            wakers,
+            waiter,
             mail,
             waiting,
-            pulse,
-        } = self;
-        let clock = site.clock.clone();
-        let graph = Graph::build(&plan, &site, reader);
-        // The graph has it; after a reload nobody should have it any more.
-        drop(plan);
-        let mut inside = Inside {
-            graph: Some(graph),
-            site,
-            chores: Vec::new(),
-            idle: Idle::default(),
             pulse: Arc::clone(&pulse),
-            halted: false,
-            quit: false,
         };
+        (worker, mailbox, pulse)
+    }
+
+    /// Runs until it is told to quit.
+    pub(crate) fn run(mut self, reader: Reader) {
+        let clock = Clock::real();
+        let mut routers = Routers::new(reader);
         let (mut empty, mut moved) = (0u32, false);
-        let mut rounds = 1;
-        let mut watch = Stopwatch::start(clock.now(), &*waiter);
+        let mut watch = Stopwatch::start(clock.now(), &*self.waiter);
         let mut patience = Patience::new(clock.now());
-        while !inside.quit {
-            if waiting.load(Ordering::Relaxed) && waiting.swap(false, Ordering::Acquire) {
+        while !routers.quits() {
+            if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
-                while let Ok(message) = mail.try_recv() {
-                    message(&mut inside);
+                routers.read(self.mail.try_iter());
+            }
+            if routers.none_runs() {
+                if !self.answer(&mut routers) {
+                    break;
                 }
-            }
-            if inside.halted {
-                answer_only(&mut inside, &mail, &pulse);
-                break;
-            }
-            let now = clock.now();
-            let turn = watch.turn(now, &*waiter, &pulse);
-            if moved {
-                add(&pulse.busy, turn);
-            }
-            rounds = next_rounds(rounds, inside.graph().rounds_used(), turn, moved);
-            let mut worked = inside.graph().turn_at(now, rounds);
-            if !inside.chores.is_empty() && inside.do_chores() && !worked {
-                // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
-                std::thread::yield_now();
-                worked = true;
-            }
-            inside.graph().quiescent();
-            add(&pulse.turns, 1);
-            if inside.graph().stopped() {
-                inside.halted = true;
+                watch = Stopwatch::start(clock.now(), &*self.waiter);
+                (empty, moved) = (0, false);
                 continue;
             }
-            moved = worked;
-            if worked {
-                pulse.note_moved();
-            } else if !pulse.done.load(Ordering::Relaxed) && inside.graph().may_be_over() {
-                pulse.done.store(true, Ordering::Release);
-                pulse.changed.tell();
+            let now = clock.now();
+            let turn = watch.turn(now, &*self.waiter, &self.pulse);
+            if moved {
+                add(&self.pulse.busy, turn);
             }
+            let worked = routers.turn(&clock, now, (turn, moved));
+            add(&self.pulse.turns, 1);
+            moved = worked;
             if worked {
                 if empty > 0 {
                     patience.found(now);
@@ -366,10 +377,10 @@ impl Worker {
                 patience.idle(now);
             }
             empty = empty.saturating_add(1);
-            add(&pulse.empty, 1);
-            if patience.is_over(empty, &inside.idle) {
-                let time = patience.sleep(empty, &inside.idle, clock.now());
-                match sleep(&mut inside, &mut *waiter, &waiting, &pulse, time) {
+            add(&self.pulse.empty, 1);
+            if patience.is_over(empty, &routers.idle) {
+                let time = patience.sleep(empty, &routers.idle, clock.now());
+                match self.sleep(&mut routers, &clock, time) {
                     Slept::NotAtAll => {
                         patience.found(clock.now());
                         empty = 0;
@@ -377,15 +388,63 @@ impl Worker {
                     Slept::Polling => patience.polls(),
                     Slept::Soundly => (),
                 }
-                watch = Stopwatch::start(clock.now(), &*waiter);
+                watch = Stopwatch::start(clock.now(), &*self.waiter);
             } else {
                 std::hint::spin_loop();
             }
         }
         // Queues go home and packets to the pool before anybody is told.
-        inside.graph = None;
-        pulse.ended.store(true, Ordering::Release);
-        pulse.changed.tell();
+        routers.clear();
+    }
+
+    /// What a worker does while no router moves packets: it waits for a message. False if none will come.
+    fn answer(&self, routers: &mut Routers) -> bool {
+        let at_most = match routers.do_chores_of_halted() {
+            true => CHORES_EVERY,
+            false => Duration::MAX,
+        };
+        let mail = || self.mail.recv_timeout(at_most);
+        match routers.reader_mut().offline(mail) {
+            Ok(message) => routers.read(std::iter::once(message)),
+            Err(RecvTimeoutError::Timeout) => (),
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        true
+    }
+
+    /// Sleeps for at most `time`, unless there is work after all.
+    fn sleep(&mut self, routers: &mut Routers, clock: &Clock, time: Duration) -> Slept {
+        let idle = routers.idle;
+        self.wakers.going_to_sleep(self.number);
+        // Whoever gave us work before this point may not have seen us going: look once more.
+        let has_mail = self.waiting.load(Ordering::Acquire);
+        if has_mail || routers.look_once_more() {
+            self.wakers.awake(self.number);
+            return match has_mail {
+                true => Slept::Soundly,
+                false => Slept::NotAtAll,
+            };
+        }
+        let waits = routers.waits();
+        let polls = waits.must_poll;
+        let mut time = time.min(if polls { idle.polled } else { idle.longest });
+        let before = clock.now();
+        if let Some(at) = waits.timer {
+            time = time.min(at.since(before));
+        }
+        if !time.is_zero() {
+            let waiter = &mut self.waiter;
+            let reader = routers.reader_mut();
+            reader.offline(|| waiter.wait(&waits.fds, time));
+        }
+        self.wakers.awake(self.number);
+        let slept = clock.now().since(before).as_nanos();
+        add(&self.pulse.asleep, u64::try_from(slept).unwrap_or(0));
+        add(&self.pulse.sleeps, 1);
+        match polls {
+            true => Slept::Polling,
+            false => Slept::Soundly,
+        }
     }
 }
 
@@ -404,24 +463,6 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     }
 }
 
-/// What a worker does that moves no more packets: it answers until it is told to quit.
-fn answer_only(inside: &mut Inside, mail: &Receiver<Message>, pulse: &Pulse) {
-    pulse.ended.store(true, Ordering::Release);
-    pulse.changed.tell();
-    while !inside.quit {
-        let at_most = match inside.chores.is_empty() || !inside.do_chores() {
-            true => Duration::MAX,
-            false => CHORES_EVERY,
-        };
-        let mail = || mail.recv_timeout(at_most);
-        match inside.graph().reader_mut().offline(mail) {
-            Ok(message) => message(inside),
-            Err(RecvTimeoutError::Timeout) => (),
-            Err(RecvTimeoutError::Disconnected) => return,
-        }
-    }
-}
-
 /// One writer, so a load and a store do.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
@@ -435,54 +476,6 @@ enum Slept {
     Soundly,
     /// No longer than a source may wait that cannot wake: whether something came, nobody knows.
     Polling,
-}
-
-/// Sleeps for at most `time`, unless there is work after all.
-fn sleep(
-    inside: &mut Inside,
-    waiter: &mut dyn Waiter,
-    waiting: &AtomicBool,
-    pulse: &Pulse,
-    time: Duration,
-) -> Slept {
-    let idle = inside.idle;
-    let worker = inside.site.worker;
-    let wakers = Arc::clone(&inside.site.wakers);
-    wakers.going_to_sleep(worker);
-    // Whoever gave us work before this point may not have seen us going: look once more.
-    let has_mail = waiting.load(Ordering::Acquire);
-    if has_mail || inside.graph().turn() {
-        if !has_mail {
-            pulse.note_moved();
-        }
-        wakers.awake(worker);
-        return match has_mail {
-            true => Slept::Soundly,
-            false => Slept::NotAtAll,
-        };
-    }
-    let graph = inside.graph();
-    let (fds, must_poll) = graph.wait_fds();
-    let mut time = time.min(if must_poll { idle.polled } else { idle.longest });
-    if let Some(at) = graph.next_timer() {
-        time = time.min(at.since(graph.now()));
-    }
-    let before = graph.now();
-    if !time.is_zero() {
-        let reader = graph.reader_mut();
-        reader.offline(|| waiter.wait(&fds, time));
-    }
-    wakers.awake(worker);
-    let after = inside.site.clock.now();
-    add(
-        &pulse.asleep,
-        u64::try_from(after.since(before).as_nanos()).unwrap_or(0),
-    );
-    add(&pulse.sleeps, 1);
-    match must_poll {
-        true => Slept::Polling,
-        false => Slept::Soundly,
-    }
 }
 
 #[cfg(test)]

@@ -103,9 +103,7 @@ fn start(
     };
     control.balance().set(control.router(), mode)?;
     if run.poll {
-        let told = control
-            .router()
-            .ask_all(|inside| inside.set_idle(Idle::never()));
+        let told = control.router().runs_on().set_idle(Idle::never());
         told.map_err(|error| error.to_string())?;
     }
     if let Some(cores) = &run.cores {

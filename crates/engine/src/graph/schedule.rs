@@ -97,8 +97,7 @@ impl Graph {
     #[inline(never)] // profilers know the packet loop by it
     pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;
-        let called = self.core.inbox.as_ref().is_some_and(Inbox::any);
-        let mut worked = called && self.outside(|outside| outside.serve());
+        let mut worked = self.serve();
         self.start();
         let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
@@ -124,6 +123,18 @@ impl Graph {
             }
         }
         worked
+    }
+
+    /// Answers the calls of other workers. Returns whether there were some.
+    #[inline]
+    pub(crate) fn serve(&mut self) -> bool {
+        self.is_called() && self.outside(|outside| outside.serve())
+    }
+
+    /// Whether calls of other workers may wait.
+    #[inline]
+    pub(crate) fn is_called(&self) -> bool {
+        self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
     /// Rounds that the last turn needed, of those that it was given.

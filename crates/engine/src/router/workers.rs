@@ -1,0 +1,180 @@
+//! The workers of a process: its threads, their mailboxes, and what wakes them. Any number of routers runs on them.
+
+use super::{ANSWER_TIME, AskError, register};
+use crate::pool;
+use crate::wake::{WakeFn, Wakers};
+use crate::worker::{Changed, Idle, Mailbox, Pulse, Routers, Waiter, Worker};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Heap buffers made for each worker before it begins: more than bursts take.
+const BUFFERS_AHEAD: usize = 1024;
+
+/// Makes a thread's waiter and the function that wakes it.
+pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
+
+struct Handle {
+    mailbox: Mailbox,
+    pulse: Arc<Pulse>,
+}
+
+/// The workers of a process. They end when nobody has them any more.
+pub struct Workers {
+    handles: Vec<Handle>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    wakers: Arc<Wakers>,
+    changed: Arc<Changed>,
+    /// Routers that they have had.
+    numbers: AtomicU64,
+}
+
+impl Workers {
+    /// Starts so many workers; they run no router yet. The error is a sentence.
+    pub fn start(count: usize, make_waiter: &MakeWaiter) -> Result<Arc<Workers>, String> {
+        pool::make_ahead(count * BUFFERS_AHEAD);
+        let mut waiters = Vec::new();
+        let mut wakes = Vec::new();
+        for _ in 0..count {
+            let (waiter, wake) =
+                make_waiter().map_err(|e| format!("cannot make what a worker sleeps on: {e}"))?;
+            waiters.push(waiter);
+            wakes.push(wake);
+        }
+        let wakers = Arc::new(Wakers::new(wakes));
+        let mut workers = Workers {
+            handles: Vec::new(),
+            threads: Mutex::default(),
+            wakers: Arc::clone(&wakers),
+            changed: Arc::default(),
+            numbers: AtomicU64::new(0),
+        };
+        for (number, waiter) in waiters.into_iter().enumerate() {
+            let reader = register()?;
+            let (worker, mailbox, pulse) = Worker::new(number, Arc::clone(&wakers), waiter);
+            let thread = std::thread::Builder::new().name(format!("worker{number}"));
+            let thread = thread.spawn(move || worker.run(reader));
+            let thread = thread.map_err(|e| format!("cannot start worker {number}: {e}"))?;
+            workers.handles.push(Handle { mailbox, pulse });
+            let threads = workers.threads.get_mut();
+            threads.unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+        Ok(Arc::new(workers))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// A worker's pulse.
+    pub fn pulse(&self, worker: usize) -> &Pulse {
+        &self.handles[worker].pulse
+    }
+
+    /// Told when a router is done or ended on a worker.
+    pub fn changed(&self) -> &Arc<Changed> {
+        &self.changed
+    }
+
+    pub(super) fn wakers(&self) -> &Wakers {
+        &self.wakers
+    }
+
+    /// A number for one more router.
+    pub(super) fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Leaves a message, which the worker runs between batches.
+    pub(super) fn leave(
+        &self,
+        worker: usize,
+        message: impl FnOnce(&mut Routers) + Send + 'static,
+    ) -> Result<(), AskError> {
+        if !self.handles[worker].mailbox.post(message) {
+            return Err(AskError::NoAnswer(worker));
+        }
+        self.wakers.wake(worker);
+        Ok(())
+    }
+
+    /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.
+    pub(super) fn ask_all<R: Send + 'static>(
+        &self,
+        ask: impl Fn(&mut Routers) -> R + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let ask = Arc::new(ask);
+        let post = |worker| {
+            let (to, answer) = sync_channel(1);
+            let ask = Arc::clone(&ask);
+            self.leave(worker, move |routers| {
+                // Whoever asked may have given up.
+                let _ = to.send(ask(routers));
+            })?;
+            Ok((worker, answer))
+        };
+        let posted = (0..self.count())
+            .map(post)
+            .collect::<Result<Vec<_>, AskError>>()?;
+        let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
+            let answer = answer.recv_timeout(ANSWER_TIME);
+            answer.map_err(|_| AskError::NoAnswer(worker))
+        };
+        posted.into_iter().map(wait).collect()
+    }
+
+    /// Changes how they sleep.
+    pub fn set_idle(&self, idle: Idle) -> Result<(), AskError> {
+        self.ask_all(move |routers| routers.set_idle(idle))
+            .map(|_| ())
+    }
+
+    /// Runs `what` on the thread of a worker, between batches.
+    pub fn on_thread<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce() -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        let (to, answer) = sync_channel(1);
+        self.leave(worker, move |_| _ = to.send(what()))?;
+        let answer = answer.recv_timeout(ANSWER_TIME);
+        answer.map_err(|_| AskError::NoAnswer(worker))
+    }
+
+    /// Whether all workers read their mail; the error names one that does not.
+    pub fn turn(&self) -> Result<(), AskError> {
+        self.ask_all(|_| ()).map(|_| ())
+    }
+
+    /// Nanoseconds that routers have had, by worker: each router's [number](super::Router::number), and the time of
+    /// the worker's turns in which it moved something.
+    pub fn busy(&self) -> Result<Vec<Vec<(u64, u64)>>, AskError> {
+        self.ask_all(Routers::busy)
+    }
+
+    /// Tells all to end and waits for them.
+    pub fn stop(&self) {
+        for worker in 0..self.count() {
+            // It may have ended.
+            let _ = self.leave(worker, Routers::quit);
+        }
+        self.join();
+    }
+
+    /// Waits until all have ended.
+    pub fn join(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // A worker that panicked has said so on standard error already.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

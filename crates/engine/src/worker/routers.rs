@@ -1,0 +1,323 @@
+//! The routers that one worker runs.
+
+use super::share::{Order, Share};
+use super::{Chore, Idle, Inside, Message, Progress};
+use crate::clock::{Clock, Time};
+use crate::graph::{Graph, Site};
+use crate::plan::Plan;
+use crate::publish::{Domain, Reader};
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+/// The routers of one worker, and how it sleeps.
+pub(crate) struct Routers {
+    /// Those that move packets.
+    running: Vec<Inside>,
+    /// Those that only answer.
+    halted: Vec<Inside>,
+    /// The worker's reader; while [`lent`](Self::lent), what the graph had that has it.
+    reader: Reader,
+    /// There is one router, it runs, and has the reader.
+    lent: bool,
+    order: Order,
+    /// Numbers of running routers, in the order in which they are to run.
+    sorted: Vec<usize>,
+    pub(super) idle: Idle,
+    quit: bool,
+}
+
+/// What a worker sleeps until.
+pub(super) struct Waits {
+    /// Descriptors that tell of work.
+    pub(super) fds: Vec<RawFd>,
+    /// Some task must be polled all the same.
+    pub(super) must_poll: bool,
+    /// The next timer.
+    pub(super) timer: Option<Time>,
+}
+
+/// What a worker is given of a router.
+pub(crate) struct Arrival {
+    /// The router's number, which no other one gets.
+    pub(crate) router: u64,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) site: Site,
+    pub(crate) share: Share,
+    pub(crate) progress: Arc<Progress>,
+}
+
+/// A reader of nothing, for graphs whose turn it is not.
+fn no_reader() -> Reader {
+    let reader = Domain::new(1).register();
+    reader.unwrap_or_else(|| unreachable!("the domain is made for one"))
+}
+
+impl Routers {
+    pub(super) fn new(reader: Reader) -> Routers {
+        Routers {
+            running: Vec::new(),
+            halted: Vec::new(),
+            reader,
+            lent: false,
+            order: Order::default(),
+            sorted: Vec::new(),
+            idle: Idle::default(),
+            quit: false,
+        }
+    }
+
+    /// Ends the worker.
+    pub(crate) fn quit(&mut self) {
+        self.quit = true;
+    }
+
+    /// Changes how the worker sleeps.
+    pub(crate) fn set_idle(&mut self, idle: Idle) {
+        self.idle = idle;
+    }
+
+    #[inline]
+    pub(super) fn quits(&self) -> bool {
+        self.quit
+    }
+
+    #[inline]
+    pub(super) fn none_runs(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Runs messages.
+    pub(super) fn read(&mut self, messages: impl Iterator<Item = Message>) {
+        self.lend(false);
+        messages.for_each(|message| message(self));
+        self.settle();
+    }
+
+    /// Gives the reader to the router that is alone, or takes it back.
+    fn lend(&mut self, lend: bool) {
+        if self.lent != lend {
+            self.lent = lend;
+            self.swap_reader(0);
+        }
+    }
+
+    #[inline]
+    fn swap_reader(&mut self, at: usize) {
+        let graph = self.running[at].graph();
+        std::mem::swap(graph.reader_mut(), &mut self.reader);
+    }
+
+    /// Puts routers that have halted aside; one that is alone then has the reader.
+    #[cold]
+    fn settle(&mut self) {
+        self.lend(false);
+        for halted in self.running.extract_if(.., |inside| inside.halted) {
+            halted.progress.end();
+            self.halted.push(halted);
+        }
+        self.sorted = (0..self.running.len()).collect();
+        self.lend(self.running.len() == 1 && self.halted.is_empty());
+    }
+
+    /// The reader, wherever it is.
+    pub(super) fn reader_mut(&mut self) -> &mut Reader {
+        match self.lent {
+            true => self.running[0].graph().reader_mut(),
+            false => &mut self.reader,
+        }
+    }
+
+    /// Takes a router up.
+    pub(crate) fn add(&mut self, arrival: Arrival) {
+        let Arrival {
+            router,
+            plan,
+            site,
+            share,
+            progress,
+        } = arrival;
+        let graph = Graph::build(&plan, &site, no_reader());
+        self.running.push(Inside {
+            router,
+            graph: Some(graph),
+            site,
+            chores: Vec::<Chore>::new(),
+            progress,
+            account: self.order.open(share),
+            rounds: 1,
+            last: (0, false),
+            busy: 0,
+            halted: false,
+        });
+    }
+
+    /// Takes a router down: its queues go home and its packets to the pool.
+    pub(crate) fn remove(&mut self, router: u64) {
+        let is_it = |inside: &mut Inside| inside.router == router;
+        let running = self.running.extract_if(.., is_it);
+        for inside in running.chain(self.halted.extract_if(.., is_it)) {
+            let progress = Arc::clone(&inside.progress);
+            drop(inside);
+            progress.end();
+        }
+    }
+
+    /// Takes all down.
+    pub(super) fn clear(&mut self) {
+        self.lend(false);
+        let all: Vec<u64> = self.all().map(|inside| inside.router).collect();
+        all.into_iter().for_each(|router| self.remove(router));
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Inside> {
+        self.running.iter_mut().chain(&mut self.halted)
+    }
+
+    /// Runs `work` on what the worker has of a router; `None` if it has nothing of it. Within messages only.
+    pub(crate) fn within<R>(
+        &mut self,
+        router: u64,
+        work: impl FnOnce(&mut Inside) -> R,
+    ) -> Option<R> {
+        let mut all = self.running.iter_mut().chain(&mut self.halted);
+        let inside = all.find(|inside| inside.router == router)?;
+        std::mem::swap(inside.graph().reader_mut(), &mut self.reader);
+        let result = work(inside);
+        std::mem::swap(inside.graph().reader_mut(), &mut self.reader);
+        Some(result)
+    }
+
+    /// Changes a router's share.
+    pub(crate) fn set_share(&mut self, router: u64, share: Share) {
+        let mut all = self.running.iter_mut().chain(&mut self.halted);
+        if let Some(inside) = all.find(|inside| inside.router == router) {
+            self.order.change(&mut inside.account, share);
+        }
+    }
+
+    /// What routers have had of this worker, all at one moment: the router, and nanoseconds.
+    pub(crate) fn busy(&mut self) -> Vec<(u64, u64)> {
+        self.all()
+            .map(|inside| (inside.router, inside.busy))
+            .collect()
+    }
+
+    /// One turn of the worker, which ends when a router has had work. `last` is what the turn before took in
+    /// nanoseconds, and whether something moved.
+    #[inline(always)] // into the packet loop
+    pub(super) fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
+        let (true, [only]) = (self.lent, &mut *self.running) else {
+            return self.turn_of_one(clock, now);
+        };
+        if last.1 {
+            only.busy += last.0;
+        }
+        let worked = only.turn(now, last);
+        only.graph().quiescent();
+        if only.note(worked) {
+            self.settle();
+        }
+        worked
+    }
+
+    /// As [`turn`](Self::turn), where there are several routers, or none.
+    #[inline(never)]
+    fn turn_of_one(&mut self, clock: &Clock, now: Time) -> bool {
+        let (running, mut sorted) = (&self.running, std::mem::take(&mut self.sorted));
+        sorted.sort_unstable_by_key(|&at| Order::key(&running[at].account));
+        let (mut begin, mut stopped, mut served) = (now, false, None);
+        for &at in &sorted {
+            self.swap_reader(at);
+            let inside = &mut self.running[at];
+            let worked = inside.turn(begin, inside.last);
+            stopped |= inside.note(worked);
+            self.swap_reader(at);
+            let end = clock.now();
+            let time = end.0.saturating_sub(begin.0);
+            let inside = &mut self.running[at];
+            inside.last = (time, worked);
+            self.order.charge(&mut inside.account, time, worked);
+            begin = end;
+            if worked {
+                inside.busy += time;
+                served = Some(at);
+                break;
+            }
+        }
+        let mut worked = served.is_some();
+        // What other workers wait for does not wait for the router's turn.
+        for at in (0..sorted.len()).filter(|&at| Some(at) != served) {
+            let inside = &mut self.running[at];
+            if inside.graph().is_called() || !inside.chores.is_empty() {
+                self.swap_reader(at);
+                let inside = &mut self.running[at];
+                inside.graph().serve();
+                worked |= inside.do_chores();
+                self.swap_reader(at);
+            }
+        }
+        self.sorted = sorted;
+        worked |= self.do_chores_of_halted();
+        self.reader.quiescent();
+        if stopped {
+            self.settle();
+        }
+        worked
+    }
+
+    /// One turn of every router before the worker sleeps. Returns whether one had work.
+    pub(super) fn look_once_more(&mut self) -> bool {
+        let mut worked = false;
+        self.each(|inside| {
+            let moved = inside.graph().turn();
+            if moved {
+                inside.progress.note_moved();
+            }
+            worked |= moved;
+        });
+        worked
+    }
+
+    /// What running routers wait for.
+    pub(super) fn waits(&mut self) -> Waits {
+        let mut waits = Waits {
+            fds: Vec::new(),
+            must_poll: false,
+            timer: None,
+        };
+        self.each(|inside| {
+            let graph = inside.graph();
+            let (fds, must_poll) = graph.wait_fds();
+            waits.fds.extend(fds);
+            waits.must_poll |= must_poll;
+            let timers = waits.timer.into_iter().chain(graph.next_timer());
+            waits.timer = timers.min();
+        });
+        waits
+    }
+
+    /// Runs `work` on each running router.
+    fn each(&mut self, mut work: impl FnMut(&mut Inside)) {
+        if self.lent {
+            return work(&mut self.running[0]);
+        }
+        for at in 0..self.running.len() {
+            self.swap_reader(at);
+            work(&mut self.running[at]);
+            self.swap_reader(at);
+        }
+    }
+
+    /// Does what halted routers have to do; whether something stays to be done.
+    pub(super) fn do_chores_of_halted(&mut self) -> bool {
+        let mut left = false;
+        for at in 0..self.halted.len() {
+            if !self.halted[at].chores.is_empty() {
+                std::mem::swap(self.halted[at].graph().reader_mut(), &mut self.reader);
+                left |= self.halted[at].do_chores();
+                std::mem::swap(self.halted[at].graph().reader_mut(), &mut self.reader);
+            }
+        }
+        left
+    }
+}

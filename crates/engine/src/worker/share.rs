@@ -1,0 +1,193 @@
+//! Shares of a worker: which of its routers runs next. Strict priority first, then stride scheduling by the time
+//! that each has had.
+
+/// How many priorities there are: 0 to 7, as in IEEE 802.1Q.
+pub const PRIORITIES: u8 = 8;
+
+/// A router's share of every worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Tickets, 1 at least: routers of the same priority that always have work get time in this proportion.
+    pub tickets: u32,
+    /// A router runs only while no router of a greater priority has work. 0 to 7.
+    pub priority: u8,
+}
+
+impl Default for Share {
+    fn default() -> Share {
+        Share {
+            tickets: 1,
+            priority: 0,
+        }
+    }
+}
+
+impl Share {
+    fn level(self) -> usize {
+        usize::from(self.priority.min(PRIORITIES - 1))
+    }
+}
+
+/// What a router has had of a worker.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Account {
+    pub(super) share: Share,
+    /// Time over tickets: who has the least runs first.
+    pass: u128,
+    /// When it last ran, counted in runs: of two with the same pass the other one runs first.
+    ran: u64,
+}
+
+/// Fractions of a nanosecond in a pass, so that a turn counts whatever the tickets are.
+const FRACTION: u32 = 32;
+
+/// The order in which a worker's routers run.
+#[derive(Debug, Default)]
+pub(super) struct Order {
+    /// By priority: the pass of the router that last had work. A router that has had none for a while begins here:
+    /// it gets no time for the past.
+    passes: [u128; PRIORITIES as usize],
+    runs: u64,
+}
+
+impl Order {
+    /// An account of a router that is new on this worker.
+    pub(super) fn open(&self, share: Share) -> Account {
+        Account {
+            share,
+            pass: self.passes[share.level()],
+            ran: self.runs,
+        }
+    }
+
+    /// Changes a router's share from now on.
+    pub(super) fn change(&self, account: &mut Account, share: Share) {
+        if share.level() != account.share.level() {
+            account.pass = self.passes[share.level()];
+        }
+        account.share = share;
+    }
+
+    /// What routers are sorted by: the first one runs first.
+    pub(super) fn key(account: &Account) -> (std::cmp::Reverse<usize>, u128, u64) {
+        let level = std::cmp::Reverse(account.share.level());
+        (level, account.pass, account.ran)
+    }
+
+    /// A router has run for so many nanoseconds.
+    pub(super) fn charge(&mut self, account: &mut Account, time: u64, worked: bool) {
+        let at = &mut self.passes[account.share.level()];
+        self.runs += 1;
+        account.ran = self.runs;
+        if worked {
+            // Turns that the clock is too coarse for count, too.
+            let time = u128::from(time.max(1)) << FRACTION;
+            *at = account.pass.max(*at);
+            account.pass += time / u128::from(account.share.tickets.max(1));
+        } else {
+            account.pass = account.pass.max(*at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Routers of these tickets, priorities, and nanoseconds of a turn (0: it has no work). Gives the time that each
+    /// has had after so many turns of the worker, in which routers are asked in order until one has work.
+    fn after(turns: usize, routers: &[(u32, u8, u64)]) -> Vec<u64> {
+        let mut order = Order::default();
+        let share = |&(tickets, priority, _): &(u32, u8, u64)| Share { tickets, priority };
+        let mut accounts: Vec<_> = routers.iter().map(|r| order.open(share(r))).collect();
+        let mut had = vec![0; routers.len()];
+        for _ in 0..turns {
+            turn(&mut order, &mut accounts, &mut had, |n| routers[n].2);
+        }
+        had
+    }
+
+    fn turn(
+        order: &mut Order,
+        accounts: &mut [Account],
+        had: &mut [u64],
+        time: impl Fn(usize) -> u64,
+    ) {
+        let mut all: Vec<usize> = (0..accounts.len()).collect();
+        all.sort_by_key(|&n| Order::key(&accounts[n]));
+        for n in all {
+            order.charge(&mut accounts[n], time(n), time(n) > 0);
+            had[n] += time(n);
+            if time(n) > 0 {
+                return;
+            }
+        }
+    }
+
+    #[test]
+    fn busy_routers_get_time_by_their_tickets() {
+        assert_eq!(after(4000, &[(1, 0, 100), (3, 0, 100)]), [100_000, 300_000]);
+        assert_eq!(
+            after(6000, &[(1, 0, 9), (2, 0, 9), (3, 0, 9)]),
+            [9_000, 18_000, 27_000]
+        );
+    }
+
+    #[test]
+    fn it_is_time_that_is_shared_and_not_turns() {
+        let had = after(10_000, &[(1, 0, 8_000), (1, 0, 500)]);
+        assert!(had[0].abs_diff(had[1]) <= 8_000, "{had:?}");
+        let had = after(10_000, &[(1, 0, 8_000), (3, 0, 500)]);
+        assert!((3 * had[0]).abs_diff(had[1]) <= 3 * 8_000, "{had:?}");
+    }
+
+    #[test]
+    fn tickets_beyond_the_nanoseconds_of_a_turn_count() {
+        let had = after(40_000, &[(1_000_000, 0, 7), (3_000_000, 0, 7)]);
+        assert_eq!(had, [70_000, 210_000]);
+    }
+
+    #[test]
+    fn a_greater_priority_goes_first_and_what_it_leaves_is_shared() {
+        assert_eq!(after(100, &[(9, 0, 5), (1, 1, 5)]), [0, 500]);
+        assert_eq!(
+            after(100, &[(1, 0, 5), (3, 0, 5), (1, 7, 0)]),
+            [125, 375, 0]
+        );
+    }
+
+    #[test]
+    fn who_had_no_work_gets_no_time_for_the_past() {
+        let mut order = Order::default();
+        let mut accounts = [(); 2].map(|()| order.open(Share::default()));
+        let mut had = [0; 2];
+        for _ in 0..1000 {
+            turn(&mut order, &mut accounts, &mut had, |n| [10, 0][n]);
+        }
+        assert_eq!(had, [10_000, 0]);
+        for _ in 0..1000 {
+            turn(&mut order, &mut accounts, &mut had, |_| 10);
+        }
+        assert!(had[0].abs_diff(10_000 + had[1]) <= 20, "{had:?}");
+    }
+
+    #[test]
+    fn who_joins_later_or_changes_its_share_begins_with_the_others() {
+        let mut order = Order::default();
+        let mut accounts = vec![order.open(Share::default())];
+        let mut had = [0; 2];
+        for _ in 0..1000 {
+            turn(&mut order, &mut accounts, &mut had, |_| 10);
+        }
+        accounts.push(order.open(Share::default()));
+        let share = Share {
+            tickets: 3,
+            ..Share::default()
+        };
+        order.change(&mut accounts[1], share);
+        for _ in 0..1000 {
+            turn(&mut order, &mut accounts, &mut had, |_| 10);
+        }
+        assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
+    }
+}
