@@ -63,7 +63,7 @@ fn to_router(frame: &[u8]) -> Vec<u8> {
 fn feed(groups: &Groups, walker: Walker, mut each: impl FnMut(&[u8], &mut Feeder)) -> Seen {
     let mut seen = Seen::default();
     for (_, frames) in groups {
-        let before = engine::pool::balance();
+        let before = engine::packet::pool::balance();
         let mut feeder = Feeder::new(Whole::router(walker));
         frames
             .iter()

@@ -129,7 +129,7 @@ fn account(books: &Books, came: usize, sent: usize) {
 /// From file to files on the test's own thread.
 fn on_walker(frames: &[Vec<u8>], walker: Walker) -> Flows {
     let folder = Folder::new(&format!("capture-{walker:?}-{}", frames.len()), frames);
-    let before = engine::pool::balance();
+    let before = engine::packet::pool::balance();
     let ports = Arc::new(Directory::new());
     let plan = plan(&text(), &folder.0, 1, &*ports);
     let clock = Clock::Virtual(Time(1_000_000_000));
@@ -139,7 +139,11 @@ fn on_walker(frames: &[Vec<u8>], walker: Walker) -> Flows {
     }
     let books = Books::of(&graph, &[]);
     drop(graph);
-    assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+    assert_eq!(
+        engine::packet::pool::balance(),
+        before,
+        "buffers were leaked"
+    );
     let written = folder.written();
     account(&books, frames.len(), written[0].len() + written[1].len());
     flows(&written)

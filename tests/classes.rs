@@ -23,7 +23,7 @@ struct Outcome {
 }
 
 fn run(text: &str, walker: Walker) -> Outcome {
-    let before = engine::pool::balance();
+    let before = engine::packet::pool::balance();
     let mut feeder = Feeder::new(Whole::new(text, &[], walker));
     for (_, frames) in features() {
         frames.iter().for_each(|f| every_length(f, &mut feeder));

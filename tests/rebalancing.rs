@@ -3,11 +3,11 @@
 
 use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
 use engine::clock::{Clock, Time};
+use engine::graph::peers::Peers;
+use engine::graph::root::Plain;
 use engine::graph::{Graph, Site, Walker};
-use engine::peers::Peers;
 use engine::plan::Plan;
 use engine::port::Port;
-use engine::root::Plain;
 use engine::router::{AskError, single_at};
 use engine::steer::{self, Ask, Followed, Moved, Table};
 use engine::wake::Wakers;

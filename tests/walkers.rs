@@ -59,7 +59,7 @@ fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
             Bench::new(elements::CLASSES, text),
             Bench::strict(elements::CLASSES, text),
         ] {
-            let before = engine::pool::balance();
+            let before = engine::packet::pool::balance();
             bench.push("in", &numbered(3));
             let looped: u64 = bench
                 .all_drops()
@@ -68,7 +68,7 @@ fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
                 .map(|d| d.2)
                 .sum();
             assert_eq!(looped, 3, "{text}");
-            assert_eq!(engine::pool::balance(), before);
+            assert_eq!(engine::packet::pool::balance(), before);
             let mut let_in = vec![0; bench.graph().plan().elements.len()];
             let_in[bench.graph().plan().find("in").expect("it is there")] = 3;
             router_tests::Books::of(bench.graph(), &let_in).check();

@@ -53,7 +53,7 @@ impl Feeder {
         self.router.check();
         self.router.advance(Duration::from_secs(60));
         let books = self.router.check();
-        let in_use = engine::pool::balance() - before;
+        let in_use = engine::packet::pool::balance() - before;
         assert_eq!(
             i64::try_from(books.held()),
             Ok(in_use as i64),
@@ -61,7 +61,11 @@ impl Feeder {
         );
         look(&mut self.router, &books);
         drop(self.router);
-        assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+        assert_eq!(
+            engine::packet::pool::balance(),
+            before,
+            "buffers were leaked"
+        );
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand, lock};
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
 use std::collections::BTreeMap;

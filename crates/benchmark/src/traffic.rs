@@ -105,7 +105,7 @@ impl Traffic {
                 _ => return Err("source and destination are of different IP versions".to_owned()),
             };
         let least = (udp + udp::LEN + MARK + CRC).max(64);
-        let most = engine::pool::data_bytes() + CRC;
+        let most = engine::packet::pool::data_bytes() + CRC;
         if !(least..=most).contains(&self.size) {
             let size = self.size;
             return Err(format!(

@@ -66,7 +66,7 @@ pub fn balance(plan: &Plan, stats: Stats) -> Books {
     });
     Books {
         lines: lines.collect(),
-        buffers: (!engine::pool::is_external()).then_some(buffers),
+        buffers: (!engine::packet::pool::is_external()).then_some(buffers),
     }
 }
 

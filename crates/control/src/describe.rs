@@ -117,7 +117,7 @@ pub struct Memory {
 
 /// Describes a plan.
 pub fn describe(plan: &Plan) -> Description {
-    let (buffer_bytes, buffers_max) = engine::pool::limits();
+    let (buffer_bytes, buffers_max) = engine::packet::pool::limits();
     let sized = plan.elements.iter().map(|e| (e.name.clone(), e.memory()));
     Description {
         devices: plan

@@ -2,8 +2,8 @@
 
 use crate::state::Control;
 use crate::view;
+use engine::graph::standard;
 use engine::plan::{Plan, PlanElement};
-use engine::standard;
 
 /// Of the router: name, sentence.
 pub const GLOBAL: [(&str, &str); 6] = [

@@ -292,8 +292,8 @@ impl Control {
             workers: workers.collect(),
             ports: self.port_stats(),
             pool: view::PoolStats {
-                buffers: engine::pool::made(),
-                bytes: engine::pool::memory_bytes(),
+                buffers: engine::packet::pool::made(),
+                bytes: engine::packet::pool::memory_bytes(),
             },
             balance: self.balance.view(),
         }
@@ -369,7 +369,7 @@ impl Answer {
             tasks: graph.task_stats().map(|(n, s)| (n, *s)).collect(),
             held: (0..plan.elements.len()).map(|n| graph.held_by(n)).collect(),
             devices,
-            buffers: engine::pool::balance(),
+            buffers: engine::packet::pool::balance(),
             plan,
         }
     }

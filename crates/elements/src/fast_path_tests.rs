@@ -11,8 +11,8 @@ use crate::ip4::ip_gw_options::IPGWOptions;
 use crate::ip4::tests::sum;
 use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
 use crate::prelude::*;
-use engine::anno::PacketType;
 use engine::element::Class;
+use engine::packet::anno::PacketType;
 use testkit::{Bench, Rng};
 
 /// An element that is asked by its fast path first, or by its remainder alone.

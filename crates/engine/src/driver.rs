@@ -1,9 +1,8 @@
 //! Elements that decide when the router ends, and those that hear signals (Script, DriverManager).
 
-use crate::cx::Cx;
-use crate::element::{AnyConfig, Element};
-use crate::extension::{config_of, element_of, element_of_mut};
-use std::any::Any;
+use crate::element::Element;
+use crate::element::extension::{config_of, element_of, element_of_mut};
+use crate::graph::{Cx, DriverOfClass};
 
 /// A class that hears signals, or requests to stop.
 pub trait Driver: Element {
@@ -31,17 +30,9 @@ pub trait Driver: Element {
     }
 }
 
-/// [`Driver`] of a class, its type erased.
-pub struct OfClass {
-    pub(crate) signals: fn(&dyn Any) -> Vec<i32>,
-    pub(crate) signal: fn(&mut dyn Any, i32, &mut Cx),
-    pub(crate) drives: fn(&AnyConfig) -> bool,
-    pub(crate) stop_asked: fn(&mut dyn Any, &mut Cx),
-}
-
 /// The extension of a class, for [`Element::EXTENSIONS`].
-pub const fn of<E: Driver>() -> OfClass {
-    OfClass {
+pub const fn of<E: Driver>() -> DriverOfClass {
+    DriverOfClass {
         signals: |element| element_of::<E>(element).signals(),
         signal: |element, number, cx| element_of_mut::<E>(element).signal(number, cx),
         drives: |config| E::drives(&config_of::<E>(config)),

@@ -1,9 +1,9 @@
 //! Handlers that an element's configuration names, beside those of its class.
 
-use crate::element::{AnyConfig, Element};
-use crate::extension::{config_of, element_of};
-use crate::handler::{Job, Use};
-use std::any::Any;
+use crate::element::Element;
+use crate::element::extension::{config_of, element_of};
+use crate::element::handler::{Job, Use};
+use crate::graph::DynamicOfClass;
 
 /// A class whose configurations name handlers, such as Script's `define`.
 pub trait DynamicHandlers: Element {
@@ -14,15 +14,9 @@ pub trait DynamicHandlers: Element {
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
 }
 
-/// [`DynamicHandlers`] of a class, its type erased.
-pub struct OfClass {
-    pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
-    pub(crate) offered: fn(&dyn Any, &str, &str, Use) -> Job,
-}
-
 /// The extension of a class, for [`Element::EXTENSIONS`].
-pub const fn of<E: DynamicHandlers>() -> OfClass {
-    OfClass {
+pub const fn of<E: DynamicHandlers>() -> DynamicOfClass {
+    DynamicOfClass {
         offers: |config, name, wanted| E::offers(&config_of::<E>(config), name, wanted),
         offered: |element, name, value, wanted| {
             element_of::<E>(element).offered(name, value, wanted)

@@ -7,101 +7,23 @@
 //! what crosses cores is `Config` (shared, immutable or made of atomics and published tables) or a
 //! packet in a queue.
 
-pub use crate::class::{AnyConfig, Class};
-use crate::cx::Cx;
-use crate::extension::Extensions;
+use crate::class::ErasedConfig;
+pub use crate::class::{Annotates, AnyConfig, Class, Copies, Extensions, Runs};
+
 pub use crate::facts::Facts;
-use crate::handler::Handler;
+pub use crate::graph::Init;
+use crate::graph::{Cx, Node, NodeMaker};
 use crate::packet::{Batch, Packet};
+pub use crate::ports::{Flow, Ports};
+pub use crate::verdict::{Did, Verdict};
 use arguments::Args;
-pub use init::Init;
-pub use ports::{Flow, Ports};
+use extension::config_of;
+use handler::{Handler, Job};
+use std::any::{Any, TypeId};
 use std::sync::Arc;
 
-mod init;
-mod ports;
-
-/// Where a packet goes after a step: on by output 0, out by another port, or dropped by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict(u16);
-
-impl Verdict {
-    /// On by output 0.
-    pub const ON: Verdict = Verdict(0);
-
-    /// Out by `port`.
-    #[inline]
-    pub const fn out(port: u8) -> Verdict {
-        Verdict(port as u16)
-    }
-
-    /// Dropped under the `reason`-th name of [`Element::DROPS`].
-    #[inline]
-    pub const fn drop(reason: u8) -> Verdict {
-        Verdict::reject(reason, 0xff)
-    }
-
-    /// Out by `port` if that is connected, else dropped under the `reason`-th name.
-    #[inline]
-    pub const fn reject(reason: u8, port: u8) -> Verdict {
-        Verdict((reason as u16 + 1) << 8 | port as u16)
-    }
-
-    /// The port, or 255: as an index less than PORTS.
-    #[inline]
-    pub fn port(self) -> usize {
-        usize::from(self.0 as u8)
-    }
-
-    /// The drop reason.
-    #[inline]
-    pub fn reason(self) -> Option<usize> {
-        usize::from(self.0 >> 8).checked_sub(1)
-    }
-}
-
-/// How many copies of an element may run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copies {
-    /// One per core that reaches it.
-    PerCore,
-    /// One: the element keeps an order or a state that cannot be split.
-    One,
-    /// One, on a worker that owns its state and that of elements which it names: packets that come on
-    /// other workers cross over, through queues that the plan puts before its inputs. They must be push.
-    Owner,
-}
-
-/// Whether an element starts work by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runs {
-    /// Only when packets come or a timer fires.
-    OnPackets,
-    /// As a task; always ready.
-    AsTask,
-    /// As a task if its input is pull, else when packets come (ToDevice, Discard).
-    AsTaskIfPull,
-    /// As a task if its output is push, else when it is asked (InfiniteSource).
-    AsTaskIfPush,
-}
-
-/// What a task did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    /// It moved packets: run it again soon.
-    Work,
-    /// Nothing was there; poll it again.
-    Nothing,
-    /// Nothing was there, and a notifier or a timer will wake it; see [`Cx::rest`].
-    Sleep,
-    /// It will never have work again (its file has ended, its limit is reached).
-    End,
-}
-
-/// An extension: packets may come to elements of the class without annotations although somebody behind them reads some.
-/// They give packets those of a new one by [`Packet::arrived`] where [`Init::annotates`] says so, unless packets are
-/// watched. [`Element::READS_ANNOTATIONS`] must be false.
-pub struct Annotates;
+pub mod extension;
+pub mod handler;
 
 /// An element class: the state of one element on one core.
 pub trait Element: Sized + 'static {
@@ -129,7 +51,7 @@ pub trait Element: Sized + 'static {
     const RUNS: Runs = Runs::OnPackets;
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
-    /// What the class offers beside this trait; see [`extension`](crate::extension).
+    /// What the class offers beside this trait; see [`extension`](crate::element::extension).
     const EXTENSIONS: Extensions = &[];
 
     /// The parsed configuration, shared by all cores. What control changes at run time lives here
@@ -204,6 +126,115 @@ pub trait Element: Sized + 'static {
     /// Hot swap, on the worker: take over the state of the element of the same name and class.
     fn take(&mut self, old: Self) {
         drop(old);
+    }
+}
+
+impl Class {
+    /// The class of an element type.
+    pub const fn of<E: Element>() -> Class {
+        Class {
+            name: E::CLASS,
+            source: E::MANUAL,
+            ports: E::PORTS,
+            needs: E::NEEDS,
+            gives: E::GIVES,
+            spoils: E::SPOILS,
+            drops: E::DROPS,
+            copies: E::COPIES,
+            reads_annotations: E::READS_ANNOTATIONS,
+            runs: E::RUNS,
+            extensions: E::EXTENSIONS,
+            handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
+            kind: TypeId::of::<E>,
+            configure: |args| Box::new(Fresh::<E>(E::configure(args))),
+            maker: Running::<E>::MAKER,
+            control: |config, index, value| {
+                E::HANDLERS[index].run_control(&config_of::<E>(config), value)
+            },
+        }
+    }
+}
+
+struct Fresh<E: Element>(E::Config);
+
+impl<E: Element> ErasedConfig for Fresh<E> {
+    fn inherit(&mut self, old: &AnyConfig) {
+        E::inherit(&mut self.0, &config_of::<E>(old));
+    }
+
+    fn share(self: Box<Self>) -> AnyConfig {
+        Arc::new(self.0)
+    }
+}
+
+struct Running<E: Element> {
+    element: E,
+    config: Arc<E::Config>,
+}
+
+impl<E: Element> Running<E> {
+    const MAKER: &'static NodeMaker = &NodeMaker(|config, init| {
+        let config = config_of::<E>(config);
+        Box::new(Running {
+            element: E::new(&config, init),
+            config,
+        })
+    });
+}
+
+impl<E: Element> Node for Running<E> {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
+        self.element.process(input, batch, cx);
+    }
+
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        self.element.pull(output, max, into, cx);
+    }
+
+    fn task(&mut self, cx: &mut Cx) -> Did {
+        self.element.task(cx)
+    }
+
+    fn start(&mut self, cx: &mut Cx) {
+        self.element.start(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        self.element.timer(cx);
+    }
+
+    fn held(&self) -> usize {
+        self.element.held()
+    }
+
+    fn read(&self, handler: usize, argument: &str) -> Result<String, String> {
+        E::HANDLERS[handler].run_read(&self.element, &self.config, argument)
+    }
+
+    fn job(&self, handler: usize, value: &str) -> Option<Job> {
+        E::HANDLERS[handler].job(&self.element, value)
+    }
+
+    fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String> {
+        E::HANDLERS[handler].run_write(&mut self.element, value, cx)
+    }
+
+    fn take(&mut self, old: Box<dyn Any>) {
+        if let Ok(old) = old.downcast::<Running<E>>() {
+            self.element.take(old.element);
+        }
+    }
+
+    fn element(&self) -> &dyn Any {
+        &self.element
+    }
+
+    fn element_mut(&mut self) -> &mut dyn Any {
+        &mut self.element
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
     }
 }
 

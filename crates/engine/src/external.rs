@@ -1,19 +1,10 @@
 //! Elements whose task exchanges packets with the world outside the router: what wakes it, and what becomes of its packets.
 
-use crate::cx::Cx;
 use crate::element::Element;
-use crate::extension::{element_of, element_of_mut};
-use std::any::Any;
+use crate::element::extension::{element_of, element_of_mut};
+pub use crate::graph::Fate;
+use crate::graph::{Cx, ExternalOfClass};
 use std::os::fd::RawFd;
-
-/// What became of the packets of one run of a source's task, where an output overflows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
-    /// Packets that came to elements which overflow, or did within the last second.
-    pub entered: u64,
-    /// Packets that were lost there.
-    pub lost: u64,
-}
 
 /// A class whose task does input or output outside the router.
 pub trait External: Element {
@@ -36,16 +27,9 @@ pub trait External: Element {
     }
 }
 
-/// [`External`] of a class, its type erased.
-pub struct OfClass {
-    pub(crate) wait_fds: fn(&dyn Any, &mut Vec<RawFd>),
-    pub(crate) must_poll: fn(&dyn Any) -> bool,
-    pub(crate) overflowed: fn(&mut dyn Any, Fate, &mut Cx),
-}
-
 /// The extension of a class, for [`Element::EXTENSIONS`].
-pub const fn of<E: External>() -> OfClass {
-    OfClass {
+pub const fn of<E: External>() -> ExternalOfClass {
+    ExternalOfClass {
         wait_fds: |element, fds| element_of::<E>(element).wait_fds(fds),
         must_poll: |element| element_of::<E>(element).must_poll(),
         overflowed: |element, fate, cx| element_of_mut::<E>(element).overflowed(fate, cx),

@@ -9,13 +9,14 @@
 //!
 //! A class that may be part of one implements [`Fuse`].
 
-use crate::class::Node;
-use crate::cx::Cx;
+use crate::element::extension::{element_of, element_of_mut};
 use crate::element::{Element, Verdict};
-use crate::extension::{element_of, element_of_mut};
+pub use crate::graph::CountsOfClass;
+use crate::graph::{Cx, Leaver, LoopCode, Node};
 use crate::packet::{Batch, Packet};
+pub use crate::plan::FusedLoop;
 use crate::plan::PlacedLoop;
-use std::any::{Any, TypeId};
+use std::any::TypeId;
 use std::array::from_fn;
 
 /// A class that may be part of a fused loop. The loop does not call [`Element::process`], so all that the class does must
@@ -124,12 +125,6 @@ pub trait Counts: Element {
     }
 }
 
-/// [`Counts`] of a class, its type erased.
-pub struct CountsOfClass {
-    count: fn(&mut dyn Any, u64, u64, &mut Cx),
-    counts_later: fn(&dyn Any) -> bool,
-}
-
 impl CountsOfClass {
     /// The extension of a class, for [`Element::EXTENSIONS`].
     pub const fn of<E: Counts>() -> CountsOfClass {
@@ -140,20 +135,6 @@ impl CountsOfClass {
             counts_later: |element| element_of::<E>(element).counts_later(),
         }
     }
-
-    /// Whether an element of the class may be told of packets when a fused loop has run.
-    pub(crate) fn counts_later(&self, element: &dyn Any) -> bool {
-        (self.counts_later)(element)
-    }
-}
-
-/// Elements of these classes, one behind the other, as one loop.
-pub struct FusedLoop {
-    /// The element types.
-    pub kinds: fn() -> Vec<TypeId>,
-    pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
-    /// The same with elements between them that only count.
-    pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),
 }
 
 impl FusedLoop {
@@ -161,10 +142,18 @@ impl FusedLoop {
     pub const fn of<S: Stages>() -> FusedLoop {
         FusedLoop {
             kinds: S::kinds,
-            run: S::run::<false>,
-            counting: S::run::<true>,
+            code: Code::<S>::CODE,
         }
     }
+}
+
+struct Code<S>(S);
+
+impl<S: Stages> Code<S> {
+    const CODE: &'static LoopCode = &LoopCode {
+        run: S::run::<false>,
+        counting: S::run::<true>,
+    };
 }
 
 /// Tuples of two to eight element types, of which one may prefetch ([`Fuse::PREFETCHES`]): the elements before it are a loop by
@@ -184,13 +173,6 @@ pub trait Stages {
     /// Runs a batch through elements of these types; what stays in it goes on by the last one's output 0. `COUNTING` says whether
     /// some elements between them count ([`Counts`]): a loop that need not ask is faster.
     fn run<const COUNTING: bool>(at: &PlacedLoop, batch: &mut Batch, cx: &mut Cx);
-}
-
-/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that sends it away, and where to.
-pub(crate) struct Leaver {
-    packet: usize,
-    place: usize,
-    verdict: Verdict,
 }
 
 macro_rules! stages {
@@ -389,13 +371,16 @@ fn note(at: &PlacedLoop, came: usize, left: &[usize], cx: &mut Cx) {
 
 /// Has the counting elements within a fused loop count the packets that have passed them, if any have.
 fn count(at: &PlacedLoop, came: usize, left: &[usize], bytes: &[u64], cx: &mut Cx) {
-    for &(place, node, class) in &at.counters {
+    for &(place, node) in &at.counters {
         let packets = (came - left[..=place].iter().sum::<usize>()) as u64;
         let stats = &mut cx.core.stats[node];
         stats.packets += packets;
         stats.batches += u64::from(packets > 0);
         stats.sent[0] += packets;
-        if let Some(mut counter) = cx.nodes[node].take_if(|_| packets > 0) {
+        let class: Option<&CountsOfClass> = cx.core.plan.elements[node].class.extension();
+        if let Some(class) = class
+            && let Some(mut counter) = cx.nodes[node].take_if(|_| packets > 0)
+        {
             cx.this = node;
             (class.count)(counter.element_mut(), packets, bytes[place], cx);
             cx.nodes[node] = Some(counter);

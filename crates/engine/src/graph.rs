@@ -6,42 +6,53 @@
 //! time, depth first, as Click does. An element has always returned before its outputs are walked,
 //! so neither walker re-enters one, and cycles are legal.
 
+pub mod call;
+mod cx;
 mod edges;
+mod extensions;
+mod init;
+mod node;
 mod overflow;
+pub mod peers;
+pub mod root;
 mod schedule;
+pub mod standard;
 mod swap;
 mod walk;
 
-use edges::Edges;
-pub(crate) use edges::Target;
-pub(crate) use overflow::Overflows;
-pub(crate) use schedule::{Schedule, Task, TaskState, revive, wake};
-pub(crate) use walk::{descend, follow, follow_from};
-
-use crate::call::{Deferred, Outside};
-use crate::class::{Class, Node};
+use crate::class::{Class, Runs};
 use crate::clock::{Clock, Time};
-use crate::cx::Cx;
-use crate::driver;
-use crate::element::{Init, Runs, Verdict};
-use crate::external;
-use crate::fused::Leaver;
 use crate::notify::Notes;
 use crate::packet::{Batch, Packet};
-use crate::peers::{Inbox, Peers};
 use crate::plan::{PlacedLoop, Plan};
 use crate::port::PortDirectory;
 use crate::publish::Reader;
 use crate::random::Random;
-use crate::root::Root;
 use crate::shared::Shared;
 use crate::stats::NodeStats;
 use crate::tap::Taps;
+use crate::verdict::Verdict;
 use crate::wake::Wakers;
+pub use call::Job;
+use call::{Deferred, Outside};
+pub use cx::Cx;
+use edges::Edges;
+pub(crate) use edges::Target;
+pub(crate) use extensions::Leaver;
+pub use extensions::{
+    CountsOfClass, DriverOfClass, DynamicOfClass, ExternalOfClass, Fate, LoopCode, StorageOfClass,
+};
+pub use init::Init;
+pub(crate) use node::{Node, NodeMaker};
+pub(crate) use overflow::Overflows;
+use peers::{Inbox, Peers};
+use root::Root;
+pub(crate) use schedule::{Schedule, Task, TaskState, wake};
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+pub(crate) use walk::{descend, follow, follow_from};
 
 /// Which walker moves packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +192,9 @@ pub struct Graph {
 /// A fused loop, and the inboxes of the elements behind the first.
 pub(crate) struct LoopHere {
     placed: PlacedLoop,
+    code: &'static LoopCode,
+    /// The elements in it that only count.
+    counters: Vec<(usize, &'static CountsOfClass)>,
     inboxes: Vec<usize>,
 }
 
@@ -243,7 +257,7 @@ impl Graph {
                 timestamp: site.clock.wall(site.clock.now()),
                 plan,
             };
-            nodes.push(Some((element.class.build)(&element.config, &init)));
+            nodes.push(Some(NodeMaker::of(element.class).0(&element.config, &init)));
             if element.runs != Runs::OnPackets {
                 tasks.push(Task::new(index));
             }
@@ -286,7 +300,7 @@ impl Graph {
             interrupt: false,
             over: false,
             driver: plan.elements.iter().position(|e| {
-                let driver = e.class.extension::<driver::OfClass>();
+                let driver = e.class.extension::<DriverOfClass>();
                 driver.is_some_and(|driver| (driver.drives)(&e.config))
             }),
             paused: false,
@@ -303,10 +317,18 @@ impl Graph {
         if site.walker == Walker::Sweep {
             for placed in &plan.loops {
                 let first = placed.nodes[0];
-                if nodes[first].is_some() {
+                if nodes[first].is_some()
+                    && let Some(code) = placed.code.code.downcast_ref()
+                {
                     let behind = placed.all().skip(1);
+                    let class = |node: usize| plan.elements[node].class.extension();
+                    let counters = placed.counters.iter();
                     core.loops[first] = Some(Box::new(LoopHere {
                         placed: placed.clone(),
+                        code,
+                        counters: counters
+                            .filter_map(|&(_, node)| Some((node, class(node)?)))
+                            .collect(),
                         inboxes: behind.map(|n| core.edges.inbox(n, 0)).collect(),
                     }));
                 }
@@ -402,7 +424,7 @@ impl Graph {
         all
     }
 
-    fn driver_class(&self, node: usize) -> Option<&'static driver::OfClass> {
+    fn driver_class(&self, node: usize) -> Option<&'static DriverOfClass> {
         self.core.plan.elements[node].class.extension()
     }
 
@@ -490,7 +512,7 @@ impl Graph {
             .iter()
             .filter(|t| t.state == TaskState::Ready)
         {
-            let class: Option<&external::OfClass> =
+            let class: Option<&ExternalOfClass> =
                 self.core.plan.elements[task.node].class.extension();
             if let (Some(element), Some(class)) = (&self.nodes[task.node], class) {
                 (class.wait_fds)(element.element(), &mut fds);

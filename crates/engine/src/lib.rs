@@ -7,58 +7,50 @@
 //!
 //! `unsafe` is in [`packet`] (with `packet/sys.rs` and `packet/dealing/sys.rs`), [`ring`] and [`publish`].
 
-pub mod anno;
-mod batch;
-pub mod call;
 mod class;
 pub mod clock;
-mod cx;
 pub mod driver;
 pub mod dynamic;
 pub mod element;
-pub mod extension;
 pub mod external;
 mod facts;
 pub mod fused;
 pub mod graph;
-pub mod handler;
+mod handler_info;
 pub mod notify;
 pub mod packet;
-mod patience;
-pub mod peers;
 pub mod placement;
 pub mod plan;
-pub mod pool;
 pub mod port;
+mod ports;
 pub mod publish;
 mod random;
 pub mod resources;
 pub mod ring;
-pub mod root;
 pub mod router;
 pub mod search;
 pub mod shards;
 pub mod shared;
-pub mod standard;
 pub mod stats;
 pub mod steer;
-mod stopwatch;
 pub mod storage;
 pub mod tap;
+mod verdict;
 pub mod wake;
 pub mod worker;
 
-pub use cx::Cx;
+pub use element::{extension, handler};
+pub use graph::Cx;
 
 /// What an element's file needs.
 pub mod prelude {
-    pub use crate::call::{HandlerCall, Outside};
     pub use crate::clock::Time;
-    pub use crate::cx::Cx;
+    pub use crate::element::Extensions;
+    pub use crate::element::handler::{Handler, Job, Use};
     pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
-    pub use crate::extension::Extensions;
     pub use crate::fused::{self, Fuse};
-    pub use crate::handler::{Handler, Job, Use};
+    pub use crate::graph::Cx;
+    pub use crate::graph::call::{HandlerCall, Outside};
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};
     pub use crate::resources::{self, Resources};

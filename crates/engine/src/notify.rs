@@ -49,14 +49,14 @@ impl Signal {
     }
 }
 
-/// The notifiers of a class: an extension for [`Element::EXTENSIONS`](crate::element::Element::EXTENSIONS).
+/// The notifiers of a class: an extension for `Element::EXTENSIONS`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notifies {
-    /// Whether its elements say when packets may be pulled from them, by [`Cx::wake_pullers`](crate::Cx::wake_pullers), and when
-    /// not, by [`Cx::note_empty`](crate::Cx::note_empty). At the start there are none.
+    /// Whether its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when
+    /// not, by `Cx::note_empty`. At the start there are none.
     pub packets: bool,
-    /// Whether they say when they take no more packets, by [`Cx::note_full`](crate::Cx::note_full), and when they do again, by
-    /// [`Cx::wake_pushers`](crate::Cx::wake_pushers). At the start they do.
+    /// Whether they say when they take no more packets, by `Cx::note_full`, and when they do again, by
+    /// `Cx::wake_pushers`. At the start they do.
     pub room: bool,
 }
 

@@ -21,20 +21,25 @@
 //! ```
 #![allow(unsafe_code)]
 
-use crate::anno::{Anno, Cold};
-pub use crate::batch::Batch;
-use crate::element::Verdict;
-use crate::pool;
+use crate::verdict::Verdict;
+use anno::{Anno, Cold};
+pub use batch::Batch;
 pub use dealing::{Dealing, Sides};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
 pub(crate) use sys::{HEADER, Line};
 
+pub mod anno;
+mod batch;
 #[path = "packet/dealing/sys.rs"]
 mod dealing;
 mod fields;
+pub mod pool;
 mod sys;
+
+/// Buckets that a packet may be sorted into, at most.
+pub const BUCKETS_MAX: usize = 4096;
 
 /// Bytes kept free before a received frame, for headers that elements prepend.
 pub const HEADROOM: usize = 128;
@@ -449,5 +454,4 @@ unsafe fn close<C>(
 }
 
 #[cfg(test)]
-#[path = "packet_tests.rs"]
 mod tests;

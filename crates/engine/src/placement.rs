@@ -1,5 +1,7 @@
 //! What an element's configuration asks of placement: cores, and queues of devices.
 
+use crate::class::AnyConfig;
+
 /// Cores and devices of one element. The default asks for nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
@@ -31,4 +33,18 @@ pub struct Device {
     pub promiscuous: bool,
     /// Whether it notes on packets what its configuration asks for, such as the time.
     pub notes: bool,
+}
+
+/// What the configurations of a class take of the machine; see `Resources`.
+pub struct ResourcesOfClass {
+    /// Opens files.
+    pub initialize: fn(&AnyConfig) -> Result<(), String>,
+    /// Cores and devices.
+    pub placement: fn(&AnyConfig) -> Placement,
+    /// Bytes of what the copies share.
+    pub memory: fn(&AnyConfig) -> usize,
+    /// Bytes of each copy.
+    pub memory_each: fn(&AnyConfig) -> usize,
+    /// Least number of inputs and outputs.
+    pub port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
 }

@@ -1,17 +1,16 @@
 //! A plan: a router with everything decided, from which each worker builds its graph. It is plain data; the crate
 //! `planner` makes it.
 
-use crate::class::{AnyConfig, Class};
-use crate::element::{Copies, Runs, Verdict};
-use crate::fused::{CountsOfClass, FusedLoop};
+use crate::class::{AnyConfig, Class, Copies, Runs};
 use crate::notify::Signal;
-use crate::placement::{Device, Placement};
+use crate::placement::{Device, Placement, ResourcesOfClass};
 use crate::port::PortRequest;
-use crate::resources;
 use crate::steer::{self, Sorter, Table};
+use crate::verdict::Verdict;
 use arguments::Names;
 use arguments::commons::Commons;
 use lang::Span;
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -48,12 +47,12 @@ pub struct PlanElement {
     /// Workers that pull from it, or run it.
     pub pullers: Vec<usize>,
     /// Whether packets may come to it, or from it if it receives them, without annotations: see
-    /// [`Element::READS_ANNOTATIONS`](crate::element::Element::READS_ANNOTATIONS).
+    /// `Element::READS_ANNOTATIONS`.
     pub bare: bool,
     /// Whether a class behind it changes what is known of packets.
     pub handled: bool,
     /// Outputs by which packets that may come without annotations must leave with some; see
-    /// [`Annotates`](crate::element::Annotates).
+    /// `Annotates`.
     pub annotated: Vec<usize>,
     /// By what packets are sorted, where each worker owns the state of its buckets; see
     /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
@@ -89,7 +88,7 @@ impl PlanElement {
         resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
     }
 
-    fn resources(&self) -> Option<&'static resources::OfClass> {
+    fn resources(&self) -> Option<&'static ResourcesOfClass> {
         self.class.extension()
     }
 
@@ -237,7 +236,7 @@ impl Plan {
     }
 
     /// Lets elements open what their configurations name (see
-    /// [`Resources::initialize`](crate::resources::Resources::initialize)), but for configurations that
+    /// `Resources::initialize`), but for configurations that
     /// `running` already uses. Returns the elements that failed, with a sentence each.
     pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
         let kept = |config: &AnyConfig| {
@@ -264,6 +263,14 @@ impl Plan {
     }
 }
 
+/// Elements of these classes, one behind the other, as one loop; see `fused`.
+pub struct FusedLoop {
+    /// The element types.
+    pub kinds: fn() -> Vec<TypeId>,
+    /// What runs it, for the graph.
+    pub(crate) code: &'static (dyn Any + Send + Sync),
+}
+
 /// A fused loop at its place in a plan.
 #[derive(Clone)]
 pub struct PlacedLoop {
@@ -273,9 +280,8 @@ pub struct PlacedLoop {
     pub nodes: Vec<usize>,
     /// The verdict with which a packet goes on, for each element.
     pub on: Vec<Verdict>,
-    /// The elements between them that only count: the place in the loop that each stands behind, the element, and how
-    /// its class counts. In order.
-    pub counters: Vec<(usize, usize, &'static CountsOfClass)>,
+    /// The elements between them that only count: the place in the loop that each stands behind, and the element. In order.
+    pub counters: Vec<(usize, usize)>,
 }
 
 impl PlacedLoop {

@@ -1,8 +1,9 @@
 //! What a configuration takes of the machine: files, devices, cores, memory, ports.
 
-use crate::element::{AnyConfig, Element};
-use crate::extension::config_of;
+use crate::element::Element;
+use crate::element::extension::config_of;
 use crate::placement::Placement;
+pub use crate::placement::ResourcesOfClass;
 
 /// A class whose configuration takes something of the machine, or says how many ports its elements have.
 pub trait Resources: Element {
@@ -39,19 +40,9 @@ pub trait Resources: Element {
     }
 }
 
-/// [`Resources`] of a class, its type erased.
-pub struct OfClass {
-    pub(crate) initialize: fn(&AnyConfig) -> Result<(), String>,
-    pub(crate) placement: fn(&AnyConfig) -> Placement,
-    pub(crate) memory: fn(&AnyConfig) -> usize,
-    pub(crate) memory_each: fn(&AnyConfig) -> usize,
-    /// See [`Resources::port_count`].
-    pub port_count: fn(&AnyConfig) -> (Option<usize>, Option<usize>),
-}
-
 /// The extension of a class, for [`Element::EXTENSIONS`].
-pub const fn of<E: Resources>() -> OfClass {
-    OfClass {
+pub const fn of<E: Resources>() -> ResourcesOfClass {
+    ResourcesOfClass {
         initialize: |config| E::initialize(&config_of::<E>(config)),
         placement: |config| E::placement(&config_of::<E>(config)),
         memory: |config| E::memory(&config_of::<E>(config)),

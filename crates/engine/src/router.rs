@@ -4,17 +4,19 @@
 mod buckets;
 mod workers;
 
-use crate::call::{self, Found};
+use crate::class::Runs;
 use crate::clock::Clock;
-use crate::element::Runs;
+use crate::graph::call::{self, Found};
+use crate::graph::peers::Peers;
+use crate::graph::root::Plain;
+use crate::graph::standard;
 use crate::graph::{Graph, Site, Walker};
-use crate::handler::{Access, HandlerInfo, Use};
-use crate::peers::Peers;
+pub use crate::handler_info::AskError;
+use crate::handler_info::{Access, HandlerInfo, Use};
+use crate::handler_info::{REPLACED, merge};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
-use crate::root::Plain;
-use crate::standard;
 use crate::stats::{NodeStats, TaskStats};
 use crate::steer;
 use crate::wake::Wakers;
@@ -32,9 +34,6 @@ const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// How long sources may rest before a reload while queues between workers run empty.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
-/// Numbers of elements and handlers hold for one plan only.
-pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
-
 /// A running router.
 pub struct Router {
     workers: Arc<Workers>,
@@ -46,32 +45,6 @@ pub struct Router {
     moving: Mutex<()>,
     ports: Arc<dyn PortDirectory>,
 }
-
-/// What can go wrong when control asks the workers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AskError {
-    /// There is no such element.
-    NoElement(String),
-    /// The element has no such handler.
-    NoHandler(String),
-    /// The handler refused, or has no such use.
-    Refused(String),
-    /// A worker did not answer in time, or has ended.
-    NoAnswer(usize),
-}
-
-impl std::fmt::Display for AskError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            AskError::NoElement(text) | AskError::NoHandler(text) | AskError::Refused(text) => {
-                f.write_str(text)
-            }
-            AskError::NoAnswer(worker) => write!(f, "worker {worker} does not answer"),
-        }
-    }
-}
-
-impl std::error::Error for AskError {}
 
 impl Router {
     /// Opens the plan's devices and starts workers for this router. The error is a sentence for people.
@@ -552,21 +525,6 @@ fn register() -> Result<Reader, String> {
     publish::domain()
         .register()
         .ok_or_else(|| "too many workers: no reader is left for published tables".to_owned())
-}
-
-/// One answer of several cores.
-pub(crate) fn merge(access: Access, answers: Vec<String>) -> String {
-    if access == Access::Sum {
-        let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());
-        return numbers.sum::<u64>().to_string();
-    }
-    let mut different: Vec<String> = Vec::new();
-    for answer in answers {
-        if !different.contains(&answer) {
-            different.push(answer);
-        }
-    }
-    different.join("\n")
 }
 
 /// A graph on the calling thread, for tests, scripts and `ashlar click`: one worker, any walker.

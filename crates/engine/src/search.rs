@@ -1,9 +1,9 @@
 //! Searches along connections for the elements whose notifiers count, and for queues.
 
 use crate::class::Class;
-use crate::element::Flow;
 use crate::notify::{Notifies, PullWires, Signal};
 use crate::plan::{Edge, Plan};
+use crate::ports::Flow;
 
 /// A direction of search.
 pub struct Way {

@@ -26,6 +26,7 @@ pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
 pub(crate) use pumps::handler;
 pub use pumps::{move_queue, pumps};
 
+pub use crate::packet::BUCKETS_MAX;
 use crate::wake::WakeFn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -41,9 +42,6 @@ pub const PARKED_MAX: usize = 4096;
 
 /// How long a move waits for what was there before, unless a table says otherwise.
 pub const LIMIT: Duration = Duration::from_millis(50);
-
-/// Most buckets of a table.
-pub const BUCKETS_MAX: usize = 4096;
 
 /// The tables of a router, by name and number of buckets. They outlive reloads.
 #[derive(Default)]

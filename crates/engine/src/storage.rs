@@ -1,8 +1,8 @@
 //! Elements that store packets, as others ask how full they are and when what came before some moment has left.
 
 use crate::element::Element;
-use crate::extension::element_of;
-use std::any::Any;
+use crate::element::extension::element_of;
+use crate::graph::StorageOfClass;
 
 /// A class that stores packets and can say more of them than how many a copy holds ([`Element::held`]).
 pub trait Storage: Element {
@@ -18,16 +18,9 @@ pub trait Storage: Element {
     fn is_past(&self, mark: usize) -> bool;
 }
 
-/// [`Storage`] of a class, its type erased.
-pub struct OfClass {
-    pub(crate) waiting: fn(&dyn Any) -> usize,
-    pub(crate) mark: fn(&dyn Any) -> usize,
-    pub(crate) is_past: fn(&dyn Any, usize) -> bool,
-}
-
 /// The extension of a class, for [`Element::EXTENSIONS`].
-pub const fn of<E: Storage>() -> OfClass {
-    OfClass {
+pub const fn of<E: Storage>() -> StorageOfClass {
+    StorageOfClass {
         waiting: |element| element_of::<E>(element).waiting(),
         mark: |element| element_of::<E>(element).mark(),
         is_past: |element, mark| element_of::<E>(element).is_past(mark),

@@ -10,16 +10,17 @@
 //! sleep long; a source that must be polled bounds the step, so that the first packet after a pause
 //! does not wait.
 
+mod adaptive;
 mod routers;
 pub mod share;
+mod stopwatch;
 
 use crate::clock::{Clock, Time};
 use crate::graph::{Graph, Site};
-use crate::patience::Patience;
 use crate::plan::Plan;
 use crate::publish::Reader;
-use crate::stopwatch::Stopwatch;
 use crate::wake::Wakers;
+use adaptive::Patience;
 pub(crate) use routers::{Arrival, Routers};
 use share::Account;
 use std::os::fd::RawFd;
@@ -27,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use stopwatch::Stopwatch;
 
 /// Rounds of a turn at most: the clock, the mail and timers are looked at once in so many.
 const ROUNDS: u32 = 16;

@@ -15,7 +15,7 @@ struct Step {
     node: usize,
     /// By which it is left.
     output: usize,
-    counts: Option<&'static CountsOfClass>,
+    counts: bool,
 }
 
 /// Finds the fused loop that begins at each element, if there is one.
@@ -33,12 +33,15 @@ pub(super) fn find(
     let begins = |node: usize| {
         let fit = kinds.iter().filter_map(|(code, kinds)| {
             let is = |step: Step, at: usize| (elements[step.node].class.kind)() == kinds[at];
-            let counts = |node: usize| elements[node].class.extension();
+            let counts = |node: usize| {
+                let counts: Option<&CountsOfClass> = elements[node].class.extension();
+                counts.is_some()
+            };
             let mut ways = Vec::new();
             let first = Step {
                 node,
                 output: 0,
-                counts: None,
+                counts: false,
             };
             let mut way = vec![first];
             spread(&mut way, kinds.len(), &is, &counts, &outputs, &mut ways);
@@ -50,9 +53,9 @@ pub(super) fn find(
                 counters: Vec::new(),
             };
             for step in way {
-                if let Some(class) = step.counts {
+                if step.counts {
                     let behind = placed.nodes.len() - 1;
-                    placed.counters.push((behind, step.node, class));
+                    placed.counters.push((behind, step.node));
                 } else {
                     placed.nodes.push(step.node);
                     placed.on.push(Verdict::out(step.output as u8));
@@ -85,13 +88,13 @@ fn spread(
     way: &mut Vec<Step>,
     len: usize,
     is: &dyn Fn(Step, usize) -> bool,
-    counts: &dyn Fn(usize) -> Option<&'static CountsOfClass>,
+    counts: &dyn Fn(usize) -> bool,
     outputs: &[Vec<&Edge>],
     ways: &mut Vec<Vec<Step>>,
 ) {
     let last = way.len() - 1;
-    let places = way.iter().filter(|step| step.counts.is_none()).count();
-    if way[last].counts.is_none() {
+    let places = way.iter().filter(|step| !step.counts).count();
+    if !way[last].counts {
         if !is(way[last], places - 1) {
             return;
         }

@@ -2,8 +2,8 @@
 
 use super::title;
 use engine::element::{AnyConfig, Class, Ports};
+use engine::placement::ResourcesOfClass;
 use engine::plan::Looked;
-use engine::resources;
 use lang::{Diagnostic, Router};
 
 /// Numbers of inputs and outputs of every element, checked against its class.
@@ -32,8 +32,8 @@ pub(super) fn count(
             counts.push((inputs.len(), outputs.len()));
             continue;
         };
-        let resources = class.extension::<resources::OfClass>();
-        let port_count = |class: &resources::OfClass| (class.port_count)(&configs[i].0);
+        let resources = class.extension::<ResourcesOfClass>();
+        let port_count = |class: &ResourcesOfClass| (class.port_count)(&configs[i].0);
         let (least_in, least_out) = resources.map_or((None, None), port_count);
         let element = &router.elements[i];
         let n_in = check_side(

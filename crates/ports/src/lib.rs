@@ -54,7 +54,7 @@ pub use netns::{Named, Namespace};
 pub use sys::is_root;
 pub use tap::Tap;
 
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 
 /// Click's packet type of a frame that a port received without being told: by its destination.
 #[inline]

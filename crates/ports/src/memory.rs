@@ -5,7 +5,7 @@
 
 use crate::directory::Parts;
 use crate::sys;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::collections::VecDeque;
@@ -203,7 +203,7 @@ impl Rx {
         while n < max
             && let Some(frame) = state.rx[self.queue].pop_front()
         {
-            if frame.len() > engine::pool::data_bytes() {
+            if frame.len() > engine::packet::pool::data_bytes() {
                 state.too_long += 1;
                 continue;
             }

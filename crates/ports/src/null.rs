@@ -61,7 +61,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
     if rest.is_empty() {
         return Ok(None);
     }
-    let max = engine::pool::data_bytes();
+    let max = engine::packet::pool::data_bytes();
     match rest.parse() {
         Ok(len) if (42..=max).contains(&len) => Ok(Some(len)),
         _ => Err(format!(

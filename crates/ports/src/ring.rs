@@ -72,7 +72,7 @@ pub(crate) fn probe() -> PortInfo {
         max_rx_queues: MAX_QUEUES,
         max_tx_queues: MAX_QUEUES,
         mac: [2, 0, 0, 0, 0, 1],
-        mtu: engine::pool::data_bytes() - 14,
+        mtu: engine::packet::pool::data_bytes() - 14,
         node: None,
         remarks: Vec::new(),
     }

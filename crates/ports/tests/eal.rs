@@ -1,7 +1,7 @@
 //! DPDK ports. EAL starts once per process, so this file is one program with one test in it.
 
+use engine::packet::pool;
 use engine::packet::{Batch, Packet};
-use engine::pool;
 use engine::port::{Directed, Match, Port, PortDirectory, PortRequest};
 use ports::{Directory, DpdkSizes};
 use std::time::{Duration, Instant};

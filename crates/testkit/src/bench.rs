@@ -1,15 +1,15 @@
 //! A router on the test's own thread, with virtual time: from text to packets in a line.
 
-use engine::anno::{Anno, Cold};
 use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::fused::FusedLoop;
+use engine::graph::root::{Plain, Root};
 use engine::graph::{Graph, Walker};
 use engine::packet::Packet;
+use engine::packet::anno::{Anno, Cold};
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
 use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Outside, Ports, Runs, Use};
-use engine::root::{Plain, Root};
 use engine::router::single;
 use planner::{Options, Registry};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -54,11 +54,11 @@ pub fn plan(text: &str) {
             return;
         }
     }
-    let before = engine::pool::balance();
+    let before = engine::packet::pool::balance();
     for worker in 0..WORKERS {
         let site = Site {
-            root: Arc::new(engine::root::Plain),
-            peers: engine::peers::Peers::new(WORKERS),
+            root: Arc::new(engine::graph::root::Plain),
+            peers: engine::graph::peers::Peers::new(WORKERS),
             worker,
             walker: Walker::Sweep,
             clock: Clock::Virtual(Time(0)),
@@ -69,5 +69,9 @@ pub fn plan(text: &str) {
         let reader = publish::domain().register();
         drop(reader.map(|reader| Graph::build(&plan, &site, reader)));
     }
-    assert_eq!(engine::pool::balance(), before, "building leaked buffers");
+    assert_eq!(
+        engine::packet::pool::balance(),
+        before,
+        "building leaked buffers"
+    );
 }

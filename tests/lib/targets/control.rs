@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Obeys requests, with frames between them.
 pub fn run(data: &[u8]) {
-    let before = engine::pool::balance();
+    let before = engine::packet::pool::balance();
     let mut router = Whole::router(Walker::Sweep);
     let mut choices = Choices(&data[..data.len().min(2 << 10)]);
     let frame = [0xff; 64];
@@ -31,7 +31,11 @@ pub fn run(data: &[u8]) {
     router.advance(Duration::from_secs(1));
     router.check();
     drop(router);
-    assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+    assert_eq!(
+        engine::packet::pool::balance(),
+        before,
+        "buffers were leaked"
+    );
 }
 
 /// Reads a line as a request and does what it asks for.

@@ -52,7 +52,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn feed(router: &mut Whole, mut choices: Choices) {
-    let before = engine::pool::balance();
+    let before = engine::packet::pool::balance();
     while !choices.is_empty() {
         let flags = choices.byte();
         let length = usize::from(choices.byte()) << if flags & LONG != 0 { 3 } else { 0 };
@@ -69,13 +69,17 @@ fn feed(router: &mut Whole, mut choices: Choices) {
     router.settle();
     // Neighbours are given up first, fragments later; what is put together has a buffer of its own.
     for seconds in [1, 5, 90] {
-        if router.check().held() == 0 && engine::pool::balance() == before {
+        if router.check().held() == 0 && engine::packet::pool::balance() == before {
             return;
         }
         router.advance(Duration::from_secs(seconds));
     }
     assert_eq!(router.check().held(), 0, "nothing waits so long");
-    assert_eq!(engine::pool::balance(), before, "buffers were leaked");
+    assert_eq!(
+        engine::packet::pool::balance(),
+        before,
+        "buffers were leaked"
+    );
 }
 
 /// Helps the fuzzer past checks that it would only pass by luck.

@@ -16,9 +16,9 @@ mod signals;
 
 use compile::{Compiler, Text};
 use engine::clock::{Clock, Time};
+use engine::graph::root::Root;
 use engine::graph::{Graph, Site, Walker};
 use engine::port::PortDirectory;
-use engine::root::Root;
 use engine::wake::Wakers;
 use options::{Input, Options, Parsed};
 use root::Click;
@@ -109,7 +109,7 @@ fn drive(options: &Options) -> Result<ExitCode, String> {
         wakers: Arc::new(Wakers::none(1)),
         seed: seed(),
         root: Arc::clone(&click) as Arc<dyn Root>,
-        peers: engine::peers::Peers::new(1),
+        peers: engine::graph::peers::Peers::new(1),
     };
     let mut graph = engine::router::single_at(&plan, &site).map_err(|e| e + "\n")?;
     if !options.quit {

@@ -33,8 +33,8 @@ fn lists() -> String {
     let _ = writeln!(
         text,
         "\n### Handlers of every element\n\n{}; of elements with a task also {}.",
-        handlers(&engine::standard::COMMON),
-        handlers(&engine::standard::TASK)
+        handlers(&engine::graph::standard::COMMON),
+        handlers(&engine::graph::standard::TASK)
     );
     text += "\n### Classes\n\nWith the keywords that they take and the handlers of their own.\n\n";
     for class in elements::registry().classes() {

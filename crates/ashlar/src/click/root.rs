@@ -1,10 +1,10 @@
 //! Handlers of the router as a whole, as Click's driver has them.
 
 use super::compile::{Compiled, Compiler, Text};
-use engine::call::Outside;
+use engine::graph::call::Outside;
+use engine::graph::root::{self, Root};
 use engine::handler::Use;
 use engine::plan::Plan;
-use engine::root::{self, Root};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A handler: what it is, and what reading and writing it does.

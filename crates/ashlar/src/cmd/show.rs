@@ -66,9 +66,9 @@ fn mark(name: &str, read: bool) -> String {
 }
 
 fn is_common(name: &str) -> bool {
-    let mut standard = engine::standard::COMMON
+    let mut standard = engine::graph::standard::COMMON
         .iter()
-        .chain(&engine::standard::TASK);
+        .chain(&engine::graph::standard::TASK);
     standard.any(|h| h.name == name)
 }
 

@@ -3,7 +3,7 @@
 use super::listener::Stream;
 use super::protocol::{self, Command, Input};
 use crate::prelude::*;
-use engine::call::Found;
+use engine::graph::call::Found;
 use engine::router::AskError;
 use std::os::fd::RawFd;
 

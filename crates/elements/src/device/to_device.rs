@@ -30,8 +30,8 @@
 
 use crate::prelude::*;
 use arguments::units::Cores;
-use engine::anno::Anno;
 use engine::external::{self, External};
+use engine::packet::anno::Anno;
 use engine::port::{Slot, TxQueue};
 use engine::ring::reached;
 use engine::storage::{self, Storage};

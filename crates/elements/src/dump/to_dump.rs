@@ -26,7 +26,7 @@ use super::link::Encap;
 use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
 use captures::{Head, Writer};
-use engine::call::Outside;
+use engine::graph::call::Outside;
 use engine::port::Slot;
 
 pub(super) struct Config {

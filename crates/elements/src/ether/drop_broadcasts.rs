@@ -10,7 +10,7 @@
 //! Such packets leave by output 1, or are dropped (`broadcast`).
 
 use crate::prelude::*;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 
 const BROADCAST: u8 = 0;
 const FILTERED: u8 = 1;
@@ -70,8 +70,8 @@ impl Fuse for DropBroadcasts {
 
 #[cfg(test)]
 mod tests {
-    use engine::anno::PacketType::{self, *};
     use engine::packet::Packet;
+    use engine::packet::anno::PacketType::{self, *};
     use testkit::Bench;
 
     fn packet(packet_type: PacketType) -> Packet {

@@ -16,7 +16,7 @@
 //! - `OFFSET`: where the Ethernet header starts, in bytes. Default 0.
 
 use crate::prelude::*;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use wire::{Ether, EtherAddr, ether};
 
 const OWN: u8 = 0;
@@ -115,7 +115,7 @@ impl Fuse for HostEtherFilter {
 
 #[cfg(test)]
 mod tests {
-    use engine::anno::PacketType::*;
+    use engine::packet::anno::PacketType::*;
     use testkit::Bench;
 
     const ME: &str = "02:00:00:00:00:01";

@@ -52,7 +52,7 @@ use super::names;
 use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
 use crate::limit::Limit;
 use crate::prelude::*;
-use engine::anno::{Anno, PacketType};
+use engine::packet::anno::{Anno, PacketType};
 use std::net::Ipv4Addr;
 use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
 use wire::ipv4_options::{LSRR, Options, SSRR};

@@ -1,5 +1,5 @@
 use crate::ip4::tests::{edited, ip, make, with_options};
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use std::time::Duration;
 use testkit::Bench;

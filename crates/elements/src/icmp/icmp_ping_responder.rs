@@ -20,7 +20,7 @@
 
 use crate::ip4::{self, Reversed, day_ms, record};
 use crate::prelude::*;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use std::net::Ipv4Addr;
 use wire::ipv4_options::{Opt, Options};
 use wire::{Icmp, addr, icmp, proto};
@@ -137,7 +137,7 @@ fn source_route(header: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use crate::ip4::tests::{edited, make};
-    use engine::anno::PacketType;
+    use engine::packet::anno::PacketType;
     use engine::packet::{Batch, Packet};
     use testkit::Bench;
     use wire::ipv4_options::{LSRR, RR};

@@ -22,7 +22,7 @@ use super::fix_ip_src::fix;
 use super::ip_gw_options::IPGWOptions;
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use std::net::Ipv4Addr;
 
 const BROADCAST: u8 = 0;

@@ -31,7 +31,7 @@
 use super::pending::{Added, Fragment, Key, Table};
 use crate::anno::Anno;
 use crate::prelude::*;
-use engine::pool;
+use engine::packet::pool;
 use std::time::Duration;
 use wire::Ipv4;
 

@@ -170,7 +170,7 @@ fn impossible_fragments_are_dropped_by_name() {
 
 #[test]
 fn a_flood_of_fragments_pushes_the_oldest_out() {
-    let himem = 16 * engine::pool::data_bytes();
+    let himem = 16 * engine::packet::pool::data_bytes();
     let text = format!("c :: CheckIPHeader -> r :: IPReassembler(HIMEM {himem}) -> out :: Collect");
     let mut bench = Bench::new(crate::CLASSES, &text);
     for ident in 0..1000 {

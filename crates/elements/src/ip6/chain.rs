@@ -70,7 +70,7 @@ pub(super) fn upper(packet: &[u8]) -> Option<Link> {
 
 /// Whether the frame was sent to many stations, as far as its MAC header or a classification tells.
 pub(super) fn sent_to_many(packet: &Packet) -> bool {
-    use engine::anno::PacketType::{Broadcast, Multicast};
+    use engine::packet::anno::PacketType::{Broadcast, Multicast};
     matches!(packet.anno().packet_type, Broadcast | Multicast)
         || packet
             .mac()

@@ -13,7 +13,7 @@
 
 use super::chain;
 use crate::prelude::*;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use wire::addr;
 
 const TOO_SHORT: u8 = 0;
@@ -84,7 +84,7 @@ impl Fuse for CheckIP6Forward {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{both, ip6};
-    use engine::anno::PacketType;
+    use engine::packet::anno::PacketType;
     use engine::packet::{Batch, Packet};
 
     #[test]

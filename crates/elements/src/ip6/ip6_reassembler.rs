@@ -31,7 +31,7 @@
 use super::pieces::{Added, Body, Piece, bad_fragment};
 use super::{chain, fault};
 use crate::prelude::*;
-use engine::pool;
+use engine::packet::pool;
 use std::time::Duration;
 use wire::{Ipv6, ext, ipv6};
 

@@ -1,8 +1,8 @@
 //! Pieces of a fragmented IPv6 packet, and the body that they make (RFC 8200, 4.5).
 
 use super::chain;
+use engine::packet::pool;
 use engine::packet::{HEADROOM, Packet};
-use engine::pool;
 use wire::ext::{self, BadExt, Report};
 use wire::{Ipv6, icmp6, ipv6, proto, tcp, udp};
 

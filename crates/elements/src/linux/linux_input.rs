@@ -21,7 +21,7 @@
 
 use super::interface::Interface;
 use crate::prelude::*;
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use wire::{Ether, EtherAddr};
 
 const DOWN: u8 = 0;
@@ -99,7 +99,7 @@ impl Fuse for LinuxInput {
 #[cfg(test)]
 mod tests {
     use super::super::Kernel;
-    use engine::anno::PacketType::*;
+    use engine::packet::anno::PacketType::*;
     use testkit::Bench;
 
     const US: [u8; 6] = [2, 0, 0, 0, 0, 1];

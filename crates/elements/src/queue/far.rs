@@ -1,7 +1,7 @@
 //! The part of a queue that crosses workers: one ring per worker that fills it from afar.
 
 use crate::prelude::*;
-use engine::pool;
+use engine::packet::pool;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
 use std::collections::VecDeque;

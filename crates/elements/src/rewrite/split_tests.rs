@@ -3,11 +3,11 @@
 
 use crate::prelude::*;
 use engine::clock::Clock;
+use engine::graph::peers::Peers;
+use engine::graph::root::Plain;
 use engine::graph::{Graph, Site, Walker};
-use engine::peers::Peers;
 use engine::plan::Plan;
 use engine::port::NoPorts;
-use engine::root::Plain;
 use engine::router::{AskError, single_at};
 use engine::steer::{Ask, move_buckets};
 use engine::wake::Wakers;

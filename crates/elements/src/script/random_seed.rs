@@ -12,7 +12,7 @@
 //! seed of its option `--seed`, and `ashlar click` one that cannot be predicted.
 
 use crate::prelude::*;
-use engine::call::Outside;
+use engine::graph::call::Outside;
 use std::hash::{BuildHasher, RandomState};
 
 pub(super) struct RandomSeed {

@@ -5,7 +5,7 @@ use super::machine::{Call, Ended, Machine};
 use super::program::Program;
 use super::signal;
 use crate::prelude::*;
-use engine::call::not_found;
+use engine::graph::call::not_found;
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -2,7 +2,7 @@
 //! for the system.
 
 use crate::prelude::*;
-use engine::{packet::HEADROOM, pool};
+use engine::packet::{HEADROOM, pool};
 use socket2::Socket;
 use std::io::{self, ErrorKind};
 

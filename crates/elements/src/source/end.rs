@@ -1,7 +1,7 @@
 //! What an element does when its packets are over: `STOP` and `END_CALL`.
 
 use crate::prelude::*;
-use engine::call::HandlerCall;
+use engine::graph::call::HandlerCall;
 
 /// The arguments `STOP` and `END_CALL`.
 #[derive(Clone)]

@@ -23,7 +23,7 @@
 use crate::dump::when::{self, Moment, Place, Span, Window};
 use crate::prelude::*;
 use crate::source::end::End;
-use engine::call::HandlerCall;
+use engine::graph::call::HandlerCall;
 use std::cell::RefCell;
 use std::rc::Rc;
 

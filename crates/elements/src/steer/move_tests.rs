@@ -2,11 +2,11 @@
 
 use crate::prelude::*;
 use engine::clock::Clock;
+use engine::graph::peers::Peers;
+use engine::graph::root::Plain;
 use engine::graph::{Graph, Site, Walker};
-use engine::peers::Peers;
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
-use engine::root::Plain;
 use engine::router::{AskError, single_at};
 use engine::shards::Shards;
 use engine::steer::{Ask, Moved, Table, Tables, move_buckets};

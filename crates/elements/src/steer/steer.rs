@@ -43,7 +43,7 @@ use super::rest::{self, Rest};
 use crate::device;
 use crate::prelude::*;
 use arguments::units::Cores;
-use engine::anno::Anno;
+use engine::packet::anno::Anno;
 use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
 use engine::steer::{Steers, SteersOfClass};
 use std::sync::atomic::AtomicU64;

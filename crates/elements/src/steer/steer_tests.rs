@@ -1,10 +1,10 @@
 use super::*;
 use engine::clock::Clock;
+use engine::graph::peers::Peers;
+use engine::graph::root::Plain;
 use engine::graph::{Graph, Site, Walker};
-use engine::peers::Peers;
 use engine::plan::Plan;
 use engine::port::NoPorts;
-use engine::root::Plain;
 use engine::router::single_at;
 use engine::wake::Wakers;
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,7 +4,7 @@ use super::{ETHER_LEN, Member, gateways};
 use crate::prelude::*;
 use arguments::units::FromArg;
 use cluster::address::PORT_SELF;
-use engine::anno::{Anno, PacketType};
+use engine::packet::anno::{Anno, PacketType};
 use std::marker::PhantomData;
 
 const WRONG_PORT: u8 = 0;

@@ -26,7 +26,7 @@
 
 use super::output::Family;
 use crate::prelude::*;
-use engine::anno::Anno;
+use engine::packet::anno::Anno;
 use std::net::Ipv4Addr;
 use wire::ipv4::MIN_LEN;
 
@@ -62,7 +62,7 @@ impl Family for VlbOutput {
 mod tests {
     use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
-    use engine::anno::PacketType;
+    use engine::packet::anno::PacketType;
     use testkit::{Bench, errors, ip4};
 
     const NODE: &str = "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps, LINKS a-b);";

@@ -25,7 +25,7 @@
 
 use super::output::Family;
 use crate::prelude::*;
-use engine::anno::Anno;
+use engine::packet::anno::Anno;
 use std::net::Ipv6Addr;
 use wire::ipv6;
 
@@ -60,7 +60,7 @@ impl Family for VlbOutput6 {
 mod tests {
     use super::*;
     use cluster::address::{Address, Kind, NO_NODE, PORT_SELF, cookie};
-    use engine::anno::PacketType;
+    use engine::packet::anno::PacketType;
     use testkit::{Bench, ip6};
 
     fn bench() -> Bench {

@@ -60,8 +60,8 @@ use crate::prelude::*;
 use cluster::auth::Key;
 use cluster::tag::{Bad, LANES, Tag, Windows};
 use cluster::transit::Fault;
-use engine::anno::PacketType;
 use engine::element::Annotates;
+use engine::packet::anno::PacketType;
 
 const FORGED: u8 = Fault::ALL.len() as u8;
 const REPLAYED: u8 = FORGED + 1;

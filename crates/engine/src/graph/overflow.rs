@@ -3,10 +3,8 @@
 //! Packets move on until a queue or a device takes them within the run of the task that brought them, so
 //! what is lost in a run is its source's. While nothing overflows this costs a look at an empty list per run.
 
-use super::Graph;
+use super::{Cx, ExternalOfClass, Fate, Graph};
 use crate::clock::Time;
-use crate::cx::Cx;
-use crate::external::{self, Fate};
 use crate::stats::NodeStats;
 use std::time::Duration;
 
@@ -79,7 +77,7 @@ impl Graph {
         let source = &core.plan.elements[node];
         if known > 0
             && source.inputs.is_empty()
-            && let Some(class) = source.class.extension::<external::OfClass>()
+            && let Some(class) = source.class.extension::<ExternalOfClass>()
         {
             self.with_node(node, |e, cx| (class.overflowed)(e.element_mut(), fate, cx));
         }

@@ -2,10 +2,10 @@
 
 use super::{Core, Graph};
 use crate::clock::Time;
-use crate::element::Did;
+use crate::graph::peers::Inbox;
 use crate::notify::Signal;
-use crate::peers::Inbox;
 use crate::stats::TaskStats;
+use crate::verdict::Did;
 use std::cmp::Reverse;
 
 /// A task: an element that starts work by itself, scheduled by stride.
@@ -93,7 +93,7 @@ impl Graph {
     }
 
     /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times, once at least, while one
-    /// has work. A task that is alone may go on by itself instead ([`Cx::lead`](crate::cx::Cx::lead)).
+    /// has work. A task that is alone may go on by itself instead ([`Cx::lead`](crate::graph::Cx::lead)).
     #[inline(never)] // profilers know the packet loop by it
     pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;

@@ -1,10 +1,10 @@
 //! The two walkers: how packets move on until none is on its way.
 
+use super::CountsOfClass;
 use super::edges::Target;
 use super::{Core, Graph, Nodes, Walker, put_back};
-use crate::call::Outside;
-use crate::cx::Cx;
-use crate::fused::CountsOfClass;
+use crate::graph::Cx;
+use crate::graph::call::Outside;
 use crate::packet::{Batch, Packet};
 
 /// A sweep may go back this many times before what waits is dropped as `loop`.
@@ -163,8 +163,8 @@ fn run_loop(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) 
         this: node,
     };
     match placed.counters.is_empty() {
-        true => (placed.code.run)(placed, batch, &mut cx),
-        false => (placed.code.counting)(placed, batch, &mut cx),
+        true => (running.code.run)(placed, batch, &mut cx),
+        false => (running.code.counting)(placed, batch, &mut cx),
     }
     core.running -= 1;
     if core.weight > 0 {
@@ -276,13 +276,11 @@ impl Core {
             return false;
         };
         let waits = |&inbox: &usize| !self.inboxes[inbox].is_empty();
-        let later = |&(_, node, class): &(usize, usize, &CountsOfClass)| {
+        let later = |&(node, class): &(usize, &CountsOfClass)| {
             let element = nodes[node].as_ref();
             element.is_some_and(|element| class.counts_later(element.element()))
         };
-        !self.taps.watching()
-            && !at.inboxes.iter().any(waits)
-            && at.placed.counters.iter().all(later)
+        !self.taps.watching() && !at.inboxes.iter().any(waits) && at.counters.iter().all(later)
     }
 
     /// Keeps an empty batch for its memory.

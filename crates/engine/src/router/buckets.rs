@@ -1,9 +1,10 @@
 //! Buckets move between the workers of a running router.
 
-use super::{AskError, Router};
+use super::Router;
 use crate::element::Copies;
 use crate::graph::Graph;
-use crate::handler::Use;
+use crate::handler_info::AskError;
+use crate::handler_info::Use;
 use crate::plan::{Plan, PlanElement};
 use crate::steer::{self, Ask, Followed, Moved};
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -1,7 +1,8 @@
 //! The workers of a process: its threads, their mailboxes, and what wakes them. Any number of routers runs on them.
 
-use super::{ANSWER_TIME, AskError, register};
-use crate::pool;
+use super::{ANSWER_TIME, register};
+use crate::handler_info::AskError;
+use crate::packet::pool;
 use crate::wake::{WakeFn, Wakers};
 use crate::worker::{Changed, Idle, Mailbox, Pulse, Routers, Waiter, Worker};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 
 use super::Table;
 use crate::element::{Flow, Runs};
+use crate::handler_info::AskError;
 use crate::plan::Plan;
-use crate::router::AskError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

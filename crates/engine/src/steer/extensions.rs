@@ -1,9 +1,9 @@
 //! What classes offer to who steers packets: extensions of [`Element`].
 
 use super::{PortTable, Sorter, Steering, Table};
-use crate::cx::Cx;
+use crate::element::extension::{config_of, element_of_mut};
 use crate::element::{AnyConfig, Element};
-use crate::extension::{config_of, element_of_mut};
+use crate::graph::Cx;
 use crate::plan::PlanElement;
 use std::any::Any;
 use std::sync::Arc;

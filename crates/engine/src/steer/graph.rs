@@ -3,7 +3,7 @@
 use super::extensions::{KeepsFlowsOfClass, SteersOfClass};
 use super::{Shard, Steering};
 use crate::graph::Graph;
-use crate::storage;
+use crate::graph::StorageOfClass;
 
 impl Graph {
     /// Works on this worker's copy of an element that steers; `None` if there is none.
@@ -34,14 +34,14 @@ impl Graph {
     /// What an element has taken in by now; `None` if it has no copy here.
     fn mark(&self, node: usize) -> Option<usize> {
         let element = self.element(node)?;
-        let class: Option<&storage::OfClass> = self.class_of(node)?.extension();
+        let class: Option<&StorageOfClass> = self.class_of(node)?.extension();
         Some(class.map_or(0, |class| (class.mark)(element)))
     }
 
     /// Whether what an element had taken in at a mark has left. Of a class that cannot tell, nothing must be held.
     fn is_past(&self, node: usize, mark: usize) -> bool {
         let class = self.class_of(node);
-        let class: Option<&storage::OfClass> = class.and_then(|class| class.extension());
+        let class: Option<&StorageOfClass> = class.and_then(|class| class.extension());
         match self.element(node).zip(class) {
             Some((element, class)) => (class.is_past)(element, mark),
             None => self.held_by(node) == 0,

@@ -10,7 +10,7 @@ use super::steps::Steps;
 use super::{Parked, lock};
 use crate::clock::Time;
 use crate::graph::Graph;
-use crate::router::AskError;
+use crate::handler_info::AskError;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

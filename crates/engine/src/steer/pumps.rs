@@ -9,9 +9,9 @@ use super::hand_over::Deadline;
 use super::moving::Ask;
 use super::{LIMIT, Steering, lock};
 use crate::graph::Graph;
-use crate::handler::Use;
+use crate::handler_info::AskError;
+use crate::handler_info::Use;
 use crate::plan::Plan;
-use crate::router::AskError;
 use std::sync::{Arc, Mutex};
 
 /// What a worker has sent, by element that steers and by worker.
@@ -61,7 +61,7 @@ fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
 /// The number of a handler of an element.
 pub(crate) fn handler(plan: &Plan, node: usize, name: &str, wanted: Use) -> Option<usize> {
     let handlers = (plan.elements[node].class.handlers)();
-    let fits = |h: &crate::handler::HandlerInfo| h.name == name && h.access.allows(wanted);
+    let fits = |h: &crate::element::handler::HandlerInfo| h.name == name && h.access.allows(wanted);
     handlers.iter().position(fits)
 }
 

@@ -4,7 +4,7 @@ use super::Socket;
 use super::sys::{BURST, Intake, Message};
 use crate::counts::Counts;
 use crate::offload::{self, CutError};
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::RxQueue;
 use engine::ring::{Head, Tail, ring};

@@ -5,7 +5,7 @@
 //! core. From then on all packets of the process come from one DPDK mempool.
 
 use super::sys;
-use engine::pool;
+use engine::packet::pool;
 use std::sync::{Mutex, PoisonError};
 
 /// Sizes of what DPDK ports share.

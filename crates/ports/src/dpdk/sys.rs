@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use dpdk_sys as c;
+use engine::packet::pool;
 use engine::packet::{Batch, Buffer, HEADROOM, MBUF_OFFSETS, PRIV_SIZE};
-use engine::pool;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::mem::offset_of;

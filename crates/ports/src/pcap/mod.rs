@@ -69,7 +69,7 @@ impl Rx {
         loop {
             match self.reader.as_mut()?.next(&mut self.frame) {
                 Ok(Some(record)) if record.link != ETHERNET => self.counts.not_ethernet.add(1),
-                Ok(Some(_)) if self.frame.len() > engine::pool::data_bytes() => {
+                Ok(Some(_)) if self.frame.len() > engine::packet::pool::data_bytes() => {
                     self.counts.too_long.add(1);
                 }
                 Ok(Some(record)) => {
@@ -186,7 +186,7 @@ pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
         max_rx_queues: 1,
         max_tx_queues: 1,
         mac: [2, 0, 0, 0, 0, 1],
-        mtu: engine::pool::data_bytes() - 14,
+        mtu: engine::packet::pool::data_bytes() - 14,
         node: None,
         remarks: Vec::new(),
     })

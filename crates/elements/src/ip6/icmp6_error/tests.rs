@@ -1,5 +1,5 @@
 use super::super::testing::{a, both, checksum_holds, icmp6, ip6};
-use engine::anno::PacketType;
+use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use testkit::Bench;
 use wire::Ipv6;

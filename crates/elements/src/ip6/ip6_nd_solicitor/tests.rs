@@ -211,7 +211,7 @@ fn groups_have_ethernet_addresses_of_their_own() {
 #[test]
 fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
     both(TEXT, |bench| {
-        let before = engine::pool::balance();
+        let before = engine::packet::pool::balance();
         for n in 0..3000 {
             send(bench, &format!("2001:db8::5:{n:x}"), b"flood");
             bench.advance(Duration::from_micros(100));
@@ -220,7 +220,7 @@ fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
         let held: i64 = bench.read("nd.length").parse().unwrap();
         let entries: u64 = bench.read("nd.count").parse().unwrap();
         assert!(held <= 16 && entries <= 64, "{held} {entries}");
-        assert!(engine::pool::balance() - before <= 16);
+        assert!(engine::packet::pool::balance() - before <= 16);
         let lost = bench.drops("nd", "waiting_full") + bench.drops("nd", "table_full");
         assert_eq!(lost as i64 + held, 3000);
         // Nor is one asked for anew whose place in the table a later one has taken.

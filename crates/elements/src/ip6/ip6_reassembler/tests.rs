@@ -237,13 +237,13 @@ fn few_unfinished_packets_have_large_buffers() {
     let text = TEXT.replace("DATAGRAMS 4", "DATAGRAMS 16");
     both(&text, |bench| {
         let data = body(65_000);
-        let before = engine::pool::memory_bytes();
+        let before = engine::packet::pool::memory_bytes();
         for n in 0..50 {
             bench.push("r", &[part(n, &data, 64_000, 64_800)]);
         }
         assert_eq!(lost(bench, "merged") + lost(bench, "no_buffer"), 50);
         assert_eq!(bench.read("r.length"), "2");
-        assert!(engine::pool::memory_bytes() - before <= 16 << 20);
+        assert!(engine::packet::pool::memory_bytes() - before <= 16 << 20);
         let small = body(64);
         bench.push("r", &[part(99, &small, 0, 32), part(99, &small, 32, 64)]);
         assert_eq!(bench.take("out"), [whole(&small)]);
@@ -274,12 +274,12 @@ fn marks_of_congestion_are_kept() {
 #[test]
 fn a_flood_of_unfinished_packets_takes_bounded_memory() {
     both(TEXT, |bench| {
-        let before = engine::pool::balance();
+        let before = engine::packet::pool::balance();
         let data = body(64);
         for n in 0..1000 {
             bench.push("r", &[part(n, &data, 0, 32)]);
         }
-        assert!(engine::pool::balance() - before <= 8);
+        assert!(engine::packet::pool::balance() - before <= 8);
         assert_eq!(lost(bench, "evicted"), 996);
         bench.push("r", &[part(999, &data, 32, 64)]);
         assert_eq!(bench.take("out"), [whole(&data)]);

@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::Packet;
-use crate::batch::Batch;
-use crate::element::Verdict;
+use crate::packet::Batch;
+use crate::verdict::Verdict;
 use std::mem::ManuallyDrop;
 use std::ptr;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pool;
+use crate::packet::pool;
 
 const OUTPUTS: u8 = 4;
 

@@ -1,7 +1,7 @@
 //! Handlers of the router as a whole, such as `stop` and `list`.
 
-use crate::call::Outside;
-use crate::handler::Use;
+use crate::graph::call::Outside;
+use crate::handler_info::Use;
 use crate::plan::Plan;
 
 /// Who answers names without an element. The program gives one to its graphs; [`Plain`] is for the

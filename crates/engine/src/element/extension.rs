@@ -14,9 +14,6 @@ use crate::element::{AnyConfig, Element};
 use std::any::Any;
 use std::sync::Arc;
 
-/// The extensions of a class, each found by its type.
-pub type Extensions = &'static [&'static (dyn Any + Send + Sync)];
-
 /// The configuration of a class, as its own type. An extension is given only configurations that its class has parsed.
 pub fn config_of<E: Element>(config: &AnyConfig) -> Arc<E::Config> {
     Arc::clone(config)

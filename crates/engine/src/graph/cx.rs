@@ -1,12 +1,13 @@
 //! What an element can do while it runs: send packets on, pull, drop, set its timer.
 
+use super::extensions::StorageOfClass;
+use super::schedule::revive;
+use super::{Core, Nodes, Walker, put_back};
 use crate::clock::{Clock, Time};
-use crate::element::Verdict;
-use crate::graph::{Core, Nodes, Walker, put_back, revive};
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
 use crate::search::nearest_queues;
-use crate::storage;
+use crate::verdict::Verdict;
 use std::time::Duration;
 
 mod lead;
@@ -273,7 +274,7 @@ impl Cx<'_> {
         self.core.keep(batch);
     }
 
-    /// Has [`timer`](crate::element::Element::timer) called at `at`, or earlier if an earlier time
+    /// Has `timer` called at `at`, or earlier if an earlier time
     /// was set.
     pub fn set_timer(&mut self, at: Time) {
         self.core.set_timer(self.this, at);
@@ -310,7 +311,7 @@ impl Cx<'_> {
             return 0;
         };
         let class = self.core.plan.elements[element].class;
-        match class.extension::<storage::OfClass>() {
+        match class.extension::<StorageOfClass>() {
             Some(class) => (class.waiting)(node.element()),
             None => node.held(),
         }

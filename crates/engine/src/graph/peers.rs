@@ -4,11 +4,11 @@
 //! their answers. While it waits it serves the calls of others, so two that call each other both get
 //! on; an element that is running meanwhile refuses. Workers look for calls once a turn.
 
-use crate::call::{Found, Outside};
-use crate::handler::{Access, Use};
+use crate::graph::call::{Found, Outside};
+use crate::handler_info::{Access, Use};
+use crate::handler_info::{AskError, REPLACED, merge};
 use crate::plan::Plan;
 use crate::port::Slot;
-use crate::router::{AskError, REPLACED, merge};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};

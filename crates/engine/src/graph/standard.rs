@@ -1,8 +1,8 @@
 //! Handlers that every element has: name, class, configuration, ports; and those of tasks.
 
-use crate::element::Runs;
+use crate::class::Runs;
 use crate::graph::Core;
-use crate::handler::{Access, HandlerInfo};
+use crate::handler_info::{Access, HandlerInfo};
 use crate::plan::{Edge, Plan, PlanElement};
 use crate::stats::{NodeStats, drop_names};
 use std::fmt::Write;

@@ -5,73 +5,10 @@
 //! runs once, on the control side, against what the copies share. A name may be listed twice: once
 //! to be read and once to be written.
 
-use crate::call::Outside;
-use crate::cx::Cx;
 use crate::element::Element;
-
-/// How a handler's answers from several cores become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Read: numbers, added over cores.
-    Sum,
-    /// Read: text; equal answers are given once, different ones one per line.
-    Text,
-    /// Written on every core.
-    Set,
-    /// Runs once, on control; reads or writes what cores share.
-    Control {
-        /// Whether it may be read.
-        read: bool,
-        /// Whether it may be written.
-        write: bool,
-    },
-}
-
-/// What somebody wants to do with a handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// Ask.
-    Read,
-    /// Tell.
-    Write,
-}
-
-/// What a handler does that needs the graph: it runs when its element is back in its place.
-pub type Job = Box<dyn FnOnce(&mut Outside) -> Result<String, String>>;
-
-impl Access {
-    /// Whether it may be used so.
-    pub fn allows(self, wanted: Use) -> bool {
-        match wanted {
-            Use::Read => self.readable(),
-            Use::Write => self.writable(),
-        }
-    }
-
-    /// Whether `show` may use it.
-    pub fn readable(self) -> bool {
-        !matches!(self, Access::Set | Access::Control { read: false, .. })
-    }
-
-    /// Whether `set` may use it.
-    pub fn writable(self) -> bool {
-        matches!(self, Access::Set | Access::Control { write: true, .. })
-    }
-}
-
-/// What a handler is, for reference pages and tools.
-#[derive(Clone, Copy, Debug)]
-pub struct HandlerInfo {
-    /// The name.
-    pub name: &'static str,
-    /// One sentence.
-    pub doc: &'static str,
-    /// How it is used.
-    pub access: Access,
-    /// Whether only elements of the router may use it: it reaches beyond the router, so that no one
-    /// who reaches the router from outside may.
-    pub inner: bool,
-}
+use crate::graph::Cx;
+pub use crate::graph::Job;
+pub use crate::handler_info::{Access, AskError, HandlerInfo, Use};
 
 type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
 

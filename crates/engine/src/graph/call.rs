@@ -11,19 +11,18 @@
 //! `a/counter`, else `counter`. A name without a dot is a handler of the router ([`Root`]).
 //!
 //! With several workers a call reaches every copy of an element, and the answers become one as
-//! `ashlar show` makes them one; see [`peers`](crate::peers).
+//! `ashlar show` makes them one; see [`peers`](crate::graph::peers).
 
 use crate::clock::{Clock, Time};
-use crate::cx::Cx;
-use crate::dynamic;
+use crate::graph::root::Root;
+use crate::graph::standard;
 use crate::graph::{Core, Nodes};
-use crate::handler::{Access, HandlerInfo, Job, Use};
+use crate::graph::{Cx, DynamicOfClass};
+use crate::handler_info::AskError;
+use crate::handler_info::{Access, HandlerInfo, Use};
 use crate::packet::Packet;
 use crate::plan::Plan;
 use crate::random::Random;
-use crate::root::Root;
-use crate::router::AskError;
-use crate::standard;
 use arguments::Names;
 use arguments::units::FromArg;
 use lang::args as text;
@@ -31,6 +30,9 @@ use std::sync::Arc;
 
 /// Jobs within jobs that may wait for each other; more is a call without end.
 const DEPTH_MAX: usize = 100;
+
+/// What a handler does that needs the graph: it runs when its element is back in its place.
+pub type Job = Box<dyn FnOnce(&mut Outside) -> Result<String, String>>;
 
 /// A job that waits until its element has returned.
 pub(crate) type Deferred = Box<dyn FnOnce(&mut Outside)>;
@@ -141,7 +143,7 @@ pub fn find<'a>(
         return Ok(Found::Standard(node, common.name));
     }
     let element_of = &plan.elements[node];
-    let offers = class.extension::<dynamic::OfClass>();
+    let offers = class.extension::<DynamicOfClass>();
     if offers.is_some_and(|class| (class.offers)(&element_of.config, handler, wanted)) {
         return Ok(Found::Offered(node, handler));
     }
@@ -441,7 +443,7 @@ impl Outside<'_> {
         };
         let Some(class) = self.core.plan.elements[node]
             .class
-            .extension::<dynamic::OfClass>()
+            .extension::<DynamicOfClass>()
         else {
             return Err(self.absent(node));
         };

@@ -4,7 +4,7 @@
 //! come: it is found, counted and put back once for all of them.
 
 use super::Cx;
-use crate::class::Node;
+use crate::graph::Node;
 use crate::graph::{Target, Walker, follow, follow_from, put_back};
 use crate::packet::Batch;
 

@@ -1,0 +1,74 @@
+//! Extensions of classes as the graph uses them, their types erased; the traits are in the modules of their names.
+
+use super::{Cx, Job};
+use crate::class::AnyConfig;
+use crate::handler_info::Use;
+use crate::packet::Batch;
+use crate::plan::PlacedLoop;
+use crate::verdict::Verdict;
+use std::any::Any;
+use std::os::fd::RawFd;
+
+/// What became of the packets of one run of a source's task, where an output overflows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fate {
+    /// Packets that came to elements which overflow, or did within the last second.
+    pub entered: u64,
+    /// Packets that were lost there.
+    pub lost: u64,
+}
+
+/// A class whose task does input or output outside the router.
+pub struct ExternalOfClass {
+    pub(crate) wait_fds: fn(&dyn Any, &mut Vec<RawFd>),
+    pub(crate) must_poll: fn(&dyn Any) -> bool,
+    pub(crate) overflowed: fn(&mut dyn Any, Fate, &mut Cx),
+}
+
+/// A class that stores packets.
+pub struct StorageOfClass {
+    pub(crate) waiting: fn(&dyn Any) -> usize,
+    pub(crate) mark: fn(&dyn Any) -> usize,
+    pub(crate) is_past: fn(&dyn Any, usize) -> bool,
+}
+
+/// A class whose configurations name handlers.
+pub struct DynamicOfClass {
+    pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
+    pub(crate) offered: fn(&dyn Any, &str, &str, Use) -> Job,
+}
+
+/// A class that hears signals, or requests to stop.
+pub struct DriverOfClass {
+    pub(crate) signals: fn(&dyn Any) -> Vec<i32>,
+    pub(crate) signal: fn(&mut dyn Any, i32, &mut Cx),
+    pub(crate) drives: fn(&AnyConfig) -> bool,
+    pub(crate) stop_asked: fn(&mut dyn Any, &mut Cx),
+}
+
+/// A class that only counts packets and sends them on.
+pub struct CountsOfClass {
+    pub(crate) count: fn(&mut dyn Any, u64, u64, &mut Cx),
+    pub(crate) counts_later: fn(&dyn Any) -> bool,
+}
+
+impl CountsOfClass {
+    /// Whether an element of the class may be told of packets when a fused loop has run.
+    pub(crate) fn counts_later(&self, element: &dyn Any) -> bool {
+        (self.counts_later)(element)
+    }
+}
+
+/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that sends it away, and where to.
+pub(crate) struct Leaver {
+    pub(crate) packet: usize,
+    pub(crate) place: usize,
+    pub(crate) verdict: Verdict,
+}
+
+/// The code of a fused loop.
+pub struct LoopCode {
+    pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
+    /// The same with elements between them that only count.
+    pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),
+}

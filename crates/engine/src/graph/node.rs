@@ -1,0 +1,37 @@
+//! An element as the graph sees it, and what makes one.
+
+use super::{Cx, Init, Job};
+use crate::class::{AnyConfig, Class};
+use crate::packet::Batch;
+use crate::verdict::Did;
+use std::any::Any;
+
+/// Makes the element of a configuration on a worker.
+pub(crate) struct NodeMaker(pub(crate) fn(&AnyConfig, &Init) -> Box<dyn Node>);
+
+impl NodeMaker {
+    /// The maker of a class.
+    pub(crate) fn of(class: &Class) -> &'static NodeMaker {
+        let maker = class.maker.downcast_ref();
+        maker.unwrap_or_else(|| unreachable!("`Class::of` is all that makes classes"))
+    }
+}
+
+/// An element as the graph sees it.
+pub(crate) trait Node {
+    fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx);
+    fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx);
+    fn task(&mut self, cx: &mut Cx) -> Did;
+    fn start(&mut self, cx: &mut Cx);
+    fn timer(&mut self, cx: &mut Cx);
+    fn held(&self) -> usize;
+    fn read(&self, handler: usize, argument: &str) -> Result<String, String>;
+    fn job(&self, handler: usize, value: &str) -> Option<Job>;
+    fn write(&mut self, handler: usize, value: &str, cx: &mut Cx) -> Result<(), String>;
+    fn take(&mut self, old: Box<dyn Any>);
+    /// The element itself, for who knows its type.
+    fn element(&self) -> &dyn Any;
+    /// As [`element`](Self::element), to change.
+    fn element_mut(&mut self) -> &mut dyn Any;
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}

@@ -1,0 +1,106 @@
+//! What handlers are, and what may become of a call.
+
+/// How a handler's answers from several cores become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read: numbers, added over cores.
+    Sum,
+    /// Read: text; equal answers are given once, different ones one per line.
+    Text,
+    /// Written on every core.
+    Set,
+    /// Runs once, on control; reads or writes what cores share.
+    Control {
+        /// Whether it may be read.
+        read: bool,
+        /// Whether it may be written.
+        write: bool,
+    },
+}
+
+/// What somebody wants to do with a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Ask.
+    Read,
+    /// Tell.
+    Write,
+}
+
+impl Access {
+    /// Whether it may be used so.
+    pub fn allows(self, wanted: Use) -> bool {
+        match wanted {
+            Use::Read => self.readable(),
+            Use::Write => self.writable(),
+        }
+    }
+
+    /// Whether `show` may use it.
+    pub fn readable(self) -> bool {
+        !matches!(self, Access::Set | Access::Control { read: false, .. })
+    }
+
+    /// Whether `set` may use it.
+    pub fn writable(self) -> bool {
+        matches!(self, Access::Set | Access::Control { write: true, .. })
+    }
+}
+
+/// What a handler is, for reference pages and tools.
+#[derive(Clone, Copy, Debug)]
+pub struct HandlerInfo {
+    /// The name.
+    pub name: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// How it is used.
+    pub access: Access,
+    /// Whether only elements of the router may use it: it reaches beyond the router, so that no one
+    /// who reaches the router from outside may.
+    pub inner: bool,
+}
+
+/// Numbers of elements and handlers hold for one plan only.
+pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
+
+/// What can go wrong when control asks the workers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AskError {
+    /// There is no such element.
+    NoElement(String),
+    /// The element has no such handler.
+    NoHandler(String),
+    /// The handler refused, or has no such use.
+    Refused(String),
+    /// A worker did not answer in time, or has ended.
+    NoAnswer(usize),
+}
+
+impl std::fmt::Display for AskError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AskError::NoElement(text) | AskError::NoHandler(text) | AskError::Refused(text) => {
+                f.write_str(text)
+            }
+            AskError::NoAnswer(worker) => write!(f, "worker {worker} does not answer"),
+        }
+    }
+}
+
+impl std::error::Error for AskError {}
+
+/// One answer of several cores.
+pub(crate) fn merge(access: Access, answers: Vec<String>) -> String {
+    if access == Access::Sum {
+        let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());
+        return numbers.sum::<u64>().to_string();
+    }
+    let mut different: Vec<String> = Vec::new();
+    for answer in answers {
+        if !different.contains(&answer) {
+            different.push(answer);
+        }
+    }
+    different.join("\n")
+}
