@@ -1,6 +1,6 @@
 //! Element classes as the rest of the program sees them: their types are erased.
 
-use crate::element::handler::HandlerInfo;
+use crate::handler_info::HandlerInfo;
 use crate::facts::Facts;
 use crate::ports::Ports;
 use arguments::commons::Commons;

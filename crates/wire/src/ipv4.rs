@@ -3,7 +3,9 @@
 use core::net::Ipv4Addr;
 
 use crate::bytes::{be16, put16};
-use crate::{BadHeader, checksum, ipv4_options};
+use crate::{BadHeader, checksum};
+
+pub mod options;
 
 /// Length of a header without options.
 pub const MIN_LEN: usize = 20;
@@ -188,10 +190,10 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         &self.0.as_ref()[..self.header_len()]
     }
 
-    /// The options, in order; see [`ipv4_options`].
+    /// The options, in order; see [`options`].
     #[inline]
-    pub fn options(&self) -> ipv4_options::Options<'_> {
-        ipv4_options::Options::new(self.header())
+    pub fn options(&self) -> options::Options<'_> {
+        options::Options::new(self.header())
     }
 
     /// What follows the header, without link-layer padding.
