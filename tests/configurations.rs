@@ -1,11 +1,12 @@
 //! The ready configurations of `conf/`, each run on packets.
 
 use engine::graph::Walker;
+use engine::plan::Options;
 use engine::port::PortDirectory;
-use engine::router::Router;
+use engine::router::{Router, Workers};
 use ports::Directory;
 use ports::pcap::format::{Reader, Writer};
-use router_tests::{Books, Whole, conf};
+use router_tests::{Books, InMemory, Whole, conf};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -202,4 +203,40 @@ fn the_pcap_router_accounts_for_every_packet_of_a_file() {
     let version4 = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
     assert!(high.len() > 3000 && high.iter().all(|f| version4(&f) && f[30] >= 128));
     assert!(low.iter().filter(version4).all(|f| f[30] < 128));
+}
+
+#[test]
+fn two_routers_of_a_file_run_in_one_process_and_each_has_its_own_drops() {
+    let path = conf("routers.toml");
+    let folder = path.parent().expect("it is in a folder");
+    let parsed = control::file::parse("routers.toml", &text("routers.toml"), folder);
+    assert_eq!(parsed.errors(), 0, "{}", parsed.text());
+    let namespaces = parsed.routers.iter().map(|r| r.netns.as_deref());
+    assert!(namespaces.eq([Some("red"), Some("blue")]));
+    let workers = Workers::start(2, &ports::waiter::of_worker).expect("threads start");
+    let start = |section: &control::file::Section| {
+        let ports = Arc::new(InMemory::default());
+        let options = Options::new(2, &*ports);
+        let compiled = control::compile(&section.source, router_tests::registry(), &options);
+        let plan = compiled
+            .plan
+            .unwrap_or_else(|| panic!("{} is wrong", section.name));
+        let directory = Arc::clone(&ports) as Arc<dyn PortDirectory>;
+        let router = Router::start_on(&workers, &plan, directory, section.share, 1);
+        (router.unwrap_or_else(|e| panic!("{e}")), ports)
+    };
+    let [(red, of_red), (blue, of_blue)] = [0, 1].map(|n| start(&parsed.routers[n]));
+    let frames = testkit::traffic::mix(1, 300);
+    for (ports, device, count) in [(&of_red, "eth0", 200), (&of_blue, "eth2", 300)] {
+        for frame in &frames[..count] {
+            assert!(ports.far(device).inject(0, frame));
+        }
+        assert!(ports.far(device).wait_received(Duration::from_secs(10)));
+    }
+    // No kernel speaks: all are dropped by name, each in its own router.
+    for (router, count) in [(&red, 200), (&blue, 300)] {
+        let books = Books::of_router(router);
+        books.check();
+        assert_eq!(books.drops().iter().map(|d| d.1).sum::<u64>(), count);
+    }
 }

@@ -1,7 +1,7 @@
 //! Every fuzz target on its seeds, on changed seeds and on seeded random bytes, so that stable
 //! builds run them too.
 
-use control::cluster::file;
+use control::file;
 use router_tests::targets::{ALL, Target};
 use std::path::Path;
 use testkit::Rng;
@@ -122,7 +122,7 @@ fn summary_dumps_of_any_bytes_are_read_and_any_packet_is_written() {
 fn descriptions_to_begin_with_are_right() {
     let target = ALL.iter().find(|t| t.name == "description");
     for seed in seeds(target.expect("it is listed")) {
-        let parsed = file::parse("seed", &String::from_utf8_lossy(&seed));
+        let parsed = file::parse_cluster("seed", &String::from_utf8_lossy(&seed));
         assert!(parsed.description.is_some(), "{}", parsed.text());
     }
 }

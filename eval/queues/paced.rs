@@ -8,10 +8,13 @@
 //! receive queue f modulo their number, and a queue's flows in turn. PROFILE is a row of SECONDS:RATE, separated by commas;
 //! it begins when a line comes by standard input. When it is over RECORDS is written (see records.py), and "written" said.
 
+use control::process::Common;
 use control::socket::Socket;
-use control::{Control, Runtime, Serve, Source, Start};
+use control::{Process, Runtime, Serve, Source};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
+use engine::router::Workers;
+use engine::worker::share::Share;
 use planner::Options;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -456,17 +459,20 @@ fn run(words: &[String]) -> Result<(), String> {
     let plan = compiled.plan.clone().ok_or_else(|| compiled.text())?;
     let runtime = Runtime::new()?;
     let socket = Socket::bind(Path::new(socket))?;
-    let control = Arc::new(Control::start(Start {
+    let workers = Workers::start(workers, &ports::waiter::of_worker)?;
+    let cores: Vec<usize> = (0..workers.count()).collect();
+    control::pin(&workers, &cores)?;
+    let common = Common {
         name: "paced".to_owned(),
-        source,
-        plan,
         registry,
-        ports,
+        ports: Arc::clone(&ports),
+        workers,
         seed: 1,
         fpm: None,
-    })?);
-    let cores: Vec<usize> = (0..workers).collect();
-    control.pin(&cores)?;
+        balance: "on",
+    };
+    let process = Arc::new(Process::new(common, None));
+    process.add("paced".to_owned(), source, plan, ports, Share::default())?;
     let records = records.clone();
     std::thread::spawn(move || {
         if let Err(e) = play(&stand, &records) {
@@ -477,8 +483,8 @@ fn run(words: &[String]) -> Result<(), String> {
         socket: Some(socket),
         metrics: None,
     };
-    runtime.serve(&control, serve)?;
-    control.close().map(|_| ()).map_err(|e| e.text)
+    runtime.serve(&process, serve)?;
+    process.close().map(|_| ()).map_err(|e| e.text)
 }
 
 fn ports_of(stand: &Arc<Stand>) -> ports::Directory {

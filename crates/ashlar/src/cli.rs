@@ -95,7 +95,7 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Plan, check, run and watch many servers that are one router
     Cluster(Cluster),
-    /// End a running router in order
+    /// End a running router in order; with --router one of several, while the others go on
     Stop(Target),
     /// Print the manual pages (roff), or write them to a folder
     Man {
@@ -112,12 +112,15 @@ pub(crate) enum Command {
 /// A configuration and its definitions.
 #[derive(Args, Debug)]
 pub(crate) struct Configuration {
-    /// The configuration; `-` is standard input
+    /// The configuration; `-` is standard input; one that ends in `.toml` describes several routers, or a cluster
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
     /// Values for the configuration's variables
     #[arg(value_name = "NAME=value", value_parser = definition)]
     pub(crate) definitions: Vec<(String, String)>,
+    /// If FILE describes a cluster: the server of it that is meant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
     /// Run every element by itself, without fused loops
     #[arg(long)]
     pub(crate) no_optimize: bool,
@@ -148,6 +151,9 @@ pub(crate) struct Target {
     /// The router's socket, or its name; default is the only router that runs
     #[arg(long, short, value_name = "PATH|NAME")]
     pub(crate) socket: Option<String>,
+    /// The router, where a process runs several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) router: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -412,6 +418,9 @@ pub(crate) struct Reload {
     /// again), and values for its variables, in addition to those given at the start
     #[arg(value_name = "FILE|NAME=value")]
     pub(crate) words: Vec<String>,
+    /// If the file describes a cluster: the server of it that this router is
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Option<String>,
     /// Only print what would change
     #[arg(long)]
     pub(crate) dry_run: bool,

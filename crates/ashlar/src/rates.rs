@@ -1,6 +1,6 @@
 //! Rates between two looks at a router's counts, as a table.
 
-use control::view::{CopyStats, ElementStats, Stats};
+use control::view::{CopyStats, ElementStats, Router, Stats};
 use std::fmt::Write;
 
 /// The table that `ashlar top` shows.
@@ -17,6 +17,34 @@ pub(crate) fn table(before: &Stats, after: &Stats) -> String {
     rates.steering(&mut out);
     rates.elements(&mut out);
     rates.losses(&mut out);
+    out
+}
+
+/// The routers of a process: the part of each worker's time that each has had in so many nanoseconds.
+pub(crate) fn routers(before: &[Router], after: &[Router], time: f64) -> String {
+    let width = after.iter().map(|r| r.name.len()).fold(6, usize::max);
+    let mut out = format!(
+        "{:width$} {:>9} {:>8} {:>9}",
+        "router", "elements", "share", "priority"
+    );
+    let workers = after.first().map_or(0, |r| r.busy_ns.len());
+    for worker in 0..workers {
+        let _ = write!(out, " {:>8}", format!("worker{worker}"));
+    }
+    out.push('\n');
+    for r in after {
+        let was = before.iter().find(|b| b.name == r.name);
+        let _ = write!(
+            out,
+            "{:width$} {:>9} {:>8} {:>9}",
+            r.name, r.elements, r.share, r.priority
+        );
+        for (worker, busy) in r.busy_ns.iter().enumerate() {
+            let was = was.and_then(|was| was.busy_ns.get(worker)).unwrap_or(&0);
+            let _ = write!(out, " {:>8}", share(busy.saturating_sub(*was) as f64, time));
+        }
+        out.push('\n');
+    }
     out
 }
 

@@ -148,6 +148,7 @@ fn router(socket: &str, takes: bool) {
                     changes: Changes::default(),
                     text: String::new(),
                     diagnostics: serde_json::Value::Null,
+                    routers: Vec::new(),
                 }),
             };
             let body = answer.expect("it is JSON");

@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A client of one router.
+/// A client of one process, or of one router of it.
 pub struct Client {
     socket: PathBuf,
+    router: Option<String>,
 }
 
 /// Makes text fit for a place in a path or query.
@@ -21,10 +22,24 @@ pub fn encode(text: &str) -> String {
 }
 
 impl Client {
-    /// A client of the router that listens at `socket`.
-    pub fn new(socket: &Path) -> Client {
+    /// A client of the process that listens at `socket`; all it asks is about the router of this name, if there is one.
+    pub fn new(socket: &Path, router: Option<&str>) -> Client {
         Client {
             socket: socket.to_owned(),
+            router: router.map(str::to_owned),
+        }
+    }
+
+    /// Whether it asks about one router of several by name.
+    pub fn names_router(&self) -> bool {
+        self.router.is_some()
+    }
+
+    /// Where what is asked stands.
+    fn place(&self, target: &str) -> String {
+        match (&self.router, target.strip_prefix("/v1/")) {
+            (Some(router), Some(rest)) => format!("/v1/routers/{}/{rest}", encode(router)),
+            _ => target.to_owned(),
         }
     }
 
@@ -54,7 +69,7 @@ impl Client {
             all.extend_from_slice(bytes);
             true
         };
-        let request = request(method, target, value)?;
+        let request = request(method, &self.place(target), value)?;
         runtime()?.block_on(self.stream(request, &mut take))?;
         Ok(all.into())
     }
@@ -63,7 +78,7 @@ impl Client {
     /// SIGTERM arrives.
     pub fn follow(&self, target: &str, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), String> {
         let runtime = runtime()?;
-        let request = request(Method::GET, target, Vec::new())?;
+        let request = request(Method::GET, &self.place(target), Vec::new())?;
         runtime.block_on(async {
             let on = |kind| signal(kind).map_err(|e| e.to_string());
             let mut interrupt = on(SignalKind::interrupt())?;

@@ -1,6 +1,6 @@
 //! Which processors threads run on: workers on their own, everything else elsewhere.
 
-use crate::Control;
+use engine::router::Workers;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Keeps the calling thread, and all threads that it and these start from now on, off processors that workers
@@ -17,26 +17,23 @@ pub fn leave_to_workers(cores: &[usize]) -> Result<(), String> {
     sched_setaffinity(None, &others).map_err(failed)
 }
 
-impl Control {
-    /// Pins workers to processors: worker n to the n-th of `cores`, again from the first if there
-    /// are fewer. The error is a sentence.
-    pub fn pin(&self, cores: &[usize]) -> Result<(), String> {
-        let router = self.router();
-        for (worker, &core) in (0..router.workers()).zip(cores.iter().cycle()) {
-            let pinned = router.ask(worker, move |_| {
-                if core >= CpuSet::MAX_CPU {
-                    return Err("there is no such processor".to_owned());
-                }
-                let mut own = CpuSet::new();
-                own.set(core);
-                sched_setaffinity(None, &own).map_err(|e| e.to_string())
-            });
-            pinned
-                .map_err(|e| e.to_string())?
-                .map_err(|e| format!("cannot pin worker {worker} to processor {core}: {e}"))?;
-        }
-        Ok(())
+/// Pins workers to processors: worker n to the n-th of `cores`, again from the first if there
+/// are fewer. The error is a sentence.
+pub fn pin(workers: &Workers, cores: &[usize]) -> Result<(), String> {
+    for (worker, &core) in (0..workers.count()).zip(cores.iter().cycle()) {
+        let pinned = workers.on_thread(worker, move || {
+            if core >= CpuSet::MAX_CPU {
+                return Err("there is no such processor".to_owned());
+            }
+            let mut own = CpuSet::new();
+            own.set(core);
+            sched_setaffinity(None, &own).map_err(|e| e.to_string())
+        });
+        pinned
+            .map_err(|e| e.to_string())?
+            .map_err(|e| format!("cannot pin worker {worker} to processor {core}: {e}"))?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The control plane: everything asynchronous, and the only crate that knows tokio.
 //!
-//! A [`Control`] holds a running [`Router`](engine::router::Router) and serves it: HTTP and JSON over
-//! a UNIX socket ([`api`]), Prometheus text, signals, logs. It runs on one thread beside the workers
+//! A [`Process`] has routers; a [`Control`] holds each running [`Router`](engine::router::Router), with its source, ports,
+//! netlink follower and balance. They are served together: HTTP and JSON over
+//! a UNIX socket ([`api`]), Prometheus text, signals, logs. Control runs on one thread beside the workers
 //! and never touches a packet buffer: it reaches workers by messages that they run between batches.
 //!
 //! A request goes from [`api::request`] (a pure function of method, path and query) through
@@ -16,12 +17,14 @@ pub mod client;
 pub mod cluster;
 mod cores;
 pub mod describe;
+pub mod file;
 mod handlers;
 pub mod log;
 pub mod metrics;
 pub mod netlink;
 pub mod pcapng;
 pub mod point;
+pub mod process;
 mod reload;
 pub mod runtime;
 pub mod service;
@@ -34,8 +37,9 @@ pub mod view;
 
 mod state;
 
-pub use cores::leave_to_workers;
+pub use cores::{leave_to_workers, pin};
 pub use handlers::GLOBAL as GLOBAL_HANDLERS;
+pub use process::Process;
 pub use runtime::{Ended, Runtime, Serve, metrics_listener};
 pub use source::{Compiled, Source, compile};
 pub use state::{Control, Failure, Start};

@@ -7,20 +7,33 @@ use std::fmt::Write;
 /// A counter of a metric: name, help, and where its value is.
 type Counter<T> = (&'static str, &'static str, fn(&T) -> u64);
 
-/// One family: name, type and help once, then its samples.
+/// Counts as text, family by family: name, type and help once, then the samples of all routers.
+#[derive(Default)]
+pub struct Text {
+    /// Name, and text.
+    families: Vec<(String, String)>,
+    /// The router whose counts are added now, where a label is to tell routers apart.
+    router: Option<String>,
+}
+
+/// A family that samples are added to.
 struct Family<'a> {
     out: &'a mut String,
-    name: &'static str,
+    name: &'a str,
+    router: Option<&'a str>,
 }
 
 impl Family<'_> {
     fn sample(&mut self, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         self.out.push_str(self.name);
-        for (i, (name, value)) in labels.iter().enumerate() {
-            let start = if i == 0 { '{' } else { ',' };
+        let router = self.router.map(|router| ("router", router));
+        let labels = labels.iter().copied().chain(router);
+        let mut start = '{';
+        for (name, value) in labels {
             let _ = write!(self.out, "{start}{name}=\"{}\"", escape(value));
+            start = ',';
         }
-        let end = if labels.is_empty() { "" } else { "}" };
+        let end = if start == '{' { "" } else { "}" };
         let _ = writeln!(self.out, "{end} {value}");
     }
 }
@@ -48,67 +61,114 @@ fn labels<'a>(element: &'a ElementStats, worker: &'a str) -> [(&'static str, &'a
     ]
 }
 
-struct Text(String);
-
 impl Text {
-    fn family(&mut self, kind: &str, name: &'static str, help: &str) -> Family<'_> {
-        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    fn family<'a>(&'a mut self, kind: &str, name: &'a str, help: &str) -> Family<'a> {
+        let known = self.families.iter().position(|(known, _)| known == name);
+        let at = known.unwrap_or_else(|| {
+            let head = format!("# HELP {name} {help}\n# TYPE {name} {kind}\n");
+            self.families.push((name.to_owned(), head));
+            self.families.len() - 1
+        });
         Family {
-            out: &mut self.0,
+            out: &mut self.families[at].1,
             name,
+            router: self.router.as_deref(),
         }
     }
 
-    fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    fn counter<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("counter", name, help)
     }
 
-    fn gauge(&mut self, name: &'static str, help: &str) -> Family<'_> {
+    fn gauge<'a>(&'a mut self, name: &'a str, help: &str) -> Family<'a> {
         self.family("gauge", name, help)
     }
-}
 
-/// Everything that is counted.
-pub fn text(info: &Info, stats: &Stats) -> String {
-    let mut text = Text(String::new());
-    let version = [("version", info.version.as_str()), ("router", &info.name)];
-    text.gauge("ashlar_build_info", "What runs.")
-        .sample(&version, 1);
-    text.gauge("ashlar_uptime_seconds", "Time since the start.")
-        .sample(&[], seconds(info.uptime_ns));
-    text.counter(
-        "ashlar_reloads_total",
-        "Configurations taken up since the start.",
-    )
-    .sample(&[], info.reloads);
-    elements(&mut text, stats);
-    tasks(&mut text, stats);
-    devices(&mut text, stats);
-    ports(&mut text, stats);
-    workers(&mut text, stats);
-    balance(&mut text, stats);
-    text.gauge(
-        "ashlar_pool_buffers",
-        "Packet buffers made, or in use where DPDK keeps them.",
-    )
-    .sample(&[], stats.pool.buffers);
-    text.gauge("ashlar_pool_bytes", "Memory of the packet buffers.")
-        .sample(&[], stats.pool.bytes);
-    text.0
-}
-
-/// What is counted of the kernel that is followed: kind, name, sentence, value.
-pub fn kernel(counts: &[(&str, &str, &str, u64)]) -> String {
-    let mut text = String::new();
-    for (kind, name, help, value) in counts {
-        let end = if *kind == "counter" { "_total" } else { "" };
-        let name = format!("ashlar_netlink_{name}{end}");
-        let _ = writeln!(
-            text,
-            "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}"
-        );
+    /// All families.
+    pub fn finish(self) -> String {
+        self.families.into_iter().map(|(_, text)| text).collect()
     }
-    text
+
+    /// Everything that is counted of a router that has the process for itself.
+    pub fn router(&mut self, info: &Info, stats: &Stats) {
+        self.build(info);
+        self.gauge("ashlar_uptime_seconds", "Time since the start.")
+            .sample(&[], seconds(info.uptime_ns));
+        self.of_router(info, stats);
+        self.of_process(stats);
+    }
+
+    /// What is counted of one router of several, with its name as a label. `first`: what is the process's has not been
+    /// added by another one.
+    pub fn router_of_many(&mut self, info: &Info, stats: &Stats, first: bool) {
+        self.build(info);
+        self.router = Some(info.name.clone());
+        self.gauge("ashlar_uptime_seconds", "Time since the start.")
+            .sample(&[], seconds(info.uptime_ns));
+        self.of_router(info, stats);
+        if first {
+            self.router = None;
+            self.of_process(stats);
+            self.router = Some(info.name.clone());
+        }
+    }
+
+    /// Ends what belongs to the router added last.
+    pub fn end_router(&mut self) {
+        self.router = None;
+    }
+
+    fn build(&mut self, info: &Info) {
+        self.router = None;
+        let version = [("version", info.version.as_str()), ("router", &info.name)];
+        self.gauge("ashlar_build_info", "What runs.")
+            .sample(&version, 1);
+    }
+
+    fn of_router(&mut self, info: &Info, stats: &Stats) {
+        self.counter(
+            "ashlar_reloads_total",
+            "Configurations taken up since the start.",
+        )
+        .sample(&[], info.reloads);
+        elements(self, stats);
+        tasks(self, stats);
+        devices(self, stats);
+        ports(self, stats);
+        let held = "Packets that its elements hold.";
+        let mut family = self.gauge("ashlar_worker_held_packets", held);
+        for (worker, w) in stats.workers.iter().enumerate() {
+            family.sample(&[("worker", &worker.to_string())], w.held);
+        }
+        balance(self, stats);
+    }
+
+    fn of_process(&mut self, stats: &Stats) {
+        workers(self, stats);
+        let help = "Packet buffers made, or in use where DPDK keeps them.";
+        self.gauge("ashlar_pool_buffers", help)
+            .sample(&[], stats.pool.buffers);
+        self.gauge("ashlar_pool_bytes", "Memory of the packet buffers.")
+            .sample(&[], stats.pool.bytes);
+    }
+
+    /// What is counted of the kernel that the router follows: kind, name, sentence, value.
+    pub fn kernel(&mut self, counts: &[(&str, &str, &str, u64)]) {
+        for (kind, name, help, value) in counts {
+            let end = if *kind == "counter" { "_total" } else { "" };
+            let name = format!("ashlar_netlink_{name}{end}");
+            self.family(kind, &name, help).sample(&[], value);
+        }
+    }
+
+    /// The time that a router has had of each worker, in nanoseconds.
+    pub fn busy(&mut self, busy: &[u64]) {
+        let help = "Time of a worker's turns in which the router moved something.";
+        let mut family = self.counter("ashlar_router_busy_seconds_total", help);
+        for (worker, &time) in busy.iter().enumerate() {
+            family.sample(&[("worker", &worker.to_string())], seconds(time));
+        }
+    }
 }
 
 fn seconds(nanoseconds: u64) -> f64 {
@@ -354,7 +414,7 @@ fn workers(text: &mut Text, stats: &Stats) {
             |w| w.sleeps as f64,
         ),
     ];
-    let gauges: [(&'static str, &str, Get); 5] = [
+    let gauges: [(&'static str, &str, Get); 4] = [
         (
             "ashlar_worker_longest_turn_seconds",
             "Longest turn so far, awake.",
@@ -375,11 +435,6 @@ fn workers(text: &mut Text, stats: &Stats) {
             "Longest part of a turn that control took: messages, locks, page faults.",
             |w| seconds(w.longest.longest_control_ns),
         ),
-        (
-            "ashlar_worker_held_packets",
-            "Packets that its elements hold.",
-            |w| w.held as f64,
-        ),
     ];
     let all = counters
         .map(|c| ("counter", c))
@@ -399,11 +454,11 @@ mod tests {
 
     #[test]
     fn label_values_are_escaped() {
-        let mut text = Text(String::new());
+        let mut text = Text::default();
         text.gauge("a", "b")
             .sample(&[("x", "q\"\\\n"), ("y", "")], 1.5);
         assert_eq!(
-            text.0,
+            text.finish(),
             "# HELP a b\n# TYPE a gauge\na{x=\"q\\\"\\\\\\n\",y=\"\"} 1.5\n"
         );
     }
@@ -424,7 +479,9 @@ mod tests {
             workers: vec![crate::view::WorkerStats::default()],
             ..Stats::default()
         };
-        let text = text(&Info::default(), &stats);
+        let mut text = Text::default();
+        text.router(&Info::default(), &stats);
+        let text = text.finish();
         let mut family = "";
         for line in text.lines() {
             match line.strip_prefix("# TYPE ") {
@@ -438,5 +495,40 @@ mod tests {
         let drops = "ashlar_element_drops_total{element=\"q\",class=\"Queue\",worker=\"0\",reason=\"full\"} 7\n";
         assert_eq!(text.matches("reason=\"full\"").count(), 1, "{text}");
         assert!(text.contains(drops), "{text}");
+    }
+
+    #[test]
+    fn routers_share_families_and_differ_by_their_label() {
+        let stats = Stats {
+            workers: vec![crate::view::WorkerStats::default()],
+            ..Stats::default()
+        };
+        let mut text = Text::default();
+        for (n, name) in ["red", "blue"].into_iter().enumerate() {
+            let info = Info {
+                name: name.into(),
+                reloads: n as u64,
+                ..Info::default()
+            };
+            text.router_of_many(&info, &stats, n == 0);
+            text.kernel(&[("gauge", "routes4", "IPv4 routes.", 7)]);
+            text.busy(&[1_500_000_000]);
+            text.end_router();
+        }
+        let text = text.finish();
+        for line in [
+            "ashlar_reloads_total{router=\"red\"} 0\nashlar_reloads_total{router=\"blue\"} 1\n",
+            "ashlar_netlink_routes4{router=\"red\"} 7\nashlar_netlink_routes4{router=\"blue\"} 7\n",
+            "ashlar_router_busy_seconds_total{worker=\"0\",router=\"blue\"} 1.5\n",
+            "ashlar_worker_turns_total{worker=\"0\"} 0\n",
+        ] {
+            assert_eq!(text.matches(line).count(), 1, "{line}{text}");
+        }
+        let heads = text.lines().filter(|line| line.starts_with("# TYPE "));
+        let mut heads: Vec<&str> = heads.collect();
+        let all = heads.len();
+        heads.sort_unstable();
+        heads.dedup();
+        assert_eq!(heads.len(), all, "{text}");
     }
 }

@@ -4,8 +4,9 @@ use crate::handlers::edge_name;
 use crate::service;
 use crate::source::{Compiled, Source, compile};
 use crate::state::{Control, Failure};
-use crate::view::{Changes, ReloadReply, ReloadRequest};
+use crate::view::{Changes, ReloadReply, ReloadRequest, RouterChange};
 use engine::plan::Plan;
+use engine::worker::share::Share;
 use planner::Options;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -41,6 +42,34 @@ impl Control {
             true => Ok(()),
             false => Err(Failure::new(409, reply.text)),
         }
+    }
+
+    /// What becomes of the router if this is its configuration and share.
+    pub(crate) fn would_change(
+        &self,
+        source: &Source,
+        share: Share,
+    ) -> Result<RouterChange, Failure> {
+        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.replace(&mut running, source.clone(), true)?.changes;
+        let same = changes.are_none() && share == self.share();
+        Ok(RouterChange {
+            name: self.name().to_owned(),
+            what: if same { "keep" } else { "change" }.to_owned(),
+            changes,
+        })
+    }
+
+    /// Takes up a configuration that is known to be right, and a share. The error is a sentence.
+    pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<(), String> {
+        let why = |text: &str| format!("router {}: {text}", self.name());
+        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = self.replace(&mut running, source.clone(), false);
+        let reply = done.map_err(|failure| why(&failure.text))?;
+        if !reply.good {
+            return Err(why(&reply.text));
+        }
+        self.set_share(share).map_err(|failure| why(&failure.text))
     }
 
     fn replace(
@@ -125,6 +154,7 @@ fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {
         changes,
         text: compiled.text(),
         diagnostics: serde_json::from_str(&compiled.json()).unwrap_or_default(),
+        routers: Vec::new(),
     }
 }
 

@@ -1,16 +1,15 @@
 //! The control thread: serves the API, obeys signals, watches ports, and notices the end.
 
 use crate::api::Api;
+use crate::process::Process;
 use crate::service;
 use crate::socket::Socket;
-use crate::state::Control;
 use crate::view::ReloadRequest;
 use engine::port::PortDirectory;
 use ports::Named;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
@@ -37,7 +36,7 @@ impl Ended {
     }
 }
 
-/// What is served beside the router.
+/// What is served beside the routers.
 pub struct Serve {
     /// The API's socket.
     pub socket: Option<Socket>,
@@ -73,7 +72,6 @@ impl Runtime {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            .max_blocking_threads(32)
             .build()
             .map_err(|e| format!("cannot start the control thread: {e}"))?;
         let inside = runtime.enter();
@@ -87,16 +85,14 @@ impl Runtime {
         Ok(Runtime { runtime, signals })
     }
 
-    /// Serves a router on the calling thread until it ends. The workers still run then: see
-    /// [`Control::close`]. The error is a sentence.
-    pub fn serve(self, control: &Arc<Control>, serve: Serve) -> Result<Ended, String> {
+    /// Serves a process on the calling thread until it ends. The workers still run then: see
+    /// [`Process::close`]. The error is a sentence.
+    pub fn serve(self, process: &Arc<Process>, serve: Serve) -> Result<Ended, String> {
         let Runtime { runtime, signals } = self;
-        let ended = runtime.block_on(run(control, &serve, signals));
+        process.begin(runtime.handle().clone());
+        let ended = runtime.block_on(run(process, &serve, signals));
         service::stopping();
-        control.ending.store(true, Ordering::Release);
-        control.balance.ring();
-        // This also wakes who waits for the end. Workers that do not answer end with the process.
-        let _ = control.router.halt();
+        process.routers().iter().for_each(|router| router.end(true));
         // Requests under way are cut off; what waits for a worker ends with its answer.
         runtime.shutdown_timeout(Duration::from_secs(1));
         drop(serve);
@@ -104,7 +100,7 @@ impl Runtime {
     }
 }
 
-async fn run(control: &Arc<Control>, serve: &Serve, signals: Signals) -> Result<Ended, String> {
+async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<Ended, String> {
     let wrong = |e: std::io::Error| format!("cannot start the control thread: {e}");
     let Signals {
         mut interrupt,
@@ -117,8 +113,8 @@ async fn run(control: &Arc<Control>, serve: &Serve, signals: Signals) -> Result<
     let mut often = tokio::time::interval(Duration::from_millis(100));
     let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
     let [mut addresses, mut devices, mut workers_turn] = [const { Following(None) }; 3];
-    let mut end = watch_end(control);
-    let api = Api::new(Arc::clone(control));
+    let mut end = watch_end(process);
+    let api = Api::new(Arc::clone(process));
     if let Some(socket) = &serve.socket {
         let listener = socket.listener().map_err(wrong)?;
         let listener = tokio::net::UnixListener::from_std(listener).map_err(wrong)?;
@@ -130,61 +126,56 @@ async fn run(control: &Arc<Control>, serve: &Serve, signals: Signals) -> Result<
         tokio::spawn(api.serve_metrics(listener));
     }
     let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
-    let workers = control.router.workers();
-    keep_balance(control);
-    control.follow_devices();
-    info!(name = control.info().name, socket, workers, "start");
+    let workers = process.workers().count();
+    follow_devices(process);
+    info!(name = process.info().name, socket, workers, "start");
     service::ready();
     loop {
         tokio::select! {
             _ = &mut end => return Ok(Ended::ByItself),
             _ = interrupt.recv() => return Ok(Ended::Signal),
             _ = terminate.recv() => return Ok(Ended::Signal),
-            () = control.stop.notified() => return Ok(Ended::Asked),
-            _ = hang_up.recv() => reload_again(control),
+            () = process.stop.notified() => return Ok(Ended::Asked),
+            _ = hang_up.recv() => reload_again(process),
             _ = second.tick() => {
-                watch.look(control);
-                namespace.look(control)?;
-                addresses.again(control, follow_addresses);
+                watch.look(process);
+                namespace.look(process)?;
+                addresses.again(process, follow_addresses);
             }
-            _ = alive.tick(), if watchdog.is_some() => workers_turn.again(control, tell_alive),
-            _ = often.tick() => devices.again(control, Control::follow_devices),
+            _ = alive.tick(), if watchdog.is_some() => workers_turn.again(process, tell_alive),
+            _ = often.tick() => devices.again(process, follow_devices),
         }
     }
 }
 
-/// Ends when the router has ended by itself.
-fn watch_end(control: &Arc<Control>) -> tokio::task::JoinHandle<()> {
-    let control = Arc::clone(control);
-    tokio::task::spawn_blocking(
-        move || {
-            while !control.router.wait_ended(Duration::from_secs(3600)) {}
-        },
-    )
-}
-
-/// Spreads load over the workers, again and again, on a thread of its own.
-fn keep_balance(control: &Arc<Control>) {
-    let control = Arc::clone(control);
+/// Ends when all routers have ended by themselves.
+fn watch_end(process: &Arc<Process>) -> tokio::task::JoinHandle<()> {
+    let process = Arc::clone(process);
     tokio::task::spawn_blocking(move || {
-        while !control.is_ending() {
-            control.balance.wait();
-            control.balance.step(&control.router);
+        let changed = Arc::clone(process.workers().changed());
+        loop {
+            let seen = changed.count();
+            if process.ended() {
+                return;
+            }
+            changed.wait(seen, Duration::from_secs(3600));
         }
-    });
+    })
 }
 
 /// SIGHUP: reads the configuration's file again.
-fn reload_again(control: &Arc<Control>) {
-    let control = Arc::clone(control);
-    tokio::task::spawn_blocking(move || match control.reload(&ReloadRequest::default()) {
-        Ok(reply) if reply.good => {}
-        Ok(reply) => error!(
-            "the configuration on disk is wrong, the running one stays:\n{}",
-            reply.text
-        ),
-        Err(failure) => error!("{}", failure.text),
-    });
+fn reload_again(process: &Arc<Process>) {
+    let process = Arc::clone(process);
+    tokio::task::spawn_blocking(
+        move || match process.reload(None, &ReloadRequest::default()) {
+            Ok(reply) if reply.good => {}
+            Ok(reply) => error!(
+                "the configuration on disk is wrong, the running one stays:\n{}",
+                reply.text
+            ),
+            Err(failure) => error!("{}", failure.text),
+        },
+    );
 }
 
 /// Something that is done again and again and may have to wait, for workers or the kernel: it has a thread of
@@ -192,90 +183,125 @@ fn reload_again(control: &Arc<Control>) {
 struct Following(Option<tokio::task::JoinHandle<()>>);
 
 impl Following {
-    fn again(&mut self, control: &Arc<Control>, job: fn(&Control)) {
+    fn again(&mut self, process: &Arc<Process>, job: fn(&Process)) {
         if self.0.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
-        let control = Arc::clone(control);
-        self.0 = Some(tokio::task::spawn_blocking(move || job(&control)));
+        let process = Arc::clone(process);
+        self.0 = Some(tokio::task::spawn_blocking(move || job(&process)));
     }
 }
 
 /// Tells the service manager that all workers turn, if they do.
-fn tell_alive(control: &Control) {
-    match control.router.ask_all(|_| ()) {
-        Ok(_) => service::alive(),
+fn tell_alive(process: &Process) {
+    match process.workers().turn() {
+        Ok(()) => service::alive(),
         Err(e) => error!("the service manager's watchdog is not told that all is well: {e}"),
     }
 }
 
 /// Has elements know ports by the addresses that these have now, should one have changed.
-fn follow_addresses(control: &Control) {
-    if let Err(failure) = control.follow_addresses() {
-        error!("elements keep the old address: {}", failure.text);
+fn follow_addresses(process: &Process) {
+    for router in process.routers() {
+        if let Err(failure) = router.follow_addresses() {
+            let name = process.label(&router);
+            error!(
+                router = name,
+                "elements keep the old address: {}", failure.text
+            );
+        }
     }
 }
 
-/// The router's namespace, as its name is seen from outside.
-#[derive(Default)]
-struct NamespaceWatch {
-    is_nameless: bool,
+fn follow_devices(process: &Process) {
+    process.routers().iter().for_each(|r| r.follow_devices());
 }
 
+/// Routers whose namespace has no name any more, so that this is said once.
+#[derive(Default)]
+struct NamespaceWatch(BTreeSet<String>);
+
 impl NamespaceWatch {
-    /// Fails, with a sentence, if the name stands for another one: the router would follow daemons that nobody
-    /// can reach. Entering that takes rights that were given up, and nothing known holds there.
-    fn look(&mut self, control: &Control) -> Result<(), String> {
-        let Some(namespace) = control.ports.namespace() else {
-            return Ok(());
-        };
-        let (name, now) = (namespace.name(), namespace.named());
-        if now == Named::Another {
-            return Err(format!(
-                "network namespace {name} was made anew: this router is in the one before, start it again"
-            ));
-        }
-        let was_nameless = std::mem::replace(&mut self.is_nameless, now == Named::Nothing);
-        if self.is_nameless && !was_nameless {
-            warn!(
-                namespace = name,
-                "it was deleted: the router stays in what is left of it"
-            );
+    /// Ends a router if the name of its namespace stands for another one: the router would follow daemons that nobody
+    /// can reach. Entering that takes rights that were given up, and nothing known holds there. If the router is alone
+    /// this fails, with a sentence.
+    fn look(&mut self, process: &Arc<Process>) -> Result<(), String> {
+        let routers = process.routers();
+        self.0
+            .retain(|name| routers.iter().any(|r| r.name() == name));
+        for router in &routers {
+            let Some(namespace) = router.ports.namespace() else {
+                continue;
+            };
+            let (name, now) = (namespace.name(), namespace.named());
+            if now == Named::Another {
+                let why = format!(
+                    "network namespace {name} was made anew: this router is in the one before, start it again"
+                );
+                if routers.len() == 1 {
+                    return Err(why);
+                }
+                error!(router = router.name(), "{why} by `ashlar reload`");
+                let (process, name) = (Arc::clone(process), router.name().to_owned());
+                tokio::task::spawn_blocking(move || process.remove(&name));
+                continue;
+            }
+            if now != Named::Nothing {
+                self.0.remove(router.name());
+            } else if self.0.insert(router.name().to_owned()) {
+                warn!(
+                    router = process.label(router),
+                    namespace = name,
+                    "it was deleted: the router stays in what is left of it"
+                );
+            }
         }
         Ok(())
     }
 }
 
-/// What was last seen of ports, so that changes are said once.
+/// What was last seen of ports, by router and name, so that changes are said once.
 #[derive(Default)]
-struct PortWatch(BTreeMap<String, bool>);
+struct PortWatch(BTreeMap<(String, String), bool>);
 
 impl PortWatch {
-    fn look(&mut self, control: &Control) {
-        for event in control.ports.events() {
-            warn!(event = "port", "{event}");
+    fn look(&mut self, process: &Process) {
+        let routers = process.routers();
+        let mut all = Vec::new();
+        for router in &routers {
+            for event in router.ports.events() {
+                warn!(router = process.label(router), event = "port", "{event}");
+            }
+            let names = router.ports.names().into_iter();
+            let open = names.filter_map(|name| router.ports.get(&name));
+            all.extend(open.map(|port| (router, port)));
         }
-        let open: Vec<_> = control
-            .ports
-            .names()
-            .iter()
-            .filter_map(|name| control.ports.get(name))
-            .collect();
-        self.0
-            .retain(|name, _| open.iter().any(|p| p.name == *name));
-        for port in open {
+        let is_open = |(owner, name): &(String, String)| {
+            let mut all = all.iter();
+            all.any(|(router, port)| router.name() == owner && port.name == *name)
+        };
+        self.0.retain(|key, _| is_open(key));
+        for (router, port) in all {
             let up = port.port.link_up();
-            match self.0.insert(port.name.clone(), up) {
+            let label = process.label(router);
+            let key = (router.name().to_owned(), port.name.clone());
+            match self.0.insert(key, up) {
                 None => {
                     let about = port.port.info();
-                    info!(port = port.name, driver = about.driver, up, "port open");
+                    info!(
+                        router = label,
+                        port = port.name,
+                        driver = about.driver,
+                        up,
+                        "port open"
+                    );
                     for remark in about.remarks {
-                        warn!(port = port.name, "{remark}");
+                        warn!(router = label, port = port.name, "{remark}");
                     }
                 }
                 Some(was) if was != up => {
                     let state = if up { "up" } else { "down" };
-                    warn!(port = port.name, up, "link {state}");
+                    warn!(router = label, port = port.name, up, "link {state}");
                 }
                 Some(_) => {}
             }

@@ -1,6 +1,7 @@
 //! A configuration and what becomes of it: text, definitions, diagnostics, plan.
 
-use crate::cluster::{Description, Numbers, file, generate};
+use crate::cluster::{Description, Numbers, generate};
+use crate::file;
 use engine::plan::Plan;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};
@@ -33,11 +34,26 @@ impl Source {
                 .map_err(|e| format!("cannot read standard input: {e}"))?;
             ("standard input".to_owned(), None, bytes)
         } else {
-            let bytes = std::fs::read(name).map_err(|e| format!("cannot read {name}: {e}"))?;
-            // The path must hold when the router re-reads it from wherever it runs then.
-            let path = std::fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
-            (name.to_owned(), Some(path), bytes)
+            return Source::read_at(Path::new(name), definitions);
         };
+        Source::of_bytes(name, path, bytes, definitions)
+    }
+
+    /// Reads a file. The error is a sentence.
+    pub fn read_at(path: &Path, definitions: Vec<(String, String)>) -> Result<Source, String> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|e| format!("cannot read {name}: {e}"))?;
+        // The path must hold when the router re-reads it from wherever it runs then.
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        Source::of_bytes(name, Some(path), bytes, definitions)
+    }
+
+    fn of_bytes(
+        name: String,
+        path: Option<PathBuf>,
+        bytes: Vec<u8>,
+        definitions: Vec<(String, String)>,
+    ) -> Result<Source, String> {
         let text = String::from_utf8(bytes).map_err(|e| {
             format!(
                 "{name} is not text: byte {} is not UTF-8",
@@ -80,7 +96,7 @@ impl Source {
         };
         if let Some(server) = &self.server {
             again.name = path.display().to_string();
-            let parsed = file::parse(&again.name, &again.text);
+            let parsed = file::parse_cluster(&again.name, &again.text);
             let Some(description) = parsed.description else {
                 return Err(parsed.text());
             };

@@ -2,18 +2,18 @@
 
 use crate::balance::{Balance, Settings};
 use crate::netlink::{Listen, Netlink};
-use crate::service;
 use crate::source::Source;
 use crate::twins::Twins;
 use crate::view;
-use crate::{books, handlers, metrics};
+use crate::{books, handlers};
 use elements::linux::Kernel;
 use engine::clock::{Clock, wall};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::{AskError, Router};
+use engine::router::{AskError, Router, Workers};
 use engine::stats::{NodeStats, TaskStats, drop_names};
 use engine::worker::Pulse;
+use engine::worker::share::Share;
 use planner::Registry;
 use ports::Directory;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +25,6 @@ pub struct Control {
     pub(crate) router: Router,
     pub(crate) registry: Registry,
     pub(crate) ports: Arc<Directory>,
-    pub(crate) stop: tokio::sync::Notify,
     pub(crate) ending: AtomicBool,
     /// Held while a configuration is being replaced: one at a time.
     pub(crate) source: Mutex<Source>,
@@ -35,7 +34,8 @@ pub struct Control {
     netlink: Mutex<Option<Netlink>>,
     fpm: Option<Listen>,
     pub(crate) balance: Balance,
-    name: String,
+    share: Mutex<Share>,
+    pub(crate) name: String,
     started: Instant,
 }
 
@@ -92,6 +92,12 @@ pub struct Start {
     pub registry: Registry,
     /// Ports.
     pub ports: Arc<Directory>,
+    /// The process's workers.
+    pub workers: Arc<Workers>,
+    /// Its share of them.
+    pub share: Share,
+    /// How load is spread over them: what is written to the handler `balance`.
+    pub balance: &'static str,
     /// Seed of random numbers.
     pub seed: u64,
     /// How to wait for a routing daemon whose routes take the place of the kernel's, if one shall (FPM).
@@ -99,17 +105,15 @@ pub struct Start {
 }
 
 impl Control {
-    /// Opens the devices and starts the workers. The error is a sentence.
+    /// Opens the devices and has the workers run the router. The error is a sentence.
     pub fn start(start: Start) -> Result<Control, String> {
         let ports = Arc::clone(&start.ports) as Arc<dyn PortDirectory>;
-        let router = Router::start(&start.plan, ports, &ports::waiter::of_worker, start.seed)?;
-        let left = start.ports.close_queues_left();
-        left.iter().for_each(|name| service::forget(name));
+        let (workers, plan) = (&start.workers, &start.plan);
+        let router = Router::start_on(workers, plan, ports, start.share, start.seed)?;
         let control = Control {
             router,
             registry: start.registry,
             ports: start.ports,
-            stop: tokio::sync::Notify::new(),
             ending: AtomicBool::new(false),
             source: Mutex::new(start.source),
             reloads: AtomicU64::new(0),
@@ -117,11 +121,52 @@ impl Control {
             netlink: Mutex::default(),
             fpm: start.fpm,
             balance: Balance::new(Settings::default()),
+            share: Mutex::new(start.share),
             name: start.name,
             started: Instant::now(),
         };
+        control.balance.set(&control.router, start.balance)?;
         control.follow_kernel()?;
         Ok(control)
+    }
+
+    /// Nothing waits for the router any more, and it moves no more packets. Its TAP interfaces stay, but the service
+    /// manager keeps them no longer.
+    pub(crate) fn end(&self, process_ends: bool) {
+        self.ending.store(true, Ordering::Release);
+        self.balance.ring();
+        // This also wakes who waits for the end. Workers that do not answer end with the process.
+        let _ = self.router.halt();
+        if !process_ends {
+            let twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
+            twins.forget(&self.ports);
+        }
+    }
+
+    /// Takes the router down on all workers, and closes its ports. Who asks it then gets no answer.
+    pub(crate) fn take_down(&self) {
+        self.router.take_down();
+        *self.netlink.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.ports
+            .names()
+            .iter()
+            .for_each(|name| self.ports.close(name));
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its share of the workers.
+    pub fn share(&self) -> Share {
+        *self.share.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_share(&self, share: Share) -> Result<(), Failure> {
+        self.router.set_share(share)?;
+        *self.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
+        Ok(())
     }
 
     /// Follows the kernel of the router's namespace if the configuration forwards by its routes. The error is a
@@ -330,21 +375,9 @@ impl Control {
         Ok(books::balance(&plan, self.view(&plan, &answers)))
     }
 
-    /// All counts as Prometheus text.
-    pub fn metrics(&self) -> Result<String, Failure> {
-        let mut text = metrics::text(&self.info(), &self.stats()?);
-        text.push_str(&metrics::kernel(&self.kernel_counts()));
-        Ok(text)
-    }
-
     /// Whether the service is at its end: what waits gives up.
     pub(crate) fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Acquire)
-    }
-
-    /// Ends the service: [`Runtime::serve`](crate::Runtime::serve) returns.
-    pub fn stop(&self) {
-        self.stop.notify_one();
     }
 }
 

@@ -85,12 +85,19 @@ impl Twins {
                 }
                 kernel.renamed(&interface, &known_as);
             }
-            let mut twin = known.unwrap_or_else(|| Twin::adopted(&tap));
+            let mut twin = known.unwrap_or_else(|| Twin::adopted(&tap, &ports.kept_as(name)));
             twin.follow(&tap, Look::of(&*device.port));
             self.open.insert(name.to_owned(), twin);
         }
-        before.keys().for_each(|name| service::forget(name));
+        let gone = before.keys().map(|name| ports.kept_as(name));
+        gone.for_each(|name| service::forget(&name));
         kernel.generation() != generation
+    }
+
+    /// The service manager keeps no queue of theirs any more.
+    pub(crate) fn forget(&self, ports: &Directory) {
+        let kept = self.open.keys().map(|name| ports.kept_as(name));
+        kept.for_each(|name| service::forget(&name));
     }
 
     /// Makes a TAP again that somebody has deleted.
@@ -114,11 +121,11 @@ impl Twins {
 
 impl Twin {
     /// Has a TAP outlive the router.
-    fn adopted(tap: &Arc<Tap>) -> Twin {
+    fn adopted(tap: &Arc<Tap>, kept_as: &str) -> Twin {
         if let Err(e) = tap.keep() {
             warn!(twin = tap.name(), "it will go away with the router: {e}");
         }
-        service::keep(tap);
+        service::keep(tap, kept_as);
         let tap = Arc::downgrade(tap);
         let (shown, found) = (None, None);
         Twin { tap, shown, found }

@@ -25,6 +25,33 @@ pub struct Info {
     pub reloads: u64,
 }
 
+/// One of `GET /v1/routers`: a router of the process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Router {
+    /// Its name.
+    pub name: String,
+    /// Where its configuration came from.
+    pub configuration: String,
+    /// Its network namespace, if that is another than the process's.
+    pub netns: Option<String>,
+    /// Its tickets.
+    pub share: u32,
+    /// Its priority: routers of a greater one go first.
+    pub priority: u8,
+    /// Nanoseconds since it was started.
+    pub uptime_ns: u64,
+    /// Configurations taken up since the start, the first not counted.
+    pub reloads: u64,
+    /// Number of elements.
+    pub elements: usize,
+    /// Its ports.
+    pub ports: Vec<String>,
+    /// Whether it has ended by itself.
+    pub ended: bool,
+    /// By worker: nanoseconds of turns in which it moved something.
+    pub busy_ns: Vec<u64>,
+}
+
 /// One of `GET /v1/elements`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Element {
@@ -277,6 +304,31 @@ pub struct ReloadReply {
     pub text: String,
     /// The same for programs.
     pub diagnostics: serde_json::Value,
+    /// What becomes of each router, if a file that describes several was read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<RouterChange>,
+}
+
+/// What a reload does to a router.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouterChange {
+    /// Its name.
+    pub name: String,
+    /// `add`, `remove`, `change` or `keep`.
+    pub what: String,
+    /// What changes in its graph.
+    pub changes: Changes,
+}
+
+impl Changes {
+    /// Whether the graph stays as it is.
+    pub fn are_none(&self) -> bool {
+        let kept = Changes {
+            kept: self.kept,
+            ..Changes::default()
+        };
+        *self == kept
+    }
 }
 
 /// What a reload changes, by name.

@@ -1,7 +1,7 @@
 //! Element classes as the rest of the program sees them: their types are erased.
 
-use crate::handler_info::HandlerInfo;
 use crate::facts::Facts;
+use crate::handler_info::HandlerInfo;
 use crate::ports::Ports;
 use arguments::commons::Commons;
 use arguments::{ArgInfo, Args, Names};

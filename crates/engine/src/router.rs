@@ -54,6 +54,8 @@ impl Router {
         make_waiter: &MakeWaiter,
         seed: u64,
     ) -> Result<Router, String> {
+        // Drivers with threads of their own want to be first.
+        open(plan, &*ports)?;
         let workers = Workers::start(plan.workers, make_waiter)?;
         Router::start_on(&workers, plan, ports, Share::default(), seed)
     }
@@ -74,10 +76,9 @@ impl Router {
                 "the plan is for {planned} workers, and {count} run: a process has the same workers for all routers"
             ));
         }
-        for device in &plan.devices {
-            ports.open(&device.name, &device.request)?;
-        }
+        open(plan, &*ports)?;
         plan.must_initialize(None)?;
+        workers.make_buffers();
         let progress = || {
             Arc::new(Progress {
                 changed: Arc::clone(workers.changed()),
@@ -503,6 +504,11 @@ impl Router {
         if Arc::strong_count(&self.workers) == 1 {
             return self.workers.stop();
         }
+        self.take_down();
+    }
+
+    /// Takes the router down on all workers, which go on with others.
+    pub fn take_down(&self) {
         let number = self.number;
         let gone = self.workers.ask_all(move |routers| routers.remove(number));
         // One that does not answer takes it down when it answers again.
@@ -519,6 +525,13 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Opens a plan's devices, those that are not open yet.
+fn open(plan: &Plan, ports: &dyn PortDirectory) -> Result<(), String> {
+    let each = plan.devices.iter();
+    each.map(|device| ports.open(&device.name, &device.request).map(|_| ()))
+        .collect()
 }
 
 fn register() -> Result<Reader, String> {
@@ -551,8 +564,6 @@ pub fn single(
 
 /// As [`single`], for a plan that is initialized already and a site of the caller's making.
 pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
-    for device in &plan.devices {
-        site.ports.open(&device.name, &device.request)?;
-    }
+    open(plan, &*site.ports)?;
     Ok(Graph::build(plan, site, register()?))
 }

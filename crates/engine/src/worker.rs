@@ -353,7 +353,7 @@ impl Worker {
                 routers.read(self.mail.try_iter());
             }
             if routers.none_runs() {
-                if !self.answer(&mut routers) {
+                if routers.quits() || !self.answer(&mut routers) {
                     break;
                 }
                 watch = Stopwatch::start(clock.now(), &*self.waiter);

@@ -40,7 +40,8 @@ type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
 /// Receive queues and transmit queues.
 pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
-/// All ports of a process, by name. See the crate's page for the names.
+/// All ports of a router, by name. See the crate's page for the names. Where a process runs several routers each has a
+/// directory; a port belongs to one of them.
 #[derive(Default)]
 pub struct Directory {
     own: BTreeMap<String, (PortInfo, Maker)>,
@@ -51,7 +52,11 @@ pub struct Directory {
     vdevs: Vec<String>,
     namespace: Option<Arc<Namespace>>,
     taps: Mutex<BTreeMap<String, Weak<Tap>>>,
-    inherited: Mutex<BTreeMap<String, Vec<OwnedFd>>>,
+    inherited: Arc<Mutex<BTreeMap<String, Vec<OwnedFd>>>>,
+    /// The router's name, where there are several.
+    router: Option<String>,
+    /// What routers of the process have open by its [identity](identity): who has it, and how often.
+    taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -67,31 +72,82 @@ impl Directory {
     /// A directory whose DPDK ports share other sizes than the usual ones. The first DPDK port of
     /// the process decides.
     pub fn with_dpdk_sizes(dpdk: DpdkSizes) -> Directory {
-        Directory {
-            dpdk,
-            ..Directory::default()
-        }
+        let mut directory = Directory::default();
+        directory.dpdk = dpdk;
+        directory
     }
 
     /// Has the name before the first comma of each mean the DPDK device with the arguments after it.
-    pub fn with_vdevs(self, vdevs: Vec<String>) -> Directory {
-        Directory { vdevs, ..self }
+    pub fn with_vdevs(mut self, vdevs: Vec<String>) -> Directory {
+        self.vdevs = vdevs;
+        self
     }
 
     /// Has TAP interfaces made in a network namespace, the router's.
-    pub fn in_namespace(self, namespace: Arc<Namespace>) -> Directory {
-        Directory {
-            namespace: Some(namespace),
-            ..self
-        }
+    pub fn in_namespace(mut self, namespace: Arc<Namespace>) -> Directory {
+        self.namespace = Some(namespace);
+        self
     }
 
     /// Has TAP interfaces taken up by queues of theirs that are open already, under the interfaces' names:
     /// those of the process before this one.
-    pub fn with_queues(self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
-        Directory {
-            inherited: Mutex::new(inherited),
-            ..self
+    pub fn with_queues(mut self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
+        self.inherited = Arc::new(Mutex::new(inherited));
+        self
+    }
+
+    /// The directory of one router of several in this process, without a port open. Its TAP interfaces are made in
+    /// its own namespace.
+    pub fn of_router(&self, router: &str, namespace: Option<Arc<Namespace>>) -> Directory {
+        let mut own = Directory::with_dpdk_sizes(self.dpdk).with_vdevs(self.vdevs.clone());
+        own.namespace = namespace;
+        own.inherited = Arc::clone(&self.inherited);
+        own.router = Some(router.to_owned());
+        own.taken = Arc::clone(&self.taken);
+        own
+    }
+
+    /// What the queues of a TAP interface are kept by while the process is replaced: its name, after the router's
+    /// where there are several.
+    pub fn kept_as(&self, tap: &str) -> String {
+        match &self.router {
+            None => tap.to_owned(),
+            Some(router) => format!("{router}/{tap}"),
+        }
+    }
+
+    /// What a port is to all routers of the process, and the router that asks; `None` where there is one only.
+    fn claim(&self, name: &str) -> Option<(String, &str)> {
+        let namespace = self.namespace.as_ref().map(|namespace| namespace.name());
+        Some((identity(name, namespace)?, self.router.as_deref()?))
+    }
+
+    /// Takes a port for this router. The error is a sentence: another one has it.
+    fn take(&self, name: &str) -> Result<(), String> {
+        let Some((port, router)) = self.claim(name) else {
+            return Ok(());
+        };
+        let mut taken = lock(&self.taken);
+        let (owner, times) = taken.entry(port).or_insert((router.to_owned(), 0));
+        if owner != router {
+            return Err(format!(
+                "router `{owner}` has {name}, and a port belongs to one router"
+            ));
+        }
+        *times += 1;
+        Ok(())
+    }
+
+    fn give_back(&self, name: &str) {
+        let Some((port, _)) = self.claim(name) else {
+            return;
+        };
+        let mut taken = lock(&self.taken);
+        if let Some((_, times)) = taken.get_mut(&port) {
+            *times -= 1;
+            if *times == 0 {
+                taken.remove(&port);
+            }
         }
     }
 
@@ -138,7 +194,8 @@ impl Directory {
     }
 
     fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
-        let open = lock(&self.inherited).remove(name).unwrap_or_default();
+        let open = lock(&self.inherited).remove(&self.kept_as(name));
+        let open = open.unwrap_or_default();
         let (tap, parts) = match &self.namespace {
             None => tap::open(name, request, open)?,
             Some(namespace) => {
@@ -275,9 +332,12 @@ impl PortDirectory for Directory {
             (info.max_rx_queues, info.max_tx_queues),
             request,
         )?;
-        let parts = self.open_driver(name, request)?;
-        // Some only know how many they have once they are open; what is dropped here is closed.
-        enough(name, "open with", (parts.rx.len(), parts.tx.len()), request)?;
+        self.take(name)?;
+        let opened = self.open_driver(name, request).and_then(|parts| {
+            // Some only know how many they have once they are open; what is dropped here is closed.
+            enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
+        });
+        let parts = opened.inspect_err(|_| self.give_back(name))?;
         let open = OpenPort {
             name: name.to_string(),
             port: parts.port,
@@ -297,7 +357,36 @@ impl PortDirectory for Directory {
     }
 
     fn close(&self, name: &str) {
-        lock(&self.open).remove(name);
+        if lock(&self.open).remove(name).is_some() {
+            self.give_back(name);
+        }
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let names = self.names();
+        names.iter().for_each(|name| self.close(name));
+    }
+}
+
+/// What a port's name stands for, the same for all names of one device: its interface, file or DPDK device. A TAP
+/// interface is another one in another namespace. `None` for ports that are no device, of which each router has its
+/// own: `null:`, `mem:` and `ring:`.
+pub fn identity(name: &str, namespace: Option<&str>) -> Option<String> {
+    if let Ok(Some((_, inside))) = wrap::parse(name) {
+        return identity(inside, namespace);
+    }
+    let first = |rest: &str| rest.split(',').next().unwrap_or_default().to_owned();
+    match name.split_once(':') {
+        Some(("null" | "mem" | "ring", _)) => None,
+        Some(("tap", rest)) => Some(format!("tap:{rest} in {}", namespace.unwrap_or_default())),
+        Some(("af_packet", interface)) => Some(interface.to_owned()),
+        Some(("af_xdp", interface)) => Some(first(interface)),
+        Some(("dpdk", rest)) => Some(first(rest)),
+        Some(_) if dpdk::is_pci(name) => Some(first(name)),
+        Some(_) => Some(name.to_owned()),
+        None => Some(first(name)),
     }
 }
 

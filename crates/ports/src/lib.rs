@@ -48,7 +48,7 @@ mod tun;
 pub mod waiter;
 mod wrap;
 
-pub use directory::{Directory, Queues};
+pub use directory::{Directory, Queues, identity};
 pub use dpdk::DpdkSizes;
 pub use netns::{Named, Namespace};
 pub use sys::is_root;

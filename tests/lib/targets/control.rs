@@ -48,9 +48,9 @@ fn obey(router: &mut Whole, line: &str) {
         None => (target, None),
     };
     match parse(method, path, query) {
-        Ok(Request::Read { path, argument }) => find(router, &path, &argument),
-        Ok(Request::Write { path }) => find(router, &path, body),
-        Ok(Request::Reload) => {
+        Ok((_, Request::Read { path, argument })) => find(router, &path, &argument),
+        Ok((_, Request::Write { path })) => find(router, &path, body),
+        Ok((_, Request::Reload)) => {
             // Any body is JSON of the right shape or a mistake.
             let _ = serde_json::from_str::<control::view::ReloadRequest>(body);
         }

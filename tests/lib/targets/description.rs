@@ -2,7 +2,8 @@
 //! has no mistakes.
 
 use crate::whole::{InMemory, read, registry};
-use control::cluster::{Description, Server, file, generate};
+use control::cluster::{Description, Server, generate};
+use control::file;
 use engine::port::PortDirectory;
 use planner::Options;
 
@@ -11,7 +12,7 @@ const TEXT_BYTES_MAX: usize = 8 << 10;
 /// The bytes are the file.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(&data[..data.len().min(TEXT_BYTES_MAX)]);
-    let parsed = file::parse("cluster.toml", &text);
+    let parsed = file::parse_cluster("cluster.toml", &text);
     for mistake in &parsed.diagnostics {
         if let Some(span) = mistake.span {
             let place = parsed.map.text(span.file).get(span.range());

@@ -15,12 +15,15 @@ pub(crate) mod show;
 pub(crate) mod top;
 pub(crate) mod trace;
 
-use crate::cli::{Configuration, Target};
+use crate::cli::{Configuration, Target, Workers};
 use control::client::Client;
+use control::file::{self, Parsed, Section};
+use control::process::{self, File, Planned};
 use control::{Compiled, Source};
 use engine::port::PortDirectory;
 use planner::{Options, Registry};
 use std::io::Write;
+use std::sync::Arc;
 
 pub(crate) type Done = Result<(), String>;
 
@@ -81,5 +84,52 @@ pub(crate) fn registry(configuration: &Configuration) -> Registry {
 /// A client of the router that the user means.
 pub(crate) fn client(target: &Target) -> Result<Client, String> {
     let path = control::socket::find(target.socket.as_deref())?;
-    Ok(Client::new(&path))
+    Ok(Client::new(&path, target.router.as_deref()))
+}
+
+/// The file of a command, if it describes routers or a cluster.
+pub(crate) fn described(
+    configuration: &Configuration,
+    netns: Option<&str>,
+) -> Result<Option<(File, Parsed)>, String> {
+    if !file::is_described(&configuration.file) {
+        return match configuration.server {
+            Some(_) => {
+                Err("--server names a server of a cluster's file, which ends in .toml".to_owned())
+            }
+            None => Ok(None),
+        };
+    }
+    let file = File {
+        source: Source::read(&configuration.file, configuration.definitions.clone())?,
+        netns: netns.map(str::to_owned),
+    };
+    let parsed = file.parse();
+    if configuration.server.is_some() && parsed.description.is_none() && parsed.errors() == 0 {
+        return Err(format!(
+            "--server: {} describes no cluster",
+            configuration.file
+        ));
+    }
+    Ok(Some((file, parsed)))
+}
+
+/// Plans the routers of a file without opening anything.
+pub(crate) fn plan_routers(
+    configuration: &Configuration,
+    workers: &Workers,
+    file: &File,
+    parsed: &mut Parsed,
+) -> Vec<Planned> {
+    let count = (usize::from(workers.count()), false);
+    let ports = |_: &Section| Ok(Arc::new(ports::Directory::new()));
+    process::plan_all(parsed, &registry(configuration), count, file, &ports)
+}
+
+/// The end of a command that has found so many mistakes.
+pub(crate) fn errors(count: usize) -> Done {
+    match count {
+        0 => Ok(()),
+        n => Err(lang::count(n, "error")),
+    }
 }

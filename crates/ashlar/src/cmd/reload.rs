@@ -1,11 +1,13 @@
 //! `ashlar reload`
 
-use super::{Done, client, print, say};
-use crate::cli::Reload;
+use super::{Done, client, cluster, print, say};
+use crate::cli::{Reload, Workers};
 use control::Source;
+use control::file;
 use control::source::definition;
 use control::view::{Changes, ReloadReply, ReloadRequest};
 use std::fmt::Write;
+use std::path::Path;
 
 pub(crate) fn reload(asked: &Reload) -> Done {
     let client = client(&asked.target)?;
@@ -19,7 +21,7 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     } else {
         say(&reply.text);
         if asked.dry_run && reply.good {
-            print(&changes(&reply.changes))?;
+            print(&changes_of(&reply))?;
         }
     }
     match reply.good {
@@ -34,7 +36,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
         dry_run: asked.dry_run,
         ..ReloadRequest::default()
     };
-    let mut file = None;
+    let mut file: Option<&String> = None;
     for word in &asked.words {
         match definition(word) {
             Some(pair) => request.definitions.push(pair),
@@ -46,13 +48,43 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
             }
         }
     }
-    if let Some(file) = file {
-        let source = Source::read(file, Vec::new())?;
+    if let Some(name) = file {
+        let mut source = Source::read(name, Vec::new())?;
+        if file::is_described(name) {
+            let folder = source.path.as_deref().and_then(Path::parent);
+            let parsed = file::parse(&source.name, &source.text, folder.unwrap_or(Path::new(".")));
+            if parsed.description.is_some() {
+                let (which, workers) = (
+                    (&**name, asked.server.as_deref()),
+                    Workers { workers: None },
+                );
+                source = cluster::one(which, &workers, source, parsed)?.0;
+            }
+        }
+        request.server = source.server;
+        request.numbers = source.numbers;
         request.name = Some(source.name);
         request.path = source.path.map(|p| p.to_string_lossy().into_owned());
         request.text = Some(source.text);
     }
     Ok(request)
+}
+
+fn changes_of(reply: &ReloadReply) -> String {
+    if reply.routers.is_empty() {
+        return changes(&reply.changes);
+    }
+    let mut text = String::new();
+    for router in &reply.routers {
+        let _ = writeln!(text, "{} router {}", router.what, router.name);
+        if router.what == "change" {
+            let inside = changes(&router.changes);
+            inside
+                .lines()
+                .for_each(|line| _ = writeln!(text, "  {line}"));
+        }
+    }
+    text
 }
 
 fn changes(changes: &Changes) -> String {

@@ -1,27 +1,55 @@
 //! `ashlar run`
 
-use super::{Done, compile_source, print, say};
+use super::{Done, cluster, compile_source, described, print, say};
 use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
+use control::file::Parsed;
 use control::log::Format;
+use control::process::{Common, File, directory, errors_of_all, plan_all, text_of_all};
 use control::socket::{self, Socket};
-use control::{Control, Runtime, Serve, Source, Start};
-use engine::plan::Plan;
+use control::{Process, Runtime, Serve, Source};
+use engine::router::Workers;
 use engine::worker::Idle;
+use engine::worker::share::Share;
+use ports::Directory;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
 
+/// What is to be run.
+enum What<'a> {
+    /// One router, whose source is read when rights have been given up that can be.
+    One(Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>),
+    /// The routers of a file.
+    Many(File, Parsed),
+}
+
+/// What starts routers in a process.
+type Begin = Box<dyn FnOnce(&Process) -> Done>;
+
 pub(crate) fn run(run: Run) -> Done {
-    let source = |run: &Run| {
-        let asked = &run.configuration;
-        Source::read(&asked.file, asked.definitions.clone())
-    };
-    run_source(run, source)
+    match described(&run.configuration, run.netns.as_deref())? {
+        None => {
+            let source = |run: &Run| {
+                let asked = &run.configuration;
+                Source::read(&asked.file, asked.definitions.clone())
+            };
+            run_source(run, source)
+        }
+        Some((file, parsed)) if parsed.description.is_some() => {
+            cluster::run(run, file.source, parsed)
+        }
+        Some((file, parsed)) => run_what(run, What::Many(file, parsed)),
+    }
 }
 
 /// Runs what `read` finds.
 pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, String>) -> Done {
+    run_what(run, What::One(Box::new(read)))
+}
+
+fn run_what(run: Run, what: What) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // Before there is another thread.
     user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
@@ -35,43 +63,93 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
         control::leave_to_workers(&used.copied().collect::<Vec<_>>())?;
     }
     let sizes = ports::DpdkSizes::with_buffers(run.buffers);
-    let mut ports = ports::Directory::with_dpdk_sizes(sizes)
+    let mut ports = Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())
         .with_queues(control::service::inherited());
-    if let Some(name) = &run.netns {
-        ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
+    let mut all = BTreeMap::new();
+    match &what {
+        What::One(_) => {
+            if let Some(name) = &run.netns {
+                ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
+            }
+        }
+        // Namespaces are entered before rights are given up. What cannot be is told with other mistakes.
+        What::Many(file, parsed) => {
+            for section in &parsed.routers {
+                let mut section = section.clone();
+                section.netns = section.netns.or_else(|| file.netns.clone());
+                let opened = directory(&ports, &section).map(Arc::new);
+                all.insert(section.name, opened);
+            }
+        }
     }
     let ports = Arc::new(ports);
+    let inside = |user: &User| {
+        let each = all.values().filter_map(|opened| opened.as_ref().ok());
+        let each: Vec<&Directory> = each.map(|ports| &**ports).chain([&*ports]).collect();
+        become_user(user, &each)
+    };
     let (at_once, user) = match user {
         Some(user) if user.is_ours() => (Some(user), None),
         user => (None, user),
     };
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
-    at_once.map_or(Ok(()), |user| become_user(&user, &ports))?;
+    at_once.map_or(Ok(()), |user| inside(&user))?;
     let workers = run.workers.count();
-    let source = read(&run)?;
     let registry = super::registry(&run.configuration);
-    let compiled = compile_source(&source, &registry, workers, &*ports, true);
-    say(&compiled.text());
-    let Some(plan) = compiled.plan else {
-        return Err(String::new());
+    let (stem, file, begin): (String, Option<File>, Begin) = match what {
+        What::One(read) => {
+            let source = read(&run)?;
+            let compiled = compile_source(&source, &registry, workers, &*ports, true);
+            say(&compiled.text());
+            let plan = compiled.plan.ok_or_else(String::new)?;
+            let (stem, ports) = (source.stem(), Arc::clone(&ports));
+            let name = run.name.clone().unwrap_or_else(|| stem.clone());
+            let begin = move |process: &Process| {
+                let router = process.add(name, source, plan, ports, Share::default());
+                router.map(|_| ())
+            };
+            (stem, None, Box::new(begin))
+        }
+        What::Many(file, mut parsed) => {
+            let count = (usize::from(workers), true);
+            let opened = |section: &control::file::Section| match all.get(&section.name) {
+                Some(Ok(ports)) => Ok(Arc::clone(ports)),
+                Some(Err(why)) => Err(why.clone()),
+                None => Err("it has no ports".to_owned()),
+            };
+            let planned = plan_all(&mut parsed, &registry, count, &file, &opened);
+            say(&text_of_all(&parsed, &planned));
+            if errors_of_all(&parsed, &planned) > 0 {
+                return Err(String::new());
+            }
+            let begin = move |process: &Process| {
+                let mut each = planned.iter();
+                each.try_for_each(|one| process.add_planned(one).map(|_| ()))
+            };
+            (file.source.stem(), Some(file), Box::new(begin))
+        }
     };
     // From here on there is something to end in order.
     let runtime = Runtime::new()?;
-    let name = run.name.clone().unwrap_or_else(|| source.stem());
+    let name = run.name.clone().unwrap_or(stem);
     let socket = match (run.no_socket, &run.socket) {
         (true, _) => None,
         (_, Some(path)) => Some(Socket::bind(path)?),
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
-    user.map_or(Ok(()), |user| become_user(&user, &ports))?;
-    let control = start(&run, name, source, plan, ports)?;
-    let ended = runtime.serve(&control, Serve { socket, metrics })?;
-    let books = control.close().map_err(|e| e.text)?;
+    user.map_or(Ok(()), |user| inside(&user))?;
+    drop(all);
+    let process = start(&run, name, file, ports, begin)?;
+    let ended = runtime.serve(&process, Serve { socket, metrics })?;
+    let books = process.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
     if run.report {
-        print(&books.to_string())?;
+        for (router, books) in books {
+            let head = router.map(|router| format!("router {router}\n"));
+            print(&format!("{}{books}", head.unwrap_or_default()))?;
+        }
     }
     Ok(())
 }
@@ -79,44 +157,46 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
 fn start(
     run: &Run,
     name: String,
-    source: Source,
-    plan: Arc<Plan>,
-    ports: Arc<ports::Directory>,
-) -> Result<Arc<Control>, String> {
-    let control = Control::start(Start {
+    file: Option<File>,
+    ports: Arc<Directory>,
+    begin: Begin,
+) -> Result<Arc<Process>, String> {
+    let workers = Workers::start(run.workers.count().into(), &ports::waiter::of_worker)?;
+    if run.poll {
+        let told = workers.set_idle(Idle::never());
+        told.map_err(|error| error.to_string())?;
+    }
+    if let Some(cores) = &run.cores {
+        control::pin(&workers, &cores.0)?;
+    }
+    let common = Common {
         name,
-        source,
-        plan,
         registry: super::registry(&run.configuration),
         ports,
+        workers,
         seed: run.seed,
         fpm: run.fpm.map(|address| control::netlink::Listen {
             address,
             stale: Duration::from_secs(run.fpm_stale),
         }),
-    })?;
-    let mode = match run.balance {
-        None if run.poll => "even",
-        None | Some(Balance::On) => "on",
-        Some(Balance::Even) => "even",
-        Some(Balance::Off) => "off",
+        balance: match run.balance {
+            None if run.poll => "even",
+            None | Some(Balance::On) => "on",
+            Some(Balance::Even) => "even",
+            Some(Balance::Off) => "off",
+        },
     };
-    control.balance().set(control.router(), mode)?;
-    if run.poll {
-        let told = control.router().runs_on().set_idle(Idle::never());
-        told.map_err(|error| error.to_string())?;
-    }
-    if let Some(cores) = &run.cores {
-        control.pin(&cores.0)?;
-    }
-    Ok(Arc::new(control))
+    let process = Process::new(common, file);
+    begin(&process)?;
+    process.forget_queues_left();
+    Ok(Arc::new(process))
 }
 
-/// Gives up what the router does not need once it has read its configuration. The thread in the router's
-/// namespace opens ports there, so it keeps what this one keeps.
-fn become_user(user: &User, ports: &ports::Directory) -> Done {
-    user.become_for_good(|job| match ports.namespace() {
-        Some(namespace) => namespace.within(job),
-        None => Ok(()),
+/// Gives up what the process does not need once it has read its configuration. The threads in routers'
+/// namespaces open ports there, so they keep what this one keeps.
+fn become_user(user: &User, ports: &[&Directory]) -> Done {
+    user.become_for_good(|job| {
+        let namespaces = ports.iter().filter_map(|ports| ports.namespace());
+        namespaces.map(|namespace| namespace.within(job)).collect()
     })
 }

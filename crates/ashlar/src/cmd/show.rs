@@ -3,12 +3,15 @@
 use super::{Done, client, print};
 use crate::cli::Show;
 use control::client::{Client, encode};
-use control::view::Element;
+use control::view::{Element, Router};
 use std::fmt::Write;
 
 pub(crate) fn show(show: &Show) -> Done {
     let client = client(&show.target)?;
     let Some(what) = &show.what else {
+        if !client.names_router() && routers(&client, show.json)? {
+            return Ok(());
+        }
         return list(&client, show.json);
     };
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
@@ -24,6 +27,38 @@ pub(crate) fn show(show: &Show) -> Done {
             print(&format!("{text}{end}"))
         }
     }
+}
+
+/// Lists the routers of a process that runs several; whether it does.
+fn routers(client: &Client, json: bool) -> Result<bool, String> {
+    let routers: Vec<Router> = client.get_json("/v1/routers")?;
+    if routers.len() < 2 {
+        return Ok(false);
+    }
+    if json {
+        let text = serde_json::to_string(&routers).map_err(|e| e.to_string())?;
+        print(&format!("{text}\n"))?;
+        return Ok(true);
+    }
+    let width = routers.iter().map(|r| r.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for r in &routers {
+        let netns = r.netns.as_deref().map(|netns| format!(" in {netns}"));
+        let ended = if r.ended { ", ended" } else { "" };
+        let _ = writeln!(
+            text,
+            "{:width$}  {}{}, share {}, priority {}, {}, {}{ended}",
+            r.name,
+            r.configuration,
+            netns.unwrap_or_default(),
+            r.share,
+            r.priority,
+            lang::count(r.elements, "element"),
+            r.ports.join(" "),
+        );
+    }
+    print(&text)?;
+    Ok(true)
 }
 
 /// A handler's text.

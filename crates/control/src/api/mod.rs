@@ -2,6 +2,7 @@
 //!
 //! | method and path | what |
 //! |---|---|
+//! | `GET /v1/routers` | the routers of the process ([`Router`](crate::view::Router)) |
 //! | `GET /v1/info` | about the process ([`Info`](crate::view::Info)) |
 //! | `GET /v1/elements` | elements and handlers ([`Element`](crate::view::Element)) |
 //! | `GET /v1/plan` | the plan, as text |
@@ -13,7 +14,12 @@
 //! | `GET /v1/trace?count=N&from=E&snaplen=N&seconds=N` | the way of packets ([`TracedPacket`](crate::view::TracedPacket)) |
 //! | `GET /metrics` | all counts, for Prometheus |
 //! | `POST /v1/reload` | replaces the configuration ([`ReloadRequest`](crate::view::ReloadRequest)) |
-//! | `POST /v1/stop` | ends the router |
+//! | `POST /v1/stop` | ends the process |
+//!
+//! With `/v1/routers/NAME/` in the place of `/v1/` a request is about that router: the same answers, its own counts; `info`
+//! is about it, `reload` replaces its configuration, `stop` ends it alone. Without a name the only router is meant; where
+//! there are several, `info`, `stop` and `/metrics` (with a label `router`) are the whole process's, and `reload` reads the
+//! file that describes them.
 //!
 //! Errors are 4xx or 5xx with `{"error": "a sentence"}`. Whatever waits for workers runs on a
 //! blocking thread, a bounded number at a time, so a slow or hostile client holds up neither the
@@ -23,6 +29,7 @@ mod reply;
 pub mod request;
 
 use crate::describe::describe;
+use crate::process::Process;
 use crate::state::{Control, Failure};
 use crate::{capture, trace, view};
 use bytes::Bytes;
@@ -57,10 +64,10 @@ const WATCHING_MAX: usize = 4;
 /// Pieces of a capture that wait for a slow client.
 const PIECES_MAX: usize = 16;
 
-/// The API of one router.
+/// The API of a process.
 #[derive(Clone)]
 pub(crate) struct Api {
-    control: Arc<Control>,
+    process: Arc<Process>,
     clients: Arc<Semaphore>,
     working: Arc<Semaphore>,
     watching: Arc<Semaphore>,
@@ -69,9 +76,9 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(control: Arc<Control>) -> Api {
+    pub(crate) fn new(process: Arc<Process>) -> Api {
         Api {
-            control,
+            process,
             clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
             working: Arc::new(Semaphore::new(WORKING_MAX)),
             watching: Arc::new(Semaphore::new(WATCHING_MAX)),
@@ -136,52 +143,58 @@ impl Api {
 
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Reply, Refusal> {
         let uri = request.uri();
-        let wanted = request::parse(request.method().as_str(), uri.path(), uri.query())?;
+        let (name, wanted) = request::parse(request.method().as_str(), uri.path(), uri.query())?;
         if self.metrics_only && wanted != Request::Metrics {
             return Err(Refusal::new(403, "only /metrics is served here"));
         }
+        // What is the process's.
+        match (&name, &wanted) {
+            (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
+            (None, Request::Info) => return self.work(|p| json(&p.info())).await,
+            (None, Request::Routers) => return self.work(|p| json(&p.list_routers()?)).await,
+            (None, Request::Stop) => {
+                self.process.stop();
+                return Ok(text("stopping\n".to_owned()));
+            }
+            (_, Request::Reload) => {
+                let body = body(request).await?;
+                let asked: view::ReloadRequest = serde_json::from_slice(&body)
+                    .map_err(|e| Refusal::new(400, format!("this is no reload request: {e}")))?;
+                let run = move |p: &Process| json(&p.reload(name.as_deref(), &asked)?);
+                return self.work(run).await;
+            }
+            (Some(name), Request::Stop) => {
+                let name = name.clone();
+                let run = move |p: &Process| {
+                    p.stop_router(&name)?;
+                    Ok(text("stopping\n".to_owned()))
+                };
+                return self.work(run).await;
+            }
+            _ => {}
+        }
+        let router = self.process.router(name.as_deref())?;
         match wanted {
-            Request::Metrics => self.work(|c| Ok(text(c.metrics()?))).await,
-            Request::Capture(spec) => self.capture(spec).await,
+            Request::Capture(spec) => self.capture(router, spec).await,
             Request::Trace(spec) => {
                 let place = self.watch()?;
-                let run = move |c: &Control| json(&trace::run(c, &spec)?);
+                let run = move |_: &Process| json(&trace::run(&router, &spec)?);
                 self.blocking(place, run).await
-            }
-            Request::Info => self.work(|c| json(&c.info())).await,
-            Request::Elements => self.work(|c| json(&c.elements())).await,
-            Request::Plan => {
-                self.work(|c| Ok(text(describe(&c.router().plan()).to_string())))
-                    .await
-            }
-            Request::Stats => self.work(|c| json(&c.stats()?)).await,
-            Request::Turns => self.work(|c| json(&c.longest_turns())).await,
-            Request::Read { path, argument } => {
-                self.work(move |c| Ok(text(c.read(&path, &argument)?)))
-                    .await
             }
             Request::Write { path } => {
                 let value = String::from_utf8(body(request).await?.into())
                     .map_err(|_| Refusal::new(400, "the value is not UTF-8"))?;
-                self.work(move |c| Ok(text(c.write(&path, &value)?))).await
+                self.work(move |_| Ok(text(router.write(&path, &value)?)))
+                    .await
             }
-            Request::Reload => {
-                let body = body(request).await?;
-                let asked: view::ReloadRequest = serde_json::from_slice(&body)
-                    .map_err(|e| Refusal::new(400, format!("this is no reload request: {e}")))?;
-                self.work(move |c| json(&c.reload(&asked)?)).await
-            }
-            Request::Stop => {
-                self.control.stop();
-                Ok(text("stopping\n".to_owned()))
-            }
+            wanted => self.work(move |_| ask(&router, wanted)).await,
         }
     }
 
     /// Runs what may wait for workers on a blocking thread.
     async fn work(
         &self,
-        run: impl FnOnce(&Control) -> Result<Reply, Refusal> + Send + 'static,
+        run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
         let place = Arc::clone(&self.working).acquire_owned().await;
         let closed = |_| Refusal::new(503, "the router ends");
@@ -191,11 +204,11 @@ impl Api {
     async fn blocking(
         &self,
         place: OwnedSemaphorePermit,
-        run: impl FnOnce(&Control) -> Result<Reply, Refusal> + Send + 'static,
+        run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
-        let control = Arc::clone(&self.control);
+        let process = Arc::clone(&self.process);
         let done = tokio::task::spawn_blocking(move || {
-            let reply = run(&control);
+            let reply = run(&process);
             drop(place);
             reply
         });
@@ -212,11 +225,10 @@ impl Api {
         Arc::clone(&self.watching).try_acquire_owned().map_err(busy)
     }
 
-    async fn capture(&self, spec: capture::Spec) -> Result<Reply, Refusal> {
+    async fn capture(&self, control: Arc<Control>, spec: capture::Spec) -> Result<Reply, Refusal> {
         let place = self.watch()?;
         let (to, pieces) = mpsc::channel(PIECES_MAX);
         let (started, start) = tokio::sync::oneshot::channel();
-        let control = Arc::clone(&self.control);
         tokio::task::spawn_blocking(move || {
             match capture::Capture::start(&control, spec) {
                 Err(refusal) => drop(started.send(Err(refusal))),
@@ -230,6 +242,19 @@ impl Api {
         let broken = |_| Refusal::new(500, "the capture failed inside the router");
         start.await.map_err(broken)??;
         Ok(stream("application/x-pcapng", pieces))
+    }
+}
+
+/// What a router is asked that has no body and changes nothing but its own notes.
+fn ask(router: &Control, wanted: Request) -> Result<Reply, Refusal> {
+    match wanted {
+        Request::Info => json(&router.info()),
+        Request::Elements => json(&router.elements()),
+        Request::Plan => Ok(text(describe(&router.router().plan()).to_string())),
+        Request::Stats => json(&router.stats()?),
+        Request::Turns => json(&router.longest_turns()),
+        Request::Read { path, argument } => Ok(text(router.read(&path, &argument)?)),
+        _ => Err(Refusal::new(404, "this is no router's")),
     }
 }
 

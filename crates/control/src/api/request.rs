@@ -9,8 +9,10 @@ use std::time::Duration;
 /// A request that makes sense. What it names may still not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// `GET /v1/info`: about the process.
+    /// `GET /v1/info`: about the process, or the router.
     Info,
+    /// `GET /v1/routers`: the routers of the process.
+    Routers,
     /// `GET /v1/elements`: elements and handlers.
     Elements,
     /// `GET /v1/plan`: the plan as text.
@@ -40,15 +42,38 @@ pub enum Request {
     Metrics,
     /// `POST /v1/reload` with a [`ReloadRequest`](crate::view::ReloadRequest).
     Reload,
-    /// `POST /v1/stop`: ends the router.
+    /// `POST /v1/stop`: ends the process, or the router.
     Stop,
 }
 
 /// Longest path and query, together, in bytes.
 const TARGET_MAX: usize = 64 * 1024;
 
-/// Reads a request's first line. A refusal says what would be right.
-pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, Refusal> {
+/// Reads a request's first line: the router that is meant, if it is named, and what is asked of it. A refusal says what
+/// would be right.
+pub fn parse(
+    method: &str,
+    path: &str,
+    query: Option<&str>,
+) -> Result<(Option<String>, Request), Refusal> {
+    let Some(rest) = path.strip_prefix("/v1/routers/") else {
+        return Ok((None, parse_rest(method, path, query)?));
+    };
+    if path.len() > TARGET_MAX {
+        return Err(Refusal::new(414, "the path is too long"));
+    }
+    let (name, rest) = rest.split_once('/').unwrap_or((rest, "info"));
+    let name = decode(name)?;
+    if name.is_empty() || rest == "routers" {
+        return Err(unknown(path));
+    }
+    Ok((
+        Some(name),
+        parse_rest(method, &format!("/v1/{rest}"), query)?,
+    ))
+}
+
+fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, Refusal> {
     if path.len() + query.map_or(0, str::len) > TARGET_MAX {
         return Err(Refusal::new(414, "the path is too long"));
     }
@@ -64,6 +89,7 @@ pub fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, R
     let (right, request) = match rest {
         "info" => ("GET", Request::Info),
         "elements" => ("GET", Request::Elements),
+        "routers" => ("GET", Request::Routers),
         "plan" => ("GET", Request::Plan),
         "stats" => ("GET", Request::Stats),
         "turns" => ("POST", Request::Turns),
@@ -211,6 +237,41 @@ impl Arguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of the router that is not named.
+    fn parse(method: &str, path: &str, query: Option<&str>) -> Result<Request, Refusal> {
+        let (router, request) = super::parse(method, path, query)?;
+        assert_eq!(router, None);
+        Ok(request)
+    }
+
+    #[test]
+    fn a_router_is_named_before_what_is_asked_of_it() {
+        let parse = |path| super::parse("GET", path, None);
+        let of = |name: &str, request| Ok((Some(name.to_owned()), request));
+        assert_eq!(parse("/v1/routers"), Ok((None, Request::Routers)));
+        assert_eq!(parse("/v1/routers/red"), of("red", Request::Info));
+        assert_eq!(parse("/v1/routers/a%2Fb/stats"), of("a/b", Request::Stats));
+        let read = Request::Read {
+            path: "c/x.count".into(),
+            argument: String::new(),
+        };
+        assert_eq!(parse("/v1/routers/red/handlers/c/x.count"), of("red", read));
+        let status = |path: &str| super::parse("GET", path, None).map_err(|r| r.status);
+        for path in [
+            "/v1/routers/",
+            "/v1/routers//info",
+            "/v1/routers/a/routers",
+            "/v1/routers/a/b",
+        ] {
+            assert_eq!(status(path), Err(404), "{path}");
+        }
+        assert_eq!(status("/v1/routers/a/stop"), Err(405));
+        assert_eq!(
+            status(&format!("/v1/routers/{}", "a".repeat(70_000))),
+            Err(414)
+        );
+    }
 
     #[test]
     fn names_of_compound_elements_and_arguments_are_decoded() {

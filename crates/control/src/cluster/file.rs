@@ -1,14 +1,12 @@
-//! A cluster's description as a file, `cluster.toml`, that all its servers have.
-//!
-//! All mistakes are found at once; each has its place, says what is wrong and what to do. Fields are described in
+//! A cluster's sections of a file ([`crate::file`]), which all its servers have. Fields are described in
 //! docs/cluster.md.
 
 use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
 use super::generate::identifier;
-use super::reader::{Fields, Reader, Word};
+use crate::file::reader::{Fields, Reader, Word};
 use cluster::auth::Key;
 use fields::{named, rate, server, time, workers};
-use lang::{Diagnostic, SourceMap, Span};
+use lang::Span;
 use ports::network;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -21,51 +19,15 @@ mod whole;
 
 pub(crate) use whole::first;
 
-/// A file, read as far as its mistakes allow.
-#[derive(Debug)]
-pub struct Parsed {
-    /// The text, to show places in it.
-    pub map: SourceMap,
-    /// What it says; `None` if there is an error.
-    pub description: Option<Description>,
-    /// All mistakes and warnings, by place.
-    pub diagnostics: Vec<Diagnostic>,
-}
-
-impl Parsed {
-    /// The diagnostics as people read them.
-    pub fn text(&self) -> String {
-        lang::render_all(&self.diagnostics, &self.map)
-    }
-
-    /// Number of errors, warnings not counted.
-    pub fn errors(&self) -> usize {
-        self.diagnostics.iter().filter(|d| d.is_error()).count()
-    }
-}
-
-/// Reads the text of a file that is called `name` in messages.
-pub fn parse(name: &str, text: &str) -> Parsed {
-    let mut map = SourceMap::new();
-    let file = map.add(name, text);
-    let mut reader = Reader::new(file);
-    let document = reader.document(text);
-    let place = reader.span(0..0);
-    let top = Fields::new("the file", place, &document);
+/// Reads the sections of a cluster. Mistakes are noted.
+pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
     let mut reading = Reading {
         reader,
         places: Places::default(),
     };
     let description = reading.description(top);
     whole::check(&description, &reading.places, &mut reading.reader);
-    let mut diagnostics = reading.reader.mistakes;
-    lang::sort(&mut diagnostics);
-    let good = !diagnostics.iter().any(Diagnostic::is_error);
-    Parsed {
-        map,
-        description: good.then_some(description),
-        diagnostics,
-    }
+    (reading.reader, description)
 }
 
 /// Where what was read stands, for mistakes that show only when all is read.
@@ -97,7 +59,7 @@ const HEARTBEAT: Heartbeat = Heartbeat {
 const HEARTBEAT_MIN: Duration = Duration::from_micros(100);
 
 impl Reading {
-    fn description(&mut self, mut top: Fields) -> Description {
+    fn description(&mut self, top: &mut Fields) -> Description {
         let r = &mut self.reader;
         let cluster = top.table(r, "cluster", "[cluster]");
         if cluster.is_none() {
@@ -131,7 +93,6 @@ impl Reading {
                 description.routes.push(route);
             }
         }
-        top.end(&mut self.reader);
         description
     }
 

@@ -7,7 +7,6 @@ mod description;
 pub mod file;
 pub mod generate;
 mod numbers;
-mod reader;
 mod seen;
 #[cfg(test)]
 mod testing;

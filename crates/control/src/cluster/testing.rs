@@ -1,8 +1,8 @@
 //! Files that tests read.
 
 use super::Description;
-use super::file::parse;
 use super::generate;
+use crate::file::parse_cluster as parse;
 use crate::source::{Compiled, Source, compile};
 use planner::Options;
 

@@ -84,11 +84,11 @@ pub(crate) fn reloading() {
     tell(&states.collect::<Vec<_>>());
 }
 
-/// Has the manager keep a twin's queues, these and no others, under the twin's name.
-pub(crate) fn keep(tap: &Tap) {
-    forget(tap.name());
+/// Has the manager keep a twin's queues, these and no others, under this name.
+pub(crate) fn keep(tap: &Tap, name: &str) {
+    forget(name);
     let queues: Vec<_> = tap.queues().collect();
-    let what = [NotifyState::FdStore, NotifyState::FdName(tap.name())];
+    let what = [NotifyState::FdStore, NotifyState::FdName(name)];
     if let Err(e) = sd_notify::notify_with_fds(&what, &queues) {
         warn!(
             twin = tap.name(),

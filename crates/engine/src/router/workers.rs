@@ -7,10 +7,10 @@ use crate::wake::{WakeFn, Wakers};
 use crate::worker::{Changed, Idle, Mailbox, Pulse, Routers, Waiter, Worker};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
 
-/// Heap buffers made for each worker before it begins: more than bursts take.
+/// Heap buffers made for each worker before the first router begins: more than bursts take.
 const BUFFERS_AHEAD: usize = 1024;
 
 /// Makes a thread's waiter and the function that wakes it.
@@ -29,12 +29,12 @@ pub struct Workers {
     changed: Arc<Changed>,
     /// Routers that they have had.
     numbers: AtomicU64,
+    buffers: Once,
 }
 
 impl Workers {
     /// Starts so many workers; they run no router yet. The error is a sentence.
     pub fn start(count: usize, make_waiter: &MakeWaiter) -> Result<Arc<Workers>, String> {
-        pool::make_ahead(count * BUFFERS_AHEAD);
         let mut waiters = Vec::new();
         let mut wakes = Vec::new();
         for _ in 0..count {
@@ -50,6 +50,7 @@ impl Workers {
             wakers: Arc::clone(&wakers),
             changed: Arc::default(),
             numbers: AtomicU64::new(0),
+            buffers: Once::new(),
         };
         for (number, waiter) in waiters.into_iter().enumerate() {
             let reader = register()?;
@@ -81,6 +82,12 @@ impl Workers {
 
     pub(super) fn wakers(&self) -> &Wakers {
         &self.wakers
+    }
+
+    /// Makes buffers before the first router begins. Its ports are open: DPDK's want to bring theirs.
+    pub(super) fn make_buffers(&self) {
+        let count = self.count() * BUFFERS_AHEAD;
+        self.buffers.call_once(|| pool::make_ahead(count));
     }
 
     /// A number for one more router.

@@ -42,9 +42,6 @@ pub(crate) struct Text {
 
 #[derive(Args, Debug)]
 pub(crate) struct Up {
-    /// The name of the server that runs here
-    #[arg(long, value_name = "NAME")]
-    pub(crate) server: String,
     #[command(flatten)]
     pub(crate) run: Run,
 }

@@ -1,6 +1,7 @@
 //! `ashlar cluster check`
 
 use super::{Done, File, read, server, workers};
+use crate::cli::Workers;
 use crate::cli::cluster::servers::Check;
 use crate::cmd::{compile_source, print, say};
 use control::cluster::{Description, Server, rate_text};
@@ -8,7 +9,12 @@ use engine::plan::Plan;
 use std::fmt::Write;
 
 pub(crate) fn check(asked: &Check) -> Done {
-    let file = read(&asked.of.file)?;
+    let name = &asked.of.file;
+    check_file(name, &read(name)?, &asked.workers, asked.server.as_deref())
+}
+
+/// Checks what each server would run, and shows all of `wanted`.
+pub(super) fn check_file(name: &str, file: &File, asked: &Workers, wanted: Option<&str>) -> Done {
     let ports = ports::Directory::new();
     let registry = elements::registry();
     let of = &file.description;
@@ -21,11 +27,11 @@ pub(crate) fn check(asked: &Check) -> Done {
     );
     let mut wrong = 0;
     for of in &file.description.servers {
-        let source = server(&file, &of.name)?;
-        let workers = workers(&asked.of.file, of, &asked.workers)?;
+        let source = server(file, &of.name)?;
+        let workers = workers(name, of, asked)?;
         let compiled = compile_source(&source, &registry, workers, &ports, false);
         // That a device of another server is not here is no mistake.
-        let asked_for = asked.server.as_ref() == Some(&of.name);
+        let asked_for = wanted == Some(&*of.name);
         let told = compiled.diagnostics.iter();
         let told: Vec<_> = told
             .filter(|d| asked_for || d.is_error())
@@ -36,13 +42,13 @@ pub(crate) fn check(asked: &Check) -> Done {
         let Some(plan) = &compiled.plan else {
             continue;
         };
-        text += &line(&file, of, plan);
+        text += &line(file, of, plan);
         if asked_for {
             text += &control::describe::describe(plan).to_string();
         }
     }
-    if let Some(name) = &asked.server {
-        server(&file, name)?;
+    if let Some(name) = wanted {
+        server(file, name)?;
     }
     print(&text)?;
     match wrong {

@@ -10,10 +10,11 @@ mod up;
 
 use super::{Done, print, say};
 use crate::cli::cluster::servers::Running;
-use crate::cli::{Cluster, ClusterCommand, Workers};
+use crate::cli::{Cluster, ClusterCommand, Configuration, Run, Workers};
 use control::Source;
 use control::client::Client;
-use control::cluster::{Description, Server, file};
+use control::cluster::{Description, Server};
+use control::file::{self, Parsed};
 
 pub(crate) fn cluster(asked: Cluster) -> Done {
     match asked.command {
@@ -39,7 +40,12 @@ struct File {
 /// Reads a cluster's file, and says its mistakes.
 fn read(name: &str) -> Result<File, String> {
     let source = Source::read(name, Vec::new())?;
-    let parsed = file::parse(&source.name, &source.text);
+    let parsed = file::parse_cluster(&source.name, &source.text);
+    read_as(source, parsed)
+}
+
+/// A cluster's file that has been read.
+fn read_as(source: Source, parsed: Parsed) -> Result<File, String> {
     say(&parsed.text());
     match parsed.description {
         Some(description) => Ok(File {
@@ -48,6 +54,55 @@ fn read(name: &str) -> Result<File, String> {
         }),
         None => Err(lang::count(parsed.errors(), "error")),
     }
+}
+
+/// `ashlar run` of such a file.
+pub(super) fn run(run: Run, source: Source, parsed: Parsed) -> Done {
+    up::up_file(run, &read_as(source, parsed)?)
+}
+
+/// `ashlar check` of such a file.
+pub(super) fn check_as(
+    configuration: &Configuration,
+    workers: &Workers,
+    source: Source,
+    parsed: Parsed,
+) -> Done {
+    let file = read_as(source, parsed)?;
+    check::check_file(
+        &configuration.file,
+        &file,
+        workers,
+        configuration.server.as_deref(),
+    )
+}
+
+/// What `ashlar plan` and `ashlar reload` of such a file are about: a server's configuration, and its workers.
+pub(super) fn one(
+    configuration: (&str, Option<&str>),
+    asked: &Workers,
+    source: Source,
+    parsed: Parsed,
+) -> Result<(Source, u8), String> {
+    let (name, wanted) = configuration;
+    let file = read_as(source, parsed)?;
+    let of = one_of(&file, wanted)?;
+    let number = file.description.number(of)?;
+    let workers = workers(name, &file.description.servers[number], asked)?;
+    Ok((server(&file, of)?, workers))
+}
+
+/// The server that is named; the error says that one must be, and which there are.
+fn one_of<'a>(file: &File, wanted: Option<&'a str>) -> Result<&'a str, String> {
+    wanted.ok_or_else(|| {
+        let names = file.description.servers.iter().map(|server| &*server.name);
+        let names: Vec<&str> = names.collect();
+        format!(
+            "{} describes a cluster: say which server by --server: {}",
+            file.source.name,
+            names.join(", ")
+        )
+    })
 }
 
 /// What a server of the file runs.
@@ -76,7 +131,7 @@ fn routers(of: &Description, asked: &Running) -> Result<Vec<(usize, Client)>, St
         none if none.is_empty() => (0..of.servers.len()).collect(),
         named => named,
     };
-    let client = |number| (number, Client::new(&of.socket(&of.servers[number])));
+    let client = |number| (number, Client::new(&of.socket(&of.servers[number]), None));
     Ok(numbers.into_iter().map(client).collect())
 }
 

@@ -1,15 +1,21 @@
 //! `ashlar cluster up`
 
-use super::{Done, read, server, workers};
+use super::{Done, File, one_of, read, server, workers};
+use crate::cli::Run;
 use crate::cli::cluster::servers::Up;
 use crate::cmd::run::run_source;
 
 pub(crate) fn up(asked: Up) -> Done {
-    let mut run = asked.run;
-    let file = read(&run.configuration.file)?;
-    let source = server(&file, &asked.server)?;
+    let file = read(&asked.run.configuration.file)?;
+    up_file(asked.run, &file)
+}
+
+/// Runs the server that is named.
+pub(super) fn up_file(mut run: Run, file: &File) -> Done {
+    let name = one_of(file, run.configuration.server.as_deref())?;
+    let source = server(file, name)?;
     let of = &file.description;
-    if let Some(number) = of.server(&asked.server) {
+    if let Some(number) = of.server(name) {
         let server = &of.servers[number];
         let count = workers(&run.configuration.file, server, &run.workers)?;
         run.workers.workers = Some(count);

@@ -2,7 +2,7 @@
 
 use crate::cluster::description::Description;
 use crate::cluster::generate::is_plain;
-use crate::cluster::reader::{Fields, Reader, Word};
+use crate::file::reader::{Fields, Reader, Word};
 use arguments::units::Bandwidth;
 use lang::Span;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::fields::{MTU, external, mtu, pair, port_spelling, rate, server};
 use super::ports::{is_host, network, same_network};
 use super::{Reading, Word};
 use crate::cluster::description::{Description, Link, Over, Underlay};
-use crate::cluster::reader::{Fields, Reader};
+use crate::file::reader::{Fields, Reader};
 use cluster::address::NodeId;
 use cluster::map::Map;
 use lang::Span;

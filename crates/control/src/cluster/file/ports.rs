@@ -3,7 +3,7 @@
 use super::fields::{MTU, RATE, external, mtu, named, rate};
 use super::{Reading, Word};
 use crate::cluster::description::{Connected, Port};
-use crate::cluster::reader::Fields;
+use crate::file::reader::Fields;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{Prefix4, Prefix6};
 

@@ -1,6 +1,8 @@
 use super::*;
 use crate::cluster::Over;
 use crate::cluster::testing::{KEY, TWO, description, over};
+use crate::file::parse_cluster as parse;
+use lang::Diagnostic;
 
 fn mistakes(text: &str) -> Vec<String> {
     let parsed = parse("cluster.toml", text);

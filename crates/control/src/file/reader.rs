@@ -7,46 +7,46 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Collects mistakes.
-pub(super) struct Reader {
+pub(crate) struct Reader {
     file: FileId,
-    pub(super) mistakes: Vec<Diagnostic>,
+    pub(crate) mistakes: Vec<Diagnostic>,
 }
 
 /// A text with its place.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
-    pub(super) text: String,
-    pub(super) span: Span,
+pub(crate) struct Word {
+    pub(crate) text: String,
+    pub(crate) span: Span,
 }
 
 impl Reader {
-    pub(super) fn new(file: FileId) -> Reader {
+    pub(crate) fn new(file: FileId) -> Reader {
         Reader {
             file,
             mistakes: Vec::new(),
         }
     }
 
-    pub(super) fn span(&self, range: Range<usize>) -> Span {
+    pub(crate) fn span(&self, range: Range<usize>) -> Span {
         Span::new(self.file, range)
     }
 
     /// Notes a mistake: what is wrong, and what to do.
-    pub(super) fn wrong(&mut self, code: &'static str, span: Span, what: String, help: &str) {
+    pub(crate) fn wrong(&mut self, code: &'static str, span: Span, what: String, help: &str) {
         let mistake = Diagnostic::error(code, what).at(span).help(help);
         self.mistakes.push(mistake);
     }
 
     /// The whole text as a table; mistakes of its form are noted.
-    pub(super) fn document<'a>(&mut self, text: &'a str) -> DeTable<'a> {
+    pub(crate) fn document<'a>(&mut self, text: &'a str) -> DeTable<'a> {
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let span = self.span(error.span().unwrap_or(0..0));
             self.wrong(
-                "cluster-syntax",
+                "file-syntax",
                 span,
                 error.message().trim().replace('\n', "; "),
-                "the file is TOML: see https://toml.io and conf/cluster.toml",
+                "the file is TOML: see https://toml.io, conf/routers.toml and conf/cluster.toml",
             );
         }
         table.into_inner()
@@ -54,16 +54,16 @@ impl Reader {
 }
 
 /// The fields of one table.
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     /// What the table is called in messages: `[[server]]`.
     what: &'static str,
-    pub(super) span: Span,
+    pub(crate) span: Span,
     table: &'a DeTable<'a>,
     known: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(what: &'static str, span: Span, table: &'a DeTable<'a>) -> Fields<'a> {
+    pub(crate) fn new(what: &'static str, span: Span, table: &'a DeTable<'a>) -> Fields<'a> {
         Fields {
             what,
             span,
@@ -77,13 +77,18 @@ impl<'a> Fields<'a> {
         self.table.get(key)
     }
 
+    /// Takes note of `key` without reading it.
+    pub(crate) fn skip(&mut self, key: &'static str) {
+        self.known.push(key);
+    }
+
     /// Whether something is written for `key`.
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
     /// The table `key`.
-    pub(super) fn table(
+    pub(crate) fn table(
         &mut self,
         reader: &mut Reader,
         key: &'static str,
@@ -95,14 +100,14 @@ impl<'a> Fields<'a> {
             DeValue::Table(table) => Some(Fields::new(what, span, table)),
             _ => {
                 let wrong = format!("`{key}` must be a table");
-                reader.wrong("cluster-value", span, wrong, &format!("write {what}"));
+                reader.wrong("file-value", span, wrong, &format!("write {what}"));
                 None
             }
         }
     }
 
     /// The tables of the array `key`.
-    pub(super) fn tables(
+    pub(crate) fn tables(
         &mut self,
         reader: &mut Reader,
         key: &'static str,
@@ -114,7 +119,7 @@ impl<'a> Fields<'a> {
         let DeValue::Array(array) = value.get_ref() else {
             let span = reader.span(value.span());
             let wrong = format!("`{key}` must be a list of tables");
-            reader.wrong("cluster-value", span, wrong, &format!("write {what}"));
+            reader.wrong("file-value", span, wrong, &format!("write {what}"));
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -124,7 +129,7 @@ impl<'a> Fields<'a> {
                 DeValue::Table(table) => found.push(Fields::new(what, span, table)),
                 _ => {
                     let wrong = format!("`{key}` must hold tables");
-                    reader.wrong("cluster-value", span, wrong, &format!("write {what}"));
+                    reader.wrong("file-value", span, wrong, &format!("write {what}"));
                 }
             }
         }
@@ -132,13 +137,13 @@ impl<'a> Fields<'a> {
     }
 
     /// A text.
-    pub(super) fn word(&mut self, reader: &mut Reader, key: &'static str) -> Option<Word> {
+    pub(crate) fn word(&mut self, reader: &mut Reader, key: &'static str) -> Option<Word> {
         let value = self.get(key)?;
         word(reader, key, value)
     }
 
     /// A text that must be there.
-    pub(super) fn needed(
+    pub(crate) fn needed(
         &mut self,
         reader: &mut Reader,
         key: &'static str,
@@ -147,19 +152,19 @@ impl<'a> Fields<'a> {
         let found = self.word(reader, key);
         if !self.has(key) {
             let wrong = format!("{} has no `{key}`", self.what);
-            reader.wrong("cluster-missing", self.span, wrong, help);
+            reader.wrong("file-missing", self.span, wrong, help);
         }
         found.filter(|word| !word.text.is_empty() || self.empty(reader, key, word, help))
     }
 
     fn empty(&self, reader: &mut Reader, key: &str, word: &Word, help: &str) -> bool {
         let wrong = format!("`{key}` is empty");
-        reader.wrong("cluster-value", word.span, wrong, help);
+        reader.wrong("file-value", word.span, wrong, help);
         false
     }
 
     /// A list of texts.
-    pub(super) fn words(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
+    pub(crate) fn words(&mut self, reader: &mut Reader, key: &'static str) -> Vec<Word> {
         let Some(value) = self.get(key) else {
             return Vec::new();
         };
@@ -172,14 +177,44 @@ impl<'a> Fields<'a> {
                 let span = reader.span(value.span());
                 let wrong = format!("`{key}` must be a list");
                 let help = format!("write {key} = [\"...\", \"...\"]");
-                reader.wrong("cluster-value", span, wrong, &help);
+                reader.wrong("file-value", span, wrong, &help);
                 Vec::new()
             }
         }
     }
 
+    /// The table `key`, of names that are free and their values: texts or whole numbers.
+    pub(crate) fn pairs(&mut self, reader: &mut Reader, key: &'static str) -> Vec<(Word, Word)> {
+        let help = format!("write {key} = {{ NAME = \"value\" }}");
+        let Some(value) = self.get(key) else {
+            return Vec::new();
+        };
+        let DeValue::Table(table) = value.get_ref() else {
+            let span = reader.span(value.span());
+            let wrong = format!("`{key}` must be a table");
+            reader.wrong("file-value", span, wrong, &help);
+            return Vec::new();
+        };
+        let mut pairs = Vec::new();
+        for (name, value) in table.iter() {
+            let name = Word {
+                text: name.get_ref().to_string(),
+                span: reader.span(name.span()),
+            };
+            let value = match value.get_ref() {
+                DeValue::Integer(number) => Some(Word {
+                    text: number.as_str().to_owned(),
+                    span: reader.span(value.span()),
+                }),
+                _ => word(reader, &name.text, value),
+            };
+            pairs.extend(value.map(|value| (name, value)));
+        }
+        pairs
+    }
+
     /// A value as elements take it: a rate, a time, a number.
-    pub(super) fn value<T: FromArg>(
+    pub(crate) fn value<T: FromArg>(
         &mut self,
         reader: &mut Reader,
         key: &'static str,
@@ -197,14 +232,14 @@ impl<'a> Fields<'a> {
             Err(wrong) => {
                 let wrong = wrong.replacen("the value", &format!("`{key}`"), 1);
                 let help = format!("write {}", T::KIND);
-                reader.wrong("cluster-value", text.span, wrong, &help);
+                reader.wrong("file-value", text.span, wrong, &help);
                 None
             }
         }
     }
 
     /// Notes the fields that nobody asked for.
-    pub(super) fn end(self, reader: &mut Reader) {
+    pub(crate) fn end(self, reader: &mut Reader) {
         for key in self.table.keys() {
             let name: &str = key.get_ref();
             if self.known.contains(&name) {
@@ -217,7 +252,7 @@ impl<'a> Fields<'a> {
             };
             let span = reader.span(key.span());
             let wrong = format!("{} has no field `{name}`", self.what);
-            reader.wrong("cluster-unknown", span, wrong, &help);
+            reader.wrong("file-unknown", span, wrong, &help);
         }
     }
 }
@@ -231,7 +266,7 @@ fn word(reader: &mut Reader, key: &str, value: &Spanned<DeValue<'_>>) -> Option<
         }),
         other => {
             let wrong = format!("`{key}` must be a text, not {}", other.type_str());
-            reader.wrong("cluster-value", span, wrong, "put it in quotation marks");
+            reader.wrong("file-value", span, wrong, "put it in quotation marks");
             None
         }
     }

@@ -1,0 +1,161 @@
+//! The routers of a process: `[[router]]`. Fields are described in docs/routers.md.
+
+use super::reader::{Fields, Reader, Word};
+use crate::source::{Source, definition};
+use engine::plan::Plan;
+use engine::worker::share::{PRIORITIES, Share};
+use lang::{Diagnostic, Span};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A router of a process, as its file describes it.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// Its name.
+    pub name: String,
+    /// Its graph, with its definitions.
+    pub source: Source,
+    /// Its network namespace; `None` = that of the process.
+    pub netns: Option<String>,
+    /// Its share of the workers.
+    pub share: Share,
+    /// Where the file names its graph.
+    pub place: Span,
+}
+
+/// Tickets at most: so many routers may share a worker evenly with room for shares between.
+const TICKETS_MAX: u32 = 1_000_000;
+
+/// Reads the sections. Graphs are looked for from `folder`. Mistakes are noted.
+pub(super) fn read(mut reader: Reader, top: &mut Fields, folder: &Path) -> (Reader, Vec<Section>) {
+    let mut names: BTreeMap<String, Span> = BTreeMap::new();
+    let mut sections = Vec::new();
+    for fields in top.tables(&mut reader, "router", "[[router]]") {
+        let section = section(&mut reader, fields, folder, &mut names);
+        sections.extend(section);
+    }
+    (reader, sections)
+}
+
+fn section(
+    r: &mut Reader,
+    mut fields: Fields,
+    folder: &Path,
+    names: &mut BTreeMap<String, Span>,
+) -> Option<Section> {
+    let name = fields.needed(
+        r,
+        "name",
+        "write name = \"...\": commands name the router by it",
+    );
+    let help = "write graph = \"edge.click\", a file in the Click language; its path is relative to this file";
+    let graph = fields.needed(r, "graph", help);
+    let netns = fields.word(r, "netns");
+    let definitions = fields.pairs(r, "definitions");
+    let tickets = fields.value::<u32>(r, "share");
+    let priority = fields.value::<u8>(r, "priority");
+    fields.end(r);
+    let name = name.filter(|name| is_name(r, name));
+    if let Some(name) = &name {
+        match names.get(&name.text) {
+            Some(_) => {
+                let wrong = format!("there are two routers `{}`", name.text);
+                r.wrong(
+                    "router-twice",
+                    name.span,
+                    wrong,
+                    "give each a name of its own",
+                );
+            }
+            None => _ = names.insert(name.text.clone(), name.span),
+        }
+    }
+    if let Some((_, place)) = tickets.filter(|(n, _)| !(1..=TICKETS_MAX).contains(n)) {
+        let wrong = "there is no such share".to_owned();
+        let help = format!(
+            "write a number from 1 to {TICKETS_MAX}; shares are in proportion to each other"
+        );
+        r.wrong("router-share", place, wrong, &help);
+    }
+    if let Some((_, place)) = priority.filter(|(n, _)| *n >= PRIORITIES) {
+        let wrong = "there is no such priority".to_owned();
+        let help = "write a number from 0 to 7; a router with a greater one goes first";
+        r.wrong("router-priority", place, wrong, help);
+    }
+    if let Some(netns) = netns.as_ref().filter(|netns| netns.text.is_empty()) {
+        let wrong = "`netns` is empty".to_owned();
+        let help = "name a namespace of `ip netns`, or leave it out: then it is the process's";
+        r.wrong("file-value", netns.span, wrong, help);
+    }
+    let definitions = definitions.into_iter().filter_map(|pair| defined(r, pair));
+    let definitions: Vec<_> = definitions.collect();
+    let graph = graph?;
+    let path = folder.join(&graph.text);
+    let source = match Source::read_at(&path, definitions) {
+        Ok(source) => source,
+        Err(why) => {
+            let help = "its path is relative to this file";
+            r.wrong("router-graph", graph.span, why, help);
+            return None;
+        }
+    };
+    Some(Section {
+        name: name?.text,
+        source,
+        netns: netns.map(|netns| netns.text),
+        share: Share {
+            tickets: tickets.map_or(1, |(n, _)| n),
+            priority: priority.map_or(0, |(n, _)| n),
+        },
+        place: graph.span,
+    })
+}
+
+/// Names stand in paths of the API and labels of metrics.
+fn is_name(r: &mut Reader, name: &Word) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    let good = name.text.chars().all(fits) && name.text.len() <= 64;
+    if !good {
+        let wrong = format!("`{}` is no name of a router", name.text);
+        let help = "take at most 64 letters, digits, `_`, `-` and `.`";
+        r.wrong("router-name", name.span, wrong, help);
+    }
+    good
+}
+
+fn defined(r: &mut Reader, (name, value): (Word, Word)) -> Option<(String, String)> {
+    let pair = definition(&format!("{}={}", name.text, value.text));
+    if pair.is_none() {
+        let wrong = format!("`{}` is no name of a variable", name.text);
+        let help = "take letters, digits and `_`, without the `$`";
+        r.wrong("router-definition", name.span, wrong, help);
+    }
+    pair
+}
+
+/// A mistake for each port that a router uses and one before it, too: a port belongs to one router. TAP interfaces in
+/// different namespaces are different ports. `netns` is where routers are that name none.
+pub fn twice_used(routers: &[(&Section, &Plan)], netns: Option<&str>) -> Vec<Diagnostic> {
+    let mut used: BTreeMap<String, &str> = BTreeMap::new();
+    let mut mistakes = Vec::new();
+    for (section, plan) in routers {
+        let netns = section.netns.as_deref().or(netns);
+        for device in &plan.devices {
+            let Some(port) = ports::identity(&device.name, netns) else {
+                continue;
+            };
+            let other = *used.entry(port).or_insert(&section.name);
+            if other != section.name {
+                let wrong = format!(
+                    "router `{}` uses the port {}, and so does router `{other}`",
+                    section.name, device.name
+                );
+                let help = "a port belongs to one router: give each ports of its own, by `definitions` if the graph is \
+                            the same";
+                let mistake = Diagnostic::error("router-port", wrong);
+                mistakes.push(mistake.at(section.place).help(help));
+            }
+        }
+    }
+    mistakes
+}

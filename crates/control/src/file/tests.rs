@@ -1,0 +1,131 @@
+use super::*;
+use engine::worker::share::Share;
+use std::fs;
+use std::path::PathBuf;
+
+/// A folder with graphs, which goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("ashlar-file-{}-{test}", std::process::id()));
+        fs::create_dir_all(&path).expect("the temporary folder takes folders");
+        fs::write(path.join("a.click"), "Idle -> Discard").expect("it takes files");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Line and message of each mistake; all have a remedy.
+fn mistakes(parsed: &Parsed) -> Vec<String> {
+    let line = |d: &Diagnostic| d.span.map_or(0, |span| parsed.map.start(span).line);
+    let all = parsed.diagnostics.iter();
+    all.map(|d| {
+        assert!(d.help.is_some(), "what is to be done about {}?", d.message);
+        format!("{}: {}", line(d), d.message)
+    })
+    .collect()
+}
+
+#[test]
+fn a_file_becomes_routers() {
+    let folder = Folder::new("routers");
+    let text = r#"
+        [[router]]
+        name = "red"
+        graph = "a.click"
+        netns = "vr-red"
+        definitions = { DEV0 = "eth0", N = 7 }
+        share = 3
+        priority = 2
+
+        [[router]]
+        name = "blue"
+        graph = "a.click"
+    "#;
+    let parsed = parse("routers.toml", text, &folder.0);
+    assert_eq!(mistakes(&parsed), [""; 0]);
+    let [red, blue] = &*parsed.routers else {
+        panic!("two routers")
+    };
+    assert_eq!((&*red.name, red.netns.as_deref()), ("red", Some("vr-red")));
+    assert_eq!(red.source.text, "Idle -> Discard");
+    let defined = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(
+        red.source.definitions,
+        [defined("DEV0", "eth0"), defined("N", "7")]
+    );
+    let share = |tickets, priority| Share { tickets, priority };
+    assert_eq!((red.share, blue.share), (share(3, 2), share(1, 0)));
+    assert_eq!(
+        (blue.netns.as_deref(), blue.source.definitions.len()),
+        (None, 0)
+    );
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let folder = Folder::new("mistakes");
+    let text = r#"[[router]]
+name = "red"
+graph = "a.click"
+shares = 3
+[[router]]
+name = "red"
+graph = "b.click"
+share = 0
+[[router]]
+name = "a b"
+graph = 7
+priority = 8
+netns = ""
+[[router]]
+definitions = { "a-b" = "x", C = true }
+[router-groups]
+"#;
+    let parsed = parse("routers.toml", text, &folder.0);
+    let missing = folder.0.join("b.click");
+    let mut right = [
+        "4: [[router]] has no field `shares`",
+        "6: there are two routers `red`",
+        &format!(
+            "7: cannot read {}: No such file or directory (os error 2)",
+            missing.display()
+        ),
+        "8: there is no such share",
+        "10: `a b` is no name of a router",
+        "11: `graph` must be a text, not integer",
+        "12: there is no such priority",
+        "13: `netns` is empty",
+        "14: [[router]] has no `graph`",
+        "14: [[router]] has no `name`",
+        "15: `C` must be a text, not boolean",
+        "15: `a-b` is no name of a variable",
+        "16: the file has no field `router-groups`",
+    ];
+    let mut found = mistakes(&parsed);
+    right.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, right);
+}
+
+#[test]
+fn a_file_describes_one_kind_of_thing() {
+    let folder = Folder::new("kinds");
+    let of = |text: &str| mistakes(&parse("x.toml", text, &folder.0));
+    assert_eq!(of(""), ["1: this file describes nothing"]);
+    let both = "[[router]]\nname = \"a\"\ngraph = \"a.click\"\n[cluster]\nname = \"b\"\n";
+    assert_eq!(
+        of(both),
+        ["1: this file describes the routers of a process and a cluster"]
+    );
+    let cluster = fs::read_to_string("../../conf/cluster.toml").expect("it is there");
+    let parsed = parse("cluster.toml", &cluster, &folder.0);
+    assert!(parsed.description.is_some(), "{}", parsed.text());
+    assert!(parsed.routers.is_empty());
+}

@@ -1,0 +1,570 @@
+//! A process: workers and ports, and the routers that it runs. One comes from a Click file, or several from a file that
+//! describes them ([`crate::file`]).
+
+use crate::balance::Balance;
+use crate::books::Books;
+use crate::file::{self, Parsed, Section, twice_used};
+use crate::metrics;
+use crate::netlink::Listen;
+use crate::service;
+use crate::source::{Compiled, Source, compile};
+use crate::state::{Control, Failure, Start};
+use crate::view::{self, Info, ReloadReply, ReloadRequest, RouterChange};
+use engine::clock::{Clock, wall};
+use engine::plan::Plan;
+use engine::router::Workers;
+use engine::worker::share::Share;
+use lang::Diagnostic;
+use planner::{Options, Registry};
+use ports::{Directory, Namespace};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
+use tracing::info;
+
+/// What all routers of a process have in common.
+pub struct Common {
+    /// The process's name.
+    pub name: String,
+    /// The classes.
+    pub registry: Registry,
+    /// The ports of a router that has the process for itself. Those of several are made from it.
+    pub ports: Arc<Directory>,
+    /// The workers.
+    pub workers: Arc<Workers>,
+    /// Seed of random numbers.
+    pub seed: u64,
+    /// How routers wait for a routing daemon (FPM), if they shall.
+    pub fpm: Option<Listen>,
+    /// How load is spread over workers: what is written to the handler `balance`.
+    pub balance: &'static str,
+}
+
+/// The file that describes the routers of a process.
+pub struct File {
+    /// It, with the definitions of the command line, which all graphs get.
+    pub source: Source,
+    /// The namespace of routers that name none.
+    pub netns: Option<String>,
+}
+
+/// A process and its routers.
+pub struct Process {
+    common: Common,
+    routers: RwLock<Vec<Arc<Control>>>,
+    /// Held while it is taken up. `None` where the router comes from a Click file.
+    file: Option<Mutex<File>>,
+    reloads: AtomicU64,
+    pub(crate) stop: tokio::sync::Notify,
+    /// Where routers that are added have their balancers run.
+    threads: OnceLock<tokio::runtime::Handle>,
+    started: Instant,
+}
+
+/// A router that is described, and its plan.
+pub struct Planned {
+    /// What the file says.
+    pub section: Section,
+    /// Its ports.
+    pub ports: Arc<Directory>,
+    /// Its graph, read and planned as far as its mistakes allow.
+    pub compiled: Compiled,
+}
+
+/// Plans all routers of a file for so many workers. `ports` opens a router's directory; what it says if it cannot is a
+/// mistake of the file. So are ports that two of them use.
+pub fn plan_all(
+    parsed: &mut Parsed,
+    registry: &Registry,
+    (workers, devices_must_exist): (usize, bool),
+    file: &File,
+    ports: &dyn Fn(&Section) -> Result<Arc<Directory>, String>,
+) -> Vec<Planned> {
+    let (mut all, mut mistakes) = (Vec::new(), Vec::new());
+    for section in &parsed.routers {
+        let mut section = section.clone();
+        section.source.define(&file.source.definitions);
+        section.netns = section.netns.or_else(|| file.netns.clone());
+        match ports(&section) {
+            Ok(ports) => {
+                let options = Options {
+                    devices_must_exist,
+                    ..Options::new(workers, &*ports)
+                };
+                let compiled = compile(&section.source, registry, &options);
+                all.push(Planned {
+                    section,
+                    ports,
+                    compiled,
+                });
+            }
+            Err(why) => {
+                let help = "the router's TAP interfaces and routing daemons are in its namespace";
+                let mistake = Diagnostic::error("router-netns", why);
+                mistakes.push(mistake.at(section.place).help(help));
+            }
+        }
+    }
+    let plans = all.iter().filter_map(|planned| {
+        let plan = planned.compiled.plan.as_deref()?;
+        Some((&planned.section, plan))
+    });
+    mistakes.extend(twice_used(&plans.collect::<Vec<_>>(), None));
+    parsed.add(mistakes);
+    all
+}
+
+/// The mistakes of a file and of the graphs that it names, as people read them.
+pub fn text_of_all(parsed: &Parsed, all: &[Planned]) -> String {
+    let graphs = all.iter().map(|planned| planned.compiled.text());
+    std::iter::once(parsed.text()).chain(graphs).collect()
+}
+
+/// The same as a JSON array.
+pub fn json_of_all(parsed: &Parsed, all: &[Planned]) -> serde_json::Value {
+    let own = lang::to_json(&parsed.diagnostics, &parsed.map);
+    let graphs = all.iter().map(|planned| planned.compiled.json());
+    let lists = std::iter::once(own).chain(graphs);
+    let each = lists.flat_map(|list| {
+        let list = serde_json::from_str::<Vec<serde_json::Value>>(&list);
+        list.unwrap_or_default()
+    });
+    serde_json::Value::Array(each.collect())
+}
+
+/// Number of errors of both.
+pub fn errors_of_all(parsed: &Parsed, all: &[Planned]) -> usize {
+    let graphs = all.iter().map(|planned| planned.compiled.errors());
+    parsed.errors() + graphs.sum::<usize>()
+}
+
+impl Process {
+    /// A process that runs no router yet. With `file` its routers are told apart by name everywhere.
+    pub fn new(common: Common, file: Option<File>) -> Process {
+        Process {
+            common,
+            routers: RwLock::default(),
+            file: file.map(Mutex::new),
+            reloads: AtomicU64::new(0),
+            stop: tokio::sync::Notify::new(),
+            threads: OnceLock::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Starts a router. The error is a sentence.
+    pub fn add(
+        &self,
+        name: String,
+        source: Source,
+        plan: Arc<Plan>,
+        ports: Arc<Directory>,
+        share: Share,
+    ) -> Result<Arc<Control>, String> {
+        let common = &self.common;
+        let control = Arc::new(Control::start(Start {
+            name,
+            source,
+            plan,
+            registry: common.registry.clone(),
+            ports,
+            workers: Arc::clone(&common.workers),
+            share,
+            balance: common.balance,
+            seed: common.seed,
+            fpm: common.fpm,
+        })?);
+        self.list(|routers| routers.push(Arc::clone(&control)));
+        self.keep_balance(&control);
+        Ok(control)
+    }
+
+    /// Starts a router that its file describes. The error is a sentence.
+    pub fn add_planned(&self, planned: &Planned) -> Result<Arc<Control>, String> {
+        let section = &planned.section;
+        let plan = planned.compiled.plan.as_ref().map(Arc::clone);
+        let control = self.add(
+            section.name.clone(),
+            section.source.clone(),
+            plan.ok_or("its graph has mistakes")?,
+            Arc::clone(&planned.ports),
+            section.share,
+        );
+        control.map_err(|why| format!("router {}: {why}", section.name))
+    }
+
+    /// Closes queues of TAP interfaces that were held for this process and that no router has taken up.
+    pub fn forget_queues_left(&self) {
+        let left = self.common.ports.close_queues_left();
+        left.iter().for_each(|name| service::forget(name));
+    }
+
+    fn list<R>(&self, change: impl FnOnce(&mut Vec<Arc<Control>>) -> R) -> R {
+        change(&mut self.routers.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The routers, in the order in which they were added.
+    pub fn routers(&self) -> Vec<Arc<Control>> {
+        let routers = self.routers.read();
+        routers.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The router of this name; without a name the only one there is.
+    pub fn router(&self, name: Option<&str>) -> Result<Arc<Control>, Failure> {
+        let routers = self.routers();
+        let names = || {
+            let names: Vec<&str> = routers.iter().map(|router| router.name()).collect();
+            names.join(", ")
+        };
+        match (name, &*routers) {
+            (None, [only]) => Ok(Arc::clone(only)),
+            (None, []) => Err(Failure::new(404, "no router runs")),
+            (None, _) => {
+                let text = format!("say which router (--router): {}", names());
+                Err(Failure::new(400, text))
+            }
+            (Some(name), _) => {
+                let found = routers.iter().find(|router| router.name() == name);
+                found.cloned().ok_or_else(|| {
+                    Failure::new(
+                        404,
+                        format!("there is no router `{name}`; there are {}", names()),
+                    )
+                })
+            }
+        }
+    }
+
+    /// Whether a file describes its routers.
+    pub fn is_described(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// A router's name, where there may be several.
+    pub(crate) fn label<'a>(&self, router: &'a Control) -> Option<&'a str> {
+        self.is_described().then(|| router.name())
+    }
+
+    /// The workers.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.common.workers
+    }
+
+    /// Takes a router down, with its ports. False if there is none of this name.
+    pub fn remove(&self, name: &str) -> bool {
+        let gone = self.list(|routers| {
+            let at = routers.iter().position(|router| router.name() == name)?;
+            Some(routers.remove(at))
+        });
+        let Some(gone) = gone else {
+            return false;
+        };
+        gone.end(false);
+        gone.take_down();
+        info!(router = name, "stop");
+        true
+    }
+
+    /// Ends the service: [`Runtime::serve`](crate::Runtime::serve) returns.
+    pub fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Ends one router, and the process with the last.
+    pub(crate) fn stop_router(&self, name: &str) -> Result<(), Failure> {
+        self.router(Some(name))?;
+        match &*self.routers() {
+            // Its counts are told at the end.
+            [_] => self.stop(),
+            _ => _ = self.remove(name),
+        }
+        Ok(())
+    }
+
+    /// Balancers run from now on.
+    pub(crate) fn begin(&self, threads: tokio::runtime::Handle) {
+        // It is served once.
+        let _ = self.threads.set(threads);
+        self.routers().iter().for_each(|r| self.keep_balance(r));
+    }
+
+    /// Spreads a router's load over the workers, again and again, on a thread of its own.
+    fn keep_balance(&self, control: &Arc<Control>) {
+        let Some(threads) = self.threads.get() else {
+            return;
+        };
+        let control = Arc::clone(control);
+        threads.spawn_blocking(move || {
+            while !control.is_ending() {
+                Balance::wait(&control.balance);
+                control.balance.step(&control.router);
+            }
+        });
+    }
+
+    /// Whether all routers have ended by themselves.
+    pub(crate) fn ended(&self) -> bool {
+        let routers = self.routers();
+        !routers.is_empty() && routers.iter().all(|router| router.router.ended())
+    }
+
+    /// About the process.
+    pub fn info(&self) -> Info {
+        match &self.file {
+            None => self.router(None).map(|one| one.info()).unwrap_or_default(),
+            Some(file) => Info {
+                name: self.common.name.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                clock_ns: wall(Clock::real().now()),
+                configuration: lock(file).source.name.clone(),
+                reloads: self.reloads.load(Ordering::Relaxed),
+            },
+        }
+    }
+
+    /// The routers as the API lists them.
+    pub fn list_routers(&self) -> Result<Vec<view::Router>, Failure> {
+        let busy = self.workers().busy()?;
+        let each = |router: &Arc<Control>| {
+            let info = router.info();
+            let share = router.share();
+            let namespace = router.ports.namespace();
+            view::Router {
+                name: info.name,
+                configuration: info.configuration,
+                netns: namespace.map(|namespace| namespace.name().to_owned()),
+                share: share.tickets,
+                priority: share.priority,
+                uptime_ns: info.uptime_ns,
+                reloads: info.reloads,
+                elements: router.router.plan().elements.len(),
+                ports: router
+                    .router
+                    .plan()
+                    .devices
+                    .iter()
+                    .map(|d| d.name.clone())
+                    .collect(),
+                ended: router.router.ended(),
+                busy_ns: busy_of(&busy, router),
+            }
+        };
+        Ok(self.routers().iter().map(each).collect())
+    }
+
+    /// All counts as Prometheus text.
+    pub fn metrics(&self) -> Result<String, Failure> {
+        let mut text = metrics::Text::default();
+        if !self.is_described() {
+            let router = self.router(None)?;
+            text.router(&router.info(), &router.stats()?);
+            text.kernel(&router.kernel_counts());
+            return Ok(text.finish());
+        }
+        let busy = self.workers().busy()?;
+        for (n, router) in self.routers().iter().enumerate() {
+            text.router_of_many(&router.info(), &router.stats()?, n == 0);
+            text.kernel(&router.kernel_counts());
+            text.busy(&busy_of(&busy, router));
+            text.end_router();
+        }
+        Ok(text.finish())
+    }
+
+    /// Halts all routers and gives their final counts, as the books add them up: the router's name, where there may
+    /// be several, and its books.
+    pub fn close(&self) -> Result<Vec<(Option<String>, Books)>, Failure> {
+        let routers = self.routers();
+        let close = |router: &Arc<Control>| {
+            let mut books = router.close()?;
+            if self.is_described() {
+                // Workers count the buffers of all routers together.
+                books.buffers = None;
+            }
+            Ok((self.label(router).map(str::to_owned), books))
+        };
+        routers.iter().map(close).collect()
+    }
+
+    /// Replaces configurations, or says what would change: of one router, or of all that the file describes.
+    pub fn reload(
+        &self,
+        router: Option<&str>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        let named = asked.path.as_deref().or(asked.name.as_deref());
+        let described = named.is_some_and(file::is_described) && asked.server.is_none();
+        match (&self.file, router) {
+            (Some(file), None) if asked.text.is_none() || described => {
+                self.reload_all(&mut lock(file), asked)
+            }
+            (None, _) if described => Err(Failure::new(
+                409,
+                "one router of a Click file runs here: to have routers of such a file, start `ashlar run` with it",
+            )),
+            (_, router) => self.router(router)?.reload(asked),
+        }
+    }
+
+    fn reload_all(&self, file: &mut File, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+        let refused = |why: String| Failure::new(409, why);
+        let mut next = File {
+            source: match &asked.text {
+                None => file.source.again(&asked.definitions).map_err(refused)?,
+                Some(text) => Source {
+                    name: asked
+                        .name
+                        .clone()
+                        .unwrap_or_else(|| file.source.name.clone()),
+                    path: asked.path.as_ref().map(PathBuf::from),
+                    text: text.clone(),
+                    ..file.source.clone()
+                },
+            },
+            netns: file.netns.clone(),
+        };
+        next.source.define(&asked.definitions);
+        let mut parsed = next.parse();
+        if parsed.description.is_some() {
+            let why = "the file describes a cluster now: start the process anew for that";
+            return Err(refused(why.to_owned()));
+        }
+        let common = &self.common;
+        let workers = self.workers().count();
+        let running = self.routers();
+        let stays = |section: &Section| {
+            let here = running.iter().find(|r| r.name() == section.name);
+            here.filter(|r| is_in(&r.ports, section.netns.as_deref()))
+        };
+        let ports = |section: &Section| match stays(section) {
+            Some(router) => Ok(Arc::clone(&router.ports)),
+            None => directory(&common.ports, section).map(Arc::new),
+        };
+        let planned = plan_all(
+            &mut parsed,
+            &common.registry,
+            (workers, true),
+            &next,
+            &ports,
+        );
+        let good = errors_of_all(&parsed, &planned) == 0;
+        let mut reply = ReloadReply {
+            good,
+            text: text_of_all(&parsed, &planned),
+            diagnostics: json_of_all(&parsed, &planned),
+            ..ReloadReply::default()
+        };
+        if !good {
+            return Ok(reply);
+        }
+        let kept = |router: &Arc<Control>| {
+            planned
+                .iter()
+                .any(|p| stays(&p.section).is_some_and(|r| Arc::ptr_eq(r, router)))
+        };
+        let note = |what: &str, name: &str| RouterChange {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            changes: view::Changes::default(),
+        };
+        for router in running.iter().filter(|router| !kept(router)) {
+            reply.routers.push(note("remove", router.name()));
+        }
+        for one in &planned {
+            let mut change = note("add", &one.section.name);
+            if let Some(router) = stays(&one.section) {
+                change = router.would_change(&one.section.source, one.section.share)?;
+            }
+            reply.routers.push(change);
+        }
+        if !asked.dry_run {
+            running
+                .iter()
+                .filter(|router| !kept(router))
+                .for_each(|router| {
+                    self.remove(router.name());
+                });
+            self.take_up(&planned, &stays)?;
+            self.reloads.fetch_add(1, Ordering::Relaxed);
+            *file = next;
+        }
+        Ok(reply)
+    }
+
+    /// Reloads routers that stay and starts those that are new. One that wants a port which another one has still waits
+    /// until that one has been reloaded.
+    fn take_up<'a>(
+        &self,
+        planned: &[Planned],
+        stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
+    ) -> Result<(), Failure> {
+        service::reloading();
+        let mut left: Vec<&Planned> = planned.iter().collect();
+        let mut failures = Vec::new();
+        while !left.is_empty() {
+            let before = left.len();
+            failures.clear();
+            left.retain(|one| {
+                let section = &one.section;
+                let done = match stays(section) {
+                    Some(router) => router.take_up(&section.source, section.share),
+                    None => self.add_planned(one).map(|_| ()),
+                };
+                done.map_err(|why| failures.push(why)).is_err()
+            });
+            if left.len() == before {
+                break;
+            }
+        }
+        service::ready();
+        match failures.is_empty() {
+            true => Ok(()),
+            false => {
+                let text = format!("some routers stay as they were: {}", failures.join("; "));
+                Err(Failure::new(409, text))
+            }
+        }
+    }
+}
+
+impl File {
+    /// What it describes.
+    pub fn parse(&self) -> Parsed {
+        let folder = self.source.path.as_deref().and_then(Path::parent);
+        let folder = folder.unwrap_or(Path::new("."));
+        file::parse(&self.source.name, &self.source.text, folder)
+    }
+}
+
+/// The directory of a router's ports, made from the process's. The error is a sentence.
+pub fn directory(of: &Directory, section: &Section) -> Result<Directory, String> {
+    let namespace = section.netns.as_deref().map(Namespace::open).transpose()?;
+    Ok(of.of_router(&section.name, namespace.map(Arc::new)))
+}
+
+/// Whether a directory's TAP interfaces are in the namespace that has this name now.
+fn is_in(ports: &Directory, netns: Option<&str>) -> bool {
+    match (ports.namespace(), netns) {
+        (None, None) => true,
+        (Some(namespace), Some(netns)) => {
+            namespace.name() == netns && namespace.named() == ports::Named::Same
+        }
+        _ => false,
+    }
+}
+
+fn busy_of(busy: &[Vec<(u64, u64)>], router: &Control) -> Vec<u64> {
+    let number = router.router.number();
+    let of_worker = |worker: &Vec<(u64, u64)>| {
+        let found = worker.iter().find(|(router, _)| *router == number);
+        found.map_or(0, |(_, time)| *time)
+    };
+    busy.iter().map(of_worker).collect()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
