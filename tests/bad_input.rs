@@ -119,10 +119,8 @@ fn made_features_with_changed_bytes_leave_the_books_balanced() {
 }
 
 #[test]
-fn captured_features_cut_at_every_length_leave_the_books_balanced() {
-    let Some(captures) = shared::captures("pcap/features.tar.zst") else {
-        return;
-    };
+fn shared_data_cut_at_every_length_leave_the_books_balanced() {
+    let captures = shared::captures("pcap/features.tar.zst");
     for walker in [Walker::Sweep, Walker::Strict] {
         let seen = feed(&captures, walker, every_length);
         seen.print(&format!("captured features, every length, {walker:?}"));
@@ -130,10 +128,8 @@ fn captured_features_cut_at_every_length_leave_the_books_balanced() {
 }
 
 #[test]
-fn captured_features_with_changed_bytes_leave_the_books_balanced() {
-    let Some(captures) = shared::captures("pcap/features.tar.zst") else {
-        return;
-    };
+fn shared_data_with_changed_bytes_leave_the_books_balanced() {
+    let captures = shared::captures("pcap/features.tar.zst");
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut rng = Rng::seed(12);
         let seen = feed(&captures, walker, |f, feeder| mutated(f, &mut rng, feeder));

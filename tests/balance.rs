@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use testkit::ip4;
+use testkit::{ip4, until};
 
 const FLOWS: usize = 64;
 const LONG: Duration = Duration::from_secs(20);
@@ -77,7 +77,13 @@ impl Traffic {
                 let end = frame.len();
                 frame[end - 8] = (n % FLOWS) as u8;
                 frame[end - 4..].copy_from_slice(&number.to_be_bytes());
-                assert!(into.inject(0, frame), "the port has room");
+                // The port is full while others have the workers' cores.
+                while !into.inject(0, frame) {
+                    if stop.load(Relaxed) {
+                        return;
+                    }
+                    std::thread::yield_now();
+                }
                 sent.store(n + 1, Relaxed);
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -86,10 +92,8 @@ impl Traffic {
 
     /// Waits until so many more packets have been sent.
     fn wait(&self, more: usize) {
-        let until = self.sent.load(Relaxed) + more;
-        while self.sent.load(Relaxed) < until {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let end = self.sent.load(Relaxed) + more;
+        until("traffic", || self.sent.load(Relaxed) >= end);
     }
 
     /// Ends it; returns how many packets it has sent.

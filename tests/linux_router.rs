@@ -10,7 +10,7 @@ use router_tests::{InMemory, Whole, conf};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::{Build, arp_reply, arp_request, ip4, ip6};
+use testkit::{Build, arp_reply, arp_request, ip4, ip6, until};
 use wire::{EtherAddr, Ipv4};
 
 /// Devices by number, in the order of their names.
@@ -365,7 +365,9 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
             assert!((70..130).contains(&share), "{to}: {share}");
         }
         let routes = steered.kernel.routes4().expect("memory");
-        routes.change_group(group, &hops[1..]).expect("members");
+        routes
+            .change_groups([(group, &hops[1..])])
+            .expect("members");
         let after = ways(steered);
         for (before, after) in before.iter().zip(&after) {
             assert!(before == after || *before == host(1, 2));
@@ -464,10 +466,9 @@ fn workers_share_the_image_and_the_rates() {
     for queue in [0, 1] {
         assert!(far[0].inject(queue, &frame(&to4("10.0.1.2"))));
     }
-    let waiting = |router: &mut Router| router.read("port1/arp.length", "").expect("a count");
-    while waiting(&mut router) != "2" {
-        std::thread::yield_now();
-    }
+    until("both to wait", || {
+        router.read("port1/arp.length", "").as_deref() == Ok("2")
+    });
     eth1.set_neighbour(address("10.0.1.2"), Neighbour::Reachable(host(1, 2).0));
     let sent = far[1].collect_at_least(2, Duration::from_secs(20));
     let expected = onward(&to4("10.0.1.2"), 1, host(1, 2));
@@ -481,13 +482,9 @@ fn workers_share_the_image_and_the_rates() {
     for n in 0..200 {
         assert!(far[0].inject(n % 2, &ping));
     }
-    let count = |router: &mut Router, path: &str| -> u64 {
-        let text = router.read(path, "").expect("a count");
-        text.parse().expect("a number")
-    };
-    while count(&mut router, "port0/in.packets") < 202 {
-        std::thread::yield_now();
-    }
+    until("all to have come in", || {
+        router.read("port0/in.packets", "").as_deref() == Ok("202")
+    });
     router.stop();
     router.join();
     // Half of the burst and a source's share of the rest, and what has come in for as long as it took.

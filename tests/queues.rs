@@ -399,12 +399,10 @@ fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) 
     (buckets.len(), loads)
 }
 
-/// Prints how every mode spreads real traffic over queues (`cargo test -p router-tests --test queues real -- --nocapture`).
+/// How every mode spreads real traffic over queues (`cargo test -p router-tests --test queues shared_data -- --nocapture`).
 #[test]
-fn real_traffic_is_spread_over_queues_by_every_mode() {
-    let Some(frames) = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst") else {
-        return;
-    };
+fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
+    let frames = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");
     let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     // The destinations of this traffic, most frequent first, are dealt out over buckets.
     let mut stations: BTreeMap<&[u8], usize> = BTreeMap::new();
@@ -423,18 +421,31 @@ fn real_traffic_is_spread_over_queues_by_every_mode() {
         })
         .collect();
     let prefixes: Vec<String> = (0..64).map(|n| format!("{}.0.0.0/6={n}", n * 4)).collect();
+    // With the buckets that this traffic has, and how much more than the mean the most loaded of eight queues gets.
     let modes = [
-        "BucketByHash KEY symmetric".to_owned(),
-        "BucketByHash KEY microsoft".to_owned(),
-        format!("BucketByAddress {}", known.join(", ")),
-        "BucketByFlow tcp/10.0.0.1/1/10.0.0.2/2=0".to_owned(),
-        format!("BucketByPrefix {}, DEFAULT 64", prefixes.join(", ")),
-        format!(
-            "BucketByPrefix {}, DEFAULT 64, SOURCE true",
-            prefixes.join(", ")
+        ("BucketByHash KEY symmetric".to_owned(), 256, 1.5),
+        ("BucketByHash KEY microsoft".to_owned(), 256, 1.5),
+        (format!("BucketByAddress {}", known.join(", ")), 202, 2.0),
+        (
+            "BucketByFlow tcp/10.0.0.1/1/10.0.0.2/2=0".to_owned(),
+            256,
+            1.5,
+        ),
+        (
+            format!("BucketByPrefix {}, DEFAULT 64", prefixes.join(", ")),
+            64,
+            4.0,
+        ),
+        (
+            format!(
+                "BucketByPrefix {}, DEFAULT 64, SOURCE true",
+                prefixes.join(", ")
+            ),
+            64,
+            4.0,
         ),
     ];
-    for mode in modes {
+    for (mode, wanted, bound) in modes {
         let name: String = mode.chars().take(32).collect();
         for queues in [2, 4, 8] {
             let (buckets, loads) = by_queue(&mode, &frames, queues);
@@ -444,6 +455,8 @@ fn real_traffic_is_spread_over_queues_by_every_mode() {
                 "{name:32} {queues} queues, {buckets:3} buckets: {loads:?}, most {share:.2} of the mean"
             );
             assert_eq!(loads.iter().sum::<u64>(), frames.len() as u64);
+            assert_eq!(buckets, wanted, "{name}");
+            assert!(share < bound, "{name}: {share}");
         }
     }
 }

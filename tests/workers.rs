@@ -3,10 +3,13 @@
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::router::Router;
+use engine::worker::Idle;
 use ports::Directory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+use testkit::until;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -89,24 +92,26 @@ fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
         "FromDevice(mem:a) -> q :: Queue -> u :: Unqueue(CORES 1) -> ToDevice(mem:b)",
         2,
     );
+    // Nothing but a packet or a message ends a sleep in time.
+    let minute = Duration::from_secs(60);
+    let told = router.runs_on().set_idle(Idle {
+        spins: 0,
+        first: minute,
+        longest: minute,
+        ..Idle::default()
+    });
+    told.expect("the workers answer");
     let (a, b) = (ports.memory("a"), ports.memory("b"));
-    for n in 0..50 {
-        // Wait for both workers to sleep, then wake them.
-        let asleep = |w: usize| {
-            router
-                .pulse(w)
-                .sleeps
-                .load(std::sync::atomic::Ordering::Relaxed)
-        };
-        let before = [asleep(0), asleep(1)];
-        let until = Instant::now() + LONG;
-        while (asleep(0) == before[0] || asleep(1) == before[1]) && Instant::now() < until {
-            std::thread::yield_now();
-        }
+    let sleeps = |worker| router.pulse(worker).sleeps.load(Relaxed);
+    let before = [sleeps(0), sleeps(1)];
+    let mut n = 0;
+    until("both workers to have slept and woken 50 times", || {
         assert!(a.inject(0, &frame(0, n)));
         assert_eq!(b.collect_at_least(1, LONG).len(), 1, "packet {n}");
-        assert_eq!(router.read("u.count", ""), Ok((n + 1).to_string()));
-    }
+        n += 1;
+        assert_eq!(router.read("u.count", ""), Ok(n.to_string()));
+        [0, 1].iter().all(|&w| sleeps(w) >= before[w] + 50)
+    });
 }
 
 #[test]
@@ -122,9 +127,9 @@ fn a_hundred_reloads_under_traffic_lose_nothing() {
         move || {
             for n in 0..100_000u32 {
                 // The port holds 8192 frames: wait for room, as a paced source would.
-                while !a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2)) {
-                    std::thread::yield_now();
-                }
+                until("room", || {
+                    a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2))
+                });
             }
         }
     });
@@ -140,10 +145,7 @@ fn a_hundred_reloads_under_traffic_lose_nothing() {
         sent.extend(b.collect());
     }
     paced.join().expect("the source does not panic");
-    let until = Instant::now() + LONG;
-    while sent.len() < 100_000 && Instant::now() < until {
-        sent.extend(b.collect_at_least(1, Duration::from_millis(100)));
-    }
+    sent.extend(b.collect_at_least(100_000 - sent.len(), LONG));
     assert_eq!(
         router.read("c.count", "").as_deref(),
         Ok("100000"),
@@ -219,15 +221,8 @@ fn unknown_handlers_are_explained() {
 #[test]
 fn a_router_that_gets_sources_by_a_reload_is_not_over_before_they_are() {
     let (router, ports) = start("Idle -> ToDevice(mem:b)", 2);
-    let done = |w: usize| {
-        router
-            .progress(w)
-            .done
-            .load(std::sync::atomic::Ordering::Acquire)
-    };
-    while !(done(0) && done(1)) {
-        std::thread::yield_now();
-    }
+    let done = |w: usize| router.progress(w).done.load(Acquire);
+    until("both workers to be done", || done(0) && done(1));
     assert!(!router.ended(), "a router without sources waits for others");
     let text = "FromDevice(mem:a) -> ToDevice(mem:b)";
     let next = plan(text, 2, &ports, Some(&router.plan()));
@@ -262,13 +257,7 @@ fn requests_to_stop_reach_the_manager_on_another_worker() {
         StaticThreadSched(s 1);
         m :: DriverManager(wait_stop, set first $(a.count), wait_stop, set second 1, pause)";
     let (router, _ports) = start(text, 2);
-    let until = Instant::now() + LONG;
-    let wait_for = |variable: &str| {
-        while router.read("m.get", variable).is_err() {
-            assert!(Instant::now() < until, "{variable}");
-            std::thread::yield_now();
-        }
-    };
+    let wait_for = |variable: &str| until(variable, || router.read("m.get", variable).is_ok());
     wait_for("first");
     assert!(!router.ended());
     router.write("s.active", "true").expect("it can be set");

@@ -15,7 +15,7 @@ from net import Lab, leftovers, until
 from rb4 import MORE, NAMES, Rb4, host, router
 from streams import Streams
 from taps import Tap, mac_of
-from test_idle import cpu_seconds
+from test_idle import TURNS_MOST, cpu_seconds, turns_per_sleep
 from topology import ASHLAR
 from traffic import FAMILY, _exchange, answered, listen, port
 
@@ -207,23 +207,15 @@ def test_a_changed_file_is_taken_up_by_all_servers_or_by_none(bed):
 def test_servers_without_traffic_sleep_between_heartbeats(bed):
     for name in NAMES:
         until(lambda name=name: " down" not in bed.show(name, "vlb.links"), "all links to be up", 20)
-    pids = {name: process.pid for name, process in bed.processes.items()}
-
-    def window():
-        """Shares of a core and heartbeats a second, by server, in two seconds."""
-        beats = {name: bed.count(name, "beat.count") for name in NAMES}
-        before, start = {name: cpu_seconds(pid) for name, pid in pids.items()}, time.monotonic()
-        time.sleep(2)
+    pids, beats = {name: process.pid for name, process in bed.processes.items()}, {}
+    for name, pid in pids.items():
+        heard, before, start = bed.count(name, "beat.count"), cpu_seconds(pid), time.monotonic()
+        turns = turns_per_sleep(bed.socket(name), 200)
         passed = time.monotonic() - start
-        shares = {name: (cpu_seconds(pid) - before[name]) / passed for name, pid in pids.items()}
-        return shares, {name: (bed.count(name, "beat.count") - beats[name]) / passed for name in NAMES}
-
-    # Other work makes each turn dearer, for a while.
-    shares, rate = min((window() for _ in range(3)), key=lambda found: max(found[0].values()))
-    print("\nidle: " + ", ".join(f"{name} {share:.1%} of a core" for name, share in shares.items())
-          + f"; heartbeats a second: {min(rate.values()):.0f} to {max(rate.values()):.0f}")
-    assert min(rate.values()) > 100, "they run"
-    assert max(shares.values()) < 0.15
+        share, beats[name] = (cpu_seconds(pid) - before) / passed, bed.count(name, "beat.count") - heard
+        print(f"\nidle: {name} {turns:.1f} turns for each sleep, {share:.1%} of a core, {beats[name] / passed:.0f} heartbeats a second")
+        assert turns < TURNS_MOST, name
+    assert all(beats.values()), f"heartbeats while they slept: {beats}"
 
 
 def test_the_other_servers_go_round_one_that_is_killed(lab):

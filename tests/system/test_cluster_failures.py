@@ -14,7 +14,7 @@ from failing import Failing, Note, first_down, stopped
 from net import Lab, until
 from rb4 import NAMES, host
 from streams import Streams
-from trials import held_up
+from trials import disturbed, held_up
 
 pytestmark = pytest.mark.ashlar
 CABLE = ("a", "b")
@@ -67,13 +67,21 @@ class Load:
         until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
 
     def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int], ends: list[int]) -> None:
-        """Nothing else was held for broken, and what was sent from the marks, when all knew, to the ends has come."""
+        """Nothing else was held for broken, and what was sent from the marks, when all knew, to the ends has come.
+
+        If a server was not run for long, others rightly went round it for a while: what was sent then may be lost.
+        """
         assert self.bed.false_alarms(notes, broken) == []
-        if self.bed.others(notes, broken):
-            return  # a server was not run for long, and packets to it had no way
-        rows = zip(self.streams.streams, marks, ends, strict=True)
-        lost = [n for s, mark, end in rows for n in range(mark + 50, end) if n not in s.seen]
+        others = self.bed.others(notes, broken)
+        unbroken = [note for note in notes if note.late or note.link not in {tuple(sorted(link)) for link in broken}]
+        times, shift = disturbed(unbroken, self.bed.dead) if others else [], time.time() - time.monotonic()
+        sent = [(s, n) for s, mark, end in zip(self.streams.streams, marks, ends, strict=True) for n in range(mark + 50, end)]
+        judged = [(s, n) for s, n in sent if not any(first <= s.sent[n] + shift <= last for first, last in times)]
+        print(f"{len(judged)} of {len(sent)} packets judged that were sent once all knew")
+        lost = [n for s, n in judged if n not in s.seen]
         assert not lost, f"{len(lost)} lost once all knew\n{self.streams.report()}"
+        if len(judged) < len(sent) / 4:
+            pytest.skip(f"servers were not run in time: of {len(sent)} packets {len(judged)} could be judged; {others}")
 
     def missing(self) -> int:
         """Packets that were sent, did not come, and were not dropped under a name by a server that still runs."""
@@ -123,13 +131,15 @@ def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
     notes = bed.journal(began)
     found = first_down(notes, [CABLE], NAMES)
     print(f"\n{kind}: known to all after {1000 * (max(found.values()) - began):.1f} ms")
-    if not held_up(notes, began - 0.1, max(found.values())):
-        causes = {note.text.split()[2] for note in notes if note.down and note.server in CABLE and len(note.text.split()) > 2}
-        expected = {"cut": {"silent"}, "cut one way": {"silent", "unheard"}, "lossy": {"lossy"}, "slow": {"slow"}}[kind]
-        assert causes & expected, notes
-    load.judge(notes, [CABLE], marks, ends)
     assert load.doubled + more.doubled == 0
     assert load.missing() == more.streams.lost == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
+    load.judge(notes, [CABLE], marks, ends)
+    causes = {note.text.split()[2] for note in notes if note.down and note.server in CABLE and len(note.text.split()) > 2}
+    expected = {"cut": {"silent"}, "cut one way": {"silent", "unheard"}, "lossy": {"lossy"}, "slow": {"slow"}}[kind]
+    if not causes & expected:
+        late = held_up(notes, began - 0.1, max(found.values()))
+        assert late, notes
+        pytest.skip(f"servers were not run in time, and say another cause: {late}")
 
 
 def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
@@ -154,10 +164,10 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     assert any(note.late > 0.3 for note in notes if note.server == "d"), notes
     said = {note.text.split(" ", 2)[2] for note in notes if note.server == "d" and note.down and note.text.count(" ") > 1}
     assert said <= {"unheard"}, notes
-    load.judge(notes, links, marks[:2] + ends[2:], ends)
     assert load.doubled == 0
     # What it held when it was stopped went on its way when it woke.
     assert load.missing() == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
+    load.judge(notes, links, marks[:2] + ends[2:], ends)
 
 
 def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
@@ -178,9 +188,9 @@ def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
         load.go_on(back)
     notes = bed.journal(began, rest)
     print(f"\nkill: known to all after {1000 * (max(first_down(notes, links, rest).values()) - began):.1f} ms")
-    load.judge(notes, links, known, ends)
     assert load.doubled == 0
     # It counts no more: at most all that was sent until the others knew is not in the books.
     load.drops.pop("d")
     sent = sum(after - before + 50 for before, after in zip(marks, known, strict=True))
     assert 0 <= load.missing() <= sent, load.streams.report()
+    load.judge(notes, links, known, ends)

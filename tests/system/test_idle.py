@@ -1,11 +1,10 @@
-"""A router with nothing to do sleeps, and what comes then is forwarded at once and whole.
+"""A router with nothing to do sleeps, and what comes then is forwarded whole.
 
-Shows: an idle router uses less than 5 % of a core; the first packet after idle is forwarded within
-200 us (median) and 2 ms (99th percentile), by the kernel's time stamps on the hosts' interfaces; a
-burst of one ring's size (8192 small frames) after idle loses nothing. One that is told to poll does not sleep.
-
-The two times are requirements, but a test machine is shared: they are printed (`pytest -s`), and
-held to ten times as much unless ASHLAR_SOAK=1.
+Shows: an idle worker sleeps after a few turns, again and again, where one that is told to poll does not sleep; the
+packet that comes after a pause is forwarded, once; a burst of one ring's size (8192 small frames) after a pause loses
+nothing. How much of a core an idle router takes, and after how long the first packet leaves by the kernel's time stamps
+on the hosts' interfaces, depends on the machine and is printed (`pytest -s`). That a sleep ends with the packet, and not
+a while later, is judged in tests/workers.rs, where sleeps last a minute.
 """
 
 import json
@@ -27,8 +26,9 @@ from traffic import port, udp
 pytestmark = pytest.mark.ashlar
 
 SOAK = os.environ.get("ASHLAR_SOAK") == "1"
-SLACK = 1 if SOAK else 10
-MEDIAN_NS, P99_NS = 200_000, 2_000_000
+# Turns that an idle worker may take for each sleep. It polls for up to 64 turns when something has come; one that only polls
+# takes some thousands in a millisecond.
+TURNS_MOST = 10
 RING = 8192
 
 
@@ -38,18 +38,34 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_an_idle_router_uses_less_than_a_twentieth_of_a_core(network):
+def workers(path: str) -> list[dict]:
+    """What the workers of the router at a socket have counted."""
+    return json.loads(ask(path, "GET", "/v1/stats"))["workers"]
+
+
+def turns_per_sleep(path: str, sleeps: int) -> float:
+    """Turns that workers take for each sleep, the most of any worker: each sleeps so many times more, or it fails."""
+    first = workers(path)
+
+    def since(name: str) -> list[int]:
+        return [now[name] - then[name] for now, then in zip(workers(path), first, strict=True)]
+
+    until(lambda: min(since("sleeps")) >= sleeps, f"{sleeps} sleeps of each worker", timeout=60)
+    return max(turns / slept for turns, slept in zip(since("turns"), since("sleeps"), strict=True))
+
+
+def test_an_idle_router_sleeps(network):
     network.client.run("ping", "-c3", "-i0.01", "server")
-    pid, seconds = network.router.process.pid, 10.0 if SOAK else 4.0
-    before, start = cpu_seconds(pid), time.monotonic()
-    time.sleep(seconds)
-    share = (cpu_seconds(pid) - before) / (time.monotonic() - start)
-    print(f"\nidle: {share:.2%} of a core")
-    assert share < 0.05
+    router = network.router
+    before, start = cpu_seconds(router.process.pid), time.monotonic()
+    turns = turns_per_sleep(str(router.socket), 1000 if SOAK else 100)
+    share = (cpu_seconds(router.process.pid) - before) / (time.monotonic() - start)
+    print(f"\nidle: {turns:.1f} turns for each sleep, {share:.2%} of a core")
+    assert turns < TURNS_MOST
 
 
 @pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
-def test_the_first_packet_after_idle_is_forwarded_at_once(network, version):
+def test_the_first_packet_after_idle_is_forwarded_once(network, version):
     network.client.run("ping", f"-{version}", "-c3", "-i0.01", "server")
     near, far = udp(network.client, version), udp(network.server, version)
     taps = Tap(network.client), Tap(network.server)
@@ -61,13 +77,12 @@ def test_the_first_packet_after_idle_is_forwarded_at_once(network, version):
         near.sendto(mark, (SERVER.host[version], port(far)))
         assert far.recv(64) == mark
         left, came = ([f.time_ns for f in tap.take() if mark in f.data] for tap in taps)
+        assert len(left) == len(came) == 1, f"packet {number}: sent {len(left)} times, came {len(came)} times"
         times.append(came[0] - left[0])
     times.sort()
     median, p99 = statistics.median(times), times[int(len(times) * 0.99) - 1]
     print(f"\nfirst packet after idle, IPv{version}: median {median / 1000:.0f} us, "
           f"p99 {p99 / 1000:.0f} us, largest {times[-1] / 1000:.0f} us of {len(times)}")
-    assert median < SLACK * MEDIAN_NS
-    assert p99 < SLACK * P99_NS
 
 
 @pytest.mark.parametrize(("options", "sleeps"), [((), True), (("--poll",), False)], ids=["as ever", "--poll"])
@@ -80,16 +95,13 @@ def test_a_worker_told_to_poll_never_sleeps(lab, options, sleeps):
     router = space.spawn(ASHLAR, "run", str(file), "--socket", path, *options)
     router.wait_for(" start ", timeout=30)
 
-    def worker() -> dict:
-        return json.loads(ask(path, "GET", "/v1/stats"))["workers"][0]
-
     def rested() -> bool | None:
         """Whether it has slept since; None as long as it has not polled for long either."""
-        now = worker()
+        now = workers(path)[0]
         slept = now["asleep_ns"] > first["asleep_ns"]
         return slept if slept or now["turns"] > first["turns"] + 10_000 else None
 
-    first = worker()
+    first = workers(path)[0]
     until(lambda: rested() is not None, "a sleep, or ten thousand turns")
     assert rested() == sleeps
 

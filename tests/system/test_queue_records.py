@@ -4,9 +4,9 @@ import pathlib
 import struct
 import sys
 
+import numpy
 import pytest
 
-numpy = pytest.importorskip("numpy", reason="skipped: test_queue_records needs python3-numpy (scripts/deps eval)")
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "eval" / "queues"))
 
 import capacity  # noqa: E402

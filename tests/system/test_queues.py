@@ -54,7 +54,7 @@ class Moves:
         try:
             for order in self._orders():
                 self._read(put(self.router, "eth0@steer.move", order))
-        except (OSError, AssertionError) as error:
+        except Exception as error:
             self.trouble = error
 
     def _orders(self) -> Iterator[str]:

@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pytest
@@ -143,11 +144,14 @@ def test_reloads_lose_no_packet_beyond_a_run_without_them(network, tmp_path, cap
             network.router.cli("reload", str(path), *network.router.definitions())
             reloads.append(path)
 
-    thread = threading.Thread(target=reload)
-    thread.start()
-    run = stream(network, rate, SECONDS)
-    stop.set()
-    thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        reloading = pool.submit(reload)
+        try:
+            run = stream(network, rate, SECONDS)
+        finally:
+            stop.set()
+        # Raises what went wrong with a reload.
+        reloading.result(timeout=60)
     after = losses(network)
 
     def difference(new: dict, old: dict) -> dict:

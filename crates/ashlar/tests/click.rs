@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Folder;
+use common::{Folder, bounded, to_its_end};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
@@ -14,7 +14,7 @@ fn click(words: &[&str]) -> Command {
 }
 
 fn run(words: &[&str]) -> Output {
-    click(words).output().expect("the program starts")
+    to_its_end(&mut click(words))
 }
 
 fn out(output: &Output) -> String {
@@ -305,6 +305,7 @@ fn a_client_replaces_the_configuration_and_stays_connected() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program starts");
+    let _bounded = bounded(&child);
     let mut port = String::new();
     let stdout = child.stdout.take().expect("a pipe");
     BufReader::new(stdout).read_line(&mut port).expect("a port");
@@ -343,6 +344,7 @@ fn a_signal_ends_the_driver_in_order_or_starts_a_script() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("the program starts");
+    let _bounded = bounded(&child);
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
     let mut next = || lines.next().map(|l| l.expect("text"));
     let process = next().expect("its number");

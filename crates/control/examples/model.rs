@@ -99,8 +99,7 @@ fn resident_bytes() -> usize {
 
 fn main() {
     let names = ["ipv4-20240128-bart.txt.zst", "ipv6-20240128-bart.txt.zst"];
-    let texts = names.map(|name| testkit::shared::text(&format!("rib/{name}")));
-    let [Some(v4), Some(v6)] = texts else { return };
+    let [v4, v6] = names.map(|name| testkit::shared::text(&format!("rib/{name}")));
     let mut model = Model::new(false);
     for index in [1, 2] {
         let link = Link {

@@ -351,6 +351,10 @@ impl Worker {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
                 routers.read(self.mail.try_iter());
+                // Whoever said so has woken the worker before, and does not again.
+                if routers.quits() {
+                    break;
+                }
             }
             if routers.none_runs() {
                 if routers.quits() || !self.answer(&mut routers) {

@@ -51,7 +51,6 @@ mod wrap;
 pub use directory::{Directory, Queues, identity};
 pub use dpdk::DpdkSizes;
 pub use netns::{Named, Namespace};
-pub use sys::is_root;
 pub use tap::Tap;
 
 use engine::packet::anno::PacketType;

@@ -135,17 +135,18 @@ mod tests {
         assert!(error.contains("ip netns add no-such-ns"), "{error}");
     }
 
-    #[test]
-    fn a_job_runs_on_the_namespaces_thread_and_its_panic_reaches_who_asked() {
-        // Our own; entering even that takes a right that tests may lack.
-        let Ok(own) = Namespace::open("/proc/self/ns/net") else {
-            println!("skipped: a_job_runs_on_the_namespaces_thread needs CAP_SYS_ADMIN");
-            return;
-        };
-        let name = || std::thread::current().name().map(str::to_owned);
-        assert_eq!(own.within(name).as_deref(), Some("netns"));
-        let panicked = catch_unwind(AssertUnwindSafe(|| own.within(|| panic!("of the job"))));
-        assert!(panicked.is_err());
-        assert_eq!(own.within(|| 7), 7);
+    mod needs_root {
+        use super::*;
+
+        #[test]
+        fn a_job_runs_on_the_namespaces_thread_and_its_panic_reaches_who_asked() {
+            testkit::root();
+            let own = Namespace::open("/proc/self/ns/net").unwrap_or_else(|e| panic!("{e}"));
+            let name = || std::thread::current().name().map(str::to_owned);
+            assert_eq!(own.within(name).as_deref(), Some("netns"));
+            let panicked = catch_unwind(AssertUnwindSafe(|| own.within(|| panic!("of the job"))));
+            assert!(panicked.is_err());
+            assert_eq!(own.within(|| 7), 7);
+        }
     }
 }

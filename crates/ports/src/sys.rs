@@ -26,12 +26,6 @@ pub(crate) fn owned(result: c_int) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Whether this process runs with the super-user's rights.
-pub fn is_root() -> bool {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::geteuid() == 0 }
-}
-
 /// Sets an option of a socket to a plain value.
 pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> io::Result<()> {
     // SAFETY: pointer and length describe `value`, which outlives the call.

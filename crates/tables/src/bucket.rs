@@ -80,13 +80,6 @@ impl TokenBucket {
         after.is_some()
     }
 
-    /// The first time (ns) at which `units` can be taken, if nothing else is; `None` if they never fit.
-    pub fn ready_at(&self, units: u64) -> Option<u64> {
-        let excess = self.full_at.saturating_add(self.rate.cost(units)?);
-        (self.rate.cost(units)? <= self.rate.depth)
-            .then(|| excess.saturating_sub(self.rate.depth).div_ceil(TICKS))
-    }
-
     /// Changes the rate. What was taken stays taken.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
@@ -137,7 +130,6 @@ mod tests {
     fn a_full_bucket_gives_its_burst_and_then_its_rate() {
         let mut bucket = TokenBucket::new(Rate::new(10, 5));
         assert_eq!((0..20).filter(|_| bucket.take(SECOND, 1)).count(), 5);
-        assert_eq!(bucket.ready_at(1), Some(SECOND + SECOND / 10));
         assert!(!bucket.take(SECOND + SECOND / 10 - 1, 1));
         assert!(bucket.take(SECOND + SECOND / 10, 1));
         assert_eq!(
@@ -190,10 +182,8 @@ mod tests {
     #[test]
     fn extremes_refuse_instead_of_overflowing() {
         assert!(!TokenBucket::new(Rate::new(0, 10)).take(SECOND, 1));
-        assert_eq!(TokenBucket::new(Rate::new(0, 10)).ready_at(1), None);
         let mut bucket = TokenBucket::new(Rate::new(1, 3));
         assert!(!bucket.take(0, 4) && !bucket.take(0, u64::MAX));
-        assert_eq!(bucket.ready_at(4), None);
         bucket.take(u64::MAX, 1); // after the end of time: either answer, no panic
         let mut flood = TokenBucket::new(Rate::new(u64::MAX, u64::MAX));
         assert!(flood.take(0, 1));

@@ -1,6 +1,7 @@
 //! What tests share: routers in a line of text, packet builders, traffic, real inputs.
 
 mod bench;
+mod demand;
 mod features;
 mod frames;
 mod packets;
@@ -10,6 +11,7 @@ pub mod tables;
 pub mod traffic;
 
 pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fused};
+pub use demand::{root, until};
 pub use features::{Feature, features};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
 pub use packets::{Build, ip4, ip6};

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::{EtherAddr, Icmp, Icmp6, Ipv4, Ipv6, Tcp, Udp};
-use wire::{checksum, ether, ext, icmp, icmp6, ipv4, ipv6, mpls, proto, tcp, vlan};
+use wire::{checksum, ether, ext, icmp, icmp6, ipv4, ipv6, proto, tcp, vlan};
 
 /// The upper layer of a packet.
 #[derive(Clone, Debug)]
@@ -401,7 +401,9 @@ impl Build {
             }
         }
         for (i, &label) in self.labels.iter().enumerate() {
-            out.extend(mpls::entry(label, 0, i + 1 == self.labels.len(), 64));
+            // RFC 3032, 2.1: the label, the bottom of the stack, and a time to live of 64.
+            let bottom = u32::from(i + 1 == self.labels.len());
+            out.extend((label << 12 | bottom << 8 | 64).to_be_bytes());
         }
         out
     }

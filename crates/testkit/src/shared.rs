@@ -1,15 +1,8 @@
 //! Real inputs that lie beside the project and are never part of it.
 //!
-//! They are looked for under `$ASHLAR_SHARED/data`, else under `../shared/data` beside the workspace. Where
-//! a file is missing the reader says so in one form, and the test returns:
-//!
-//! ```no_run
-//! let Some(frames) = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst") else {
-//!     return;
-//! };
-//! ```
-//!
-//! A file that is there and cannot be read is a failure.
+//! They are looked for under `$ASHLAR_SHARED/data`, else under `../shared/data` beside the workspace. A test that
+//! reads them has `shared_data` in its path: where they are missing it fails, unless such tests are left out, as
+//! `make test` does then.
 
 use std::fs;
 use std::io::{Cursor, Read};
@@ -18,32 +11,27 @@ use std::path::{Path, PathBuf};
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-/// Where `relative` (as in `"rib/x.txt.zst"`) lies; if nowhere, prints which test is skipped for want of it.
-pub fn path(relative: &str) -> Option<PathBuf> {
-    let found = locate(relative);
-    if found.is_none() {
-        // libtest names the thread after the test.
-        let thread = std::thread::current();
-        let name = thread.name().unwrap_or("a test");
-        println!("skipped: {name} needs ../shared/data/{relative}");
-    }
-    found
-}
-
-fn locate(relative: &str) -> Option<PathBuf> {
+/// Where `relative` (as in `"rib/x.txt.zst"`) lies.
+pub fn path(relative: &str) -> PathBuf {
     let root = match std::env::var_os("ASHLAR_SHARED") {
         Some(root) => PathBuf::from(root),
         None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
     };
-    Some(root.join("data").join(relative)).filter(|path| path.exists())
+    let path = root.join("data").join(relative);
+    assert!(
+        path.exists(),
+        "there is no ../shared/data/{relative}, nor is it under $ASHLAR_SHARED: \
+         leave out the tests that need such data: cargo test -- --skip shared_data"
+    );
+    path
 }
 
-/// The bytes of a shared file, unpacked if its name ends in `.zst`; `None` says skip.
-pub fn bytes(relative: &str) -> Option<Vec<u8>> {
-    let path = path(relative)?;
+/// The bytes of a shared file, unpacked if its name ends in `.zst`.
+pub fn bytes(relative: &str) -> Vec<u8> {
+    let path = path(relative);
     let packed = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     if !relative.ends_with(".zst") {
-        return Some(packed);
+        return packed;
     }
     let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice())
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
@@ -51,22 +39,22 @@ pub fn bytes(relative: &str) -> Option<Vec<u8>> {
     decoder
         .read_to_end(&mut out)
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    Some(out)
+    out
 }
 
-/// The text of a shared file, unpacked if its name ends in `.zst`; `None` says skip.
-pub fn text(relative: &str) -> Option<String> {
-    bytes(relative).map(|b| String::from_utf8(b).unwrap_or_else(|e| panic!("{relative}: {e}")))
+/// The text of a shared file, unpacked if its name ends in `.zst`.
+pub fn text(relative: &str) -> String {
+    String::from_utf8(bytes(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
 }
 
-/// The frames of a shared capture; `None` says skip.
-pub fn frames(relative: &str) -> Option<Vec<Vec<u8>>> {
-    bytes(relative).map(|b| capture_frames(&b))
+/// The frames of a shared capture.
+pub fn frames(relative: &str) -> Vec<Vec<u8>> {
+    capture_frames(&bytes(relative))
 }
 
-/// The captures of a shared `.tar.zst`, each with its file name, in order of name; `None` says skip.
-pub fn captures(relative: &str) -> Option<Vec<(String, Vec<Vec<u8>>)>> {
-    let bytes = bytes(relative)?;
+/// The captures of a shared `.tar.zst`, each with its file name, in order of name.
+pub fn captures(relative: &str) -> Vec<(String, Vec<Vec<u8>>)> {
+    let bytes = bytes(relative);
     let mut archive = tar::Archive::new(Cursor::new(bytes));
     let mut out = Vec::new();
     for entry in archive.entries().expect("a tar archive starts here") {
@@ -82,7 +70,7 @@ pub fn captures(relative: &str) -> Option<Vec<(String, Vec<Vec<u8>>)>> {
         }
     }
     out.sort();
-    Some(out)
+    out
 }
 
 /// The frames of a capture in pcap or pcapng form. Panics if it is neither, or broken.
@@ -114,8 +102,9 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn a_missing_file_is_none() {
-        assert_eq!(locate("no/such/file"), None);
+    #[should_panic(expected = "cargo test -- --skip shared_data")]
+    fn of_a_missing_file_it_is_said_how_to_do_without() {
+        path("no/such/file");
     }
 
     #[test]
@@ -130,19 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn the_shared_mix_has_the_frames_its_readme_counts() {
-        let Some(frames) = frames("pcap/ndpi-mix-zeropay.pcap.zst") else {
-            return;
-        };
+    fn shared_data_mix_has_the_frames_that_its_readme_counts() {
+        let frames = frames("pcap/ndpi-mix-zeropay.pcap.zst");
         assert_eq!(frames.len(), 98_093);
         assert!(frames.iter().all(|f| (14..=1518).contains(&f.len())));
     }
 
     #[test]
-    fn the_shared_features_are_captures_with_frames() {
-        let Some(captures) = captures("pcap/features.tar.zst") else {
-            return;
-        };
+    fn shared_data_features_are_captures_with_frames() {
+        let captures = captures("pcap/features.tar.zst");
         assert_eq!(captures.len(), 47);
         assert!(captures.iter().all(|(_, frames)| !frames.is_empty()));
     }

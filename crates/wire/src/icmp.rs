@@ -150,12 +150,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Icmp<B> {
         self.set_rest(u32::from(mtu));
     }
 
-    /// Sets the offset of the offending byte; the three bytes behind it become zero.
-    #[inline]
-    pub fn set_pointer(&mut self, pointer: u8) {
-        self.set_rest(u32::from(pointer) << 24);
-    }
-
     /// Computes the checksum; the buffer must end with the message.
     #[inline]
     pub fn fill_checksum(&mut self) {
@@ -218,7 +212,7 @@ mod tests {
         let mut m = Icmp::new_unchecked(&mut bytes);
         m.set_mtu(1400);
         assert_eq!((m.mtu(), m.rest()), (1400, 1400));
-        m.set_pointer(21);
+        m.set_rest(21 << 24);
         assert_eq!((m.pointer(), m.rest()), (21, 21 << 24));
         m.set_gateway(Ipv4Addr::new(10, 0, 0, 9));
         assert_eq!(m.gateway(), Ipv4Addr::new(10, 0, 0, 9));

@@ -238,12 +238,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(checksum::update16(self.checksum(), old, new));
     }
 
-    /// Sets the time to live and keeps the checksum right.
-    #[inline]
-    pub fn patch_ttl(&mut self, ttl: u8) {
-        self.patch16(8, u16::from_be_bytes([ttl, self.protocol()]));
-    }
-
     /// Lowers the time to live by one and keeps the checksum right; it must not be zero.
     #[inline]
     pub fn dec_ttl(&mut self) {
@@ -273,12 +267,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
     #[inline]
     pub fn patch_total_len(&mut self, len: u16) {
         self.patch16(2, len);
-    }
-
-    /// Sets flags and offset and keeps the checksum right.
-    #[inline]
-    pub fn patch_fragment_word(&mut self, word: u16) {
-        self.patch16(6, word);
     }
 
     /// Sets the source address and keeps the header's checksum right (the transport's is the caller's).

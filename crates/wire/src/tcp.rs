@@ -1,6 +1,6 @@
 //! TCP headers (RFC 9293) and the one option that routers touch, MSS.
 
-use crate::bytes::{be16, put16};
+use crate::bytes::be16;
 use crate::{BadHeader, checksum};
 
 /// Length of a header without options.
@@ -130,25 +130,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Tcp<B> {
         self.0.as_mut()[12] = ((len / 4) as u8) << 4;
     }
 
-    /// Lowers the offered MSS to at most `max`, checksum included; says whether it did.
-    pub fn clamp_mss(&mut self, max: u16) -> bool {
-        let Some(at) = self.mss_at() else {
-            return false;
-        };
-        let old = be16(self.0.as_ref(), at);
-        if old <= max {
-            return false;
-        }
-        put16(self.0.as_mut(), at, max);
-        // The option may lie at an odd offset, where its bytes count in swapped places.
-        let (old, new) = match at % 2 {
-            0 => (old, max),
-            _ => (old.swap_bytes(), max.swap_bytes()),
-        };
-        self.set_checksum(checksum::update16(self.checksum(), old, new));
-        true
-    }
-
     /// Computes the checksum; the buffer must end with the data.
     #[inline]
     pub fn fill_checksum(&mut self, pseudo: u64) {
@@ -251,24 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn clamping_lowers_the_mss_and_keeps_the_checksum_at_odd_offsets_too() {
-        for options in [&[2, 4, 5, 0xb4][..], &[1, 2, 4, 5, 0xb4, 0, 0, 0]] {
-            let mut b = with_options(options);
-            let mut t = Tcp::new_unchecked(&mut b);
-            assert!(!t.clamp_mss(1460));
-            assert!(t.clamp_mss(1360));
-            assert_eq!(t.mss(), Some(1360));
-            assert!(t.verify_checksum(99));
-        }
-        assert!(!Tcp::new_unchecked(with_options(&[])).clamp_mss(1));
-    }
-
-    #[test]
     fn no_bytes_make_it_panic() {
         hammer(&with_options(&[3, 3, 7, 1, 2, 4, 5, 0xb4]), |bytes| {
             if let Ok(t) = Tcp::new_checked(bytes) {
                 let _ = (t.mss(), t.options(), t.payload(), t.verify_checksum(0));
-                Tcp::new_unchecked(bytes.to_vec()).clamp_mss(1);
             }
         });
     }

@@ -60,15 +60,6 @@ impl<B: AsRef<[u8]>> Vlan<B> {
     }
 }
 
-impl<B: AsRef<[u8]> + AsMut<[u8]>> Vlan<B> {
-    /// Sets the identifier alone.
-    #[inline]
-    pub fn set_id(&mut self, id: u16) {
-        let tci = self.tci() & 0xf000 | id & 0xfff;
-        self.set_tci(tci);
-    }
-}
-
 /// Tag control information from its parts.
 #[inline]
 pub const fn tci(priority: u8, drop_eligible: bool, id: u16) -> u16 {
@@ -118,8 +109,7 @@ mod tests {
     fn constructs() {
         let mut bytes = [0xaa; 5];
         let mut v = Vlan::new_unchecked(&mut bytes);
-        v.set_tci(tci(5, true, 7));
-        v.set_id(100);
+        v.set_tci(tci(5, true, 100));
         v.set_ethertype(ether::IPV4);
         assert_eq!(bytes, BYTES);
     }

@@ -1,10 +1,13 @@
 //! Starting the built program, and talking to it.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 /// The program.
 pub fn ashlar() -> Command {
@@ -15,7 +18,28 @@ pub fn ashlar() -> Command {
 
 /// Runs a subcommand to its end.
 pub fn run(words: &[&str]) -> Output {
-    ashlar().args(words).output().expect("the program starts")
+    to_its_end(ashlar().args(words))
+}
+
+/// Runs a program to its end.
+pub fn to_its_end(command: &mut Command) -> Output {
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the program starts");
+    let _bounded = bounded(&child);
+    child.wait_with_output().expect("it ends")
+}
+
+/// Kills a program after two minutes, so that whoever waits for its words or its end does not wait for ever. Not if
+/// what this gives is dropped before.
+pub fn bounded(child: &Child) -> Sender<()> {
+    let (dropped, over) = channel();
+    let pid = Pid::from_child(child);
+    std::thread::spawn(move || {
+        if over.recv_timeout(Duration::from_secs(120)) == Err(RecvTimeoutError::Timeout) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    });
+    dropped
 }
 
 /// What a program said on standard output; it must have ended well.
@@ -67,6 +91,7 @@ pub struct Running {
     pub child: Child,
     pub socket: String,
     log: BufReader<std::process::ChildStderr>,
+    _bounded: Sender<()>,
 }
 
 impl Running {
@@ -86,7 +111,12 @@ impl Running {
             .spawn()
             .expect("the program starts");
         let log = BufReader::new(child.stderr.take().expect("standard error is piped"));
-        let mut running = Running { child, socket, log };
+        let mut running = Running {
+            _bounded: bounded(&child),
+            child,
+            socket,
+            log,
+        };
         running.log_line("start");
         running
     }
@@ -137,9 +167,8 @@ impl Running {
         (out, log)
     }
 
-    pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).expect("it runs");
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 }
 

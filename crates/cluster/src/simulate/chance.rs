@@ -30,12 +30,4 @@ impl Chance {
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
-
-    /// Puts a list into any order.
-    pub fn shuffle<T>(&mut self, list: &mut [T]) {
-        for at in (1..list.len()).rev() {
-            let other = self.below(at as u64 + 1) as usize;
-            list.swap(at, other);
-        }
-    }
 }

@@ -39,11 +39,6 @@ impl Matrix {
         named.map_or("", |(_, name)| name)
     }
 
-    /// Whether no output gets more than its rate.
-    pub fn is_admissible(self) -> bool {
-        !matches!(self, Matrix::HotSpot | Matrix::Incast)
-    }
-
     /// What each of `ports` inputs sends to which outputs, in parts of its rate. An input's parts add up to 1 at most.
     pub fn rows(self, ports: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>> {
         let others = |from: usize| (0..ports).filter(move |&to| to != from);
@@ -116,6 +111,14 @@ pub(super) fn ports(map: &Map) -> Vec<NodeId> {
         .filter(|(_, node)| node.rate > 0.0)
         .map(|(number, _)| number as NodeId)
         .collect()
+}
+
+#[cfg(test)]
+impl Matrix {
+    /// Whether no output gets more than its rate.
+    pub(super) fn is_admissible(self) -> bool {
+        !matches!(self, Matrix::HotSpot | Matrix::Incast)
+    }
 }
 
 #[cfg(test)]

@@ -301,9 +301,4 @@ impl Report {
         self.pair_least = parts.iter().copied().reduce(f64::min);
         self.pair_fairness = self.pair_least.map(|_| jain(parts.into_iter()));
     }
-
-    /// Whether every packet that came in has left or was dropped under a name.
-    pub fn balances(&self) -> bool {
-        self.packets_in == self.packets_out + self.drops.sum()
-    }
 }

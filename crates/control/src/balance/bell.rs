@@ -62,7 +62,8 @@ mod tests {
         });
         for _ in 0..100 {
             listener.ring();
-            hears.recv().expect("it was heard");
+            let heard = hears.recv_timeout(Duration::from_secs(60));
+            heard.expect("it was heard");
         }
         waits.join().expect("it ends");
     }

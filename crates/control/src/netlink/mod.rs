@@ -9,11 +9,12 @@ mod follow;
 pub mod fpm;
 mod links;
 pub mod model;
+#[cfg(test)]
+#[path = "needs_root_tests.rs"]
+mod needs_root;
 mod neighbours;
 mod rules;
 mod socket;
-#[cfg(test)]
-mod tests;
 mod thread;
 
 pub use fpm::Listen;

@@ -397,6 +397,8 @@ mod tests {
 
     use super::super::ip_pattern::parse;
     use arguments::Names;
+    use tables::classify::sample::{self, FiveTuple};
+    use tables::sample::Random;
 
     fn pattern(rng: &mut Rng, depth: usize) -> String {
         let inner = |rng: &mut Rng| pattern(rng, depth.saturating_sub(1));
@@ -469,38 +471,48 @@ mod tests {
         assert!(trees > 20, "{trees}");
     }
 
+    /// A rule as an access list has them: nets and hosts, services, some that ask for little.
+    fn tuple(rng: &mut Rng) -> FiveTuple {
+        let net = 10 << 24 | (rng.below(40) as u32) << 16;
+        let mut prefix = || match rng.below(4) {
+            0 => (0, 0),
+            1 => (net, 16),
+            _ => (net + rng.below(50) as u32, 32),
+        };
+        let (src, dst, port) = (prefix(), prefix(), rng.below(1024) as u16);
+        FiveTuple {
+            src,
+            dst,
+            src_port: *rng.pick(&[(0, u16::MAX), (1024, u16::MAX)]),
+            dst_port: *rng.pick(&[(0, u16::MAX), (port, port), (port, port + 99)]),
+            protocol: *rng.pick(&[(6, 255), (17, 255), (0, 0)]),
+        }
+    }
+
     #[test]
-    fn rule_sets_of_classbench_written_as_patterns_are_decided_as_expected() {
-        for name in ["acl1_1k", "fw1_1k"] {
-            let read = |kind| testkit::shared::text(&format!("rules/{name}.{kind}"));
-            let (Some(rules), Some(trace), Some(expected)) =
-                (read("rules"), read("trace"), read("expected"))
-            else {
-                return;
-            };
-            let rules: Vec<_> = classify::sample::parse_rules(&rules)
-                .unwrap()
-                .iter()
-                .zip(0usize..)
-                .map(|(rule, n)| {
-                    let expr = parse(&written(rule), &Names::default());
-                    (Some((n % 255) as u8), expr.unwrap())
-                })
-                .collect();
-            let compiled = Compiled::new(&rules);
-            assert!(compiled.trees.is_some());
-            let keys = classify::sample::parse_trace(&trace).unwrap();
-            for (key, expected) in keys.iter().zip(expected.lines()) {
-                let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
-                key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
-                let expected = expected.parse::<usize>().ok().map(|n| (n % 255) as u8);
-                assert_eq!(run(&compiled, &bytes), verdict(expected), "{name} {key:x?}");
-            }
+    fn a_thousand_rules_written_as_patterns_are_decided_as_one_by_one() {
+        let (mut rng, mut random) = (Rng::seed(10), Random::new(10));
+        let mut tuples: Vec<FiveTuple> = (0..1000).map(|_| tuple(&mut rng)).collect();
+        tuples.sort_by_key(|rule| std::cmp::Reverse(rule.src.1 + rule.dst.1));
+        let rules = tuples.iter().zip(0usize..).map(|(rule, n)| {
+            let expr = parse(&written(rule), &Names::default());
+            (Some((n % 255) as u8), expr.unwrap())
+        });
+        let compiled = Compiled::new(&rules.collect::<Vec<_>>());
+        assert!(compiled.trees.is_some());
+        let tests: Vec<_> = tuples.iter().map(FiveTuple::rule).collect();
+        for tuple in &tuples {
+            let key = sample::hit(tuple, &mut random);
+            let mut bytes = vec![0x45, 0, 0, 24, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
+            key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
+            let first = sample::naive(&tests, &key).map(|n| (n % 255) as u8);
+            assert!(first.is_some());
+            assert_eq!(run(&compiled, &bytes), verdict(first), "{key:x?}");
         }
     }
 
     /// A rule as a pattern; ports by their bytes, since such rules ask for them of all protocols.
-    fn written(rule: &classify::sample::FiveTuple) -> String {
+    fn written(rule: &FiveTuple) -> String {
         let address =
             |(address, len): (u32, u8)| format!("{}/{len}", std::net::Ipv4Addr::from(address));
         let mut text = format!(

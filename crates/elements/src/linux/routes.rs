@@ -66,14 +66,9 @@ impl<const N: usize> Routes<N> {
         added
     }
 
-    /// Gives a group other members: all its routes follow at once, and none is touched. Flows of members
-    /// that stay stay on them.
-    pub fn change_group(&self, id: GroupId, members: &[Member]) -> Result<(), GroupError> {
-        self.change_groups([(id, members)])
-    }
-
-    /// As [`Routes::change_group`] for many groups, which workers see together. Of a change that cannot be,
-    /// the error is returned in the end; the others take effect.
+    /// Gives groups other members, which workers see together: all their routes follow at once, and none is touched.
+    /// Flows of members that stay stay on them. Of a change that cannot be, the error is returned in the end; the
+    /// others take effect.
     pub fn change_groups<'a>(
         &self,
         changes: impl IntoIterator<Item = (GroupId, &'a [Member])>,
@@ -268,12 +263,12 @@ mod tests {
         ];
         routes.apply(&all).expect("room");
         assert_eq!(gateway(&routes, 2), hop(1).gateway);
-        routes.change_group(a, &[hop(2)]).expect("members");
+        routes.change_groups([(a, &[hop(2)][..])]).expect("members");
         let seen = [1, 2, 3].map(|n| gateway(&routes, n));
         assert_eq!(seen, [hop(2), hop(2), hop(1)].map(|hop| hop.gateway));
         assert_eq!(routes.get(&prefix(2)), Some(a));
         assert_eq!(routes.lookup([10, 3, 9, 9]), Some(b));
-        assert_eq!(routes.change_group(a, &[]), Err(GroupError::Empty));
+        assert_eq!(routes.change_groups([(a, &[][..])]), Err(GroupError::Empty));
         routes
             .apply(&[(prefix(1), None), (prefix(2), Some(b))])
             .expect("room");

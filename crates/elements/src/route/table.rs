@@ -359,10 +359,10 @@ mod tests {
 
     /// Waits until no reader of this process is in the way, and takes what is free then.
     fn id_of(writer: &mut Writer<4, Fib<4>>, n: u8) -> GroupId {
-        while writer.unsettled() {
+        testkit::until("readers to be past it", || {
             writer.settle();
-            std::thread::yield_now();
-        }
+            !writer.unsettled()
+        });
         let ids = writer.intern(&[set(n)]).expect("there are ids");
         ids[0].expect("it has a next hop")
     }

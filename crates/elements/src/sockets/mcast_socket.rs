@@ -269,10 +269,10 @@ mod tests {
     }
 
     fn wait_for_drop(bench: &mut Bench, n: u64) {
-        while bench.drops("m", "own") < n {
+        testkit::until("its own packets to come back", || {
             bench.run();
-            std::thread::yield_now();
-        }
+            bench.drops("m", "own") >= n
+        });
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use testkit::Rng;
+use testkit::{Rng, until};
 
 /// What left a paced port: how often each flow was in order, and how often not.
 #[derive(Default)]
@@ -163,7 +163,7 @@ fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
 fn drain(router: &Router, ports: &Paced) {
     ports.ends.store(true, Relaxed);
     // Whoever is asked has ended its turn, and gives no more.
-    while router.held().expect("workers answer") > 0 {}
+    until("the last packet to leave", || router.held() == Ok(0));
 }
 
 /// Ends a router. All that came has left in order; returns how many packets.
@@ -258,11 +258,8 @@ fn wait_for(ports: &Paced, queue: u8) {
         let own = out.next.iter().filter(|(flow, _)| *flow % 2 == queue);
         own.map(|(_, next)| next).sum()
     };
-    let (before, until) = (left(), Instant::now() + Duration::from_secs(20));
-    while left() < before + 5 {
-        assert!(Instant::now() < until, "nobody polls queue {queue}");
-        std::thread::yield_now();
-    }
+    let before = left();
+    until(format!("packets of queue {queue}"), || left() >= before + 5);
 }
 
 #[test]
@@ -331,7 +328,7 @@ fn a_queue_moves_though_a_worker_that_has_nothing_to_do_with_it_does_not_answer(
         assert_eq!(stuck.join().expect("it ends"), Ok(true));
     });
     ports.ends.store(true, Relaxed);
-    while router.held().expect("workers answer") > 0 {}
+    until("the last packet to leave", || router.held() == Ok(0));
     drop(router);
     let out = ports.out.lock().unwrap_or_else(PoisonError::into_inner);
     let sent: u32 = out.next.values().sum();
@@ -369,9 +366,7 @@ fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
     for round in 0..20u64 {
         let more = ["", ", CORES 1", ", CAPACITY 2000", ", CORES 0"][round as usize % 4];
         let seen = ports.given.load(Relaxed);
-        while ports.given.load(Relaxed) < seen + 50 {
-            std::thread::yield_now();
-        }
+        until("packets", || ports.given.load(Relaxed) >= seen + 50);
         let next = plan_after(Some(&now), &text(more), 2, &*ports);
         router.reload(&next).expect("it fits");
         now = next;

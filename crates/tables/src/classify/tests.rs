@@ -2,32 +2,25 @@ use super::sample::{grow, hit, key, naive, parse_rules, parse_trace};
 use super::{FIELDS, Rule, Test, Tree};
 use crate::sample::Random;
 
-fn shared(name: &str) -> Option<String> {
+fn shared(name: &str) -> String {
     let root = match std::env::var_os("ASHLAR_SHARED") {
         Some(root) => std::path::PathBuf::from(root),
         None => std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
     };
     let path = root.join("data/rules").join(name);
-    let text = std::fs::read_to_string(path).ok();
-    if text.is_none() {
-        let test = std::thread::current();
-        println!(
-            "skipped: {} needs ../shared/data/rules/{name}",
-            test.name().unwrap_or("a test")
-        );
-    }
-    text
+    std::fs::read_to_string(&path).unwrap_or_else(|e| {
+        panic!(
+            "{}: {e}; leave out what needs it: cargo test -- --skip shared_data",
+            path.display()
+        )
+    })
 }
 
 #[test]
-fn rule_sets_of_classbench_are_decided_as_expected() {
+fn rule_sets_of_shared_data_are_decided_as_expected() {
     for name in ["acl1_1k", "fw1_1k"] {
-        let read = |kind| shared(&format!("{name}.{kind}"));
-        let (Some(rules), Some(trace), Some(expected)) =
-            (read("rules"), read("trace"), read("expected"))
-        else {
-            return;
-        };
+        let [rules, trace, expected] =
+            ["rules", "trace", "expected"].map(|kind| shared(&format!("{name}.{kind}")));
         let rules: Vec<Rule> = parse_rules(&rules)
             .unwrap()
             .iter()

@@ -195,7 +195,7 @@ fn link_headers_stack() {
         .mpls(17)
         .bytes();
     assert_eq!(ether::network(&frame), Some((ether::MPLS, 14)));
-    assert_eq!(mpls::payload_at(&frame[14..]), Ok(8));
+    assert_eq!(frame[14..22], [0, 1, 0, 64, 0, 1, 0x11, 64]);
     assert_eq!(frame[22..], inner);
 }
 

@@ -116,7 +116,7 @@ fn a_lowered_ttl_leaves_the_checksum_that_a_patch_leaves() {
                 Ipv4::new_unchecked(b).set_ttl(ttl);
             }
             Ipv4::new_unchecked(&mut lowered).dec_ttl();
-            Ipv4::new_unchecked(&mut patched).patch_ttl(ttl - 1);
+            Ipv4::new_unchecked(&mut patched).patch16(8, u16::from_be_bytes([ttl - 1, BYTES[9]]));
             assert_eq!(lowered, patched, "{check:#x} {ttl}");
         }
     }
@@ -168,10 +168,10 @@ fn patches_leave_the_checksum_that_recomputation_gives() {
         }
         let mut ip = Ipv4::new_unchecked(&mut b);
         ip.fill_checksum();
-        ip.patch_ttl(rng.byte());
+        ip.patch16(8, rng.next() as u16);
         ip.patch_tos(rng.byte());
         ip.patch_total_len(rng.next() as u16);
-        ip.patch_fragment_word([0, 0xffff, rng.next() as u16][rng.below(3)]);
+        ip.patch16(6, [0, 0xffff, rng.next() as u16][rng.below(3)]);
         ip.patch_src(Ipv4Addr::from_bits(
             [0, u32::MAX, rng.next() as u32][rng.below(3)],
         ));
@@ -220,7 +220,7 @@ fn no_bytes_make_it_panic() {
             ip.options().for_each(drop);
             let mut copy = bytes.to_vec();
             let mut ip = Ipv4::new_unchecked(&mut copy);
-            ip.patch_ttl(1);
+            ip.patch_tos(1);
             ip.fill_checksum();
             ip.payload_mut();
         }

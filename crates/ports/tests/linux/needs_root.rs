@@ -1,5 +1,5 @@
 //! Linux interfaces on real traffic: two hosts in network namespaces with all offloads on, and the
-//! `bridge` example between them. Skipped by name where namespaces cannot be made.
+//! `bridge` example between them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -26,12 +26,8 @@ struct Net {
 }
 
 impl Net {
-    /// `None` (said by name) without the rights for it.
-    fn new(test: &str) -> Option<Net> {
-        if !ports::is_root() {
-            eprintln!("skipped: {test} needs root for network namespaces");
-            return None;
-        }
+    fn new() -> Net {
+        testkit::root();
         let tag = format!("ash{}x{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let net = Net { tag };
         for ns in ["a", "r", "b"] {
@@ -39,7 +35,7 @@ impl Net {
         }
         net.wire("a", 1, "r0");
         net.wire("b", 2, "r1");
-        Some(net)
+        net
     }
 
     /// Makes the link between a host and the middle.
@@ -64,7 +60,9 @@ impl Net {
 
     fn command(&self, ns: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &format!("{}{ns}", self.tag), program]);
+        // None of them takes as long, unless it waits for what never comes.
+        let space = format!("{}{ns}", self.tag);
+        command.args(["netns", "exec", &space, "timeout", "120", program]);
         command
     }
 
@@ -207,9 +205,7 @@ fn transfer(net: &Net, family: &str, from: &str, to: (&str, &str), bytes: usize)
 
 #[test]
 fn tcp_crosses_with_offloads_on_byte_for_byte() {
-    let Some(net) = Net::new("tcp_crosses_with_offloads_on_byte_for_byte") else {
-        return;
-    };
+    let net = Net::new();
     let bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 20_000_000);
     transfer(&net, "AF_INET", "b", ("a", "10.99.0.1"), 5_000_000);
@@ -242,9 +238,7 @@ fn tcp_crosses_with_offloads_on_byte_for_byte() {
 
 #[test]
 fn udp_gso_is_cut_into_the_datagrams_that_were_sent() {
-    let Some(net) = Net::new("udp_gso_is_cut_into_the_datagrams_that_were_sent") else {
-        return;
-    };
+    let net = Net::new();
     let bridge = net.bridge("r0", "r1", 1);
     let receiver = "import socket\n\
         s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.bind(('10.99.0.2',9000));s.settimeout(20)\n\
@@ -268,9 +262,7 @@ fn udp_gso_is_cut_into_the_datagrams_that_were_sent() {
 
 #[test]
 fn vlan_tags_cross() {
-    let Some(net) = Net::new("vlan_tags_cross") else {
-        return;
-    };
+    let net = Net::new();
     let bridge = net.bridge("r0", "r1", 1);
     // The kernel takes tags out on both hops; the far end finds them in the auxiliary data, the
     // sender sees a frame of its own ethertype 0x88b5 in priority 5 of VLAN 100.
@@ -300,9 +292,7 @@ fn vlan_tags_cross() {
 
 #[test]
 fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
-    let Some(net) = Net::new("an_interface_that_goes_and_comes_back_is_taken_up_again") else {
-        return;
-    };
+    let net = Net::new();
     let mut bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
     ip(&format!("-n {}r link set r1 down", net.tag));
@@ -318,23 +308,9 @@ fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
 }
 
 #[test]
-fn errors_name_the_cause_and_the_remedy() {
-    use engine::port::PortDirectory;
-    let directory = ports::Directory::new();
-    let error = directory.probe("no-such-if0").unwrap_err();
-    assert!(
-        error.contains("there is no interface no-such-if0"),
-        "{error}"
-    );
-    assert!(error.contains("lo"), "{error}");
-}
-
-#[test]
 fn frames_that_the_router_sends_do_not_come_back_to_it() {
     for queues in [1, 2] {
-        let Some(net) = Net::new("frames_that_the_router_sends_do_not_come_back_to_it") else {
-            return;
-        };
+        let net = Net::new();
         let bridge = net.bridge("r0", "r1", queues);
         // All at once: from the first answer on, ping waits for the rest no longer than its interval.
         let ping = [
@@ -361,9 +337,7 @@ fn frames_that_the_router_sends_do_not_come_back_to_it() {
 
 #[test]
 fn a_tap_port_talks_to_the_kernel() {
-    let Some(net) = Net::new("a_tap_port_talks_to_the_kernel") else {
-        return;
-    };
+    let net = Net::new();
     let bridge = net.bridge("r0", "tap:t0", 2);
     ip(&format!("-n {}r addr add 10.99.0.9/24 dev t0", net.tag));
     transfer(&net, "AF_INET", "a", ("r", "10.99.0.9"), 3_000_000);

@@ -1,4 +1,4 @@
-//! The thread beside a real kernel, in a network namespace of the test's. They need the right to make one.
+//! The thread beside a real kernel, in a network namespace of the test's. Only root can make one.
 
 use super::Netlink;
 use super::socket::Requests;
@@ -7,7 +7,8 @@ use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use testkit::until;
 use wire::netlink::{
     NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NewHop, NewRoute, RTM_NEWROUTE, RouteKind,
     TABLE_MAIN, Target, Writer,
@@ -21,14 +22,13 @@ struct Bed {
 }
 
 impl Bed {
-    /// None where a test may not make one; that is said.
-    fn new(test: &str) -> Option<Bed> {
+    fn new(test: &str) -> Bed {
+        testkit::root();
         let name = format!("netlink-{test}-{}", std::process::id());
         let made = Command::new("ip").args(["netns", "add", &name]).output();
-        if !made.is_ok_and(|made| made.status.success()) {
-            println!("skipped: {test} needs the right to make a network namespace");
-            return None;
-        }
+        let made = made.expect("ip runs");
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "ip netns add {name}: {said}");
         let bed = Bed {
             name,
             kernel: Arc::default(),
@@ -42,7 +42,7 @@ impl Bed {
         }
         bed.kernel.interface("v0").expect("room");
         bed.kernel.interface("v2").expect("room");
-        Some(bed)
+        bed
     }
 
     fn follow(&mut self) {
@@ -101,15 +101,6 @@ impl Drop for Bed {
     }
 }
 
-/// Waits until something holds.
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 fn hop(gateway: &str, port: u16, weight: u16) -> Member {
     Member {
         gateway: gateway.parse().ok(),
@@ -120,9 +111,7 @@ fn hop(gateway: &str, port: u16, weight: u16) -> Member {
 
 #[test]
 fn what_is_there_and_what_comes_and_goes_is_in_the_image() {
-    let Some(mut bed) = Bed::new("image") else {
-        return;
-    };
+    let mut bed = Bed::new("image");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
     bed.follow();
@@ -153,9 +142,7 @@ fn what_is_there_and_what_comes_and_goes_is_in_the_image() {
 
 #[test]
 fn ipv6_routes_that_go_with_a_link_without_a_word_make_room_for_others() {
-    let Some(mut bed) = Bed::new("silent6") else {
-        return;
-    };
+    let mut bed = Bed::new("silent6");
     bed.exec("sysctl -qw net.ipv6.route.skip_notify_on_dev_down=1");
     bed.ip("addr add 2001:db8::1/64 dev v0 nodad");
     bed.ip("addr add 2001:db8:2::1/64 dev v2 nodad");
@@ -181,9 +168,7 @@ fn ipv6_routes_that_go_with_a_link_without_a_word_make_room_for_others() {
 
 #[test]
 fn routes_that_go_with_an_address_without_a_word_are_found_gone() {
-    let Some(mut bed) = Bed::new("silent") else {
-        return;
-    };
+    let mut bed = Bed::new("silent");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
     bed.follow();
@@ -196,9 +181,7 @@ fn routes_that_go_with_an_address_without_a_word_are_found_gone() {
 
 #[test]
 fn neighbours_follow_and_are_asked_for() {
-    let Some(mut bed) = Bed::new("neighbours") else {
-        return;
-    };
+    let mut bed = Bed::new("neighbours");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");
     bed.follow();
@@ -216,9 +199,7 @@ fn neighbours_follow_and_are_asked_for() {
 
 #[test]
 fn an_interface_that_is_named_later_is_found() {
-    let Some(mut bed) = Bed::new("named") else {
-        return;
-    };
+    let mut bed = Bed::new("named");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("addr add 10.0.3.1/24 dev v3");
     bed.ip("route add 192.0.2.0/24 via 10.0.3.2");
@@ -237,9 +218,7 @@ fn an_interface_that_is_named_later_is_found() {
 
 #[test]
 fn routes_that_differ_in_the_routers_own_address_alone_are_two() {
-    let Some(mut bed) = Bed::new("source") else {
-        return;
-    };
+    let mut bed = Bed::new("source");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("addr add 10.0.0.9/24 dev v0");
     bed.follow();
@@ -263,9 +242,7 @@ fn routes_that_differ_in_the_routers_own_address_alone_are_two() {
 
 #[test]
 fn rules_that_are_not_followed_are_counted() {
-    let Some(mut bed) = Bed::new("rules") else {
-        return;
-    };
+    let mut bed = Bed::new("rules");
     bed.ip("rule add from 192.0.2.0/24 table 1000");
     bed.follow();
     until("one at the start", || bed.count("rules") == 1);
@@ -278,9 +255,7 @@ fn rules_that_are_not_followed_are_counted() {
 
 #[test]
 fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
-    let Some(mut bed) = Bed::new("linkdown") else {
-        return;
-    };
+    let mut bed = Bed::new("linkdown");
     bed.exec("sysctl -qw net.ipv4.conf.v0.ignore_routes_with_linkdown=1");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("addr add 10.0.2.1/24 dev v2");
@@ -342,9 +317,7 @@ fn burst(count: u32) {
 
 #[test]
 fn a_burst_of_routes_is_taken_up_whole() {
-    let Some(mut bed) = Bed::new("burst") else {
-        return;
-    };
+    let mut bed = Bed::new("burst");
     // Many, to measure: ASHLAR_BURST=500000 cargo test --release, with a clock or callgrind.
     let count = std::env::var("ASHLAR_BURST").map_or(20_000, |n| n.parse().expect("a number"));
     bed.ip("addr add 10.0.0.1/24 dev v0");
