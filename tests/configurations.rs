@@ -1,7 +1,7 @@
 //! The ready configurations of `conf/`, each run on packets.
 
 use engine::graph::Walker;
-use engine::plan::Options;
+use planner::Options;
 use engine::port::PortDirectory;
 use engine::router::{Router, Workers};
 use ports::Directory;

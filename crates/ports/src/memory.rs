@@ -129,6 +129,11 @@ impl Memory {
         self.collect()
     }
 
+    /// Waits until no injected frame waits any more; false if the time is over.
+    pub fn wait_received(&self, limit: Duration) -> bool {
+        self.wait(limit, |state| state.rx.iter().all(VecDeque::is_empty))
+    }
+
     fn wait(&self, limit: Duration, ready: impl Fn(&State) -> bool) -> bool {
         let end = Instant::now() + limit;
         let mut state = self.lock();
