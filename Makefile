@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval docs deps deps-test deps-bench deps-eval deps-routes clean
 
 # The main job: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -32,6 +32,10 @@ check:
 
 unit:
 	$(CARGO) test --workspace --locked
+
+# What is made from sources in docs and CONTRIBUTING.md, written anew.
+docs:
+	ASHLAR_BLESS=1 $(CARGO) test -p ashlar --lib --locked docs
 
 # Rings and published tables under every order of memory accesses, with bounded preemption.
 loom:

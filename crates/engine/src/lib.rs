@@ -47,15 +47,17 @@ pub mod worker;
 
 pub use cx::Cx;
 
-/// What an element's file needs.
+/// What an element's file needs: `use engine::prelude::*`.
 pub mod prelude {
     pub use crate::args::Args;
     pub use crate::call::{HandlerCall, Outside};
     pub use crate::clock::Time;
     pub use crate::cx::Cx;
-    pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
+    pub use crate::element::{Class, Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
     pub use crate::handler::{Handler, Job, Use};
+    pub use crate::manual;
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};
+    pub use crate::units::{assign, parse, parse_in};
     pub use std::sync::Arc;
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod features;
 mod frames;
+mod manuals;
 mod packets;
 mod rng;
 pub mod shared;
@@ -12,5 +13,6 @@ pub mod traffic;
 pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fused};
 pub use features::{Feature, features};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
+pub use manuals::manual_errors;
 pub use packets::{Build, ip4, ip6};
 pub use rng::Rng;

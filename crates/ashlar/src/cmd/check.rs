@@ -2,10 +2,17 @@
 
 use super::{Done, compile, print};
 use crate::cli::Check;
+use engine::plan::Registry;
 
-pub(crate) fn check(check: &Check) -> Done {
+pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&check.configuration, check.workers.count(), &ports, false)?;
+    let (_, compiled) = compile(
+        &check.configuration,
+        registry,
+        check.workers.count(),
+        &ports,
+        false,
+    )?;
     if check.json {
         print(&format!("{}\n", compiled.json()))?;
     } else {

@@ -45,12 +45,13 @@ pub(crate) fn say(text: &str) {
 /// Reads a configuration and plans it.
 pub(crate) fn compile(
     configuration: &Configuration,
+    registry: &Registry,
     workers: u8,
     ports: &dyn PortDirectory,
     devices_must_exist: bool,
 ) -> Result<(Source, Compiled), String> {
     let source = Source::read(&configuration.file, configuration.definitions.clone())?;
-    let registry = registry(configuration);
+    let registry = optimizing(registry, configuration);
     let compiled = compile_source(&source, &registry, workers, ports, devices_must_exist);
     Ok((source, compiled))
 }
@@ -70,11 +71,12 @@ pub(crate) fn compile_source(
     control::compile(source, registry, &options)
 }
 
-/// The classes that a configuration is planned with.
-pub(crate) fn registry(configuration: &Configuration) -> Registry {
+/// The program's classes, with or without loops of several as the command line has it.
+pub(crate) fn optimizing(registry: &Registry, configuration: &Configuration) -> Registry {
+    let registry = registry.clone();
     match configuration.no_optimize {
-        true => elements::registry().with_chains(&[]),
-        false => elements::registry(),
+        true => registry.with_chains(&[]),
+        false => registry,
     }
 }
 

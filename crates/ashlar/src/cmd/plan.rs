@@ -2,10 +2,17 @@
 
 use super::{Done, compile, print, say};
 use crate::cli::Plan;
+use engine::plan::Registry;
 
-pub(crate) fn plan(asked: &Plan) -> Done {
+pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), &ports, false)?;
+    let (_, compiled) = compile(
+        &asked.configuration,
+        registry,
+        asked.workers.count(),
+        &ports,
+        false,
+    )?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

@@ -6,22 +6,26 @@ use crate::user::User;
 use control::log::Format;
 use control::socket::{self, Socket};
 use control::{Control, Runtime, Serve, Source, Start};
-use engine::plan::Plan;
+use engine::plan::{Plan, Registry};
 use engine::worker::Idle;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
 
-pub(crate) fn run(run: Run) -> Done {
+pub(crate) fn run(run: Run, registry: &Registry) -> Done {
     let source = |run: &Run| {
         let asked = &run.configuration;
         Source::read(&asked.file, asked.definitions.clone())
     };
-    run_source(run, source)
+    run_source(run, registry, source)
 }
 
 /// Runs what `read` finds.
-pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, String>) -> Done {
+pub(crate) fn run_source(
+    run: Run,
+    registry: &Registry,
+    read: impl FnOnce(&Run) -> Result<Source, String>,
+) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // Before there is another thread.
     user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
@@ -50,7 +54,7 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
     at_once.map_or(Ok(()), |user| become_user(&user, &ports))?;
     let workers = run.workers.count();
     let source = read(&run)?;
-    let registry = super::registry(&run.configuration);
+    let registry = super::optimizing(registry, &run.configuration);
     let compiled = compile_source(&source, &registry, workers, &*ports, true);
     say(&compiled.text());
     let Some(plan) = compiled.plan else {
@@ -66,7 +70,7 @@ pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, Str
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
     user.map_or(Ok(()), |user| become_user(&user, &ports))?;
-    let control = start(&run, name, source, plan, ports)?;
+    let control = start(&run, name, source, registry, plan, ports)?;
     let ended = runtime.serve(&control, Serve { socket, metrics })?;
     let books = control.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
@@ -80,6 +84,7 @@ fn start(
     run: &Run,
     name: String,
     source: Source,
+    registry: Registry,
     plan: Arc<Plan>,
     ports: Arc<ports::Directory>,
 ) -> Result<Arc<Control>, String> {
@@ -87,7 +92,7 @@ fn start(
         name,
         source,
         plan,
-        registry: super::registry(&run.configuration),
+        registry,
         ports,
         seed: run.seed,
         fpm: run.fpm.map(|address| control::netlink::Listen {

@@ -4,13 +4,12 @@ use super::{Done, File, read, server, workers};
 use crate::cli::cluster::servers::Check;
 use crate::cmd::{compile_source, print, say};
 use control::cluster::{Description, Server, rate_text};
-use engine::plan::Plan;
+use engine::plan::{Plan, Registry};
 use std::fmt::Write;
 
-pub(crate) fn check(asked: &Check) -> Done {
+pub(crate) fn check(asked: &Check, registry: &Registry) -> Done {
     let file = read(&asked.of.file)?;
     let ports = ports::Directory::new();
-    let registry = elements::registry();
     let of = &file.description;
     let mut text = format!(
         "cluster {}: {}, {}, {} of external ports\n",
@@ -23,7 +22,7 @@ pub(crate) fn check(asked: &Check) -> Done {
     for of in &file.description.servers {
         let source = server(&file, &of.name)?;
         let workers = workers(&asked.of.file, of, &asked.workers)?;
-        let compiled = compile_source(&source, &registry, workers, &ports, false);
+        let compiled = compile_source(&source, registry, workers, &ports, false);
         // That a device of another server is not here is no mistake.
         let asked_for = asked.server.as_ref() == Some(&of.name);
         let told = compiled.diagnostics.iter();

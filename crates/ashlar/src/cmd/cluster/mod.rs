@@ -14,17 +14,18 @@ use crate::cli::{Cluster, ClusterCommand, Workers};
 use control::Source;
 use control::client::Client;
 use control::cluster::{Description, Server, file};
+use engine::plan::Registry;
 
-pub(crate) fn cluster(asked: Cluster) -> Done {
+pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
     match asked.command {
         ClusterCommand::Plan(asked) => plan::plan(&asked),
         ClusterCommand::Simulate(asked) => simulate::simulate(&asked),
-        ClusterCommand::Check(asked) => check::check(&asked),
+        ClusterCommand::Check(asked) => check::check(&asked, registry),
         ClusterCommand::Text(asked) => {
             let file = read(&asked.of.file)?;
             print(&server(&file, &asked.server)?.text)
         }
-        ClusterCommand::Up(asked) => up::up(*asked),
+        ClusterCommand::Up(asked) => up::up(*asked, registry),
         ClusterCommand::Show(asked) => show::show(&asked),
         ClusterCommand::Reload(asked) => reload::reload(&asked),
     }

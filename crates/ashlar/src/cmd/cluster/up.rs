@@ -3,8 +3,9 @@
 use super::{Done, read, server, workers};
 use crate::cli::cluster::servers::Up;
 use crate::cmd::run::run_source;
+use engine::plan::Registry;
 
-pub(crate) fn up(asked: Up) -> Done {
+pub(crate) fn up(asked: Up, registry: &Registry) -> Done {
     let mut run = asked.run;
     let file = read(&run.configuration.file)?;
     let source = server(&file, &asked.server)?;
@@ -18,7 +19,7 @@ pub(crate) fn up(asked: Up) -> Done {
             run.socket.get_or_insert_with(|| of.socket(server));
         }
     }
-    run_source(run, move |run| {
+    run_source(run, registry, move |run| {
         let mut source = source;
         source.define(&run.configuration.definitions);
         Ok(source)
