@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore soak soak-cluster miri stress fuzz eval deps deps-test deps-bench deps-eval deps-routes clean
+.PHONY: run cluster build install test check unit loom system bench bench-routes bench-queues bench-multicore examples soak soak-cluster miri stress fuzz eval docs deps deps-test deps-bench deps-eval deps-routes clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -24,7 +24,7 @@ install: build
 	id ashlar > /dev/null 2>&1 || useradd --system ashlar
 
 # All tests.
-test: deps deps-test check unit loom build system
+test: deps deps-test check unit examples loom build system
 
 check:
 	$(CARGO) fmt --all --check
@@ -34,6 +34,15 @@ check:
 # there is none, and counted as filtered out.
 unit:
 	$(CARGO) test --workspace --locked $(if $(wildcard $(or $(ASHLAR_SHARED),../shared)/data),,-- --skip shared_data)
+
+# The element class out of tree (docs/extending.md): a workspace of its own, as a user's crate is.
+examples:
+	$(CARGO) fmt --manifest-path examples/check-gtsm/Cargo.toml --check
+	$(CARGO) test --manifest-path examples/check-gtsm/Cargo.toml --locked --target-dir target/examples
+
+# Writes the pages anew that are generated from the sources: docs/elements.md, docs/click.md, the element in CONTRIBUTING.md.
+docs:
+	ASHLAR_BLESS=1 $(CARGO) test -p ashlar --lib --locked docs
 
 # Rings and published tables in every order of memory accesses, with bounded preemption.
 loom:

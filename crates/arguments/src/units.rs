@@ -31,6 +31,12 @@ pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
     T::from_arg(value.trim(), &Names::default()).map_err(|wrong| format!("the value {wrong}"))
 }
 
+/// Sets what a handler sets, from its text. A wrong value changes nothing.
+pub fn assign<T: FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
+    *setting = parse(value)?;
+    Ok(())
+}
+
 /// Parses the value of a handler that must lie in a range.
 pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
     value: &str,

@@ -151,94 +151,12 @@ fn handlers(text: &mut String, class: &Class) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
-    use planner::Options;
-
-    /// The runnable examples of a manual page.
-    fn examples(manual: &str) -> Vec<String> {
-        let mut all = Vec::new();
-        let mut rest = manual;
-        while let Some(start) = rest.find("```click\n") {
-            let body = &rest[start + 9..];
-            let end = body.find("```").unwrap_or(body.len());
-            all.push(body[..end].to_owned());
-            rest = &body[end..];
-        }
-        all
-    }
-
-    /// Devices of any name, with plenty of queues.
-    struct AnyPort;
-
-    impl PortDirectory for AnyPort {
-        fn probe(&self, _: &str) -> Result<PortInfo, String> {
-            Ok(PortInfo {
-                driver: "any".into(),
-                max_rx_queues: 64,
-                max_tx_queues: 64,
-                mac: [2, 0, 0, 0, 0, 1],
-                mtu: 1500,
-                node: None,
-                remarks: Vec::new(),
-            })
-        }
-
-        fn open(&self, name: &str, _: &PortRequest) -> Result<OpenPort, String> {
-            Err(format!("{name} is not for opening"))
-        }
-
-        fn get(&self, _: &str) -> Option<OpenPort> {
-            None
-        }
-
-        fn names(&self) -> Vec<String> {
-            Vec::new()
-        }
-
-        fn close(&self, _: &str) {}
-    }
-
-    #[test]
-    fn every_class_has_a_summary_and_an_example_that_can_be_planned() {
-        let registry = elements::registry();
-        let mut wrong = Vec::new();
-        for class in registry.classes() {
-            let manual = class.manual();
-            let examples = examples(&manual);
-            if class.summary().is_empty() || examples.is_empty() {
-                wrong.push(format!("{}: no summary or no ```click example", class.name));
-            }
-            for (n, text) in examples.iter().enumerate() {
-                let source = control::Source {
-                    name: format!("{}, example {}", class.name, n + 1),
-                    text: text.clone(),
-                    ..control::Source::default()
-                };
-                let options = Options {
-                    open_inputs: true,
-                    ..Options::new(1, &AnyPort)
-                };
-                let compiled = control::compile(&source, &registry, &options);
-                if compiled.plan.is_none() {
-                    wrong.push(compiled.text());
-                }
-                if !text.contains(class.name) {
-                    wrong.push(format!("{}: the example does not use it", class.name));
-                }
-            }
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    }
 
     #[test]
     fn docs_elements_md_is_what_the_sources_say() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/elements.md");
-        let written = std::fs::read_to_string(path).unwrap_or_default();
-        let right = reference(&elements::registry().classes());
-        assert!(
-            written == right,
-            "docs/elements.md is not up to date: run `cargo run -p ashlar -- doc --markdown > docs/elements.md`"
-        );
+        crate::docs::keep("docs/elements.md", |_| {
+            reference(&elements::registry().classes())
+        });
     }
 
     #[test]

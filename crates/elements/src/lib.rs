@@ -35,6 +35,8 @@ pub mod ip6;
 mod limit;
 /// Classes that go by what a Linux kernel says, and the image of that.
 pub mod linux;
+/// How a class gets its manual page.
+mod manual;
 /// What ARP and Neighbour Discovery share.
 mod neighbour;
 /// Arguments that name another element.
@@ -113,12 +115,6 @@ pub fn registry() -> Registry {
         .with_packages(PACKAGES)
 }
 
-/// Sets what a handler sets, from its text. A wrong value changes nothing.
-fn assign<T: arguments::units::FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
-    *setting = arguments::units::parse(value)?;
-    Ok(())
-}
-
 /// On by output 0 if all is well, else dropped under the `reason`-th name.
 #[inline]
 fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
@@ -131,7 +127,7 @@ fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
 }
 
 pub(crate) mod prelude {
-    pub(crate) use crate::{assign, on_if};
-    pub(crate) use engine::manual;
+    pub(crate) use crate::manual::manual;
+    pub(crate) use crate::on_if;
     pub(crate) use engine::prelude::*;
 }

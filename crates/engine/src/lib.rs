@@ -42,18 +42,20 @@ pub mod worker;
 pub use element::{extension, handler};
 pub use graph::Cx;
 
-/// What an element's file needs.
+/// What an element's file needs: `use engine::prelude::*`.
 pub mod prelude {
     pub use crate::clock::Time;
     pub use crate::element::Extensions;
     pub use crate::element::handler::{Handler, Job, Use};
-    pub use crate::element::{Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
+    pub use crate::element::{Class, Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
     pub use crate::fused::{self, Fuse};
     pub use crate::graph::Cx;
     pub use crate::graph::call::{HandlerCall, Outside};
+    pub use crate::manual;
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};
     pub use crate::resources::{self, Resources};
     pub use arguments::Args;
+    pub use arguments::units::{assign, parse, parse_in};
     pub use std::sync::Arc;
 }

@@ -46,13 +46,14 @@ pub struct Registry {
 impl Registry {
     /// The classes of several lists; a later class replaces an earlier one of the same name.
     pub fn new(lists: &[&'static [Class]]) -> Registry {
-        let all = lists.iter().flat_map(|l| l.iter());
-        Registry {
-            classes: all.map(|c| (c.name, c)).collect(),
-            rewrites: Vec::new(),
-            loops: &[],
-            packages: &[],
-        }
+        Registry::default().with_classes(lists)
+    }
+
+    /// Adds classes; one replaces an earlier one of the same name.
+    pub fn with_classes(mut self, lists: &[&'static [Class]]) -> Registry {
+        let added = lists.iter().flat_map(|l| l.iter());
+        self.classes.extend(added.map(|c| (c.name, c)));
+        self
     }
 
     /// Has plans optimised: elements run as a fused loop where they follow each other as one of these has

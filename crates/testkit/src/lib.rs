@@ -4,6 +4,7 @@ mod bench;
 mod demand;
 mod features;
 mod frames;
+mod manuals;
 mod packets;
 mod rng;
 pub mod shared;
@@ -14,5 +15,6 @@ pub use bench::{Bench, Collected, TEST_CLASSES, collected, errors, plan, plan_fu
 pub use demand::{root, until};
 pub use features::{Feature, features};
 pub use frames::{arp_reply, arp_request, nd_advert, nd_solicit};
+pub use manuals::manual_errors;
 pub use packets::{Build, ip4, ip6};
 pub use rng::Rng;

@@ -21,6 +21,7 @@ use engine::graph::{Graph, Site, Walker};
 use engine::port::PortDirectory;
 use engine::wake::Wakers;
 use options::{Input, Options, Parsed};
+use planner::Registry;
 use root::Click;
 use signals::Signals;
 use std::ffi::OsString;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Runs the driver; `words` are the command line without the program's name.
-pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub(crate) fn main(words: impl IntoIterator<Item = OsString>, registry: Registry) -> ExitCode {
     let options = match options::parse(words) {
         Parsed::Run(options) => *options,
         Parsed::Help => return print(&options::help()),
@@ -47,7 +48,7 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match drive(&options) {
+    match drive(&options, registry) {
         Ok(status) => status,
         Err(said) => {
             complain(&said);
@@ -71,14 +72,14 @@ fn complain(text: &str) {
 }
 
 /// Makes the router, runs it and answers. The error is all that is to be said.
-fn drive(options: &Options) -> Result<ExitCode, String> {
+fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     if let Some(first) = options.affinity {
         pin(first)?;
     }
     let (name, text) = read(options.input.as_ref())?;
     let ports: Arc<dyn PortDirectory> = Arc::new(ports::Directory::new());
     let compiler = Compiler {
-        registry: elements::registry(),
+        registry,
         ports: Arc::clone(&ports),
         definitions: options.definitions.clone(),
         sockets: options.sockets.clone(),

@@ -12,6 +12,7 @@ use benchmark::traffic::Traffic;
 use benchmark::{Found, throughput, warm_up};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
+use planner::Registry;
 use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -22,11 +23,11 @@ const GAP: f64 = 20.0;
 /// Trials that a search may take.
 const TRIALS_MAX: usize = 1000;
 
-pub(crate) fn bench(asked: &Bench) -> Done {
+pub(crate) fn bench(asked: &Bench, registry: &Registry) -> Done {
     let mut all = Vec::new();
     for &size in &asked.size {
-        let ports = choose(asked)?;
-        let mut bed = bed(asked, &ports, size)?;
+        let ports = choose(asked, registry)?;
+        let mut bed = bed(asked, registry, &ports, size)?;
         warm_up(&mut *bed, asked.flows as usize, &ports.1)?;
         let found = search(asked, &mut *bed)?;
         let measured = loads(asked, &mut *bed, &found)?;
@@ -48,9 +49,9 @@ pub(crate) fn bench(asked: &Bench) -> Done {
 }
 
 /// The ports that packets come in and leave by: those asked for, else the first that fit.
-fn choose(asked: &Bench) -> Result<(String, String), String> {
+fn choose(asked: &Bench, registry: &Registry) -> Result<(String, String), String> {
     let any = traffic(asked, asked.size.first().copied().unwrap_or(64)).templates()?;
-    let plan = plan(asked, &Rig::new(&Stand::new(any, true), "", ""))?;
+    let plan = plan(asked, registry, &Rig::new(&Stand::new(any, true), "", ""))?;
     let known = |name: &String| plan.devices.iter().any(|d| d.name == *name);
     let mut asked_for = asked.from.iter().chain(&asked.to);
     if let Some(name) = asked_for.find(|name| !known(name)) {
@@ -70,8 +71,18 @@ fn choose(asked: &Bench) -> Result<(String, String), String> {
     Ok((from, to))
 }
 
-fn plan(asked: &Bench, ports: &dyn PortDirectory) -> Result<Arc<Plan>, String> {
-    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), ports, true)?;
+fn plan(
+    asked: &Bench,
+    registry: &Registry,
+    ports: &dyn PortDirectory,
+) -> Result<Arc<Plan>, String> {
+    let (_, compiled) = compile(
+        &asked.configuration,
+        registry,
+        asked.workers.count(),
+        ports,
+        true,
+    )?;
     if compiled.plan.is_none() {
         say(&compiled.text());
     }
@@ -90,11 +101,16 @@ fn traffic(asked: &Bench, size: usize) -> Traffic {
 }
 
 /// What trials run on.
-fn bed(asked: &Bench, (from, to): &(String, String), size: usize) -> Result<Box<dyn Bed>, String> {
+fn bed(
+    asked: &Bench,
+    registry: &Registry,
+    (from, to): &(String, String),
+    size: usize,
+) -> Result<Box<dyn Bed>, String> {
     let mut traffic = traffic(asked, size);
     if let Some([send, receive]) = asked.cable.as_deref() {
         let ports = Arc::new(ports::Directory::new());
-        let plan = plan(asked, &*ports)?;
+        let plan = plan(asked, registry, &*ports)?;
         let used = |name: &&String| plan.devices.iter().any(|d| d.name == **name);
         if let Some(name) = [send, receive].into_iter().find(used) {
             return Err(format!(
@@ -111,7 +127,7 @@ fn bed(asked: &Bench, (from, to): &(String, String), size: usize) -> Result<Box<
     }
     let stand = Stand::new(traffic.templates()?, asked.simulate);
     let rig = Arc::new(Rig::new(&stand, from, to));
-    let plan = plan(asked, &*rig)?;
+    let plan = plan(asked, registry, &*rig)?;
     Ok(match asked.simulate {
         true => Box::new(Simulated::start(&stand, &plan, rig, asked.seed)?),
         false => Box::new(Live::start(&stand, &plan, rig, asked.seed, asked.poll)?),

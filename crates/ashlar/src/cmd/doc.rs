@@ -3,9 +3,9 @@
 use super::{Done, print};
 use crate::cli::Doc;
 use crate::doc;
+use planner::Registry;
 
-pub(crate) fn doc(asked: &Doc) -> Done {
-    let registry = elements::registry();
+pub(crate) fn doc(asked: &Doc, registry: &Registry) -> Done {
     let classes = registry.classes();
     let Some(name) = &asked.class else {
         let text = match asked.markdown {

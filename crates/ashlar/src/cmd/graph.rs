@@ -3,10 +3,17 @@
 use super::{Done, compile, print, say};
 use crate::cli::{Graph, GraphFormat};
 use crate::graph::{Drawing, dot, svg};
+use planner::Registry;
 
-pub(crate) fn graph(asked: &Graph) -> Done {
+pub(crate) fn graph(asked: &Graph, registry: &Registry) -> Done {
     let ports = ports::Directory::new();
-    let (_, compiled) = compile(&asked.configuration, asked.workers.count(), &ports, false)?;
+    let (_, compiled) = compile(
+        &asked.configuration,
+        registry,
+        asked.workers.count(),
+        &ports,
+        false,
+    )?;
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

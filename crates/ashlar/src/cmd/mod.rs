@@ -48,12 +48,13 @@ pub(crate) fn say(text: &str) {
 /// Reads a configuration and plans it.
 pub(crate) fn compile(
     configuration: &Configuration,
+    registry: &Registry,
     workers: u8,
     ports: &dyn PortDirectory,
     devices_must_exist: bool,
 ) -> Result<(Source, Compiled), String> {
     let source = Source::read(&configuration.file, configuration.definitions.clone())?;
-    let registry = registry(configuration);
+    let registry = optimizing(registry, configuration);
     let compiled = compile_source(&source, &registry, workers, ports, devices_must_exist);
     Ok((source, compiled))
 }
@@ -73,11 +74,12 @@ pub(crate) fn compile_source(
     control::compile(source, registry, &options)
 }
 
-/// The classes that a configuration is planned with.
-pub(crate) fn registry(configuration: &Configuration) -> Registry {
+/// The program's classes, with or without fused loops as the command line has it.
+pub(crate) fn optimizing(registry: &Registry, configuration: &Configuration) -> Registry {
+    let registry = registry.clone();
     match configuration.no_optimize {
-        true => elements::registry().with_fused_loops(&[]),
-        false => elements::registry(),
+        true => registry.with_fused_loops(&[]),
+        false => registry,
     }
 }
 
@@ -117,13 +119,15 @@ pub(crate) fn described(
 /// Plans the routers of a file without opening anything.
 pub(crate) fn plan_routers(
     configuration: &Configuration,
+    registry: &Registry,
     workers: &Workers,
     file: &File,
     parsed: &mut Parsed,
 ) -> Vec<Planned> {
     let count = (usize::from(workers.count()), false);
     let ports = |_: &Section| Ok(Arc::new(ports::Directory::new()));
-    process::plan_all(parsed, &registry(configuration), count, file, &ports)
+    let registry = optimizing(registry, configuration);
+    process::plan_all(parsed, &registry, count, file, &ports)
 }
 
 /// The end of a command that has found so many mistakes.

@@ -1,13 +1,14 @@
 //! `ashlar plan`
 
-use super::{Done, cluster, compile_source, described, plan_routers, print, registry, say};
+use super::{Done, cluster, compile_source, described, optimizing, plan_routers, print, say};
 use crate::cli::Plan;
 use control::Source;
 use control::describe::describe;
 use control::process::{errors_of_all, text_of_all};
+use planner::Registry;
 use std::fmt::Write;
 
-pub(crate) fn plan(asked: &Plan) -> Done {
+pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
     let (configuration, workers) = (&asked.configuration, &asked.workers);
     let (source, workers) = match described(configuration, None)? {
         Some((file, parsed)) if parsed.description.is_some() => {
@@ -15,7 +16,7 @@ pub(crate) fn plan(asked: &Plan) -> Done {
             cluster::one(which, workers, file.source, parsed)?
         }
         Some((file, mut parsed)) => {
-            let all = plan_routers(configuration, workers, &file, &mut parsed);
+            let all = plan_routers(configuration, registry, workers, &file, &mut parsed);
             say(&text_of_all(&parsed, &all));
             if errors_of_all(&parsed, &all) > 0 {
                 return Err(String::new());
@@ -28,7 +29,13 @@ pub(crate) fn plan(asked: &Plan) -> Done {
         }
     };
     let ports = ports::Directory::new();
-    let compiled = compile_source(&source, &registry(configuration), workers, &ports, false);
+    let compiled = compile_source(
+        &source,
+        &optimizing(registry, configuration),
+        workers,
+        &ports,
+        false,
+    );
     say(&compiled.text());
     let Some(plan) = &compiled.plan else {
         return Err(String::new());

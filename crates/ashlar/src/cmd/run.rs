@@ -11,6 +11,7 @@ use control::{Process, Runtime, Serve, Source};
 use engine::router::Workers;
 use engine::worker::Idle;
 use engine::worker::share::Share;
+use planner::Registry;
 use ports::Directory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,28 +29,32 @@ enum What<'a> {
 /// What starts routers in a process.
 type Begin = Box<dyn FnOnce(&Process) -> Done>;
 
-pub(crate) fn run(run: Run) -> Done {
+pub(crate) fn run(run: Run, registry: &Registry) -> Done {
     match described(&run.configuration, run.netns.as_deref())? {
         None => {
             let source = |run: &Run| {
                 let asked = &run.configuration;
                 Source::read(&asked.file, asked.definitions.clone())
             };
-            run_source(run, source)
+            run_source(run, registry, source)
         }
         Some((file, parsed)) if parsed.description.is_some() => {
-            cluster::run(run, file.source, parsed)
+            cluster::run(run, registry, file.source, parsed)
         }
-        Some((file, parsed)) => run_what(run, What::Many(file, parsed)),
+        Some((file, parsed)) => run_what(run, registry, What::Many(file, parsed)),
     }
 }
 
 /// Runs what `read` finds.
-pub(crate) fn run_source(run: Run, read: impl FnOnce(&Run) -> Result<Source, String>) -> Done {
-    run_what(run, What::One(Box::new(read)))
+pub(crate) fn run_source(
+    run: Run,
+    registry: &Registry,
+    read: impl FnOnce(&Run) -> Result<Source, String>,
+) -> Done {
+    run_what(run, registry, What::One(Box::new(read)))
 }
 
-fn run_what(run: Run, what: What) -> Done {
+fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // Before there is another thread.
     user.as_ref().map_or(Ok(()), |_| User::no_more_rights())?;
@@ -96,7 +101,7 @@ fn run_what(run: Run, what: What) -> Done {
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
     at_once.map_or(Ok(()), |user| inside(&user))?;
     let workers = run.workers.count();
-    let registry = super::registry(&run.configuration);
+    let registry = super::optimizing(registry, &run.configuration);
     let (stem, file, begin): (String, Option<File>, Begin) = match what {
         What::One(read) => {
             let source = read(&run)?;
@@ -141,7 +146,7 @@ fn run_what(run: Run, what: What) -> Done {
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
     user.map_or(Ok(()), |user| inside(&user))?;
     drop(all);
-    let process = start(&run, name, file, ports, begin)?;
+    let process = start(&run, name, file, registry, ports, begin)?;
     let ended = runtime.serve(&process, Serve { socket, metrics })?;
     let books = process.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
@@ -158,6 +163,7 @@ fn start(
     run: &Run,
     name: String,
     file: Option<File>,
+    registry: Registry,
     ports: Arc<Directory>,
     begin: Begin,
 ) -> Result<Arc<Process>, String> {
@@ -171,7 +177,7 @@ fn start(
     }
     let common = Common {
         name,
-        registry: super::registry(&run.configuration),
+        registry,
         ports,
         workers,
         seed: run.seed,

@@ -12,7 +12,7 @@
 
 use super::kind::{Kind, Notes};
 use super::queue::Queue;
-use engine::manual;
+use crate::manual::manual;
 
 /// Names the class.
 pub(crate) struct Is;

@@ -14,7 +14,7 @@
 
 use super::kind::Kind;
 use super::queue::Queue;
-use engine::manual;
+use crate::manual::manual;
 
 /// Names the class.
 pub(crate) struct Is;

@@ -22,7 +22,7 @@
 //! - `GENTLE`: whether the probability increases gradually to 1 at twice the upper threshold. Default true.
 
 use super::red::{Kind, Red};
-use engine::manual;
+use crate::manual::manual;
 
 /// Around a target.
 pub(crate) struct Adaptive;

@@ -14,7 +14,7 @@
 use super::meter::Meter;
 use super::rate::Octets;
 use super::rated_unqueue::Kind;
-use engine::manual;
+use crate::manual::manual;
 
 /// By bytes.
 pub(crate) struct ByBytes;

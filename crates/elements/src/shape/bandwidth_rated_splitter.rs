@@ -20,7 +20,7 @@
 use super::rate::Octets;
 use super::rated_splitter::RatedSplitter;
 use super::rated_unqueue::Kind;
-use engine::manual;
+use crate::manual::manual;
 
 /// By bytes.
 pub(crate) struct ByBytes;

@@ -18,7 +18,7 @@
 
 use super::rate::Octets;
 use super::rated_unqueue::{Kind, RatedUnqueue};
-use engine::manual;
+use crate::manual::manual;
 
 /// By bytes.
 pub(crate) struct ByBytes;

@@ -13,7 +13,7 @@
 use super::rate::Octets;
 use super::rated_unqueue::Kind;
 use super::shaper::Shaper;
-use engine::manual;
+use crate::manual::manual;
 
 /// By bytes.
 pub(crate) struct ByBytes;

@@ -12,7 +12,7 @@
 //! - `BURST`: packets at a time. Default 8.
 
 use super::timed_unqueue::{Kind, TimedUnqueue};
-use engine::manual;
+use crate::manual::manual;
 
 /// Eight at a time.
 pub(crate) struct Eight;

@@ -6,17 +6,27 @@ use crate::cli::cluster::servers::Check;
 use crate::cmd::{compile_source, print, say};
 use control::cluster::{Description, Server, rate_text};
 use engine::plan::Plan;
+use planner::Registry;
 use std::fmt::Write;
 
-pub(crate) fn check(asked: &Check) -> Done {
+pub(crate) fn check(asked: &Check, registry: &Registry) -> Done {
     let name = &asked.of.file;
-    check_file(name, &read(name)?, &asked.workers, asked.server.as_deref())
+    check_file(
+        (name, &read(name)?),
+        registry,
+        &asked.workers,
+        asked.server.as_deref(),
+    )
 }
 
 /// Checks what each server would run, and shows all of `wanted`.
-pub(super) fn check_file(name: &str, file: &File, asked: &Workers, wanted: Option<&str>) -> Done {
+pub(super) fn check_file(
+    (name, file): (&str, &File),
+    registry: &Registry,
+    asked: &Workers,
+    wanted: Option<&str>,
+) -> Done {
     let ports = ports::Directory::new();
-    let registry = elements::registry();
     let of = &file.description;
     let mut text = format!(
         "cluster {}: {}, {}, {} of external ports\n",
@@ -29,7 +39,7 @@ pub(super) fn check_file(name: &str, file: &File, asked: &Workers, wanted: Optio
     for of in &file.description.servers {
         let source = server(file, &of.name)?;
         let workers = workers(name, of, asked)?;
-        let compiled = compile_source(&source, &registry, workers, &ports, false);
+        let compiled = compile_source(&source, registry, workers, &ports, false);
         // That a device of another server is not here is no mistake.
         let asked_for = wanted == Some(&*of.name);
         let told = compiled.diagnostics.iter();

@@ -15,17 +15,18 @@ use control::Source;
 use control::client::Client;
 use control::cluster::{Description, Server};
 use control::file::{self, Parsed};
+use planner::Registry;
 
-pub(crate) fn cluster(asked: Cluster) -> Done {
+pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
     match asked.command {
         ClusterCommand::Plan(asked) => plan::plan(&asked),
         ClusterCommand::Simulate(asked) => simulate::simulate(&asked),
-        ClusterCommand::Check(asked) => check::check(&asked),
+        ClusterCommand::Check(asked) => check::check(&asked, registry),
         ClusterCommand::Text(asked) => {
             let file = read(&asked.of.file)?;
             print(&server(&file, &asked.server)?.text)
         }
-        ClusterCommand::Up(asked) => up::up(*asked),
+        ClusterCommand::Up(asked) => up::up(*asked, registry),
         ClusterCommand::Show(asked) => show::show(&asked),
         ClusterCommand::Reload(asked) => reload::reload(&asked),
     }
@@ -57,21 +58,22 @@ fn read_as(source: Source, parsed: Parsed) -> Result<File, String> {
 }
 
 /// `ashlar run` of such a file.
-pub(super) fn run(run: Run, source: Source, parsed: Parsed) -> Done {
-    up::up_file(run, &read_as(source, parsed)?)
+pub(super) fn run(run: Run, registry: &Registry, source: Source, parsed: Parsed) -> Done {
+    up::up_file(run, registry, &read_as(source, parsed)?)
 }
 
 /// `ashlar check` of such a file.
 pub(super) fn check_as(
     configuration: &Configuration,
+    registry: &Registry,
     workers: &Workers,
     source: Source,
     parsed: Parsed,
 ) -> Done {
     let file = read_as(source, parsed)?;
     check::check_file(
-        &configuration.file,
-        &file,
+        (&configuration.file, &file),
+        registry,
         workers,
         configuration.server.as_deref(),
     )

@@ -1,0 +1,26 @@
+//! Pages of the repository that are made from sources: tests compare, `make docs` writes.
+
+/// Compares a file, named from the root of the repository, with what `right` makes of its text; `ASHLAR_BLESS=1` writes it.
+pub(crate) fn keep(file: &str, right: impl FnOnce(&str) -> String) {
+    let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let right = right(&written);
+    if std::env::var_os("ASHLAR_BLESS").is_some() {
+        std::fs::write(&path, right).expect("the page can be written");
+        return;
+    }
+    assert!(
+        written == right,
+        "{file} is not up to date: run `make docs`"
+    );
+}
+
+#[test]
+fn contributing_shows_the_element_to_copy() {
+    let source = include_str!("../../../examples/check-gtsm/src/check_gtsm.rs");
+    keep("CONTRIBUTING.md", |written| {
+        let (before, rest) = written.split_once("```rust\n").expect("a block of Rust");
+        let (_, after) = rest.split_once("```\n\n").expect("its end");
+        format!("{before}```rust\n{source}```\n\n{after}")
+    });
+}

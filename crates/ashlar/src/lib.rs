@@ -1,0 +1,67 @@
+//! The program, for everyone who adds element classes to it: docs/extending.md. `cli` is the command line; each
+//! subcommand is a file of `cmd`.
+
+mod cli;
+mod click;
+mod cmd;
+mod doc;
+#[cfg(test)]
+mod docs;
+mod graph;
+mod keep;
+mod packet;
+mod rates;
+mod user;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use engine::element::Class;
+use std::process::ExitCode;
+
+/// Runs the program whose command line is this process's. Its classes are Ashlar's own and `added`, lists of others; one
+/// that has the name of an own class replaces that.
+pub fn main(added: &[&'static [Class]]) -> ExitCode {
+    let registry = elements::registry().with_classes(added);
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_default();
+    if std::path::Path::new(&name).file_name() == Some("click".as_ref()) {
+        return click::main(words, registry);
+    }
+    if words.next().as_deref() == Some("click".as_ref()) {
+        return click::main(words, registry);
+    }
+    let done = match Cli::parse().command {
+        Command::Run(run) => cmd::run::run(run, &registry),
+        Command::Keep(keep) => match keep::keep(&keep) {
+            Ok(code) => return code,
+            Err(text) => Err(text),
+        },
+        Command::Check(check) => cmd::check::check(&check, &registry),
+        Command::Plan(plan) => cmd::plan::plan(&plan, &registry),
+        Command::Graph(graph) => cmd::graph::graph(&graph, &registry),
+        Command::Doc(doc) => cmd::doc::doc(&doc, &registry),
+        // Its own command line was read above.
+        Command::Click { .. } => Ok(()),
+        Command::Show(show) => cmd::show::show(&show),
+        Command::Set(set) => cmd::set::set(&set),
+        Command::Top(top) => cmd::top::top(&top),
+        Command::Capture(capture) => cmd::capture::capture(&capture),
+        Command::Trace(trace) => cmd::trace::trace(&trace),
+        Command::Reload(reload) => cmd::reload::reload(&reload),
+        Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
+        Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
+        Command::Stop(target) => cmd::set::stop(&target),
+        Command::Man { folder } => cmd::man::man(folder.as_deref()),
+        Command::Completions { shell } => cmd::man::completions(shell),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            // A reader that has seen enough (`ashlar show | head`) is no mistake.
+            if !text.is_empty() {
+                cmd::complain(&text);
+            }
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Tells `manual!()` what stands before the paths that the compiler calls the sources by: they begin at the root of the
+//! workspace that is built, or at the root of the file system if this crate lies outside of that workspace.
+
+fn main() {
+    let folder = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    let this = format!("{folder}/build.rs");
+    let before = this.strip_suffix(file!());
+    let before = before.expect("the compiler was given a path of this file");
+    println!("cargo:rustc-env=SOURCES_BEGIN={before}");
+    println!("cargo:rerun-if-changed=build.rs");
+}
