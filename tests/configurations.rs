@@ -1,9 +1,9 @@
 //! The ready configurations of `conf/`, each run on packets.
 
 use engine::graph::Walker;
-use planner::Options;
 use engine::port::PortDirectory;
 use engine::router::{Router, Workers};
+use planner::Options;
 use ports::Directory;
 use ports::pcap::format::{Reader, Writer};
 use router_tests::{Books, InMemory, Whole, conf};
