@@ -50,7 +50,12 @@ fn had<const N: usize>(workers: &Workers, routers: [&Router; N]) -> [u64; N] {
     })
 }
 
+/// The longest turn of worker 0 that has ended before this is called.
 fn longest_turn(workers: &Workers) -> u64 {
+    // A turn is noted when the next one begins, after the messages between them.
+    let turns = || workers.pulse(0).turns.load(Ordering::Acquire);
+    let before = turns();
+    wait("the worker turns", || turns() > before + 1);
     workers.pulse(0).longest_turn.load(Ordering::Relaxed)
 }
 
@@ -66,7 +71,8 @@ fn busy_routers_get_time_by_their_tickets() {
         let (a, b) = (now[0] - begin[0], now[1] - begin[1]);
         // Whatever turns take and whoever else has the core: who is ahead is so by a turn of each at most.
         let apart = (3 * a).abs_diff(b);
-        assert!(apart <= 8 * longest_turn(&workers), "{a} and {b}");
+        let longest = longest_turn(&workers);
+        assert!(apart <= 8 * longest, "{a} and {b}, {longest}");
         if a > 50_000_000 || apart * 20 < b && a > 10_000_000 {
             break;
         }

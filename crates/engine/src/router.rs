@@ -159,14 +159,13 @@ impl Router {
         self.number
     }
 
-    /// Changes its share of the workers.
+    /// Changes its share of the workers; it holds when this returns.
     pub fn set_share(&self, share: Share) -> Result<(), AskError> {
         let number = self.number;
-        let told = (0..self.workers()).map(|worker| {
-            let set = move |routers: &mut crate::worker::Routers| routers.set_share(number, share);
-            self.workers.leave(worker, set)
-        });
-        told.collect()
+        let told = self
+            .workers
+            .ask_all(move |routers| routers.set_share(number, share));
+        told.map(|_| ())
     }
 
     /// Whether all is over: an element has stopped the router, or all sources have ended and no
@@ -529,9 +528,8 @@ impl Drop for Router {
 
 /// Opens a plan's devices, those that are not open yet.
 fn open(plan: &Plan, ports: &dyn PortDirectory) -> Result<(), String> {
-    let each = plan.devices.iter();
-    each.map(|device| ports.open(&device.name, &device.request).map(|_| ()))
-        .collect()
+    let mut each = plan.devices.iter();
+    each.try_for_each(|device| ports.open(&device.name, &device.request).map(|_| ()))
 }
 
 fn register() -> Result<Reader, String> {

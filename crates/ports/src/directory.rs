@@ -405,3 +405,55 @@ fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_one_identity_whatever_it_is_called() {
+        let is = |name: &str| identity(name, Some("red"));
+        for name in [
+            "eth0",
+            "af_packet:eth0",
+            "af_xdp:eth0",
+            "fault:loss=0.1/eth0",
+            "pace:1k/af_packet:eth0",
+        ] {
+            assert_eq!(is(name).as_deref(), Some("eth0"), "{name}");
+        }
+        assert_eq!(is("0000:01:00.0,x=1"), is("dpdk:0000:01:00.0"));
+        assert_ne!(is("tap:eth0"), is("eth0"));
+        assert_ne!(is("tap:eth0"), identity("tap:eth0", None));
+        assert_ne!(is("pcap:a.pcap"), is("pcap:b.pcap"));
+        for name in ["null:", "mem:0", "ring:a"] {
+            assert_eq!(is(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_port_belongs_to_one_router_until_it_is_given_back() {
+        let process = Directory::new();
+        let [red, blue] = ["red", "blue"].map(|name| process.of_router(name, None));
+        red.take("eth0").expect("nobody has it");
+        red.take("af_xdp:eth0").expect("it is its own");
+        let refused = blue.take("eth0").expect_err("red has it");
+        assert_eq!(
+            refused,
+            "router `red` has eth0, and a port belongs to one router"
+        );
+        red.give_back("eth0");
+        assert!(blue.take("eth0").is_err(), "red has it by another name");
+        red.give_back("af_xdp:eth0");
+        blue.take("eth0").expect("nobody has it");
+        // What fails to open is given back.
+        let request = PortRequest {
+            rx_queues: 1,
+            tx_queues: 0,
+            descriptors: 0,
+            promiscuous: false,
+        };
+        assert!(red.open("pcap:/no/such/folder/a.pcap", &request).is_err());
+        assert_eq!(lock(&process.taken).len(), 1);
+    }
+}

@@ -21,10 +21,13 @@ use tracing::info;
 /// What is to be run.
 enum What<'a> {
     /// One router, whose source is read when rights have been given up that can be.
-    One(Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>),
+    One(Read<'a>),
     /// The routers of a file.
-    Many(File, Parsed),
+    Many(Box<(File, Parsed)>),
 }
+
+/// What finds a router's source.
+type Read<'a> = Box<dyn FnOnce(&Run) -> Result<Source, String> + 'a>;
 
 /// What starts routers in a process.
 type Begin = Box<dyn FnOnce(&Process) -> Done>;
@@ -41,7 +44,7 @@ pub(crate) fn run(run: Run, registry: &Registry) -> Done {
         Some((file, parsed)) if parsed.description.is_some() => {
             cluster::run(run, registry, file.source, parsed)
         }
-        Some((file, parsed)) => run_what(run, registry, What::Many(file, parsed)),
+        Some((file, parsed)) => run_what(run, registry, What::Many(Box::new((file, parsed)))),
     }
 }
 
@@ -79,7 +82,8 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             }
         }
         // Namespaces are entered before rights are given up. What cannot be is told with other mistakes.
-        What::Many(file, parsed) => {
+        What::Many(described) => {
+            let (file, parsed) = &**described;
             for section in &parsed.routers {
                 let mut section = section.clone();
                 section.netns = section.netns.or_else(|| file.netns.clone());
@@ -116,7 +120,8 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             };
             (stem, None, Box::new(begin))
         }
-        What::Many(file, mut parsed) => {
+        What::Many(described) => {
+            let (file, mut parsed) = *described;
             let count = (usize::from(workers), true);
             let opened = |section: &control::file::Section| match all.get(&section.name) {
                 Some(Ok(ports)) => Ok(Arc::clone(ports)),
@@ -202,7 +207,7 @@ fn start(
 /// namespaces open ports there, so they keep what this one keeps.
 fn become_user(user: &User, ports: &[&Directory]) -> Done {
     user.become_for_good(|job| {
-        let namespaces = ports.iter().filter_map(|ports| ports.namespace());
-        namespaces.map(|namespace| namespace.within(job)).collect()
+        let mut namespaces = ports.iter().filter_map(|ports| ports.namespace());
+        namespaces.try_for_each(|namespace| namespace.within(job))
     })
 }
