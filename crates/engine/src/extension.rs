@@ -35,3 +35,20 @@ pub fn element_of_mut<E: Element>(element: &mut dyn Any) -> &mut E {
     let element = element.downcast_mut();
     element.unwrap_or_else(|| unreachable!("an extension is given only elements of its class"))
 }
+
+/// Values that passes of the planner attach to an element, each found by its type.
+#[derive(Default)]
+pub struct Attached(Vec<Box<dyn Any + Send + Sync>>);
+
+impl Attached {
+    /// Attaches a value, in the place of one of the same type.
+    pub fn set<T: Any + Send + Sync>(&mut self, value: T) {
+        self.0.retain(|one| !one.is::<T>());
+        self.0.push(Box::new(value));
+    }
+
+    /// The value of this type.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find_map(|one| one.downcast_ref())
+    }
+}

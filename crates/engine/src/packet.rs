@@ -28,6 +28,9 @@ use crate::pool;
 pub use dealing::{Dealing, Sides};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+
+/// Buckets into which packets can be sorted ([`Packet::bucket`]): 0 up to this number, exclusive.
+pub const BUCKETS_MAX: usize = 4096;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
 pub(crate) use sys::{HEADER, Line};
 

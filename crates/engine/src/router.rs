@@ -1,6 +1,6 @@
 //! A running router, as control sees it: workers, handlers, counts, hot swap.
 
-mod buckets;
+mod extension;
 
 use crate::call::{self, Found};
 use crate::clock::Clock;
@@ -15,9 +15,9 @@ use crate::publish::{self, Reader};
 use crate::root::Plain;
 use crate::standard;
 use crate::stats::{NodeStats, TaskStats};
-use crate::steer;
 use crate::wake::{WakeFn, Wakers};
 use crate::worker::{Changed, Inside, Mailbox, Pulse, Waiter, Worker};
+pub use extension::RouterExtension;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,8 +51,8 @@ pub struct Router {
     wakers: Arc<Wakers>,
     changed: Arc<Changed>,
     plan: Mutex<Arc<Plan>>,
-    /// Held while buckets move, or the plan is replaced.
-    moving: Mutex<()>,
+    /// Held while the plan is replaced, or what workers own changes hands.
+    changing: Mutex<()>,
     ports: Arc<dyn PortDirectory>,
 }
 
@@ -137,7 +137,7 @@ impl Router {
             wakers,
             changed,
             plan: Mutex::new(Arc::clone(plan)),
-            moving: Mutex::default(),
+            changing: Mutex::default(),
             ports,
         })
     }
@@ -255,15 +255,20 @@ impl Router {
         Ok(())
     }
 
-    /// Runs `what` on every worker, all at the same time and there between batches until it has an answer, and returns
-    /// the answers by worker. It is given an `S` for what it is to remember on a worker.
-    pub(crate) fn ask_until<S: Default + 'static, R: Send + 'static>(
+    /// Runs `what` on these workers, all at the same time and there between batches until it has an answer, and returns
+    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `patience`, and
+    /// the time that an answer may take beside.
+    pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         patience: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let what = Arc::new(what);
-        let each = (0..self.workers.len()).map(|worker| self.begin(worker, Arc::clone(&what)));
+        let each = workers.iter().map(|&worker| {
+            let answer = self.begin(worker, Arc::clone(&what));
+            answer.map(|answer| (worker, answer))
+        });
         let answers = each.collect::<Result<Vec<_>, _>>()?;
         let begin = Instant::now();
         let at_most = patience.saturating_add(ANSWER_TIME);
@@ -273,20 +278,7 @@ impl Router {
                 .recv_timeout(left)
                 .map_err(|_| AskError::NoAnswer(worker))
         };
-        answers.into_iter().enumerate().map(wait).collect()
-    }
-
-    /// As [`ask_until`](Self::ask_until), on one worker.
-    pub(crate) fn ask_one_until<S: Default + 'static, R: Send + 'static>(
-        &self,
-        worker: usize,
-        patience: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
-    ) -> Result<R, AskError> {
-        let answer = self.begin(worker, Arc::new(what))?;
-        let at_most = patience.saturating_add(ANSWER_TIME);
-        let answer = answer.recv_timeout(at_most);
-        answer.map_err(|_| AskError::NoAnswer(worker))
+        answers.into_iter().map(wait).collect()
     }
 
     /// Has a worker run `what` until it has an answer.
@@ -372,7 +364,9 @@ impl Router {
     ) -> Result<String, AskError> {
         let (node, access) = match found {
             Found::Own(node, handler, info) => {
-                if let Some(answer) = self.steer_by_hand(plan, node, (info.name, wanted), value) {
+                if wanted == Use::Write
+                    && let Some(answer) = self.write_by_extension(plan, node, info.name, value)
+                {
                     return answer;
                 }
                 if let Access::Control { .. } = info.access {
@@ -422,7 +416,7 @@ impl Router {
     /// those that nobody names any more closed after. The error is a sentence for people; then
     /// nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<(), String> {
-        let _moves = self.no_moves();
+        let _change = self.change();
         let mut current = self.lock();
         if plan.workers != current.workers {
             return Err(format!(
@@ -430,7 +424,10 @@ impl Router {
                 current.workers
             ));
         }
-        buckets::keeps_flows(&current, plan)?;
+        let extensions = extension::of(&current, plan);
+        for extension in &extensions {
+            (extension.check_reload)(&current, plan)?;
+        }
         for device in &plan.devices {
             let fits = self.ports.get(&device.name).is_none_or(|open| {
                 device.request.rx_queues <= open.rx.len()
@@ -445,8 +442,10 @@ impl Router {
             self.ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(Some(&current))?;
-        self.leave_workers(&current, plan)
-            .map_err(|e| e.to_string())?;
+        for extension in &extensions {
+            let ready = (extension.before_reload)(self, &current, plan);
+            ready.map_err(|e| e.to_string())?;
+        }
         self.empty_crossings(&current, plan)
             .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
@@ -472,9 +471,9 @@ impl Router {
             .crossings()
             .into_iter()
             .filter_map(|(name, ..)| old.find(name));
-        let steers = |&i: &usize| steer::table_of(&old.elements[i]).is_some();
+        let gathers = |&i: &usize| old.elements[i].placement().gathers;
         let going: Arc<[usize]> = crossings
-            .chain((0..old.elements.len()).filter(steers))
+            .chain((0..old.elements.len()).filter(gathers))
             .filter(|&i| !stays(&old.elements[i].name, old.elements[i].class.name))
             .collect();
         if going.is_empty() {

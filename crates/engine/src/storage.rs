@@ -21,8 +21,10 @@ pub trait Storage: Element {
 /// [`Storage`] of a class, its type erased.
 pub struct OfClass {
     pub(crate) waiting: fn(&dyn Any) -> usize,
-    pub(crate) mark: fn(&dyn Any) -> usize,
-    pub(crate) is_past: fn(&dyn Any, usize) -> bool,
+    /// [`Storage::mark`].
+    pub mark: fn(&dyn Any) -> usize,
+    /// [`Storage::is_past`].
+    pub is_past: fn(&dyn Any, usize) -> bool,
 }
 
 /// The extension of a class, for [`Element::EXTENSIONS`].

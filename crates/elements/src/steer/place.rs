@@ -1,6 +1,6 @@
 //! Rules that name their bucket, or get that of their place: `RULE` or `RULE=BUCKET`.
 
-use engine::steer::BUCKETS_MAX;
+use engine::packet::BUCKETS_MAX;
 
 /// A rule as text, and its bucket; the error completes a sentence that begins with the rule.
 pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {

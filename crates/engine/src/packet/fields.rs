@@ -1,8 +1,8 @@
 //! Where a packet's headers are, its hash, its bucket and its VLAN tag.
 
+use super::BUCKETS_MAX;
 use super::Packet;
 use super::sys::{BUCKET, FLOW_HASH, RX_RSS_HASH, VLAN_TCI};
-use crate::steer::BUCKETS_MAX;
 
 impl Packet {
     /// The bytes from the network header annotation on; the whole packet if it is not set.

@@ -13,19 +13,18 @@ mod placement;
 mod ports;
 mod processing;
 mod show;
-mod sorted;
 
 pub use fuse::PlacedLoop;
 
 use crate::call;
 use crate::element::{AnyConfig, Class, Runs};
+use crate::extension::Attached;
 use crate::fused::FusedLoop;
 use crate::handler::Use;
 use crate::notify::Signal;
 use crate::placement::{Device, Placement};
 use crate::port::{PortDirectory, PortRequest};
 use crate::resources;
-use crate::steer::{self, Sorter, Table};
 use arguments::commons::Commons;
 use arguments::near::nearest;
 use arguments::{ArgInfo, Args, Names};
@@ -35,6 +34,10 @@ use std::sync::Arc;
 
 /// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
+
+/// An extension: a pass of the planner for plans that use its class. It runs once, when elements have workers, and notes
+/// what it has found on elements ([`PlanElement::split`], [`PlanElement::attached`]).
+pub struct Pass(pub fn(&mut Plan));
 
 /// The element classes of a program.
 #[derive(Clone, Default)]
@@ -180,11 +183,11 @@ pub struct PlanElement {
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// [`Annotates`](crate::element::Annotates).
     pub annotated: Vec<usize>,
-    /// By what packets are sorted, where each worker owns the state of its buckets; see
-    /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
-    pub sorter: Option<Arc<dyn Sorter>>,
-    /// By what the packets are steered that it receives.
-    pub(crate) tables: Vec<Arc<Table>>,
+    /// Set by a pass for an element whose state has one owner ([`Copies::Owner`](crate::element::Copies::Owner)): each
+    /// worker owns the part of the state that its packets need. Elements with the same number are split alike.
+    pub split: Option<usize>,
+    /// What passes have attached for the element and for themselves.
+    pub attached: Attached,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// What says whether packets wait behind each input.
@@ -256,7 +259,7 @@ impl PlanElement {
             && self.bare == before.bare
             && self.handled == before.handled
             && self.annotated == before.annotated
-            && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
+            && self.split == before.split
     }
 }
 
@@ -420,8 +423,8 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             bare: false,
             handled: true,
             annotated: Vec::new(),
-            sorter: None,
-            tables: Vec::new(),
+            split: None,
+            attached: Attached::default(),
             queues: Vec::new(),
             signals: Vec::new(),
             rooms: Vec::new(),
@@ -451,8 +454,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             .collect(),
     };
     placement::place(&mut plan, router, options, &mut errors);
-    sorted::mark(&mut plan);
-    steer::mark(&mut plan);
+    run_passes(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     crate::notify::connect(&mut plan);
@@ -463,6 +465,17 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)
+}
+
+/// Runs the passes of the classes that the plan uses, each once.
+fn run_passes(plan: &mut Plan) {
+    let mut passes: Vec<&'static Pass> = Vec::new();
+    for pass in plan.elements.iter().filter_map(|e| e.class.extension()) {
+        if !passes.iter().any(|known| std::ptr::eq(*known, pass)) {
+            passes.push(pass);
+        }
+    }
+    passes.iter().for_each(|pass| (pass.0)(plan));
 }
 
 /// Handlers that elements will write must be there. What the router as a whole offers is not known here.

@@ -2,7 +2,6 @@
 
 use super::{Plan, PlanElement};
 use crate::element::{Copies, Runs};
-use crate::steer;
 use std::fmt;
 
 impl fmt::Display for Plan {
@@ -53,7 +52,7 @@ impl fmt::Display for Plan {
         for (name, from, to) in self.crossings() {
             writeln!(f, "packets change worker in {name}: from {from:?} to {to}")?;
         }
-        for (name, from, to) in self.steered() {
+        for (name, from, to) in self.gathering() {
             writeln!(
                 f,
                 "packets change worker in {name}, by their buckets: from {from:?} to {to:?}"
@@ -83,12 +82,14 @@ impl Plan {
         self.elements.iter().filter(bare).map(|e| e.name.as_str())
     }
 
-    /// Elements that steer packets between workers by their buckets: name, workers that may come with packets,
-    /// workers that own buckets.
-    pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
+    /// Elements that hand each packet to one of several workers ([`Placement::gathers`](crate::placement::Placement::gathers)):
+    /// name, workers that bring packets, workers that get them.
+    pub fn gathering(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
         each.filter_map(|(i, e)| {
-            steer::table_of(e)?;
+            if !e.placement().gathers {
+                return None;
+            }
             let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
             let owners = self.elements[next].workers.as_slice();
             let stays = e.pushers.len() == 1 && e.pushers == owners;
