@@ -96,7 +96,7 @@ fn one_receive_queue_feeds_all_workers_and_flows_keep_their_order() {
     let shown = describe(&plan).to_string();
     assert!(shown.contains("device `mem:a`: 1 receive queue"), "{shown}");
     assert!(shown.contains("mem_a@steer :: Steer"), "{shown}");
-    let steered: Vec<_> = plan.steered().collect();
+    let steered: Vec<_> = plan.gathering().collect();
     // Either worker may have the port's queue.
     assert_eq!(steered, [("mem_a@steer", &[0, 1][..], &[0, 1][..])]);
     let (a, b) = (ports.memory("a"), ports.memory("b"));

@@ -9,7 +9,6 @@ use engine::graph::{Graph, Site, Walker};
 use engine::plan::Plan;
 use engine::port::Port;
 use engine::router::{AskError, single_at};
-use engine::steer::{self, Ask, Followed, Moved, Table};
 use engine::wake::Wakers;
 use planner::Options;
 use router_tests::{Cards, InMemory, plan_with, registry};
@@ -18,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use steer::{Ask, Followed, Moved, Moves, Table};
 use testkit::{Rng, ip4};
 use wire::FlowKey;
 
@@ -216,7 +216,7 @@ impl Stand {
         table.set_limit(Duration::from_secs(20));
         let rung = Arc::<AtomicBool>::default();
         let rings = Arc::clone(&rung);
-        table.set_bell(|| Box::new(move || rings.store(true, Relaxed)));
+        table.set_doorbell(|| Box::new(move || rings.store(true, Relaxed)));
         Stand {
             table,
             rung,
@@ -307,6 +307,7 @@ impl Stand {
 impl Ask for Stand {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
@@ -314,8 +315,8 @@ impl Ask for Stand {
         Stand::until(self, heard);
         let mut world = self.world.borrow_mut();
         let what = Arc::new(what);
-        let answers: [Arc<Mutex<Option<R>>>; 2] = Default::default();
-        for (worker, answer) in answers.iter().enumerate() {
+        let answers: Vec<Arc<Mutex<Option<R>>>> = workers.iter().map(|_| Arc::default()).collect();
+        for (&worker, answer) in workers.iter().zip(&answers) {
             let (what, to, mut state) = (Arc::clone(&what), Arc::clone(answer), S::default());
             world.chores[worker].push(Box::new(move |graph| {
                 let answer = what(graph, &mut state);
@@ -328,7 +329,7 @@ impl Ask for Stand {
             let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
             answer.take()
         };
-        let mut found = [None, None];
+        let mut found: Vec<Option<R>> = workers.iter().map(|_| None).collect();
         while found.iter().any(Option::is_none) {
             world.go_on();
             let each = found.iter_mut().zip(&answers);
@@ -368,7 +369,9 @@ impl Workers for Stand {
     fn busy(&self, worker: usize) -> u64 {
         self.world.borrow().busy[worker]
     }
+}
 
+impl Moves for Stand {
     fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
         steer::move_buckets(self, &self.plan, table, buckets, to)
     }
@@ -377,8 +380,8 @@ impl Workers for Stand {
         steer::move_queue(self, &self.plan, element, queue, to)
     }
 
-    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError> {
-        steer::follow(self, &self.plan, element, Some(buckets))
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError> {
+        steer::follow(self, &self.plan, element, buckets)
     }
 }
 
@@ -620,7 +623,7 @@ fn moves_and_follows(seed: u64, otherwise: bool) -> usize {
                 moved.expect("workers answer");
             }
             _ => {
-                let done = stand.follow("f", &some).expect("workers answer");
+                let done = stand.follow("f", Some(&some)).expect("workers answer");
                 assert!(!done.late, "seed {seed}: {done}");
                 followed += done.buckets;
             }
@@ -697,6 +700,7 @@ struct Deaf<'a>(&'a Stand, Cell<usize>);
 impl Ask for Deaf<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         patience: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
@@ -704,7 +708,7 @@ impl Ask for Deaf<'_> {
             None => Err(AskError::NoAnswer(0)),
             Some(left) => {
                 self.1.set(left);
-                Ask::until(self.0, patience, what)
+                Ask::until(self.0, workers, patience, what)
             }
         }
     }
@@ -727,7 +731,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     let before = card.spreading();
     card.refuse(true);
     let all: Vec<u16> = (0..256).collect();
-    let refused = stand.follow("f", &all).expect_err("the port refuses");
+    let refused = stand.follow("f", Some(&all)).expect_err("the port refuses");
     assert!(
         refused.to_string().contains("the card is busy"),
         "{refused}"
@@ -740,7 +744,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     assert_eq!(late, Err(AskError::NoAnswer(0)));
     stand.until(begin + SECOND / 5);
     // The port has been told, and need not be again.
-    let again = stand.follow("f", &all).expect("workers answer");
+    let again = stand.follow("f", Some(&all)).expect("workers answer");
     assert_eq!((again.buckets, again.late), (0, false));
     let crossed = stand.crossed();
     stand.until(begin + SECOND / 2);
@@ -767,7 +771,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     stand.until(begin + SECOND / 10);
     assert!(stand.crossed() > crossed);
     card.be_busy(false);
-    let done = stand.follow("f", &all).expect("workers answer");
+    let done = stand.follow("f", Some(&all)).expect("workers answer");
     assert!(done.buckets > 0 && !done.late, "{done}");
     assert_ne!(card.spreading(), before);
     let (due, lost) = stand.end();
@@ -780,10 +784,11 @@ struct Tires<'a>(&'a Stand, Duration);
 impl Ask for Tires<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         patience: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        Ask::until(self.0, patience, what)
+        Ask::until(self.0, workers, patience, what)
     }
 
     fn one<R: Send + 'static>(
@@ -845,7 +850,7 @@ fn workers_ask_a_port_for_its_key_only_when_that_may_have_changed() {
     stand.until(begin + SECOND / 10);
     assert_eq!(card.asked(), 0);
     let all: Vec<u16> = (0..256).collect();
-    stand.follow("f", &all).expect("workers answer");
+    stand.follow("f", Some(&all)).expect("workers answer");
     stand.until(begin + SECOND / 5);
     // For each owner whose buckets followed, once on each worker at most.
     assert!((2..=4).contains(&card.asked()));

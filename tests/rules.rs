@@ -4,7 +4,6 @@ use control::balance::{Balance, Mode, Settings};
 use engine::plan::Plan;
 use engine::port::{Match, Port, PortDirectory};
 use engine::router::Router;
-use engine::steer::Ask;
 use planner::Options;
 use ports::Directory;
 use ports::memory::{Memory, Sent};
@@ -13,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use steer::Moves;
 use testkit::{Rng, ip4};
 use wire::FlowKey;
 
@@ -45,7 +45,7 @@ fn start(text: &str, room: usize) -> Stand {
     let router = Router::start(&plan, directory, &ports::waiter::of_worker, 1);
     let router = router.unwrap_or_else(|e| panic!("{e}"));
     // Workers have built their graphs when they answer.
-    router.each(|_| ()).expect("workers answer");
+    router.ask_all(|_| ()).expect("workers answer");
     Stand {
         router,
         a: ports.inner.memory("a"),
@@ -75,7 +75,7 @@ impl Stand {
     fn reload(&self, text: &str) {
         let next = plan(Some(&self.router.plan()), text, &self.ports);
         self.router.reload(&next).unwrap_or_else(|e| panic!("{e}"));
-        self.router.each(|_| ()).expect("workers answer");
+        self.router.ask_all(|_| ()).expect("workers answer");
     }
 
     /// Offers a frame of each flow by the queue that the card gives it; by flow, queues by which it came and left.

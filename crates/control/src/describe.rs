@@ -140,7 +140,7 @@ pub fn describe(plan: &Plan) -> Description {
             })
             .collect(),
         steered: plan
-            .steered()
+            .gathering()
             .map(|(element, from, to)| Steered {
                 element: element.to_owned(),
                 from: from.to_vec(),

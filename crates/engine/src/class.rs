@@ -12,6 +12,23 @@ use std::sync::Arc;
 /// The extensions of a class, each found by its type; see `element::extension`.
 pub type Extensions = &'static [&'static (dyn Any + Send + Sync)];
 
+/// Values that passes of the planner attach to an element, each found by its type.
+#[derive(Default)]
+pub struct Attached(Vec<Box<dyn Any + Send + Sync>>);
+
+impl Attached {
+    /// Attaches a value, in the place of one of the same type.
+    pub fn set<T: Any + Send + Sync>(&mut self, value: T) {
+        self.0.retain(|one| !one.is::<T>());
+        self.0.push(Box::new(value));
+    }
+
+    /// The value of this type.
+    pub fn get<T: 'static>(&self) -> Option<&T> {
+        self.0.iter().find_map(|one| one.downcast_ref())
+    }
+}
+
 /// An extension: packets may come to elements of the class without annotations although somebody behind them reads some.
 /// They give packets those of a new one by `Packet::arrived` where `Init::annotates` says so, unless packets are
 /// watched. `Element::READS_ANNOTATIONS` must be false.

@@ -128,9 +128,9 @@ pub(crate) struct Core {
     driver: Option<usize>,
     /// Sources rest, so that what is under way can arrive before a hot swap.
     paused: bool,
-    /// How often elements ask that sources rest, as they have no room: of all, and by node.
-    pub(crate) choked: usize,
-    pub(crate) chokes: Vec<usize>,
+    /// How often elements have begun back-pressure and not ended it: all together, and by node.
+    pub(crate) pressure: usize,
+    pub(crate) pressures: Vec<usize>,
     /// Elements that are running: more than one while they pull through each other.
     pub(crate) running: usize,
     /// Jobs that are under way, one within the other.
@@ -252,7 +252,7 @@ impl Graph {
                 pullers: &element.pullers,
                 ports: &*site.ports,
                 shared: &shared,
-                sorter: element.sorter.clone(),
+                attached: &element.attached,
                 now: site.clock.now(),
                 timestamp: site.clock.wall(site.clock.now()),
                 plan,
@@ -304,8 +304,8 @@ impl Graph {
                 driver.is_some_and(|driver| (driver.drives)(&e.config))
             }),
             paused: false,
-            choked: 0,
-            chokes: vec![0; n],
+            pressure: 0,
+            pressures: vec![0; n],
             running: 0,
             depth: 0,
             deferred: Vec::new(),

@@ -1,11 +1,10 @@
 //! A plan: a router with everything decided, from which each worker builds its graph. It is plain data; the crate
 //! `planner` makes it.
 
-use crate::class::{AnyConfig, Class, Copies, Runs};
+use crate::class::{AnyConfig, Attached, Class, Copies, Runs};
 use crate::notify::Signal;
 use crate::placement::{Device, Placement, ResourcesOfClass};
 use crate::port::PortRequest;
-use crate::steer::{self, Sorter, Table};
 use crate::verdict::Verdict;
 use arguments::Names;
 use arguments::commons::Commons;
@@ -16,6 +15,10 @@ use std::sync::Arc;
 
 /// See [`PlanElement::looked`].
 pub type Looked = Option<Vec<usize>>;
+
+/// An extension: a pass of the planner for plans that use its class. It runs once, when elements have workers, and notes
+/// what it has found on elements ([`PlanElement::split`], [`PlanElement::attached`]).
+pub struct Pass(pub fn(&mut Plan));
 
 /// An element, with everything decided.
 pub struct PlanElement {
@@ -54,11 +57,11 @@ pub struct PlanElement {
     /// Outputs by which packets that may come without annotations must leave with some; see
     /// `Annotates`.
     pub annotated: Vec<usize>,
-    /// By what packets are sorted, where each worker owns the state of its buckets; see
-    /// [`KeepsFlows::splits`](steer::KeepsFlows::splits).
-    pub sorter: Option<Arc<dyn Sorter>>,
-    /// By what the packets are steered that it receives.
-    pub tables: Vec<Arc<Table>>,
+    /// Set by a pass for an element whose state has one owner ([`Copies::Owner`]): each worker owns the part of the state
+    /// that its packets need. Elements with the same number are split alike.
+    pub split: Option<usize>,
+    /// What passes have attached for the element and for themselves.
+    pub attached: Attached,
     /// Queues of its device, for each of `workers`.
     pub queues: Vec<Vec<usize>>,
     /// What says whether packets wait behind each input.
@@ -135,7 +138,7 @@ impl PlanElement {
             && self.bare == before.bare
             && self.handled == before.handled
             && self.annotated == before.annotated
-            && self.sorter.as_ref().map(|s| s.kind()) == before.sorter.as_ref().map(|s| s.kind())
+            && self.split == before.split
     }
 }
 
@@ -196,12 +199,14 @@ impl Plan {
         self.elements.iter().filter(bare).map(|e| e.name.as_str())
     }
 
-    /// Elements that steer packets between workers by their buckets: name, workers that may come with packets,
-    /// workers that own buckets.
-    pub fn steered(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
+    /// Elements that hand each packet to one of several workers ([`Placement::gathers`]): name, workers that bring packets,
+    /// workers that get them.
+    pub fn gathering(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
         each.filter_map(|(i, e)| {
-            steer::table_of(e)?;
+            if !e.placement().gathers {
+                return None;
+            }
             let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
             let owners = self.elements[next].workers.as_slice();
             let stays = e.pushers.len() == 1 && e.pushers == owners;

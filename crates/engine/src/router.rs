@@ -1,7 +1,7 @@
 //! A running router, as control sees it: handlers, counts, hot swap. Its graphs run on the workers of the process
 //! ([`Workers`]), beside those of other routers.
 
-mod buckets;
+mod extension;
 mod workers;
 
 use crate::class::Runs;
@@ -18,10 +18,10 @@ use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish::{self, Reader};
 use crate::stats::{NodeStats, TaskStats};
-use crate::steer;
 use crate::wake::Wakers;
 use crate::worker::share::Share;
 use crate::worker::{Arrival, Inside, Progress, Pulse};
+pub use extension::RouterExtension;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,8 +41,8 @@ pub struct Router {
     number: u64,
     progress: Vec<Arc<Progress>>,
     plan: Mutex<Arc<Plan>>,
-    /// Held while buckets move, or the plan is replaced.
-    moving: Mutex<()>,
+    /// Held while the plan is replaced, or what workers own changes hands.
+    changing: Mutex<()>,
     ports: Arc<dyn PortDirectory>,
 }
 
@@ -90,7 +90,7 @@ impl Router {
             number: workers.next_number(),
             progress: (0..count).map(|_| progress()).collect(),
             plan: Mutex::new(Arc::clone(plan)),
-            moving: Mutex::default(),
+            changing: Mutex::default(),
             ports,
         };
         let wakers = Arc::new(workers.wakers().for_router());
@@ -251,15 +251,20 @@ impl Router {
             .leave(worker, move |routers| _ = routers.within(number, message))
     }
 
-    /// Runs `what` on every worker, all at the same time and there between batches until it has an answer, and returns
-    /// the answers by worker. It is given an `S` for what it is to remember on a worker.
-    pub(crate) fn ask_until<S: Default + 'static, R: Send + 'static>(
+    /// Runs `what` on these workers, all at the same time and there between batches until it has an answer, and returns
+    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `patience`, and
+    /// the time that an answer may take beside.
+    pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         patience: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let what = Arc::new(what);
-        let each = (0..self.workers()).map(|worker| self.begin(worker, Arc::clone(&what)));
+        let each = workers.iter().map(|&worker| {
+            let answer = self.begin(worker, Arc::clone(&what));
+            answer.map(|answer| (worker, answer))
+        });
         let answers = each.collect::<Result<Vec<_>, _>>()?;
         let begin = Instant::now();
         let at_most = patience.saturating_add(ANSWER_TIME);
@@ -269,20 +274,7 @@ impl Router {
                 .recv_timeout(left)
                 .map_err(|_| AskError::NoAnswer(worker))
         };
-        answers.into_iter().enumerate().map(wait).collect()
-    }
-
-    /// As [`ask_until`](Self::ask_until), on one worker.
-    pub(crate) fn ask_one_until<S: Default + 'static, R: Send + 'static>(
-        &self,
-        worker: usize,
-        patience: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
-    ) -> Result<R, AskError> {
-        let answer = self.begin(worker, Arc::new(what))?;
-        let at_most = patience.saturating_add(ANSWER_TIME);
-        let answer = answer.recv_timeout(at_most);
-        answer.map_err(|_| AskError::NoAnswer(worker))
+        answers.into_iter().map(wait).collect()
     }
 
     /// Has a worker run `what` until it has an answer.
@@ -368,7 +360,9 @@ impl Router {
     ) -> Result<String, AskError> {
         let (node, access) = match found {
             Found::Own(node, handler, info) => {
-                if let Some(answer) = self.steer_by_hand(plan, node, (info.name, wanted), value) {
+                if wanted == Use::Write
+                    && let Some(answer) = self.write_by_extension(plan, node, info.name, value)
+                {
                     return answer;
                 }
                 if let Access::Control { .. } = info.access {
@@ -418,7 +412,7 @@ impl Router {
     /// those that nobody names any more closed after. The error is a sentence for people; then
     /// nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<(), String> {
-        let _moves = self.no_moves();
+        let _change = self.change();
         let mut current = self.lock();
         if plan.workers != current.workers {
             return Err(format!(
@@ -426,7 +420,10 @@ impl Router {
                 current.workers
             ));
         }
-        buckets::keeps_flows(&current, plan)?;
+        let extensions = extension::of(&current, plan);
+        for extension in &extensions {
+            (extension.check_reload)(&current, plan)?;
+        }
         for device in &plan.devices {
             let fits = self.ports.get(&device.name).is_none_or(|open| {
                 device.request.rx_queues <= open.rx.len()
@@ -441,8 +438,10 @@ impl Router {
             self.ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(Some(&current))?;
-        self.leave_workers(&current, plan)
-            .map_err(|e| e.to_string())?;
+        for extension in &extensions {
+            let ready = (extension.before_reload)(self, &current, plan);
+            ready.map_err(|e| e.to_string())?;
+        }
         self.empty_crossings(&current, plan)
             .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
@@ -468,9 +467,9 @@ impl Router {
             .crossings()
             .into_iter()
             .filter_map(|(name, ..)| old.find(name));
-        let steers = |&i: &usize| steer::table_of(&old.elements[i]).is_some();
+        let gathers = |&i: &usize| old.elements[i].placement().gathers;
         let going: Arc<[usize]> = crossings
-            .chain((0..old.elements.len()).filter(steers))
+            .chain((0..old.elements.len()).filter(gathers))
             .filter(|&i| !stays(&old.elements[i].name, old.elements[i].class.name))
             .collect();
         if going.is_empty() {

@@ -13,18 +13,16 @@ mod owner;
 mod placement;
 mod ports;
 mod processing;
-mod sorted;
 
 use arguments::commons::Commons;
 use arguments::near::nearest;
 use arguments::{Args, Names};
-use engine::element::{AnyConfig, Class};
+use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
 use engine::graph::call;
 use engine::handler::Use;
-use engine::plan::{Looked, Plan, PlanElement};
+use engine::plan::{Looked, Pass, Plan, PlanElement};
 use engine::port::PortDirectory;
-use engine::steer;
 use lang::{Diagnostic, Router};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -202,8 +200,8 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             bare: false,
             handled: true,
             annotated: Vec::new(),
-            sorter: None,
-            tables: Vec::new(),
+            split: None,
+            attached: Attached::default(),
             queues: Vec::new(),
             signals: Vec::new(),
             rooms: Vec::new(),
@@ -233,8 +231,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             .collect(),
     };
     placement::place(&mut plan, router, options, &mut errors);
-    sorted::mark(&mut plan);
-    steer::mark(&mut plan);
+    run_passes(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
     memory::check(&plan, router, previous, &mut errors);
     notify::connect(&mut plan);
@@ -245,6 +242,17 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)
+}
+
+/// Runs the passes of the classes that the plan uses, each once.
+fn run_passes(plan: &mut Plan) {
+    let mut passes: Vec<&'static Pass> = Vec::new();
+    for pass in plan.elements.iter().filter_map(|e| e.class.extension()) {
+        if !passes.iter().any(|known| std::ptr::eq(*known, pass)) {
+            passes.push(pass);
+        }
+    }
+    passes.iter().for_each(|pass| (pass.0)(plan));
 }
 
 /// Handlers that elements will write must be there. What the router as a whole offers is not known here.

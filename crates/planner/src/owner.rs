@@ -31,9 +31,9 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     for &head in all.iter().filter(|&&i| group[i] == i) {
         let members = || all.iter().copied().filter(|&i| group[i] == head);
-        let sorters = || members().map(|i| plan.elements[i].sorter.as_ref().map(|s| s.kind()));
-        if sorters().all(|kind| kind.is_some() && Some(kind) == sorters().next()) {
-            // Each worker owns the state of its buckets.
+        let splits = || members().map(|i| plan.elements[i].split);
+        if splits().all(|split| split.is_some() && Some(split) == splits().next()) {
+            // Each worker owns its part of the state.
             continue;
         }
         let workers: BTreeSet<usize> = members()

@@ -148,7 +148,7 @@ fn probe(
 /// Workers of receivers whose queues may move, at first.
 type Homes = Vec<Option<Vec<usize>>>;
 
-/// Workers of sources, and of pullers that say where they run. A receiver whose packets are steered has
+/// Workers of sources, and of pullers that say where they run. A receiver whose packets an element gathers has
 /// a copy on every worker, so that its queues can move; its homes are the workers that begin.
 fn fixed(
     plan: &Plan,
@@ -206,7 +206,7 @@ fn fixed(
         // Devices with fewer queues than workers are dealt out in turn.
         let workers: Workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
         next_single += n;
-        if is_steered(plan, i, asked) {
+        if is_gathered(plan, i, asked) {
             homes[i] = Some(workers.into_iter().collect());
             return Some((0..plan.workers).collect());
         }
@@ -218,15 +218,15 @@ fn fixed(
 
 /// Whether all packets of a source come to elements that hand them to the workers to which they belong, by way
 /// of such only that pass them on at once.
-fn is_steered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
+fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
     let mut seen = BTreeSet::from([source]);
     let mut to_do = vec![source];
-    let mut steered = false;
+    let mut gathered = false;
     while let Some(from) = to_do.pop() {
         for edge in plan.edges.iter().filter(|e| e.from.0 == from) {
             let (to, element) = (edge.to.0, &plan.elements[edge.to.0]);
             if asked[to].gathers {
-                steered = true;
+                gathered = true;
             } else if edge.pull
                 || asked[to].device.is_some()
                 || element.runs == Runs::AsTask
@@ -239,7 +239,7 @@ fn is_steered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
             }
         }
     }
-    steered
+    gathered
 }
 
 fn pullers(plan: &Plan) -> Vec<usize> {

@@ -1,6 +1,6 @@
 //! Looks at a running router's load, and moves buckets and queues as the pure functions say.
 
-use super::bell::Bell;
+use super::doorbell::Doorbell;
 use super::follow::Following;
 use super::moves::{Bucket, Limits, Move, Proposal, Why, at_a_time, propose};
 use super::scale::{Crowd, Scaler};
@@ -8,12 +8,12 @@ use super::settings::{Mode, Settings};
 use super::slower::{Found, Slower};
 use engine::clock::{Clock, Time};
 use engine::plan::Plan;
-use engine::router::{AskError, Router};
-use engine::steer::{self, Followed, Moved, Table};
+use engine::router::Router;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use steer::{Moves, Pressure, Table};
 use tracing::warn;
 
 /// Of a table's buckets, one in so many moves at a time at least.
@@ -48,7 +48,7 @@ pub struct Event {
 }
 
 /// Workers whose load is to be balanced: those of a running router.
-pub trait Workers {
+pub trait Workers: Moves {
     /// What they run.
     fn plan(&self) -> Arc<Plan>;
     /// Their number.
@@ -57,12 +57,6 @@ pub trait Workers {
     fn now(&self) -> Time;
     /// Nanoseconds that one has been busy.
     fn busy(&self, worker: usize) -> u64;
-    /// As [`Router::move_buckets`].
-    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
-    /// As [`Router::move_queue`].
-    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
-    /// As [`Router::follow`].
-    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError>;
 }
 
 impl Workers for Router {
@@ -81,24 +75,12 @@ impl Workers for Router {
     fn busy(&self, worker: usize) -> u64 {
         self.pulse(worker).busy.load(Relaxed)
     }
-
-    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
-        Router::move_buckets(self, table, buckets, to)
-    }
-
-    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
-        Router::move_queue(self, element, queue, to)
-    }
-
-    fn follow(&self, element: &str, buckets: &[u16]) -> Result<Followed, AskError> {
-        Router::follow(self, element, Some(buckets))
-    }
 }
 
 /// The balancer of a router.
 pub struct Balance {
     state: Mutex<State>,
-    bell: Arc<Bell>,
+    doorbell: Arc<Doorbell>,
 }
 
 /// A table and what is proposed for it.
@@ -173,7 +155,7 @@ impl Balance {
                 queues: 0,
                 following: Following::default(),
             }),
-            bell: Arc::default(),
+            doorbell: Arc::default(),
         }
     }
 
@@ -185,12 +167,12 @@ impl Balance {
     pub fn wait(&self) {
         let interval = self.lock().settings.interval;
         std::thread::sleep(PAUSE);
-        self.bell.wait(interval.saturating_sub(PAUSE));
+        self.doorbell.wait(interval.saturating_sub(PAUSE));
     }
 
     /// Ends the [`wait`](Self::wait).
     pub fn ring(&self) {
-        self.bell.ring();
+        self.doorbell.ring();
     }
 
     /// Changes a setting ([`Settings::set`]), or with `now` moves what the last look proposed. The error is a
@@ -213,7 +195,7 @@ impl Balance {
 
     /// Looks once, and moves what should move if that is wanted.
     pub fn step(&self, router: &impl Workers) {
-        self.lock().step(router, &self.bell);
+        self.lock().step(router, &self.doorbell);
     }
 
     /// How many workers work, and how many could.
@@ -246,14 +228,14 @@ fn large(loads: &[Vec<Bucket>], works: &[bool]) -> Vec<bool> {
 }
 
 impl State {
-    fn step(&mut self, router: &impl Workers, bell: &Arc<Bell>) {
+    fn step(&mut self, router: &impl Workers, doorbell: &Arc<Doorbell>) {
         self.now = router.now();
         self.started.get_or_insert(self.now);
         let plan = router.plan();
         let mut tables = steer::tables(&plan);
         for table in &tables {
-            let bell = Arc::clone(bell);
-            table.set_bell(|| Box::new(move || bell.ring()));
+            let doorbell = Arc::clone(doorbell);
+            table.set_doorbell(|| Box::new(move || doorbell.ring()));
         }
         // Workers that have just been started, or given a plan, deal buckets out when they get to it.
         tables.retain(|table| !table.workers().is_empty());
@@ -371,10 +353,13 @@ impl State {
         let mut crowd = |table: &Arc<Table>| {
             let lost: u64 = table.lost().iter().sum();
             let before = self.seen.get(table.name()).map(|seen| seen.lost);
-            let port = table.take_port();
-            let ring = table.take_ring().max(table.fill());
+            let Pressure {
+                port,
+                ring,
+                behind: found,
+            } = table.take_pressure(workers);
             level = level.max(port);
-            let pairs = behind.iter_mut().zip(table.take_behind(workers));
+            let pairs = behind.iter_mut().zip(found);
             pairs.for_each(|(was, is)| *was |= is);
             if before.is_some_and(|before| lost > before) {
                 Crowd::Lost
@@ -490,10 +475,10 @@ impl State {
                 let buckets: Vec<u16> = part.iter().map(bucket).collect();
                 match router.move_buckets(name, &buckets, to) {
                     Ok(moved) => {
-                        if moved.stay > 0 || moved.waiting > 0 {
+                        if moved.stay > 0 || moved.held.waiting > 0 {
                             self.slower.stays();
                         }
-                        self.wait = moved.longest.max(SHORTEST);
+                        self.wait = moved.held.longest.max(SHORTEST);
                         self.moved += moved.buckets as u64;
                         self.moves += 1;
                         self.say(
@@ -515,7 +500,7 @@ impl State {
     /// Queues of ports go to workers that work, and back home when their first worker works again.
     fn pump(&mut self, router: &impl Workers, plan: &Plan) {
         let works = self.works.clone();
-        for (node, queues) in steer::pumps(plan) {
+        for (node, queues) in steer::queue_owners(plan) {
             let element = &plan.elements[node];
             for (queue, owner) in queues {
                 let home = element.workers.iter().copied();

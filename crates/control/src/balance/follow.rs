@@ -6,9 +6,9 @@
 use super::driver::{State, Workers};
 use engine::clock::Time;
 use engine::plan::Plan;
-use engine::steer::{Astray, port_tables};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use steer::{Astray, port_tables};
 use tracing::warn;
 
 /// How long nothing must have changed.
@@ -77,7 +77,7 @@ impl State {
                 continue;
             }
             let buckets: Vec<u16> = lost.astray.iter().map(|one| one.bucket).collect();
-            match router.follow(&element, &buckets) {
+            match router.follow(&element, Some(&buckets)) {
                 Ok(followed) => {
                     self.following.followed += followed.buckets as u64;
                     if followed.buckets > 0 {
@@ -104,10 +104,10 @@ mod tests {
     use super::super::settings::Settings;
     use super::*;
     use engine::router::AskError;
-    use engine::steer::{Followed, Moved};
     use planner::Options;
     use std::cell::{Cell, RefCell};
     use std::sync::Arc;
+    use steer::{Followed, Moved, Moves};
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -147,7 +147,9 @@ mod tests {
         fn busy(&self, _: usize) -> u64 {
             0
         }
+    }
 
+    impl Moves for Ports {
         fn move_buckets(&self, _: &str, _: &[u16], _: usize) -> Result<Moved, AskError> {
             unreachable!("only ports follow")
         }
@@ -156,7 +158,7 @@ mod tests {
             unreachable!("only ports follow")
         }
 
-        fn follow(&self, element: &str, _: &[u16]) -> Result<Followed, AskError> {
+        fn follow(&self, element: &str, _: Option<&[u16]>) -> Result<Followed, AskError> {
             self.told.borrow_mut().push(element.to_owned());
             match element {
                 "refuses" => Err(AskError::Refused("no room".to_owned())),

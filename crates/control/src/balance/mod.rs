@@ -1,11 +1,11 @@
 //! Buckets of flows over workers: who should have which, and how many workers a load needs.
 //!
 //! Packets are sorted into buckets and handed to the workers that own them
-//! ([`engine::steer`]). A [`Balance`] looks at what each bucket brings and how busy the workers are, again and
+//! ([`steer`]). A [`Balance`] looks at what each bucket brings and how busy the workers are, again and
 //! again; workers are not disturbed by that. What should move is decided by pure functions ([`moves`],
 //! [`scale`]).
 
-mod bell;
+mod doorbell;
 mod driver;
 mod follow;
 pub mod moves;

@@ -4,9 +4,9 @@
 //! lightest, each time the bucket that comes nearest to what the one has too much and the other too
 //! little. So few buckets move. Where no single bucket helps, two are exchanged.
 
-use engine::steer::PARKED_MAX;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use steer::HELD_MAX;
 
 /// A bucket: who has it, and what it brought in the last interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub fn at_a_time(rates: impl IntoIterator<Item = f64>, wait: Duration, least: us
     let mut packets = 0.0;
     let fits = |rate: &f64| {
         packets += rate * wait.as_secs_f64();
-        packets <= PARKED_MAX as f64
+        packets <= HELD_MAX as f64
     };
     rates.into_iter().take_while(fits).count().max(least)
 }

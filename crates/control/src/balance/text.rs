@@ -3,9 +3,9 @@
 use super::driver::{Balance, Look};
 use super::settings::Mode;
 use crate::view;
-use engine::steer::ranges;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use steer::ranges;
 
 /// Events that are shown.
 const SHOWN: usize = 10;

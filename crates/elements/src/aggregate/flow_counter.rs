@@ -17,12 +17,11 @@
 //!   `uncounted`. Default 65536.
 
 use crate::prelude::*;
-use engine::shards::Shards;
-use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::net::Ipv4Addr;
+use steer::{KeepsFlows, KeepsFlowsOfClass, Shards, SortedBy};
 use wire::{FlowKey, flow::Flow};
 
 type Key = Flow<Ipv4Addr>;
@@ -77,7 +76,7 @@ impl Element for FlowCounter {
     const NEEDS: &'static [Facts] = &[Facts::IP4];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
+    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>(), &steer::ROUTER];
 
     type Config = usize;
 
@@ -91,7 +90,7 @@ impl Element for FlowCounter {
             size: 0,
             capacity: **capacity,
             uncounted: 0,
-            sorted: init.sorter.is_some(),
+            sorted: init.attached::<SortedBy>().is_some(),
         }
     }
 

@@ -1,9 +1,10 @@
 //! How full the queues of a port are. The balancer reads it: if a queue fills, a worker behind it is
 //! overloaded.
 
-use super::pump::Pump;
+use super::rx_queues::Queues;
 use crate::prelude::*;
 use std::time::Duration;
+use steer::SteeredBy;
 
 /// Time between two looks: some drivers count descriptor by descriptor.
 const OFTEN: Duration = Duration::from_millis(1);
@@ -26,25 +27,29 @@ pub(super) struct Fill {
 impl Fill {
     /// Polls bring as much as they may, or less. Rings when a queue has become fuller by a quarter.
     #[inline]
-    pub(super) fn polled(&mut self, has_more: bool, pump: &Pump, cx: &mut Cx) {
+    pub(super) fn polled(&mut self, has_more: bool, queues: &Queues, cx: &mut Cx) {
         if !has_more {
             self.quarters = 0;
-        } else if cx.now() >= self.next && cx.is_steered() {
-            self.look(pump, cx);
+        } else if cx.now() >= self.next && cx.attached::<SteeredBy>().is_some() {
+            self.look(queues, cx);
         }
     }
 
     #[cold]
-    fn look(&mut self, pump: &Pump, cx: &mut Cx) {
+    fn look(&mut self, queues: &Queues, cx: &mut Cx) {
         self.next = cx.now() + OFTEN;
-        let fill = pump.fill();
+        let fill = queues.fill();
         let quarters = (fill * 4.0) as u32;
         if self.quarters < QUARTER {
             self.since = cx.now();
         }
         if quarters >= QUARTER {
             let lasts = cx.now().since(self.since) >= LONG;
-            cx.note_port(fill, quarters > self.quarters, lasts);
+            let (worker, grows) = (cx.worker(), quarters > self.quarters);
+            let tables = cx.attached().map(|SteeredBy(tables)| tables);
+            for table in tables.into_iter().flatten() {
+                table.note_port(worker, fill, grows, lasts);
+            }
         }
         self.quarters = quarters;
     }

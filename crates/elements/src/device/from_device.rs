@@ -38,15 +38,14 @@
 
 use super::fill::Fill;
 use super::pace::Pace;
-use super::pump::{Owners, Pump};
+use super::rx_queues::{Owners, Queues};
 use super::spread::Spread;
 use crate::prelude::*;
 use arguments::units::Cores;
 use engine::external::{self, External, Fate};
-use engine::steer::{Astray, PortTable, Table};
-use engine::steer::{Follows, FollowsOfClass};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
+use steer::{Astray, PortTable, Receives, ReceivesOfClass, RxQueues, Table};
 
 pub(crate) struct Config {
     pub(super) device: String,
@@ -62,7 +61,7 @@ pub(crate) struct Config {
     pub(super) timestamp: Option<bool>,
     /// Whether the port is polled less while all that it brings is lost.
     pub(super) yields: bool,
-    pub(super) owners: Owners,
+    pub(super) owners: Arc<Owners>,
 }
 
 impl PortTable for Config {
@@ -85,6 +84,13 @@ impl PortTable for Config {
     fn is_done(&self) -> bool {
         let spread = self.spread.as_ref();
         spread.is_none_or(|spread| spread.is_done())
+    }
+
+    fn tell_again(&self) -> Result<(), String> {
+        match &self.spread {
+            Some(spread) => spread.tell_again(),
+            None => Err("nothing is asked of the port".into()),
+        }
     }
 }
 
@@ -123,7 +129,7 @@ impl Style for Click {
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
             yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
-            owners: Owners::default(),
+            owners: Arc::default(),
         }
     }
 }
@@ -164,8 +170,7 @@ fn of_click(args: &mut Args) {
 
 pub(crate) struct FromDevice<S = Click> {
     style: PhantomData<S>,
-    pump: Pump,
-    config: Arc<Config>,
+    queues: Queues,
     pace: Option<Pace>,
     fill: Fill,
     /// Packets that the last run brought.
@@ -189,7 +194,8 @@ impl<S: Style> Element for FromDevice<S> {
     const EXTENSIONS: Extensions = &[
         &resources::of::<Self>(),
         &external::of::<Self>(),
-        &FollowsOfClass::of::<Self>(),
+        &ReceivesOfClass::of::<Self>(),
+        &steer::ROUTER,
     ];
 
     type Config = Config;
@@ -199,15 +205,14 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
-        let pump = Pump::new(&config.device, &config.owners, init);
+        let queues = Queues::new(&config.device, &config.owners, init);
         if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
             spread.add_copy(&port.port, || config.owners.by_worker());
         }
         let timestamp = config.timestamp.unwrap_or(init.as_click());
         FromDevice {
             style: PhantomData,
-            pump,
-            config: Arc::clone(config),
+            queues,
             pace: (config.yields && !init.as_click()).then(Pace::default),
             fill: Fill::default(),
             came: 0,
@@ -221,7 +226,7 @@ impl<S: Style> Element for FromDevice<S> {
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        if self.pump.is_empty() {
+        if self.queues.is_empty() {
             // Another worker receives; a handler says when that changes.
             return Did::End;
         }
@@ -235,7 +240,7 @@ impl<S: Style> Element for FromDevice<S> {
         let (mut came, mut has_more, burst) = (0, false, self.burst);
         cx.lead(0, &mut self.batch, |batch, cx| {
             let bare = self.bare && !cx.watched();
-            let received = self.pump.poll(|queue| match bare {
+            let received = self.queues.receive(|queue| match bare {
                 true => queue.receive_bare(batch, burst),
                 false => queue.receive(batch, burst),
             });
@@ -250,10 +255,10 @@ impl<S: Style> Element for FromDevice<S> {
             has_more = received >= burst;
             has_more
         });
-        self.fill.polled(has_more, &self.pump, cx);
+        self.fill.polled(has_more, &self.queues, cx);
         self.came = came as u64;
         match came {
-            0 if self.pump.has_ended() => Did::End,
+            0 if self.queues.has_ended() => Did::End,
             0 => Did::Nothing,
             _ => Did::Work,
         }
@@ -271,7 +276,7 @@ impl<S: Style> Element for FromDevice<S> {
         }
         let same = (&config.device, &config.cores, config.queues);
         if same == (&old.device, &old.cores, old.queues) {
-            config.owners.inherit(&old.owners);
+            config.owners = Owners::inherit(&old.owners);
         }
     }
 
@@ -301,10 +306,7 @@ impl<S: Style> Element for FromDevice<S> {
         Handler::action(
             "spread",
             "makes the port's own table and rules match Steer's, without reordering, and tries refused rules again",
-            |config: &Config, _| match &config.spread {
-                Some(spread) => spread.tell_again().map(|()| String::new()),
-                None => Err("nothing is asked of the port".into()),
-            },
+            |config: &Config, _| config.tell_again().map(|()| String::new()),
         ),
         Handler::text("burst", "packets taken from a queue at a time", |e, _| {
             Ok(e.burst.to_string())
@@ -318,47 +320,11 @@ impl<S: Style> Element for FromDevice<S> {
             "which worker polls: a line for each queue, its number and its worker",
             |c: &Config, _| Ok(c.owners.show()),
         ),
-        Handler::set(
+        Handler::action(
             "pump",
             "makes a worker poll a queue: QUEUE WORKER",
-            |e, value, cx| {
-                if e.pump.hand_over(value, &e.config.owners)? {
-                    cx.wake_self();
-                }
-                Ok(())
-            },
+            |_, _| Err("queues move only while workers run".into()),
         ),
-        Handler::<FromDevice<S>>::set(
-            "hold",
-            "rests from a queue until `pump` is said",
-            |e, value, _| e.pump.hold(value),
-        )
-        .inner(),
-        Handler::<FromDevice<S>>::set("drain", "notes what waits in a queue", |e, value, _| {
-            e.pump.drain(value)
-        })
-        .inner(),
-        Handler::<FromDevice<S>>::text(
-            "drain",
-            "queues that have not delivered what was noted",
-            |e, _| Ok(e.pump.draining()),
-        )
-        .inner(),
-        Handler::<FromDevice<S>>::set(
-            "keep",
-            "has what comes by a queue wait here, or go: QUEUE on|off",
-            |e, value, cx| {
-                if e.pump.keep(value)? {
-                    cx.wake_self();
-                }
-                Ok(())
-            },
-        )
-        .inner(),
-        Handler::<FromDevice<S>>::text("keep", "packets that wait here", |e, _| {
-            Ok(e.pump.kept().to_string())
-        })
-        .inner(),
         Handler::text(
             "rest",
             "microseconds between two polls while outputs overflow",
@@ -404,18 +370,26 @@ impl<S: Style> External for FromDevice<S> {
     }
 
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
-        self.pump.wait_fds(fds);
+        self.queues.wait_fds(fds);
     }
 
     fn must_poll(&self) -> bool {
-        self.pump.must_poll()
+        self.queues.must_poll()
     }
 }
 
-impl<S: Style> Follows for FromDevice<S> {
+impl<S: Style> Receives for FromDevice<S> {
+    fn owners(config: &Config) -> Vec<(usize, usize)> {
+        config.owners.all()
+    }
+
     fn port_table(config: &Arc<Config>) -> Option<Arc<dyn PortTable>> {
         config.spread.as_ref()?;
         Some(Arc::clone(config) as _)
+    }
+
+    fn queues(&mut self) -> &mut dyn RxQueues {
+        &mut self.queues
     }
 }
 

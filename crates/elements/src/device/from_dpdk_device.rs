@@ -20,7 +20,6 @@
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
-use super::pump::Owners;
 use super::spread::Spread;
 use crate::prelude::*;
 
@@ -66,7 +65,7 @@ impl Style for Dpdk {
             spread,
             timestamp: Some(false),
             yields: true,
-            owners: Owners::default(),
+            owners: Default::default(),
         }
     }
 }

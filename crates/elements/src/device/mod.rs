@@ -5,7 +5,7 @@ mod from_dpdk_device;
 mod kernel_tap;
 mod kernel_tun;
 mod pace;
-mod pump;
+mod rx_queues;
 mod spread;
 mod to_device;
 mod to_dpdk_device;

@@ -3,17 +3,17 @@
 //!
 //! Nothing depends on it: a packet that comes by a queue of another worker is steered anyway. It only saves the
 //! crossing. So it is set up when the port is opened, if the driver can do it. The router makes later changes
-//! ([`engine::steer::follow`]), because packets in one queue must not be overtaken by those of another.
+//! ([`steer::follow`]), because packets in one queue must not be overtaken by those of another.
 
 use super::classify::Classify;
 use crate::steer::hash_key::{HashKey, Keys, Shared};
 use crate::steer::port_rules::{ByPort, PortRules, Receivers};
 use arguments::Args;
 use engine::port::Port;
-use engine::steer::{Astray, Follower, Table, Tables};
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use steer::{Assigned, Astray, Table, Tables};
 
 /// What a port can do of its CLASSIFY.
 pub(crate) struct Spread {
@@ -55,7 +55,7 @@ impl Spread {
         let doc = "how to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
         let asked = Classify::of_port(&text)?;
-        let (buckets, fits) = (asked.buckets, 1..=engine::steer::BUCKETS_MAX);
+        let (buckets, fits) = (asked.buckets, 1..=engine::packet::BUCKETS_MAX);
         if !fits.contains(&buckets) {
             return None;
         }
@@ -283,8 +283,8 @@ fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
     queues.values().flatten().copied().collect()
 }
 
-impl Follower for Spread {
-    fn dealt(&self) {
+impl Assigned for Spread {
+    fn assigned(&self) {
         // Packets of workers that are gone go elsewhere, and none waits for what was on its way to those.
         self.lock().told.clear();
         let _ = self.tell(true);
@@ -364,7 +364,7 @@ mod tests {
         let spread = spread(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));
         spread.add_copy(&port, both);
-        spread.table.deal(&[0, 1]);
+        spread.table.assign(&[0, 1]);
         assert_eq!(spread.astray(&both()), []);
         spread.table.give(buckets, 1);
         let astray = spread.astray(&both());
@@ -391,7 +391,7 @@ mod tests {
         let spread = spread(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
         spread.add_copy(&port, both);
-        spread.table.deal(&[0, 1]);
+        spread.table.assign(&[0, 1]);
         spread.table.give(&[1], 2);
         assert_eq!(spread.astray(&both()), []);
         let all = BTreeMap::from([(1, vec![0, 1])]);
@@ -408,7 +408,7 @@ mod tests {
         let spread = spread(None);
         let port: Arc<dyn Port> = Arc::new(Told::default());
         spread.add_copy(&port, both);
-        spread.table.deal(&[0, 1]);
+        spread.table.assign(&[0, 1]);
         spread.table.give(&[0], 1);
         assert_eq!(spread.astray(&both()), []);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
@@ -441,7 +441,7 @@ mod tests {
             remarks: Vec::new(),
         });
         spread.add_copy(&port, both);
-        spread.table.deal(&[0, 1]);
+        spread.table.assign(&[0, 1]);
         spread.table.give(&[0, 2], 1);
         assert_eq!(spread.astray(&both()), []);
     }
@@ -453,7 +453,7 @@ mod tests {
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         spread.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
         spread.add_copy(&port, both);
-        spread.table.deal(&[1]);
+        spread.table.assign(&[1]);
         assert_eq!(*told.0.lock().expect("nobody panics"), [1, 1, 1, 1]);
         let shown = spread.show();
         assert!(

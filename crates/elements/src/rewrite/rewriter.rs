@@ -7,12 +7,12 @@ use super::spec::{Home, Input, Made, Spec};
 use super::tcp::{self, class};
 use crate::prelude::*;
 use engine::shared::Shared;
-use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
+use steer::{KeepsFlows, KeepsFlowsOfClass, SortedBy};
 use tables::flows::Side;
 use wire::{FlowKey, proto};
 
@@ -111,7 +111,11 @@ impl<F: Family> Element for Rewriter<F> {
     const DROPS: &'static [&'static str] = &["discarded", "not_rewritable", "mapping_failure"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &KeepsFlowsOfClass::of::<Self>()];
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &KeepsFlowsOfClass::of::<Self>(),
+        &steer::ROUTER,
+    ];
 
     type Config = Config;
 
@@ -121,7 +125,7 @@ impl<F: Family> Element for Rewriter<F> {
 
     fn new(config: &Arc<Config>, init: &Init) -> Rewriter<F> {
         let mut joined = config.join(init.name, init.shared);
-        joined.bucket_of = init.sorter.as_ref().map(|sorter| sorter.function());
+        joined.bucket_of = init.attached().map(|SortedBy(sorter)| sorter.function());
         if let Some(capacity) = config.capacity {
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }

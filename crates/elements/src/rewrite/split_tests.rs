@@ -9,11 +9,11 @@ use engine::graph::{Graph, Site, Walker};
 use engine::plan::Plan;
 use engine::port::NoPorts;
 use engine::router::{AskError, single_at};
-use engine::steer::{Ask, move_buckets};
 use engine::wake::Wakers;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
+use steer::{Ask, move_buckets};
 use testkit::{Rng, ip4};
 use wire::{Ipv4, Udp};
 
@@ -78,16 +78,18 @@ impl Workers {
 impl Ask for Workers {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        let mut all: Vec<(S, Option<R>)> = (0..2).map(|_| (S::default(), None)).collect();
+        let each = workers.iter();
+        let mut all: Vec<(S, Option<R>)> = each.map(|_| (S::default(), None)).collect();
         while all.iter().any(|(_, answer)| answer.is_none()) {
             self.turn();
             let graphs = &mut *self.0.borrow_mut();
-            let each = graphs.iter_mut().zip(&mut all);
-            for (graph, (state, answer)) in each.filter(|(_, (_, answer))| answer.is_none()) {
-                *answer = what(graph, state);
+            let each = workers.iter().zip(&mut all);
+            for (&worker, (state, answer)) in each.filter(|(_, (_, answer))| answer.is_none()) {
+                *answer = what(&mut graphs[worker], state);
             }
         }
         Ok(all.into_iter().filter_map(|(_, answer)| answer).collect())

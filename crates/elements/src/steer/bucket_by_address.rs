@@ -23,9 +23,9 @@
 use super::place;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use engine::packet::BUCKETS_MAX;
 use engine::port::Match;
 use engine::publish::{Published, domain};
-use engine::steer::BUCKETS_MAX;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use wire::{EtherAddr, ether, vlan};

@@ -30,8 +30,7 @@
 use super::hashing::Hashing;
 use crate::prelude::*;
 use engine::port::Port;
-use engine::steer::Sorter;
-use engine::steer::{Sorts, SortsOfClass};
+use steer::{Sorter, Sorts, SortsOfClass};
 use wire::FlowKey;
 use wire::plain::Plain;
 use wire::rss::Toeplitz;

@@ -25,9 +25,9 @@
 use super::place;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use engine::packet::BUCKETS_MAX;
 use engine::port::Match;
 use engine::publish::{Epoch, domain};
-use engine::steer::BUCKETS_MAX;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::num::NonZeroU16;

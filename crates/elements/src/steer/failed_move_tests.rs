@@ -6,11 +6,11 @@ use super::move_tests::{
 use engine::graph::Graph;
 use engine::port::NoPorts;
 use engine::router::AskError;
-use engine::steer::{Ask, move_buckets};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+use steer::{Ask, move_buckets};
 
 const WORKERS: usize = 3;
 const TEXT: &str =
@@ -30,6 +30,7 @@ struct Fails<'a> {
 impl Ask for Fails<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
@@ -39,7 +40,7 @@ impl Ask for Fails<'_> {
             self.failed.set(self.failed.get() || !goes_on);
             goes_on
         };
-        self.router.ask(what, told, goes_on)
+        self.router.ask(workers, what, told, goes_on)
     }
 
     fn one<R: Send + 'static>(
@@ -82,7 +83,7 @@ fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_park
             // It can be tried again, and then succeeds.
             let again = move_buckets(&router, &plan, "s", &buckets, to);
             assert_eq!(
-                again.map(|moved| (moved.waiting, moved.late)),
+                again.map(|moved| (moved.held.waiting, moved.late)),
                 Ok((0, Vec::new()))
             );
             // A move with three old owners takes fewer looks than this, mostly.
@@ -102,6 +103,7 @@ struct Floods<'a>(&'a AtRandom, Cell<bool>);
 impl Ask for Floods<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
@@ -119,7 +121,7 @@ impl Ask for Floods<'_> {
             }
             true
         };
-        self.0.ask(what, |_| true, flood)
+        self.0.ask(workers, what, |_| true, flood)
     }
 
     fn one<R: Send + 'static>(
@@ -145,8 +147,8 @@ fn a_move_to_a_worker_that_has_halted_ends_and_another_one_waits_for_it() {
     let floods = Floods(&router, Cell::new(false));
     let moved = move_buckets(&floods, &plan, "s", &[0, 1, 2], 2).expect("workers answer");
     // A ring of 64 from each of the others, and what comes by the worker itself waits as well.
-    assert_eq!((moved.buckets, moved.parked), (3, 900));
-    assert!(moved.waiting >= 600 - 2 * 64, "{moved}");
+    assert_eq!((moved.buckets, moved.held.packets), (3, 900));
+    assert!(moved.held.waiting >= 600 - 2 * 64, "{moved}");
     assert!(moved.late.is_empty(), "{moved}");
     assert!(moved.to_string().contains("still wait"), "{moved}");
     let refused = move_buckets(&router, &plan, "s", &[3], 1).expect_err("too early");
@@ -154,6 +156,6 @@ fn a_move_to_a_worker_that_has_halted_ends_and_another_one_waits_for_it() {
     router.0.borrow_mut().stalls = (0, 0);
     patient(&plan);
     let moved = move_buckets(&router, &plan, "s", &all, 1).expect("workers answer");
-    assert_eq!((moved.buckets, moved.waiting), (8, 0));
+    assert_eq!((moved.buckets, moved.held.waiting), (8, 0));
     nothing_is_wrong(&plan, &router, 7);
 }

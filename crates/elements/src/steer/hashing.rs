@@ -3,8 +3,9 @@
 use super::hash_key::{HashKey, Keys, Shared};
 use arguments::Args;
 use arguments::units::FromArg;
-use engine::steer::{BUCKETS_MAX, Sorter};
+use engine::packet::BUCKETS_MAX;
 use std::sync::Arc;
+use steer::Sorter;
 use wire::rss::Toeplitz;
 use wire::{FlowKey, tunnel};
 

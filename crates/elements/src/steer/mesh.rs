@@ -3,8 +3,8 @@
 use crate::prelude::*;
 use engine::port::Slot;
 use engine::ring::{Head, Level, Tail, ring};
-use engine::steer::{Table, Ways};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use steer::Table;
 
 /// One ring, and its ends while no worker has them.
 struct Way {
@@ -35,7 +35,7 @@ impl Rings {
     }
 }
 
-impl Ways for Rings {
+impl steer::Rings for Rings {
     fn fill(&self) -> f64 {
         let ways = self.ways.iter().flatten().flatten();
         let fill = |way: &Way| way.level.len() as f64 / way.level.limit().max(1) as f64;

@@ -8,9 +8,6 @@ use engine::graph::{Graph, Site, Walker};
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
 use engine::router::{AskError, single_at};
-use engine::shards::Shards;
-use engine::steer::{Ask, Moved, Table, Tables, move_buckets};
-use engine::steer::{KeepsFlows, KeepsFlowsOfClass};
 use engine::wake::Wakers;
 use planner::{Options, Registry, make};
 use std::any::Any;
@@ -19,6 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use steer::{Ask, KeepsFlows, KeepsFlowsOfClass, Moved, Shards, Table, Tables, move_buckets};
 use testkit::Rng;
 
 pub(super) const FLOWS: u8 = 24;
@@ -266,6 +264,7 @@ impl AtRandom {
     /// Has those workers that `told` names do something, until all have answered or it has gone on for so long.
     pub(super) fn ask<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
         told: impl Fn(usize) -> bool,
         mut goes_on: impl FnMut(&mut Everything) -> bool,
@@ -273,12 +272,13 @@ impl AtRandom {
         let mut all = self.0.borrow_mut();
         all.asked += 1;
         let what = Arc::new(what);
-        let answers = (0..all.graphs.len()).map(|_| Arc::<Mutex<Option<R>>>::default());
+        let answers = workers.iter().map(|_| Arc::<Mutex<Option<R>>>::default());
         let answers: Vec<_> = answers.collect();
         let lock = |answer: &Arc<Mutex<Option<R>>>| answer.lock().expect("one thread").take();
-        for worker in (0..answers.len()).filter(|&worker| told(worker)) {
+        let each = workers.iter().zip(&answers);
+        for (&worker, to) in each.filter(|(worker, _)| told(**worker)) {
             let (what, mut state) = (Arc::clone(&what), S::default());
-            let to = Arc::clone(&answers[worker]);
+            let to = Arc::clone(to);
             let chore = move |graph: &mut Graph| {
                 let answer = what(graph, &mut state);
                 let done = answer.is_some();
@@ -290,7 +290,7 @@ impl AtRandom {
         let mut found: Vec<Option<R>> = answers.iter().map(|_| None).collect();
         while let Some(missing) = found.iter().position(Option::is_none) {
             if !goes_on(&mut all) {
-                return Err(AskError::NoAnswer(missing));
+                return Err(AskError::NoAnswer(workers[missing]));
             }
             all.go_on();
             let each = found.iter_mut().zip(&answers);
@@ -303,10 +303,11 @@ impl AtRandom {
 impl Ask for AtRandom {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
+        workers: &[usize],
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask(what, |_| true, |_| true)
+        self.ask(workers, what, |_| true, |_| true)
     }
 
     fn one<R: Send + 'static>(

@@ -2,8 +2,11 @@
 
 use super::mesh::Ends;
 use crate::prelude::*;
-use engine::steer::{PARKED, PARKED_MAX, Parked};
 use std::collections::VecDeque;
+use steer::{HELD_MAX, Held};
+
+/// Stands for the owner of a bucket whose packets are held.
+pub(super) const HELD: u16 = u16::MAX;
 
 /// Packets that leave at a time.
 const BURST: usize = 256;
@@ -14,16 +17,16 @@ pub(super) struct Parking {
     waiting: VecDeque<(Time, Packet)>,
     /// Buckets that are open again once nothing waits, and their new owner.
     opening: Option<(Vec<u16>, usize)>,
-    count: Parked,
+    count: Held,
     /// The worker's sources rest for our sake.
-    chokes: bool,
+    presses: bool,
 }
 
 impl Parking {
     /// Parks buckets.
     pub(super) fn begin(&mut self, buckets: &[u16], owners: &mut [u16]) {
-        self.count = Parked::default();
-        mark(owners, buckets, PARKED);
+        self.count = Held::default();
+        mark(owners, buckets, HELD);
     }
 
     /// Reload: goes on in a copy whose `owners` are those of the same table, or `None` if it is of another one. Then
@@ -32,8 +35,8 @@ impl Parking {
         match owners {
             Some(owners) => {
                 let pairs = owners.iter_mut().zip(before);
-                let parked = pairs.filter(|(_, before)| **before == PARKED);
-                parked.for_each(|(owner, _)| *owner = PARKED);
+                let parked = pairs.filter(|(_, before)| **before == HELD);
+                parked.for_each(|(owner, _)| *owner = HELD);
             }
             None => {
                 let opening = self.opening.iter_mut();
@@ -48,9 +51,9 @@ impl Parking {
     pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {
         self.waiting.push_back((cx.now(), packet));
         self.count.packets += 1;
-        if self.waiting.len() >= PARKED_MAX && !self.chokes {
-            self.chokes = true;
-            cx.choke(true);
+        if self.waiting.len() >= HELD_MAX && !self.presses {
+            self.presses = true;
+            cx.back_pressure(true);
         }
     }
 
@@ -91,9 +94,9 @@ impl Parking {
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
         let left = self.waiting.len();
-        if self.chokes && left < PARKED_MAX {
-            self.chokes = false;
-            cx.choke(false);
+        if self.presses && left < HELD_MAX {
+            self.presses = false;
+            cx.back_pressure(false);
         }
         if left == 0 {
             mark(owners, &buckets, to as u16);
@@ -113,8 +116,8 @@ impl Parking {
         self.waiting.len()
     }
 
-    pub(super) fn count(&self) -> Parked {
-        Parked {
+    pub(super) fn count(&self) -> Held {
+        Held {
             waiting: self.waiting.len(),
             ..self.count
         }

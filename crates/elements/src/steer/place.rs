@@ -1,6 +1,6 @@
 //! Rules with a bucket: `RULE=BUCKET`, or `RULE`, whose bucket is its place in the list.
 
-use engine::steer::BUCKETS_MAX;
+use engine::packet::BUCKETS_MAX;
 
 /// A rule as text, and its bucket; the error completes a sentence that begins with the rule.
 pub(super) fn split(word: &str, place: usize) -> Result<(&str, u16), String> {

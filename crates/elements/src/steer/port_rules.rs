@@ -7,9 +7,9 @@
 
 use arguments::Args;
 use engine::port::{Directed, Match, Port};
-use engine::steer::Table;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use steer::Table;
 
 /// An element with rules.
 pub(crate) trait Source: Send + Sync {
@@ -254,7 +254,7 @@ fn shown(now: &Directed) -> String {
 mod tests {
     use super::*;
     use engine::port::{PortCounter, PortInfo};
-    use engine::steer::Tables;
+    use steer::Tables;
 
     /// A port that keeps what it is told.
     #[derive(Default)]
@@ -332,12 +332,12 @@ mod tests {
     fn buckets_go_to_a_queue_of_their_owner() {
         let all = receivers(&[(0, &[0, 2]), (1, &[1, 3])]);
         assert_eq!(all.by_bucket(), [0, 2, 1, 3]);
-        all.table.deal(&[0, 1]);
+        all.table.assign(&[0, 1]);
         assert_eq!(all.by_bucket(), [0, 1, 2, 3]);
-        all.table.deal(&[1]);
+        all.table.assign(&[1]);
         assert_eq!(all.by_bucket(), [1, 1, 3, 3]);
         // The third worker receives nothing.
-        all.table.deal(&[2]);
+        all.table.assign(&[2]);
         assert_eq!(all.by_bucket(), [0, 2, 1, 3]);
         assert!(receivers(&[]).by_bucket().is_empty());
     }
@@ -369,7 +369,7 @@ mod tests {
         rules.come_from(&source);
         assert!(rules.show().contains("not open"));
         let both = receivers(&[(0, &[0]), (1, &[1])]);
-        both.table.deal(&[0, 1]);
+        both.table.assign(&[0, 1]);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!((told(1), told(2)), (Some(0), Some(1)));
         // As on a reload: nothing is new.
@@ -383,7 +383,7 @@ mod tests {
         let shown = "rules in the port: 2; refused: 2 (the first: no room); waiting: 1";
         assert_eq!(rules.show(), shown);
         // Buckets have moved: a rule that comes has the queue of its bucket's others, until they shall follow.
-        both.table.deal(&[0]);
+        both.table.assign(&[0]);
         set(4, Some(1));
         assert_eq!((told(3), told(4)), (Some(1), Some(1)));
         let zero = vec![0; 4];

@@ -2,9 +2,9 @@
 
 use super::move_tests::{any_move, at_random, nothing_is_wrong, plan, plan_after, table};
 use engine::port::NoPorts;
-use engine::steer::move_buckets;
 use std::sync::Arc;
 use std::time::Duration;
+use steer::move_buckets;
 
 const WORKERS: usize = 3;
 
@@ -36,7 +36,7 @@ fn packets_that_wait_for_moves_are_neither_lost_nor_late_over_reloads() {
                 let (buckets, to) = any_move(&router, WORKERS);
                 // One that is refused is one for which packets of an earlier one wait.
                 if let Ok(moved) = move_buckets(&router, &current, "s", &buckets, to) {
-                    waited += moved.waiting;
+                    waited += moved.held.waiting;
                 }
                 continue;
             }

@@ -14,7 +14,7 @@
 //! - `BUCKET`: the bucket's number, 0 to 4095.
 
 use crate::prelude::*;
-use engine::steer::BUCKETS_MAX;
+use engine::packet::BUCKETS_MAX;
 
 pub(super) struct SetBucket(u16);
 

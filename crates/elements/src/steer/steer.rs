@@ -38,19 +38,19 @@
 //! - `CAPACITY`: packets that a ring from one worker to another holds. Default 1024.
 
 use super::mesh::{Ends, Mesh, Room};
-use super::parking::Parking;
+use super::parking::{HELD, Parking};
 use super::rest::{self, Rest};
 use crate::device;
 use crate::prelude::*;
 use arguments::units::Cores;
+use engine::packet::BUCKETS_MAX;
 use engine::packet::anno::Anno;
-use engine::steer::{BUCKETS_MAX, PARKED, Parked, Steering, Table, Tables, add};
-use engine::steer::{Steers, SteersOfClass};
 use std::sync::atomic::AtomicU64;
+use steer::{Held, Steering, Steers, SteersOfClass, Table, Tables, add};
 
 const FULL: usize = 0;
 /// Stands for the owner of a bucket that there is not.
-const NOBODY: u16 = PARKED - 1;
+const NOBODY: u16 = HELD - 1;
 
 pub(crate) struct Config {
     table: Arc<Table>,
@@ -83,7 +83,12 @@ impl Element for Steer {
     const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
     const DROPS: &'static [&'static str] = &["full"];
     const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &SteersOfClass::of::<Self>()];
+    const EXTENSIONS: Extensions = &[
+        &resources::of::<Self>(),
+        &SteersOfClass::of::<Self>(),
+        &steer::PASS,
+        &steer::ROUTER,
+    ];
 
     type Config = Config;
 
@@ -114,9 +119,9 @@ impl Element for Steer {
         let all = || (0..init.workers).collect();
         let named = config.workers.as_ref().filter(|_| !init.as_click());
         let owners = named.map_or_else(all, |workers| workers.0.clone());
-        let dealt = config.table.deal(&owners);
+        let assigned = config.table.assign(&owners);
         let mut owners = Box::new([NOBODY; BUCKETS_MAX]);
-        let places = owners.iter_mut().zip(&dealt);
+        let places = owners.iter_mut().zip(&assigned);
         places.for_each(|(place, owner)| *place = *owner as u16);
         config.table.counts(init.workers);
         let many = init.workers > 1;
@@ -133,7 +138,7 @@ impl Element for Steer {
             worker: init.worker,
             workers: init.workers,
             owners,
-            buckets: dealt.len(),
+            buckets: assigned.len(),
             ends: many.then(ends),
             parking: Parking::default(),
             rest: Rest::default(),
@@ -163,7 +168,7 @@ impl Element for Steer {
         cx.keep_spare(batch);
         if self.rest.goes_on() {
             match self.rest.ends(cx.now(), ends.room() == Room::Ample) {
-                true => cx.choke(false),
+                true => cx.back_pressure(false),
                 false => cx.set_timer(cx.now() + rest::LOOK),
             }
         }
@@ -255,11 +260,11 @@ impl Steers for Steer {
 }
 
 impl Steering for Steer {
-    fn park(&mut self, buckets: &[u16]) {
+    fn hold(&mut self, buckets: &[u16]) {
         self.parking.begin(buckets, &mut *self.owners);
     }
 
-    fn open(&mut self, buckets: &[u16], to: usize) {
+    fn release(&mut self, buckets: &[u16], to: usize) {
         self.parking.open(buckets, to, &mut *self.owners);
     }
 
@@ -272,7 +277,7 @@ impl Steering for Steer {
         ends.is_none_or(|ends| ends.has_arrived(to, sent))
     }
 
-    fn parked(&self) -> Parked {
+    fn held(&self) -> Held {
         self.parking.count()
     }
 }
@@ -386,7 +391,7 @@ impl Steer {
                 *packet.anno_mut() = Anno::EMPTY;
             }
             match owners[usize::from(packet.bucket())] {
-                PARKED => parking.put(packet, cx),
+                HELD => parking.put(packet, cx),
                 owner => {
                     away = true;
                     ends.put(usize::from(owner), packet);
@@ -415,7 +420,7 @@ impl Steer {
                 _ => 0.5,
             });
             if room == Room::Little && self.rest.begins(cx.now()) {
-                cx.choke(true);
+                cx.back_pressure(true);
                 cx.set_timer(cx.now() + rest::LOOK);
             }
         }

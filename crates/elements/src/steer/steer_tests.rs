@@ -99,9 +99,9 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
     let lost = shared(&plan, "lost");
     assert_eq!(lost, "0 1 0 1");
     let table = plan.common::<Tables>().get("s", 4);
-    assert_eq!(table.fill(), 1.0);
+    assert_eq!(table.take_pressure(2).ring, 1.0);
     graphs[1].turn();
-    assert_eq!(table.fill(), 0.0);
+    assert_eq!(table.take_pressure(2).ring, 0.0);
     assert_eq!(numbers(&plan, "out"), [1, 3, 1]);
 }
 
@@ -115,9 +115,9 @@ fn another_table_after_a_hot_swap_knows_the_rings_that_stay() {
     let mut graphs = workers(&now);
     push(&mut graphs[0], "s", packets([1, 3]));
     let table = now.common::<Tables>().get("other", 4);
-    assert_eq!(table.fill(), 2.0 / 3.0);
+    assert_eq!(table.take_pressure(2).ring, 2.0 / 3.0);
     graphs[1].turn();
-    assert_eq!(table.fill(), 0.0);
+    assert_eq!(table.take_pressure(2).ring, 0.0);
     assert_eq!(numbers(&now, "out"), [1, 3]);
 }
 
@@ -256,15 +256,15 @@ fn packets_of_a_bucket_that_moves_wait_over_a_reload_of_steer() {
     let (mut other, mut graph) = (graphs.pop().expect("two"), graphs.pop().expect("two"));
     let steer = |graph: &mut Graph, work: &dyn Fn(&mut dyn Steering)| {
         let s = graph.plan().find("s").expect("it is there");
-        graph.steering(s, |s| work(s));
+        steer::steering(graph, s, |s| work(s));
     };
-    steer(&mut graph, &|s| s.park(&[0, 2]));
+    steer(&mut graph, &|s| s.hold(&[0, 2]));
     push(&mut graph, "s", packets([0, 2]));
     graph = reload(graph, &TWO.replace("CAPACITY 3", "CAPACITY 9"));
     push(&mut graph, "s", packets([0]));
     let s = graph.plan().find("s").expect("it is there");
     assert_eq!((graph.held_by(s), other.held_by(s)), (3, 0));
-    steer(&mut graph, &|s| s.open(&[0, 2], 1));
+    steer(&mut graph, &|s| s.release(&[0, 2], 1));
     graph.turn();
     push(&mut graph, "s", packets([2]));
     assert_eq!(graph.held_by(s), 0);

@@ -327,31 +327,23 @@ impl Cx<'_> {
         self.core.now = self.core.clock.now();
     }
 
-    /// Lets this worker's sources rest, or work again: once each, for an element that has no more room for what
-    /// it may not lose. Over a reload they rest for as long as the element stays: what takes over its state lets them
-    /// work again.
-    pub fn choke(&mut self, choked: bool) {
+    /// Back-pressure: the sources of this worker stop polling (`true`) because this element has no more room for packets
+    /// that it must not drop, or they poll again (`false`). Each `true` needs its own `false`. Back-pressure stays over a
+    /// hot swap; the element that takes over the state ends it.
+    pub fn back_pressure(&mut self, on: bool) {
         let core = &mut *self.core;
-        let own = &mut core.chokes[self.this];
-        if choked {
-            (*own, core.choked) = (*own + 1, core.choked + 1);
+        let own = &mut core.pressures[self.this];
+        if on {
+            (*own, core.pressure) = (*own + 1, core.pressure + 1);
         } else if *own > 0 {
-            (*own, core.choked) = (*own - 1, core.choked - 1);
+            (*own, core.pressure) = (*own - 1, core.pressure - 1);
         }
     }
 
-    /// Whether what this element receives is steered by a table: then who balances wants to know how full the queues
-    /// of its port are.
+    /// What a pass of the planner has attached to this element.
     #[inline]
-    pub fn is_steered(&self) -> bool {
-        !self.core.plan.elements[self.this].tables.is_empty()
-    }
-
-    /// Tells of that, from 0 to 1; `grows` says whether they have become fuller, `lasts` whether it has been so for long.
-    pub fn note_port(&mut self, fill: f64, grows: bool, lasts: bool) {
-        for table in &self.core.plan.elements[self.this].tables {
-            table.note_port(self.core.worker, fill, grows, lasts);
-        }
+    pub fn attached<T: 'static>(&self) -> Option<&T> {
+        self.core.plan.elements[self.this].attached.get()
     }
 
     /// Wakes another worker, if it sleeps: packets wait for it in a ring.

@@ -28,8 +28,10 @@ pub struct ExternalOfClass {
 /// A class that stores packets.
 pub struct StorageOfClass {
     pub(crate) waiting: fn(&dyn Any) -> usize,
-    pub(crate) mark: fn(&dyn Any) -> usize,
-    pub(crate) is_past: fn(&dyn Any, usize) -> bool,
+    /// See `Storage::mark`.
+    pub mark: fn(&dyn Any) -> usize,
+    /// See `Storage::is_past`.
+    pub is_past: fn(&dyn Any, usize) -> bool,
 }
 
 /// A class whose configurations name handlers.

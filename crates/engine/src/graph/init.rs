@@ -1,10 +1,10 @@
 //! What an element learns of its place.
 
+use crate::class::Attached;
 use crate::clock::Time;
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::shared::Shared;
-use crate::steer::Sorter;
 use std::sync::Arc;
 
 /// What an element may know about its place when its state is made.
@@ -31,14 +31,14 @@ pub struct Init<'a> {
     pub handled: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],
+    /// See [`attached`](Self::attached).
+    pub(crate) attached: &'a Attached,
     /// Queues of the element's device that belong to this copy.
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.
     pub pushers: &'a [usize],
     /// Workers that pull from this element, ascending; for others, where it runs.
     pub pullers: &'a [usize],
-    /// Where its state is split by buckets: by what packets are sorted. See [`KeepsFlows::splits`](crate::steer::KeepsFlows::splits).
-    pub sorter: Option<Arc<dyn Sorter>>,
     /// The time.
     pub now: Time,
     /// The same in nanoseconds since the Unix epoch, as [`Cx::timestamp`] has it.
@@ -60,6 +60,11 @@ impl Init<'_> {
     /// [`Annotates`](super::Annotates).
     pub fn annotates(&self, output: usize) -> bool {
         self.bare && self.annotated.contains(&output)
+    }
+
+    /// What a pass of the planner has attached to the element.
+    pub fn attached<T: 'static>(&self) -> Option<&T> {
+        self.attached.get()
     }
 
     /// What the copies of another element share, by its full name, if that is a `C`.

@@ -373,7 +373,7 @@ impl Core {
 
     #[inline]
     fn rests(&self, task: &Task) -> bool {
-        (self.paused || self.choked > 0) && self.plan.elements[task.node].inputs.is_empty()
+        (self.paused || self.pressure > 0) && self.plan.elements[task.node].inputs.is_empty()
     }
 
     /// Whether the driver has something to do before the next task.

@@ -35,8 +35,8 @@ impl Graph {
             if next.nodes[index].is_none() {
                 continue;
             }
-            next.core.chokes[index] = core.chokes[was];
-            next.core.choked += core.chokes[was];
+            next.core.pressures[index] = core.pressures[was];
+            next.core.pressure += core.pressures[was];
             if let Some(at) = core.timer_at[was] {
                 next.core.set_timer(index, at);
             }

@@ -123,7 +123,7 @@ impl Cx<'_> {
     #[inline]
     fn goes_on(&mut self) -> bool {
         let core = &mut *self.core;
-        if core.more == 0 || core.stops > 0 || core.choked > 0 || core.taps.watching() {
+        if core.more == 0 || core.stops > 0 || core.pressure > 0 || core.taps.watching() {
             return false;
         }
         core.more -= 1;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Each adds one when it has taken a step, so one count says how far all are: none can add for a step before the
 /// count says that the ones before are over. All adding is of one release sequence: who finds a step open sees what
 /// everybody has done in the steps before.
-pub(super) struct Steps {
+pub(crate) struct Steps {
     taken: AtomicUsize,
     /// What the count must be for a step to be begun.
     before: Vec<usize>,
@@ -18,7 +18,7 @@ pub(super) struct Steps {
 
 impl Steps {
     /// Steps that so many workers take each.
-    pub(super) fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
+    pub(crate) fn new(hands: impl IntoIterator<Item = usize>) -> Steps {
         let mut before = vec![0];
         for hands in hands {
             before.push(before[before.len() - 1] + hands);
@@ -30,13 +30,13 @@ impl Steps {
     }
 
     /// Whether all steps before this one have been taken.
-    pub(super) fn is_open(&self, step: usize) -> bool {
+    pub(crate) fn is_open(&self, step: usize) -> bool {
         let before = self.before.get(step);
         before.is_some_and(|&before| self.taken.load(Ordering::Acquire) >= before)
     }
 
     /// Notes that the caller has taken a step, which was open.
-    pub(super) fn taken(&self) {
+    pub(crate) fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Release);
     }
 }

@@ -1,19 +1,28 @@
 //! Elements whose state each worker may own for its buckets: those that packets reach by way of elements only
 //! that steer by one table, sorted by flows so that both directions of one meet.
 
+use super::extensions::{sorter_of, splits};
+use super::{Sorter, Table, table_of};
 use engine::element::Copies;
 use engine::plan::Plan;
-use engine::steer::{self, Sorter, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Finds what packets are sorted by before elements that can make use of it.
-pub(super) fn mark(plan: &mut Plan) {
+/// What [`PASS`](crate::PASS) attaches to an element whose state is split by buckets: by what its packets are sorted.
+pub struct SortedBy(pub Arc<dyn Sorter>);
+
+/// Attaches [`SortedBy`] to elements that can make use of it.
+pub(crate) fn mark(plan: &mut Plan) {
     for i in 0..plan.elements.len() {
         let element = &plan.elements[i];
-        let splits = element.class.copies == Copies::Owner && steer::splits(element);
+        let splits = element.class.copies == Copies::Owner && splits(element);
         if splits && element.workers.len() > 1 {
-            plan.elements[i].sorter = sorter(plan, i);
+            let sorter = sorter(plan, i);
+            let element = &mut plan.elements[i];
+            element.split = sorter.as_ref().map(|sorter| sorter.kind());
+            if let Some(sorter) = sorter {
+                element.attached.set(SortedBy(sorter));
+            }
         }
     }
 }
@@ -27,7 +36,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
         for edge in plan.edges.iter().filter(|e| e.to.0 == at) {
             let up = edge.from.0;
             let above = &plan.elements[up];
-            if let Some(table) = steer::table_of(above) {
+            if let Some(table) = table_of(above) {
                 let by = before(plan, up)?;
                 match &found {
                     Some((t, s)) if !Arc::ptr_eq(t, &table) || s.kind() != by.kind() => {
@@ -55,7 +64,7 @@ fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
     for edge in plan.edges.iter().filter(|e| e.to.0 == steer) {
         let above = &plan.elements[edge.from.0];
-        let by = steer::sorter_of(above)?;
+        let by = sorter_of(above)?;
         let alike = found.as_ref().is_none_or(|s| s.kind() == by.kind());
         if !by.is_symmetric() || !alike {
             return None;

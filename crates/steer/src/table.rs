@@ -1,47 +1,23 @@
 //! Which worker owns which bucket: the indirection table of receive-side scaling, for any classification
 //! and any port.
 //!
-//! Packets are sorted into buckets ([`Packet::bucket`](crate::packet::Packet::bucket)); a [`Table`] gives
+//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] gives
 //! every bucket a worker. The elements that steer by one table have copies of it of their own, so that the
 //! packet path shares nothing; here is what control sees.
 
-mod around;
-mod extensions;
-mod follow;
-mod graph;
-mod hand_over;
-mod moving;
-mod pumps;
-mod steps;
-
-pub use around::mark;
-pub(crate) use extensions::port_table_of;
-pub use extensions::{
-    Follows, FollowsOfClass, KeepsFlows, KeepsFlowsOfClass, Sorts, SortsOfClass, Steers,
-    SteersOfClass, sorter_of, splits, table_of,
-};
-pub use follow::{Astray, Followed, PortTable, follow, port_tables};
-pub(crate) use moving::Shard;
-pub use moving::{Ask, Moved, move_buckets, parse_move, tables};
-pub(crate) use pumps::handler;
-pub use pumps::{move_queue, pumps};
-
-pub use crate::packet::BUCKETS_MAX;
-use crate::wake::WakeFn;
+use super::lock;
+use engine::packet::BUCKETS_MAX;
+use engine::wake::WakeFn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
-use wire::FlowKey;
 
-/// Stands for the owner of a bucket that moves.
-pub const PARKED: u16 = u16::MAX;
-
-/// Packets of buckets that move which may wait on a worker before its sources rest.
-pub const PARKED_MAX: usize = 4096;
+/// Packets of buckets that move which a worker may hold before its sources stop polling.
+pub const HELD_MAX: usize = 4096;
 
 /// How long a move waits for what was there before, unless a table says otherwise.
-pub const LIMIT: Duration = Duration::from_millis(50);
+pub(crate) const LIMIT: Duration = Duration::from_millis(50);
 
 /// The tables of a router, by name and number of buckets. They outlive reloads.
 #[derive(Default)]
@@ -97,47 +73,33 @@ impl Counts {
     }
 }
 
-/// What sorts packets into buckets by their flow. As long as somebody has one, the way does not change.
-pub trait Sorter: Send + Sync {
-    /// The bucket of a flow's packets.
-    fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
-
-    /// Whether both directions of a flow have the same bucket.
-    fn is_symmetric(&self) -> bool;
-
-    /// A number that those have in common that sort alike.
-    fn kind(&self) -> usize;
-}
-
-/// A copy of an element that steers, as who moves buckets sees it.
-pub trait Steering {
-    /// From now on packets of these buckets wait.
-    fn park(&mut self, buckets: &[u16]);
-
-    /// Buckets that were parked belong to worker `to`: what waits of them goes there first, then others do. To say it
-    /// twice is no mistake.
-    fn open(&mut self, buckets: &[u16], to: usize);
-
-    /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
-    fn sent(&self, to: usize) -> usize;
-
-    /// Whether a worker has taken what had been sent to it at some time.
-    fn has_arrived(&self, to: usize, sent: usize) -> bool;
-
-    /// Packets that still wait, those that had to, and the longest time that one did, since the last
-    /// [`park`](Self::park).
-    fn parked(&self) -> Parked;
-}
-
 /// Packets that had to wait for a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parked {
+pub struct Held {
     /// Packets that wait now.
     pub waiting: usize,
     /// Packets that had to wait.
     pub packets: u64,
     /// The longest time that one of them did.
     pub longest: Duration,
+}
+
+impl Held {
+    /// What two workers have held, or one in two moves.
+    pub(crate) fn with(self, other: Held) -> Held {
+        Held {
+            waiting: self.waiting + other.waiting,
+            packets: self.packets + other.packets,
+            longest: self.longest.max(other.longest),
+        }
+    }
+}
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (packets, micros) = (self.packets, self.longest.as_micros());
+        write!(f, "{packets} packets waited, the longest {micros} us")
+    }
 }
 
 /// Adds to a count that only this thread writes.
@@ -156,29 +118,40 @@ pub struct Table {
     /// Packets of an earlier move may still wait.
     unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
-    ways: Mutex<Vec<Weak<dyn Ways>>>,
-    followers: Mutex<Vec<Weak<dyn Follower>>>,
-    bell: OnceLock<WakeFn>,
+    rings: Mutex<Vec<Weak<dyn Rings>>>,
+    watchers: Mutex<Vec<Weak<dyn Assigned>>>,
+    doorbell: OnceLock<WakeFn>,
     /// Thousandths: how full a port's queue was found.
     port: AtomicU64,
     /// Workers, a bit each, that have found one crowded for long.
     behind: AtomicU64,
-    /// Thousandths: how full a way from worker to worker was found.
+    /// Thousandths: how full a ring from worker to worker was found.
     ring: AtomicU64,
     /// Some workers rest that could work.
     rest: AtomicBool,
 }
 
-/// Who wants to know when buckets are dealt out.
-pub trait Follower: Send + Sync {
+/// Who wants to know when buckets are assigned to workers.
+pub trait Assigned: Send + Sync {
     /// Buckets have owners now, or other ones as there are other workers.
-    fn dealt(&self);
+    fn assigned(&self);
 }
 
-/// The ways of packets from worker to worker, where elements steer by a table.
-pub trait Ways: Send + Sync {
+/// The rings by which an element that steers hands packets from worker to worker.
+pub trait Rings: Send + Sync {
     /// How full the fullest of them is, from 0 to 1.
     fn fill(&self) -> f64;
+}
+
+/// What workers have found since somebody asked: how much waits for them.
+#[derive(Clone, Debug, Default)]
+pub struct Pressure {
+    /// How full the fullest queue of a port was, from 0 to 1; 0 if less than a quarter.
+    pub port: f64,
+    /// How full the fullest ring from worker to worker was or is, from 0 to 1.
+    pub ring: f64,
+    /// Whether a queue of each worker has been a quarter full for long.
+    pub behind: Vec<bool>,
 }
 
 #[derive(Default)]
@@ -198,9 +171,9 @@ impl Table {
             limit: AtomicU64::new(LIMIT.as_micros() as u64),
             unsettled: AtomicBool::new(false),
             counts: OnceLock::new(),
-            ways: Mutex::default(),
-            followers: Mutex::default(),
-            bell: OnceLock::new(),
+            rings: Mutex::default(),
+            watchers: Mutex::default(),
+            doorbell: OnceLock::new(),
             port: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             ring: AtomicU64::new(0),
@@ -208,77 +181,69 @@ impl Table {
         }
     }
 
-    /// Has workers ring a bell when a way from one to another fills. The first one that is set stays.
-    pub fn set_bell(&self, bell: impl FnOnce() -> WakeFn) {
-        self.bell.get_or_init(bell);
+    /// Sets the doorbell that workers ring when rings or queues of ports fill. The first one that is set stays.
+    pub fn set_doorbell(&self, doorbell: impl FnOnce() -> WakeFn) {
+        self.doorbell.get_or_init(doorbell);
     }
 
-    /// Rings it. Whoever listens sees to it that many calls cost no more than one.
+    /// Whoever listens sees to it that many calls cost no more than one.
     #[cold]
-    pub fn ring_bell(&self) {
-        if let Some(bell) = self.bell.get() {
-            bell();
+    fn ring_doorbell(&self) {
+        if let Some(doorbell) = self.doorbell.get() {
+            doorbell();
         }
     }
 
-    /// Has the table tell somebody when buckets are dealt out.
-    pub fn tell(&self, who: Weak<dyn Follower>) {
-        lock(&self.followers).push(who);
+    /// Has the table tell somebody when buckets are assigned.
+    pub fn tell(&self, who: Weak<dyn Assigned>) {
+        lock(&self.watchers).push(who);
     }
 
-    /// Has the table know the ways of an element, for as long as they are in use.
-    pub fn watch(&self, ways: Weak<dyn Ways>) {
-        lock(&self.ways).push(ways);
+    /// Has the table know the rings of an element, for as long as they are in use.
+    pub fn watch(&self, rings: Weak<dyn Rings>) {
+        lock(&self.rings).push(rings);
     }
 
-    /// How full the fullest way from worker to worker is, from 0 to 1.
-    pub fn fill(&self) -> f64 {
-        let mut ways = lock(&self.ways);
-        ways.retain(|ways| ways.strong_count() > 0);
-        let each = ways.iter().filter_map(Weak::upgrade);
-        each.map(|ways| ways.fill()).fold(0.0, f64::max)
-    }
-
-    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter at least. If it
-    /// `grows` the bell rings: when it is half full, or sooner while there are workers to be called. `lasts` says that it has been
-    /// so for long.
+    /// Notes how full a queue of a worker is, from 0 to 1, of a port whose packets are steered by this table: a quarter at least.
+    /// If it `grows` the doorbell rings: when it is half full, or sooner while there are workers to be called. `lasts` says that
+    /// it has been so for long.
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
         // Of more workers than bits the others are not told apart.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
         self.behind.fetch_or(if lasts { bit } else { 0 }, Relaxed);
         self.port.fetch_max((fill * 1000.0) as u64, Relaxed);
         if grows && (fill >= 0.5 || self.rest.load(Relaxed)) {
-            self.ring_bell();
+            self.ring_doorbell();
         }
     }
 
-    /// Notes how full a way from worker to worker is, from 0 to 1, and rings the bell.
+    /// Notes how full a ring from worker to worker is, from 0 to 1, and rings the doorbell.
     #[cold]
     pub fn note_ring(&self, fill: f64) {
         self.ring.fetch_max((fill * 1000.0) as u64, Relaxed);
-        self.ring_bell();
+        self.ring_doorbell();
     }
 
-    /// How full the fullest of such ways was found, from 0 to 1, since the last call.
-    pub fn take_ring(&self) -> f64 {
-        self.ring.swap(0, Relaxed) as f64 / 1000.0
+    /// What so many workers have noted since the last call.
+    pub fn take_pressure(&self, workers: usize) -> Pressure {
+        let noted = |value: &AtomicU64| value.swap(0, Relaxed) as f64 / 1000.0;
+        let behind = self.behind.swap(0, Relaxed);
+        let bit = |worker: usize| behind.checked_shr(worker as u32).unwrap_or(0) & 1 == 1;
+        let mut rings = lock(&self.rings);
+        rings.retain(|rings| rings.strong_count() > 0);
+        let each = rings.iter().filter_map(Weak::upgrade);
+        Pressure {
+            port: noted(&self.port),
+            ring: each
+                .map(|rings| rings.fill())
+                .fold(noted(&self.ring), f64::max),
+            behind: (0..workers).map(bit).collect(),
+        }
     }
 
     /// Notes whether some workers rest that could work.
     pub fn set_rest(&self, rest: bool) {
         self.rest.store(rest, Relaxed);
-    }
-
-    /// How full the fullest of such queues was found, from 0 to 1, since the last call.
-    pub fn take_port(&self) -> f64 {
-        self.port.swap(0, Relaxed) as f64 / 1000.0
-    }
-
-    /// Whether a queue of a worker has been a quarter full for long, since the last call; for each of so many workers.
-    pub fn take_behind(&self, workers: usize) -> Vec<bool> {
-        let behind = self.behind.swap(0, Relaxed);
-        let bit = |worker: usize| behind.checked_shr(worker as u32).unwrap_or(0) & 1;
-        (0..workers).map(|worker| bit(worker) == 1).collect()
     }
 
     /// Its name.
@@ -308,11 +273,11 @@ impl Table {
     }
 
     /// Notes whether all that waited for a move has gone.
-    fn settled(&self, is: bool) {
+    pub(crate) fn settled(&self, is: bool) {
         self.unsettled.store(!is, Relaxed);
     }
 
-    fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         !self.unsettled.load(Relaxed)
     }
 
@@ -321,9 +286,9 @@ impl Table {
         lock(&self.state).owners.clone()
     }
 
-    /// The owners for copies on `workers`. At first buckets are dealt out in turn; later those of workers that
-    /// no longer own any are.
-    pub fn deal(&self, workers: &[usize]) -> Vec<usize> {
+    /// Assigns buckets to `workers`, which have copies, and gives their owners: at first in turn, later buckets of workers that
+    /// are no longer among them.
+    pub fn assign(&self, workers: &[usize]) -> Vec<usize> {
         let mut state = lock(&self.state);
         let is_new = state.workers != workers;
         if is_new {
@@ -336,11 +301,11 @@ impl Table {
         let owners = state.owners.clone();
         drop(state);
         if is_new {
-            let mut followers = lock(&self.followers);
-            followers.retain(|who| who.strong_count() > 0);
-            let all: Vec<_> = followers.iter().filter_map(Weak::upgrade).collect();
-            drop(followers);
-            all.iter().for_each(|who| who.dealt());
+            let mut watchers = lock(&self.watchers);
+            watchers.retain(|who| who.strong_count() > 0);
+            let all: Vec<_> = watchers.iter().filter_map(Weak::upgrade).collect();
+            drop(watchers);
+            all.iter().for_each(|who| who.assigned());
         }
         owners
     }
@@ -404,32 +369,21 @@ pub fn ranges(numbers: &[usize]) -> String {
     text.collect::<Vec<_>>().join(" ")
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_dealt_out_in_turn_and_those_of_lost_workers_again() {
+    fn buckets_are_assigned_in_turn_and_those_of_lost_workers_again() {
         let tables = Tables::default();
         let table = tables.get("hash", 5);
-        assert_eq!(table.deal(&[0, 2]), [0, 2, 0, 2, 0]);
+        assert_eq!(table.assign(&[0, 2]), [0, 2, 0, 2, 0]);
         assert!(Arc::ptr_eq(&table, &tables.get("hash", 5)));
-        assert_eq!(table.deal(&[0, 1]), [0, 1, 0, 1, 0]);
+        assert_eq!(table.assign(&[0, 1]), [0, 1, 0, 1, 0]);
         assert_eq!(table.show(), "worker 0: 0 2 4\nworker 1: 1 3\n");
         assert_eq!(tables.all().len(), 1);
         drop(table);
         assert!(tables.all().is_empty());
-    }
-
-    #[test]
-    fn a_move_is_written_as_buckets_and_a_worker() {
-        assert_eq!(parse_move("0-2 7 1"), Ok((vec![0, 1, 2, 7], 1)));
-        assert!(parse_move("3").is_err() && parse_move("3-1 0").is_err());
-        assert!(parse_move("a 0").unwrap_err().contains("such as"));
     }
 
     #[test]

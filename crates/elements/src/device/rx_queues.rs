@@ -1,7 +1,7 @@
-//! The receive queues of a port, each in the hands of one worker, which can hand it to another one.
+//! The RX queues of a port, each owned by one worker, which can give it to another one.
 //!
-//! A queue that changes hands goes by its slot, so nothing that waits in it is lost. Order is the affair of who
-//! asks for it: the old worker rests from the queue (`hold`) until what it has received has gone on.
+//! A queue that changes its owner goes by its slot, so nothing that waits in it is lost. Order is the affair of who
+//! moves it ([`steer::move_queue`]).
 
 use engine::element::Init;
 use engine::packet::{Batch, Packet};
@@ -9,7 +9,8 @@ use engine::port::{RxQueue, Slot};
 use engine::ring::{Head, Tail, ring};
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use steer::RxQueues;
 
 /// Packets that a queue may keep waiting here, and how many are taken in at a time.
 const ROOM: usize = 4096;
@@ -25,8 +26,17 @@ impl Owners {
     }
 
     /// Reload: queues stay where they are.
-    pub(super) fn inherit(&mut self, old: &Owners) {
-        *self = Owners(Mutex::new(old.lock().clone()));
+    pub(super) fn inherit(old: &Owners) -> Arc<Owners> {
+        Arc::new(Owners(Mutex::new(old.lock().clone())))
+    }
+
+    /// The queues that have an owner, each with its worker.
+    pub(super) fn all(&self) -> Vec<(usize, usize)> {
+        let owners = self.lock();
+        owners
+            .iter()
+            .map(|(&queue, &worker)| (queue, worker))
+            .collect()
     }
 
     /// The queues of each worker that has some.
@@ -40,8 +50,9 @@ impl Owners {
 
     /// A line for each queue: its number and its worker.
     pub(super) fn show(&self) -> String {
-        let line = |(queue, worker): (&usize, &usize)| format!("{queue} {worker}\n");
-        self.lock().iter().map(line).collect()
+        let lines = self.all().into_iter();
+        let lines = lines.map(|(queue, worker)| format!("{queue} {worker}\n"));
+        lines.collect()
     }
 }
 
@@ -164,33 +175,34 @@ impl RxQueue for Kept {
 }
 
 /// One worker's queues of a port.
-pub(super) struct Pump {
+pub(super) struct Queues {
     worker: usize,
-    workers: Vec<usize>,
+    owners: Arc<Owners>,
     slots: Vec<Slot<Box<dyn RxQueue>>>,
     queues: Vec<Owned>,
 }
 
-impl Pump {
+impl Queues {
     /// The queues of one copy: those that the plan gives it, and those that it has been given since.
-    pub(super) fn new(device: &str, owners: &Owners, init: &Init) -> Pump {
+    pub(super) fn new(device: &str, owners: &Arc<Owners>, init: &Init) -> Queues {
         let slots = init.ports.get(device).map_or_else(Vec::new, |port| port.rx);
-        let mut pump = Pump {
+        let mut queues = Queues {
             worker: init.worker,
-            workers: init.pullers.to_vec(),
+            owners: Arc::clone(owners),
             slots,
             queues: Vec::new(),
         };
         let mut owners = owners.lock();
         for &queue in init.queues {
             let owner = owners.entry(queue).or_insert(init.worker);
-            if !pump.workers.contains(owner) {
+            if !init.pullers.contains(owner) {
                 *owner = init.worker;
             }
         }
         let mine = owners.iter().filter(|(_, owner)| **owner == init.worker);
-        mine.for_each(|(&queue, _)| pump.add(queue));
-        pump
+        mine.for_each(|(&queue, _)| queues.add(queue));
+        drop(owners);
+        queues
     }
 
     fn add(&mut self, number: usize) {
@@ -213,7 +225,7 @@ impl Pump {
 
     /// Has `receive` poll every queue, and returns how many packets came.
     #[inline]
-    pub(super) fn poll(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
+    pub(super) fn receive(&mut self, mut receive: impl FnMut(&mut dyn RxQueue) -> usize) -> usize {
         let mut received = 0;
         for owned in &mut self.queues {
             if owned.state == State::Held {
@@ -247,109 +259,8 @@ impl Pump {
         !self.queues.is_empty() && self.queues.iter().all(ended)
     }
 
-    /// Notes what waits in a queue.
-    pub(super) fn drain(&mut self, value: &str) -> Result<(), String> {
-        let queue: usize = arguments::units::parse(value)?;
-        for owned in self.queues.iter_mut().filter(|o| o.number == queue) {
-            let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
-            // Until a poll finds it empty, where nobody knows.
-            let most = waiting.flatten().unwrap_or(usize::MAX);
-            let most = most.saturating_add(owned.kept());
-            owned.state = match most {
-                0 => State::Polled,
-                most => State::Draining(most),
-            };
-        }
-        Ok(())
-    }
-
-    /// The queues that have not delivered what was noted.
-    pub(super) fn draining(&self) -> String {
-        let is_left = |o: &&Owned| matches!(o.state, State::Draining(_));
-        let left = self.queues.iter().filter(is_left);
-        let numbers: Vec<usize> = left.map(|owned| owned.number).collect();
-        engine::steer::ranges(&numbers)
-    }
-
-    /// `QUEUE on`: what comes by the queue waits here. `QUEUE off`: it goes, and then all does. Returns whether there is something
-    /// to do now.
-    pub(super) fn keep(&mut self, value: &str) -> Result<bool, String> {
-        let words: Vec<&str> = value.split_whitespace().collect();
-        let (queue, keeps) = match words[..] {
-            [queue, "on"] => (queue, true),
-            [queue, "off"] => (queue, false),
-            _ => return Err("give a queue, and on or off, such as `0 on`".to_owned()),
-        };
-        let queue: usize = arguments::units::parse(queue)?;
-        let ours = self.queues.iter_mut().filter(|o| o.number == queue);
-        for owned in ours {
-            owned.state = match keeps {
-                true => State::Keeping,
-                false => State::Giving,
-            };
-        }
-        Ok(!keeps)
-    }
-
-    /// Packets that wait here.
-    pub(super) fn kept(&self) -> usize {
-        self.queues.iter().map(Owned::kept).sum()
-    }
-
-    /// Rests from a queue that is to go to another worker.
-    pub(super) fn hold(&mut self, value: &str) -> Result<(), String> {
-        let queue: usize = arguments::units::parse(value)?;
-        let ours = self.queues.iter_mut().filter(|o| o.number == queue);
-        ours.for_each(|owned| owned.state = State::Held);
-        Ok(())
-    }
-
-    /// `QUEUE WORKER`: takes the queue up as soon as its owner has let go of it, or lets go of it; it has another owner then.
-    /// Returns whether there is something to do now.
-    pub(super) fn hand_over(&mut self, value: &str, owners: &Owners) -> Result<bool, String> {
-        let (queue, to) = self.parse(value)?;
-        if to != self.worker {
-            self.queues.retain(|owned| owned.number != queue);
-            // Who only looks out for it has nothing to give.
-            let mut owners = owners.lock();
-            if owners.get(&queue) == Some(&self.worker) {
-                owners.insert(queue, to);
-            }
-            return Ok(false);
-        }
-        match self.queues.iter_mut().find(|o| o.number == queue) {
-            Some(ours) => {
-                ours.state = State::Polled;
-                ours.queue = ours.queue.take().or_else(|| ours.slot.take());
-            }
-            None => self.add(queue),
-        }
-        Ok(true)
-    }
-
-    fn parse(&self, value: &str) -> Result<(usize, usize), String> {
-        let words: Vec<&str> = value.split_whitespace().collect();
-        let [queue, to] = words[..] else {
-            return Err("give a queue and a worker, such as `0 1`".to_owned());
-        };
-        let (queue, to) = (
-            arguments::units::parse(queue)?,
-            arguments::units::parse(to)?,
-        );
-        if queue >= self.slots.len() {
-            let n = self.slots.len();
-            return Err(format!(
-                "there is no queue {queue}: the port is open with {n}"
-            ));
-        }
-        if !self.workers.contains(&to) {
-            let workers: Vec<String> = self.workers.iter().map(usize::to_string).collect();
-            let workers = workers.join(", ");
-            return Err(format!(
-                "worker {to} cannot receive: it would have to be one of {workers}"
-            ));
-        }
-        Ok((queue, to))
+    fn find(&mut self, number: usize) -> Option<&mut Owned> {
+        self.queues.iter_mut().find(|owned| owned.number == number)
     }
 
     /// Descriptors that tell of packets.
@@ -367,10 +278,67 @@ impl Pump {
     }
 }
 
+impl RxQueues for Queues {
+    fn poll(&mut self, queue: usize) {
+        match self.find(queue) {
+            Some(owned) => {
+                owned.state = State::Polled;
+                owned.queue = owned.queue.take().or_else(|| owned.slot.take());
+            }
+            None => self.add(queue),
+        }
+    }
+
+    fn hold(&mut self, queue: usize) {
+        if let Some(owned) = self.find(queue) {
+            owned.state = State::Held;
+        }
+    }
+
+    fn release(&mut self, queue: usize, to: usize) {
+        self.queues.retain(|owned| owned.number != queue);
+        // Who only looks out for it has nothing to give.
+        let mut owners = self.owners.lock();
+        if owners.get(&queue) == Some(&self.worker) {
+            owners.insert(queue, to);
+        }
+    }
+
+    fn drain(&mut self, queue: usize) {
+        if let Some(owned) = self.find(queue) {
+            let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
+            // Until a poll finds it empty, where nobody knows.
+            let most = waiting.flatten().unwrap_or(usize::MAX);
+            let most = most.saturating_add(owned.kept());
+            owned.state = match most {
+                0 => State::Polled,
+                most => State::Draining(most),
+            };
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        let is_left = |owned: &Owned| matches!(owned.state, State::Draining(_));
+        !self.queues.iter().any(is_left)
+    }
+
+    fn keep(&mut self, queue: usize, on: bool) {
+        if let Some(owned) = self.find(queue) {
+            owned.state = match on {
+                true => State::Keeping,
+                false => State::Giving,
+            };
+        }
+    }
+
+    fn kept(&self) -> usize {
+        self.queues.iter().map(Owned::kept).sum()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
     /// A queue with so many packets, which may have no memory for them.
@@ -397,58 +365,53 @@ mod tests {
         }
     }
 
-    fn pump(queue: &Queue) -> Pump {
+    fn queues(queue: &Queue) -> Queues {
         let slot = Slot::new(Box::new(queue.clone()) as Box<dyn RxQueue>);
-        let mut pump = Pump {
+        let mut queues = Queues {
             worker: 0,
-            workers: vec![0],
+            owners: Arc::default(),
             slots: vec![slot],
             queues: Vec::new(),
         };
-        pump.add(0);
-        pump
+        queues.add(0);
+        queues
     }
 
-    fn poll(pump: &mut Pump) -> usize {
-        pump.poll(|queue| queue.receive(&mut Batch::new(), 32))
+    fn poll(queues: &mut Queues) -> usize {
+        queues.receive(|queue| queue.receive(&mut Batch::new(), 32))
     }
 
     #[test]
     fn a_poll_that_finds_no_memory_does_not_end_a_drain() {
         let queue = Queue::default();
-        let mut pump = pump(&queue);
-        poll(&mut pump);
+        let mut all = queues(&queue);
+        poll(&mut all);
         queue.0.store(40, Relaxed);
-        pump.drain("0").expect("it is a queue");
+        all.drain(0);
         queue.1.store(true, Relaxed);
-        assert_eq!((poll(&mut pump), pump.draining()), (0, "0".to_owned()));
+        assert_eq!((poll(&mut all), all.is_drained()), (0, false));
         queue.1.store(false, Relaxed);
-        assert_eq!((poll(&mut pump), poll(&mut pump)), (32, 8));
-        assert_eq!(pump.draining(), "0");
-        assert_eq!((poll(&mut pump), pump.draining()), (0, String::new()));
+        assert_eq!((poll(&mut all), poll(&mut all)), (32, 8));
+        assert!(!all.is_drained());
+        assert_eq!((poll(&mut all), all.is_drained()), (0, true));
     }
 
     #[test]
     fn what_is_kept_waits_and_goes_first_even_if_the_queue_goes_to_another_worker() {
         let queue = Queue::default();
-        let mut one = pump(&queue);
+        let mut one = queues(&queue);
         queue.0.store(ROOM + 100, Relaxed);
-        one.keep("0 on").expect("it is a queue");
+        one.keep(0, true);
         let polls = 2 * ROOM / BURST;
         assert!((0..polls).all(|_| poll(&mut one) == 0));
         assert_eq!((one.kept(), queue.0.load(Relaxed)), (ROOM, 100));
-        one.keep("0 off").expect("it is a queue");
+        one.keep(0, false);
         assert_eq!((poll(&mut one), one.kept()), (32, ROOM - 32));
         let slot = one.slots[0].clone();
         drop(one);
-        let mut other = pump(&queue);
+        let mut other = queues(&queue);
         other.queues[0].slot = slot;
         let all = (0..polls * 4).map(|_| poll(&mut other)).sum::<usize>();
         assert_eq!(all, ROOM - 32 + 100);
-        assert!(one_of_two_words_is_refused(&mut other));
-    }
-
-    fn one_of_two_words_is_refused(pump: &mut Pump) -> bool {
-        pump.keep("0").is_err() && pump.keep("0 maybe").is_err()
     }
 }

@@ -1,18 +1,18 @@
-//! Workers ring when a way from one to another fills, so that the balancer looks at once.
+//! Workers ring when a ring or a queue fills, so that the balancer looks at once.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-/// A bell, heard by the thread that waits for it first. To ring it takes no lock.
+/// A doorbell, heard by the thread that waits for it first. To ring it takes no lock.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct Doorbell {
     rung: AtomicBool,
     listener: OnceLock<Thread>,
 }
 
-impl Bell {
+impl Doorbell {
     /// Rings. While nobody has heard it, that costs no more than a look.
     pub(super) fn ring(&self) {
         if self.rung.load(Ordering::Relaxed) || self.rung.swap(true, Ordering::AcqRel) {
@@ -47,12 +47,12 @@ mod tests {
 
     #[test]
     fn it_wakes_who_waits_and_is_heard_later_by_who_did_not() {
-        let bell = Arc::new(Bell::default());
-        bell.ring();
-        bell.wait(FOREVER);
-        bell.wait(Duration::ZERO);
+        let doorbell = Arc::new(Doorbell::default());
+        doorbell.ring();
+        doorbell.wait(FOREVER);
+        doorbell.wait(Duration::ZERO);
         let (heard, hears) = channel();
-        let listener = Arc::new(Bell::default());
+        let listener = Arc::new(Doorbell::default());
         let theirs = Arc::clone(&listener);
         let waits = std::thread::spawn(move || {
             for _ in 0..100 {

@@ -1,8 +1,8 @@
 //! State by bucket, which moves to another worker with its bucket.
 //!
 //! An element that keeps state per flow, behind an element that steers packets by their buckets, keeps it in
-//! [`Shards`] and forwards [`give_bucket`](crate::steer::KeepsFlows::give_bucket) and
-//! [`take_bucket`](crate::steer::KeepsFlows::take_bucket) to it.
+//! [`Shards`] and forwards [`give_bucket`](crate::KeepsFlows::give_bucket) and
+//! [`take_bucket`](crate::KeepsFlows::take_bucket) to it.
 
 use std::any::Any;
 

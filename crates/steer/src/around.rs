@@ -1,9 +1,9 @@
 //! What of a plan has to do with a table.
 
 use super::Table;
-use crate::element::{Flow, Runs};
-use crate::handler_info::AskError;
-use crate::plan::Plan;
+use engine::element::{Flow, Runs};
+use engine::plan::Plan;
+use engine::router::AskError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,18 +12,23 @@ const STAGES: usize = 8;
 
 /// What of a plan has to do with a table.
 #[derive(Clone)]
-pub(super) struct Around {
-    pub(super) table: Arc<Table>,
+pub(crate) struct Around {
+    pub(crate) table: Arc<Table>,
     /// Elements that steer by it.
-    pub(super) steers: Arc<[usize]>,
+    pub(crate) steers: Arc<[usize]>,
     /// Elements behind those.
-    pub(super) behind: Arc<[usize]>,
+    pub(crate) behind: Arc<[usize]>,
     /// Stages behind each other that may hold packets.
-    pub(super) stages: usize,
+    pub(crate) stages: usize,
+    /// The workers of the plan: each may send packets to others.
+    pub(crate) workers: Arc<[usize]>,
 }
 
+/// What [`PASS`](crate::PASS) attaches to receivers: the tables by which their packets are steered, the first ones behind them.
+pub struct SteeredBy(pub Vec<Arc<Table>>);
+
 impl Around {
-    pub(super) fn find(plan: &Plan, name: &str) -> Option<Around> {
+    pub(crate) fn find(plan: &Plan, name: &str) -> Option<Around> {
         let tables = plan.elements.iter().map(super::table_of);
         let tables: Vec<Option<Arc<Table>>> = tables.collect();
         let named = |table: &&Arc<Table>| table.name() == name;
@@ -41,11 +46,12 @@ impl Around {
             stages: stages(plan, &behind),
             steers: steers.into(),
             behind: behind.into_iter().collect(),
+            workers: (0..plan.workers).collect(),
         })
     }
 
     /// The buckets that are to move, by their owners; refuses what there is not.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         buckets: &[u16],
         to: usize,
@@ -75,8 +81,8 @@ impl Around {
     }
 }
 
-/// Notes with elements that receive by which tables their packets are steered: the first ones behind them.
-pub fn mark(plan: &mut Plan) {
+/// Attaches [`SteeredBy`] to receivers.
+pub(crate) fn mark(plan: &mut Plan) {
     let tables: Vec<Option<Arc<Table>>> = plan.elements.iter().map(super::table_of).collect();
     for node in 0..plan.elements.len() {
         if tables.iter().any(Option::is_some)
@@ -90,7 +96,9 @@ pub fn mark(plan: &mut Plan) {
                     found.push(Arc::clone(table));
                 }
             }
-            plan.elements[node].tables = found;
+            if !found.is_empty() {
+                plan.elements[node].attached.set(SteeredBy(found));
+            }
         }
     }
 }

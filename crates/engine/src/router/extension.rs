@@ -1,0 +1,47 @@
+//! What crates above the kernel do with a router as a whole for the elements of a class.
+
+use super::{AskError, Router};
+use crate::plan::Plan;
+use std::sync::{MutexGuard, PoisonError};
+
+/// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload. Classes may
+/// share one: then a reload asks it once.
+pub struct RouterExtension {
+    /// Whether a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
+    pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
+    /// Prepares the workers for another plan. The router's plan cannot be read meanwhile: it is `old`.
+    pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
+    /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like other
+    /// handlers.
+    pub write: fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>,
+}
+
+/// The extensions of the classes that two plans use, each once.
+pub(super) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
+    let mut found: Vec<&'static RouterExtension> = Vec::new();
+    let both = old.elements.iter().chain(&new.elements);
+    for extension in both.filter_map(|e| e.class.extension()) {
+        if !found.iter().any(|known| std::ptr::eq(*known, extension)) {
+            found.push(extension);
+        }
+    }
+    found
+}
+
+impl Router {
+    /// Keeps the plan as it is, and all that changes hands between workers, while the guard lives.
+    pub fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn write_by_extension(
+        &self,
+        plan: &Plan,
+        node: usize,
+        handler: &str,
+        value: &str,
+    ) -> Option<Result<String, AskError>> {
+        let extension: &RouterExtension = plan.elements[node].class.extension()?;
+        (extension.write)(self, plan, node, handler, value)
+    }
+}

@@ -1,0 +1,338 @@
+//! Buckets move from worker to worker, and the state of their flows goes along.
+//!
+//! The buckets of one owner after those of another:
+//!
+//! 1. Hold: every copy that steers by the table holds packets of the buckets, and waits until the old owner has taken from its
+//!    rings what came before. If that one stalls the move is called off: what was held goes to the old owner, too, for packets
+//!    must not come where the state of their flow no longer is.
+//! 2. Drain: that has left whatever lies behind, stage by stage (a queue, the burst of a sender). That takes a bounded time; what
+//!    is late is named.
+//! 3. The old owner gives the state of the buckets up, the new one takes it.
+//! 4. Release: what was held goes to the new owner, then everything does.
+
+use super::around::Around;
+use super::graph::{Marks, Sent, Shard, give_buckets, steering, take_buckets};
+use super::hand_over::{Ask, Change, Ends, HandOver, Outcome, Step, is_past};
+use super::{Held, Table, Tables, lock};
+use engine::clock::Time;
+use engine::graph::Graph;
+use engine::plan::Plan;
+use engine::router::AskError;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// How many times the table's limit a worker may take to empty its rings, whose size bounds it.
+pub(crate) const STALLED: u32 = 20;
+
+/// What a move was like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Buckets that have another owner now.
+    pub buckets: usize,
+    /// Packets that had to wait, those that still do among them.
+    pub held: Held,
+    /// Buckets that stay where they are: their owner did not take what had been sent to it before, or the new one
+    /// what had waited for it.
+    pub stay: usize,
+    /// Elements that still held packets of before after the table's limit: those may come behind later ones.
+    pub late: Vec<String>,
+}
+
+impl std::fmt::Display for Moved {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} buckets moved; {}", self.buckets, self.held)?;
+        if self.stay > 0 {
+            let stay = self.stay;
+            write!(f, "; {stay} stay, as a worker is behind with its packets")?;
+        }
+        if self.held.waiting > 0 {
+            write!(f, "; {} packets still wait", self.held.waiting)?;
+        }
+        if !self.late.is_empty() {
+            write!(f, "; still held packets of before: {}", self.late.join(" "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Buckets and the worker that is to own them, from `0-3 7 1`: the last number is the worker.
+pub(crate) fn parse_move(text: &str) -> Result<(Vec<u16>, usize), String> {
+    let wrong = || format!("buckets and a worker are expected, such as `0-3 7 1`, not `{text}`");
+    let (buckets, worker) = text.trim().rsplit_once(' ').ok_or_else(wrong)?;
+    let worker = worker.parse().map_err(|_| wrong())?;
+    let mut all = Vec::new();
+    for word in buckets.split_whitespace() {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        match (first.parse::<u16>(), last.parse::<u16>()) {
+            (Ok(first), Ok(last)) if first <= last => all.extend(first..=last),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok((all, worker))
+}
+
+/// Moves buckets of the table of that name, or of the element of that name, to worker `to`. Nobody else
+/// may move buckets of the table or replace the plan meanwhile.
+pub fn move_buckets(
+    ask: &impl Ask,
+    plan: &Plan,
+    table: &str,
+    buckets: &[u16],
+    to: usize,
+) -> Result<Moved, AskError> {
+    let around = Around::find(plan, table)
+        .ok_or_else(|| AskError::NoElement(format!("there is no table and no Steer `{table}`")))?;
+    if around.table.workers().is_empty() {
+        // The workers have just been started: buckets are assigned when they have built their graphs.
+        ask.until(&around.workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
+    }
+    around.settle(ask)?;
+    let mut moved = Moved::default();
+    let mut late = BTreeSet::new();
+    for (owner, buckets) in around.check(buckets, to)? {
+        let count = buckets.len();
+        if moved.held.waiting > 0 {
+            moved.stay += count;
+            continue;
+        }
+        let (outcome, held) = hand_over(ask, &around, owner, to, buckets, &mut late)?;
+        match outcome {
+            Outcome::CalledOff => moved.stay += count,
+            _ => moved.buckets += count,
+        }
+        moved.held = moved.held.with(held);
+    }
+    let names = late.into_iter();
+    moved.late = names.map(|node| plan.elements[node].name.clone()).collect();
+    Ok(moved)
+}
+
+/// Hands one owner's buckets over.
+fn hand_over(
+    ask: &impl Ask,
+    around: &Around,
+    owner: usize,
+    to: usize,
+    buckets: Vec<u16>,
+    late: &mut BTreeSet<usize>,
+) -> Result<(Outcome, Held), AskError> {
+    let table = &around.table;
+    let limit = table.limit();
+    let all = |what, ends| Step {
+        what,
+        who: around.workers.to_vec(),
+        ends,
+    };
+    let one = |what, worker, ends| Step {
+        what,
+        who: vec![worker],
+        ends,
+    };
+    let mut steps = vec![all(Part::Hold, Ends::OrNone(limit.saturating_mul(STALLED)))];
+    steps.extend((0..around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
+    steps.push(one(Part::Give, owner, Ends::AtOnce));
+    steps.push(one(Part::Take, to, Ends::Moved));
+    steps.push(all(Part::Release, Ends::OrLate(limit)));
+    let mut parties = around.workers.to_vec();
+    parties.sort_by_key(|&worker| worker != owner);
+    let buckets = Buckets {
+        around: around.clone(),
+        owner,
+        to,
+        buckets,
+        state: Mutex::default(),
+        late: Mutex::default(),
+        held: Mutex::default(),
+    };
+    let hand_over = HandOver::new(buckets, parties, steps);
+    table.settled(false);
+    let outcome = hand_over.run(ask)?;
+    let buckets = hand_over.change();
+    if outcome != Outcome::CalledOff {
+        table.give(&buckets.buckets, to);
+        late.append(&mut lock(&buckets.late));
+    }
+    let held = match outcome {
+        Outcome::Done => *lock(&buckets.held),
+        _ => around.await_held(ask)?,
+    };
+    table.settled(held.waiting == 0);
+    Ok((outcome, held))
+}
+
+/// Buckets of one owner that move.
+struct Buckets {
+    around: Around,
+    owner: usize,
+    to: usize,
+    buckets: Vec<u16>,
+    /// State on its way from the old owner to the new one.
+    state: Mutex<Vec<Shard>>,
+    /// Elements that still held packets of before when their time was over.
+    late: Mutex<BTreeSet<usize>>,
+    /// What workers have held.
+    held: Mutex<Held>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Hold,
+    Drain,
+    Give,
+    Take,
+    Release,
+}
+
+/// What a worker remembers.
+#[derive(Default)]
+struct Memory {
+    /// What it had sent to the old owner when it began to hold.
+    sent: Option<Sent>,
+    /// What was held behind when the step began.
+    marks: Option<Marks>,
+    /// The time for that is over.
+    late: bool,
+    released: bool,
+}
+
+impl Buckets {
+    fn note_held(&self, held: Held) {
+        let mut all = lock(&self.held);
+        *all = all.with(held);
+    }
+}
+
+impl Change for Buckets {
+    type Step = Part;
+    type Memory = Memory;
+
+    fn take(&self, step: Part, graph: &mut Graph, memory: &mut Memory) -> bool {
+        let (steers, behind) = (&self.around.steers, &self.around.behind);
+        match step {
+            Part::Hold => {
+                let sent = memory.sent.get_or_insert_with(|| {
+                    for &node in steers.iter() {
+                        steering(graph, node, |s| s.hold(&self.buckets));
+                    }
+                    Sent::now(graph, steers, self.owner..self.owner + 1)
+                });
+                sent.has_arrived(graph)
+            }
+            Part::Drain => {
+                let marks = &mut memory.marks;
+                let marks = marks.get_or_insert_with(|| Marks::now(graph, behind));
+                let done = memory.late || marks.have_passed(graph);
+                if done {
+                    memory.marks = None;
+                }
+                done
+            }
+            Part::Give => {
+                *lock(&self.state) = give_buckets(graph, behind, &self.buckets);
+                true
+            }
+            Part::Take => {
+                take_buckets(graph, std::mem::take(&mut lock(&self.state)));
+                true
+            }
+            Part::Release => {
+                if !std::mem::replace(&mut memory.released, true) {
+                    self.around.release_here(graph, &self.buckets, self.to);
+                }
+                let held = self.around.held_here(graph);
+                if held.waiting == 0 {
+                    self.note_held(held);
+                }
+                held.waiting == 0
+            }
+        }
+    }
+
+    fn late(&self, step: Part, graph: &mut Graph, memory: &mut Memory) {
+        if step == Part::Release {
+            self.note_held(self.around.held_here(graph));
+        }
+        if let Some(marks) = memory.marks.take() {
+            memory.late = true;
+            lock(&self.late).extend(marks.nodes());
+        }
+    }
+
+    fn end(&self, graph: &mut Graph, has_moved: bool) {
+        if has_moved {
+            return self.around.release_here(graph, &self.buckets, self.to);
+        }
+        if graph.worker() == self.owner {
+            take_buckets(graph, std::mem::take(&mut lock(&self.state)));
+        }
+        self.around.release_here(graph, &self.buckets, self.owner);
+    }
+}
+
+impl Around {
+    /// Releases buckets on a worker.
+    fn release_here(&self, graph: &mut Graph, buckets: &[u16], to: usize) {
+        for &node in &*self.steers {
+            steering(graph, node, |s| s.release(buckets, to));
+        }
+    }
+
+    /// What a worker holds and has held.
+    fn held_here(&self, graph: &mut Graph) -> Held {
+        let each = self.steers.iter();
+        let each = each.filter_map(|&node| steering(graph, node, |s| s.held()));
+        each.fold(Held::default(), Held::with)
+    }
+
+    /// Waits until no worker holds any packet, as long as the table's limit. What they have held.
+    fn await_held(&self, ask: &impl Ask) -> Result<Held, AskError> {
+        let (around, limit) = (self.clone(), self.table.limit());
+        let held = ask.until(
+            &self.workers,
+            limit,
+            move |graph, since: &mut Option<Time>| {
+                let held = around.held_here(graph);
+                (held.waiting == 0 || is_past(since, graph, limit)).then_some(held)
+            },
+        )?;
+        Ok(held.into_iter().fold(Held::default(), Held::with))
+    }
+
+    /// What is held since an earlier move must have gone before another one.
+    pub(crate) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
+        if self.table.is_settled() {
+            return Ok(());
+        }
+        let held = self.await_held(ask)?;
+        self.table.settled(held.waiting == 0);
+        if held.waiting == 0 {
+            return Ok(());
+        }
+        let name = self.table.name();
+        let why = format!("packets of an earlier move of `{name}` still wait for their workers");
+        Err(AskError::Refused(why))
+    }
+}
+
+/// The tables of a plan by which something steers, by name.
+pub fn tables(plan: &Plan) -> Vec<Arc<Table>> {
+    let used = |table: &Arc<Table>| {
+        let mut each = plan.elements.iter().filter_map(super::table_of);
+        each.any(|t| Arc::ptr_eq(&t, table))
+    };
+    let all = plan.common::<Tables>().all();
+    all.into_iter().filter(used).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_is_written_as_buckets_and_a_worker() {
+        assert_eq!(parse_move("0-2 7 1"), Ok((vec![0, 1, 2, 7], 1)));
+        assert!(parse_move("3").is_err() && parse_move("3-1 0").is_err());
+        assert!(parse_move("a 0").unwrap_err().contains("such as"));
+    }
+}

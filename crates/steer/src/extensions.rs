@@ -1,0 +1,201 @@
+//! What classes offer to who steers packets: extensions of [`Element`].
+
+use super::{Held, PortTable, Table};
+use engine::Cx;
+use engine::element::{AnyConfig, Element};
+use engine::extension::{config_of, element_of_mut};
+use engine::plan::PlanElement;
+use std::any::Any;
+use std::sync::Arc;
+use wire::FlowKey;
+
+/// A class that steers packets to the workers that own their buckets. It lists [`PASS`](crate::PASS) and
+/// [`ROUTER`](crate::ROUTER), too, which carry out its handler `move`.
+pub trait Steers: Element {
+    /// The table by which packets are steered.
+    fn table(config: &Self::Config) -> Arc<Table>;
+
+    /// This copy, for who moves buckets.
+    fn steering(&mut self) -> &mut dyn Steering;
+}
+
+/// A copy of an element that steers.
+pub trait Steering {
+    /// Holds packets of these buckets from now on.
+    fn hold(&mut self, buckets: &[u16]);
+
+    /// Releases held buckets, which belong to worker `to` now: packets that were held go there first, then others do. To
+    /// say it twice is no mistake.
+    fn release(&mut self, buckets: &[u16], to: usize);
+
+    /// How much this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
+    fn sent(&self, to: usize) -> usize;
+
+    /// Whether a worker has taken what had been sent to it at some time.
+    fn has_arrived(&self, to: usize, sent: usize) -> bool;
+
+    /// Packets that were held since the last [`hold`](Self::hold).
+    fn held(&self) -> Held;
+}
+
+/// [`Steers`] of a class, its type erased.
+pub struct SteersOfClass {
+    table: fn(&AnyConfig) -> Arc<Table>,
+    pub(crate) steering: fn(&mut dyn Any) -> &mut dyn Steering,
+}
+
+impl SteersOfClass {
+    /// The extension of a class, for [`Element::EXTENSIONS`].
+    pub const fn of<E: Steers>() -> SteersOfClass {
+        SteersOfClass {
+            table: |config| E::table(&config_of::<E>(config)),
+            steering: |element| element_of_mut::<E>(element).steering(),
+        }
+    }
+}
+
+/// The table by which an element steers packets, if it does.
+pub fn table_of(element: &PlanElement) -> Option<Arc<Table>> {
+    let class: &SteersOfClass = element.class.extension()?;
+    Some((class.table)(&element.config))
+}
+
+/// What sorts packets into buckets by their flow. The way does not change while somebody has a sorter.
+pub trait Sorter: Send + Sync {
+    /// The bucket of a flow's packets.
+    fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
+
+    /// Whether both directions of a flow have the same bucket.
+    fn is_symmetric(&self) -> bool;
+
+    /// A number that sorters have in common that sort alike.
+    fn kind(&self) -> usize;
+}
+
+/// A class that sorts packets into buckets.
+pub trait Sorts: Element {
+    /// By what it sorts, if that is the flow.
+    fn sorter(config: &Self::Config) -> Option<Arc<dyn Sorter>>;
+}
+
+/// [`Sorts`] of a class, its type erased.
+pub struct SortsOfClass(fn(&AnyConfig) -> Option<Arc<dyn Sorter>>);
+
+impl SortsOfClass {
+    /// The extension of a class, for [`Element::EXTENSIONS`].
+    pub const fn of<E: Sorts>() -> SortsOfClass {
+        SortsOfClass(|config| E::sorter(&config_of::<E>(config)))
+    }
+}
+
+/// By what an element sorts packets into buckets, if that is their flow.
+pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
+    let class: &SortsOfClass = element.class.extension()?;
+    (class.0)(&element.config)
+}
+
+/// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists [`ROUTER`](crate::ROUTER),
+/// too, which refuses reloads that would lose the state.
+pub trait KeepsFlows: Element {
+    /// Whether the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets all the
+    /// same. Behind elements that steer packets, sorted by their flow so that both directions meet, each worker then owns
+    /// the state of its buckets; [`SortedBy`](crate::SortedBy) is attached to the element.
+    fn splits(config: &Self::Config) -> bool {
+        let _ = config;
+        false
+    }
+
+    /// Gives up the state of the flows of a bucket, which another worker is to own. No packet of the bucket is held here, and
+    /// none comes before the state is where they go.
+    fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>>;
+
+    /// Takes over what another copy gave up.
+    fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx);
+}
+
+/// [`KeepsFlows`] of a class, its type erased.
+pub struct KeepsFlowsOfClass {
+    splits: fn(&AnyConfig) -> bool,
+    pub(crate) give_bucket: fn(&mut dyn Any, u16) -> Option<Box<dyn Any + Send>>,
+    pub(crate) take_bucket: fn(&mut dyn Any, u16, Box<dyn Any + Send>, &mut Cx),
+}
+
+impl KeepsFlowsOfClass {
+    /// The extension of a class, for [`Element::EXTENSIONS`].
+    pub const fn of<E: KeepsFlows>() -> KeepsFlowsOfClass {
+        KeepsFlowsOfClass {
+            splits: |config| E::splits(&config_of::<E>(config)),
+            give_bucket: |element, bucket| element_of_mut::<E>(element).give_bucket(bucket),
+            take_bucket: |element, bucket, state, cx| {
+                element_of_mut::<E>(element).take_bucket(bucket, state, cx);
+            },
+        }
+    }
+}
+
+/// Whether an element's state may be split by buckets.
+pub(crate) fn splits(element: &PlanElement) -> bool {
+    let class: Option<&KeepsFlowsOfClass> = element.class.extension();
+    class.is_some_and(|class| (class.splits)(&element.config))
+}
+
+/// A class that receives from the RX queues of a port, each of which one worker owns and polls. It lists
+/// [`ROUTER`](crate::ROUTER), too, which carries out its handlers `pump` and `spread`.
+pub trait Receives: Element {
+    /// The queues that have an owner, each with its worker.
+    fn owners(config: &Self::Config) -> Vec<(usize, usize)>;
+
+    /// The indirection table of the port, if the port may follow moves of buckets.
+    fn port_table(config: &Arc<Self::Config>) -> Option<Arc<dyn PortTable>>;
+
+    /// The queues of this copy.
+    fn queues(&mut self) -> &mut dyn RxQueues;
+}
+
+/// The RX queues of a port that one worker owns or is to own. A queue that is not among them is passed over.
+pub trait RxQueues {
+    /// Polls a queue: takes it up as soon as its owner has released it, and no longer holds it.
+    fn poll(&mut self, queue: usize);
+
+    /// Polls a queue no more, until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port.
+    fn hold(&mut self, queue: usize);
+
+    /// Gives a queue to worker `to`, or no longer waits for a queue that `to` owns.
+    fn release(&mut self, queue: usize, to: usize);
+
+    /// Notes what waits in a queue now, for [`is_drained`](Self::is_drained).
+    fn drain(&mut self, queue: usize);
+
+    /// Whether all has been delivered that had been noted, of all queues.
+    fn is_drained(&self) -> bool;
+
+    /// Keeps what comes by a queue here, in order, or lets it go on again: what was kept goes first.
+    fn keep(&mut self, queue: usize, on: bool);
+
+    /// Packets that are kept, of all queues.
+    fn kept(&self) -> usize;
+}
+
+/// [`Receives`] of a class, its type erased.
+pub struct ReceivesOfClass {
+    pub(crate) owners: fn(&AnyConfig) -> Vec<(usize, usize)>,
+    pub(crate) port_table: fn(&AnyConfig) -> Option<Arc<dyn PortTable>>,
+    pub(crate) queues: fn(&mut dyn Any) -> &mut dyn RxQueues,
+}
+
+impl ReceivesOfClass {
+    /// The extension of a class, for [`Element::EXTENSIONS`].
+    pub const fn of<E: Receives>() -> ReceivesOfClass {
+        ReceivesOfClass {
+            owners: |config| E::owners(&config_of::<E>(config)),
+            port_table: |config| E::port_table(&config_of::<E>(config)),
+            queues: |element| element_of_mut::<E>(element).queues(),
+        }
+    }
+}
+
+/// The indirection table of the port that an element receives from, if the port may follow moves of buckets.
+pub(crate) fn port_table_of(element: &PlanElement) -> Option<Arc<dyn PortTable>> {
+    let class: &ReceivesOfClass = element.class.extension()?;
+    (class.port_table)(&element.config)
+}

@@ -1,0 +1,127 @@
+//! A graph as who moves what workers own needs it.
+
+use super::extensions::{KeepsFlowsOfClass, ReceivesOfClass, SteersOfClass};
+use super::{RxQueues, Steering};
+use engine::graph::Graph;
+use engine::graph::StorageOfClass;
+use std::any::Any;
+
+/// State of a bucket: the element, the bucket, what the element gave.
+pub(crate) type Shard = (usize, u16, Box<dyn Any + Send>);
+
+/// Works on this worker's copy of an element that steers; `None` if there is none.
+pub fn steering<R>(
+    graph: &mut Graph,
+    node: usize,
+    work: impl FnOnce(&mut dyn Steering) -> R,
+) -> Option<R> {
+    let class: &SteersOfClass = graph.class_of(node)?.extension()?;
+    Some(work((class.steering)(graph.element_mut(node)?)))
+}
+
+/// Works on the RX queues of this worker's copy of a receiver, which then looks after them; `None` if there is none.
+pub(crate) fn queues<R>(
+    graph: &mut Graph,
+    node: usize,
+    work: impl FnOnce(&mut dyn RxQueues) -> R,
+) -> Option<R> {
+    let class: &ReceivesOfClass = graph.class_of(node)?.extension()?;
+    graph.with_element(node, |element, cx| {
+        cx.wake_self();
+        work((class.queues)(element))
+    })
+}
+
+/// What elements that steer had sent from this worker to others at some moment.
+pub(crate) struct Sent(Vec<(usize, usize, usize)>);
+
+impl Sent {
+    /// What these elements have sent to these workers by now.
+    pub(crate) fn now(graph: &mut Graph, steers: &[usize], to: std::ops::Range<usize>) -> Sent {
+        let mut sent = Vec::new();
+        for &node in steers {
+            steering(graph, node, |s| {
+                sent.extend(to.clone().map(|to| (node, to, s.sent(to))));
+            });
+        }
+        Sent(sent)
+    }
+
+    /// Whether those workers have taken it.
+    pub(crate) fn has_arrived(&self, graph: &mut Graph) -> bool {
+        self.0.iter().all(|&(node, to, sent)| {
+            let there = steering(graph, node, |s| s.has_arrived(to, sent));
+            there.unwrap_or(true)
+        })
+    }
+}
+
+/// What elements held on this worker at some moment, each with its mark.
+pub(crate) struct Marks(Vec<(usize, usize)>);
+
+impl Marks {
+    /// What these elements hold now.
+    pub(crate) fn now(graph: &Graph, nodes: &[usize]) -> Marks {
+        let marks = nodes
+            .iter()
+            .filter_map(|&node| Some((node, mark(graph, node)?)));
+        let mut marks = Marks(marks.collect());
+        marks.have_passed(graph);
+        marks
+    }
+
+    /// Whether all that has left.
+    pub(crate) fn have_passed(&mut self, graph: &Graph) -> bool {
+        self.0.retain(|&(node, mark)| !is_past(graph, node, mark));
+        self.0.is_empty()
+    }
+
+    /// Elements that still hold something of it.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|mark| mark.0)
+    }
+}
+
+/// What an element has taken in by now; `None` if it has no copy here.
+fn mark(graph: &Graph, node: usize) -> Option<usize> {
+    let element = graph.element(node)?;
+    let class: Option<&StorageOfClass> = graph.class_of(node)?.extension();
+    Some(class.map_or(0, |class| (class.mark)(element)))
+}
+
+/// Whether what an element had taken in at a mark has left. Of a class that cannot tell, nothing must be held.
+fn is_past(graph: &Graph, node: usize, mark: usize) -> bool {
+    let class: Option<&StorageOfClass> = graph.class_of(node).and_then(|c| c.extension());
+    match graph.element(node).zip(class) {
+        Some((element, class)) => (class.is_past)(element, mark),
+        None => graph.held_by(node) == 0,
+    }
+}
+
+fn keeps_flows(graph: &Graph, node: usize) -> Option<&'static KeepsFlowsOfClass> {
+    graph.class_of(node)?.extension()
+}
+
+/// Takes the state of buckets out of these elements.
+pub(crate) fn give_buckets(graph: &mut Graph, nodes: &[usize], buckets: &[u16]) -> Vec<Shard> {
+    let mut shards = Vec::new();
+    for &node in nodes {
+        if let Some(class) = keeps_flows(graph, node)
+            && let Some(element) = graph.element_mut(node)
+        {
+            let give = |&bucket| Some((node, bucket, (class.give_bucket)(element, bucket)?));
+            shards.extend(buckets.iter().filter_map(give));
+        }
+    }
+    shards
+}
+
+/// Puts the state of buckets into the elements that it is of.
+pub(crate) fn take_buckets(graph: &mut Graph, shards: Vec<Shard>) {
+    for (node, bucket, state) in shards {
+        if let Some(class) = keeps_flows(graph, node) {
+            graph.with_element(node, |e, cx| (class.take_bucket)(e, bucket, state, cx));
+        }
+    }
+    graph.move_on();
+}

@@ -1,0 +1,253 @@
+//! The hand-over: something that workers own changes its owner while packets come. None is lost, and none of a flow overtakes
+//! another.
+//!
+//! All hand-overs have the same parts. What comes meanwhile is *held*: where it is sent from, or where it goes. What came before is
+//! *drained* at the old owner. State goes along. What was held is *released*. A [`Change`] says what each part is.
+//!
+//! Control tells the workers once, and sleeps until they have done it. Each worker takes its part in a step, between
+//! batches, as soon as the steps before are over, which a count says ([`Steps`]): so a step costs turns of the workers that
+//! take it, and not a turn of each worker and two changes of thread, on processors that the workers have.
+//!
+//! A step has a deadline. A hand-over can be called off until the step by which the new owner has it: because a worker is late,
+//! or does not answer. Then all is the old owner's again, and what was held goes there.
+
+use super::lock;
+use super::steps::Steps;
+use engine::clock::Time;
+use engine::graph::Graph;
+use engine::router::AskError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Runs something on workers, between batches.
+pub trait Ask {
+    /// Runs `what` on these workers, there again and again until it has an answer, and gives the answers in their order. It
+    /// remembers in an `S` what it has found on a worker. All together may take `patience`, and the time that an
+    /// answer may take beside.
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        workers: &[usize],
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError>;
+
+    /// Runs `what` on one worker.
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError>;
+}
+
+/// What changes its owner, and how.
+pub(crate) trait Change: Send + Sync + 'static {
+    /// Names its steps.
+    type Step: Copy + Send + Sync + 'static;
+    /// What a worker remembers from one try to the next.
+    type Memory: Default + 'static;
+
+    /// Does what a worker can do now of a step. Whether it has taken the step.
+    fn take(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory) -> bool;
+
+    /// A worker goes on though it has not taken a step, as its time is over.
+    fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
+
+    /// Ends the hand-over on a worker, where it did not come to its end by itself: all is the new owner's or, as before, the
+    /// old owner's.
+    fn end(&self, graph: &mut Graph, has_moved: bool);
+}
+
+/// When a step is over.
+#[derive(Clone, Copy)]
+pub(crate) enum Ends {
+    /// When it is taken. If that takes longer than this, all is called off.
+    OrNone(Duration),
+    /// When it is taken, or this time is over.
+    OrLate(Duration),
+    /// At once. It is not begun if all has been called off.
+    AtOnce,
+    /// At once, and what changes its owner is the new owner's: from now on all cannot be called off.
+    Moved,
+}
+
+/// A step, and the workers that take it.
+pub(crate) struct Step<S> {
+    pub(crate) what: S,
+    pub(crate) who: Vec<usize>,
+    pub(crate) ends: Ends,
+}
+
+/// How a hand-over has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All steps are over.
+    Done,
+    /// The new owner has what was to move, but not every worker has said that all its steps are over.
+    Moved,
+    /// It was called off, as a worker was late: all is as it was.
+    CalledOff,
+}
+
+/// What has become of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Open,
+    Moved,
+    CalledOff,
+}
+
+/// A hand-over.
+pub(crate) struct HandOver<C: Change> {
+    change: C,
+    /// Workers that take part, the old owner first: it has to have all back before others send to it again.
+    parties: Vec<usize>,
+    steps: Vec<Step<C::Step>>,
+    taken: Steps,
+    fate: Mutex<Fate>,
+    /// Workers need do no more for it.
+    over: AtomicBool,
+}
+
+/// Where a worker stands.
+pub(crate) struct At<M> {
+    step: usize,
+    /// Since when it tries to take the step.
+    since: Option<Time>,
+    memory: M,
+}
+
+impl<M: Default> Default for At<M> {
+    fn default() -> At<M> {
+        At {
+            step: 0,
+            since: None,
+            memory: M::default(),
+        }
+    }
+}
+
+/// Whether `limit` has passed since the first call with the same `since`.
+pub(crate) fn is_past(since: &mut Option<Time>, graph: &Graph, limit: Duration) -> bool {
+    let now = graph.clock().now();
+    now.since(*since.get_or_insert(now)) >= limit
+}
+
+impl<C: Change> HandOver<C> {
+    pub(crate) fn new(
+        change: C,
+        parties: Vec<usize>,
+        steps: Vec<Step<C::Step>>,
+    ) -> Arc<HandOver<C>> {
+        Arc::new(HandOver {
+            change,
+            parties,
+            taken: Steps::new(steps.iter().map(|step| step.who.len())),
+            steps,
+            fate: Mutex::new(Fate::Open),
+            over: AtomicBool::new(false),
+        })
+    }
+
+    /// What changes its owner.
+    pub(crate) fn change(&self) -> &C {
+        &self.change
+    }
+
+    /// Has the workers do it. If they do not answer before the new owner has all, the old one keeps it.
+    pub(crate) fn run(self: &Arc<Self>, ask: &impl Ask) -> Result<Outcome, AskError> {
+        let time = |step: &Step<C::Step>| match step.ends {
+            Ends::OrNone(limit) | Ends::OrLate(limit) => limit,
+            Ends::AtOnce | Ends::Moved => Duration::ZERO,
+        };
+        let patience = self.steps.iter().map(time);
+        let patience = patience.fold(Duration::ZERO, Duration::saturating_add);
+        let this = Arc::clone(self);
+        let answers = ask.until(&self.parties, patience, move |graph, at| {
+            this.work(graph, at)
+        });
+        let has_moved = self.call_off();
+        if answers.is_ok() && has_moved {
+            return Ok(Outcome::Done);
+        }
+        self.end(ask, has_moved);
+        match answers {
+            _ if has_moved => Ok(Outcome::Moved),
+            Ok(_) => Ok(Outcome::CalledOff),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Ends it on every worker, now or when the worker comes to answer.
+    pub(crate) fn end(self: &Arc<Self>, ask: &impl Ask, has_moved: bool) {
+        for &worker in &self.parties {
+            let this = Arc::clone(self);
+            let _ = ask.one(worker, move |graph| this.change.end(graph, has_moved));
+        }
+    }
+
+    /// Has workers do no more, and nothing move that has not; whether it has.
+    fn call_off(&self) -> bool {
+        let mut fate = lock(&self.fate);
+        if *fate == Fate::Open {
+            *fate = Fate::CalledOff;
+        }
+        self.over.store(true, Ordering::Relaxed);
+        *fate == Fate::Moved
+    }
+
+    /// What a worker can do now. It answers when it need do no more.
+    fn work(&self, graph: &mut Graph, at: &mut At<C::Memory>) -> Option<()> {
+        loop {
+            if self.over.load(Ordering::Relaxed) {
+                return Some(());
+            }
+            let Some(step) = self.steps.get(at.step) else {
+                return Some(());
+            };
+            if !step.who.contains(&graph.worker()) {
+                at.step += 1;
+                continue;
+            }
+            if !self.taken.is_open(at.step) || !self.take(step, graph, at) {
+                return None;
+            }
+            (at.step, at.since) = (at.step + 1, None);
+            self.taken.taken();
+        }
+    }
+
+    /// Whether a step is over for a worker.
+    fn take(&self, step: &Step<C::Step>, graph: &mut Graph, at: &mut At<C::Memory>) -> bool {
+        let (what, memory) = (step.what, &mut at.memory);
+        match step.ends {
+            Ends::AtOnce | Ends::Moved => {
+                let mut fate = lock(&self.fate);
+                // A step that was not taken must not let others go on to the next one.
+                if *fate == Fate::CalledOff {
+                    return false;
+                }
+                self.change.take(what, graph, memory);
+                if matches!(step.ends, Ends::Moved) {
+                    *fate = Fate::Moved;
+                }
+                true
+            }
+            Ends::OrNone(limit) => {
+                let taken = self.change.take(what, graph, memory);
+                if !taken && is_past(&mut at.since, graph, limit) {
+                    self.call_off();
+                }
+                taken
+            }
+            Ends::OrLate(limit) => {
+                let taken = self.change.take(what, graph, memory);
+                let late = !taken && is_past(&mut at.since, graph, limit);
+                if late {
+                    self.change.late(what, graph, memory);
+                }
+                taken || late
+            }
+        }
+    }
+}

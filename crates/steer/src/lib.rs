@@ -1,0 +1,46 @@
+//! Buckets, RX queues and entries of a port's indirection table change their owner while packets come.
+//!
+//! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] assigns every bucket to a
+//! worker, as receive-side scaling does, for any classification and any port. Elements that steer by a table hand packets to
+//! the owners of their buckets.
+//!
+//! Three things change owner, each by the same [hand-over](hand_over), so that no packet is lost and none of a flow overtakes
+//! another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a port, and an entry of the
+//! [indirection table of a port](follow), which sends packets to another queue.
+//!
+//! The kernel knows nothing of this. Classes list extensions ([`Steers`], [`Sorts`], [`KeepsFlows`], [`Receives`]), and with
+//! them [`PASS`] and [`ROUTER`].
+
+mod around;
+mod buckets;
+mod extensions;
+mod graph;
+mod hand_over;
+mod port_table;
+mod router;
+mod rx_queues;
+mod shards;
+mod sorted;
+mod steps;
+mod table;
+
+pub use around::SteeredBy;
+pub use buckets::{Moved, move_buckets, tables};
+pub use extensions::{
+    KeepsFlows, KeepsFlowsOfClass, Receives, ReceivesOfClass, RxQueues, Sorter, Sorts,
+    SortsOfClass, Steering, Steers, SteersOfClass, table_of,
+};
+pub use graph::steering;
+pub use hand_over::Ask;
+pub use port_table::{Astray, Followed, PortTable, follow, port_tables};
+pub use router::{Moves, PASS, ROUTER};
+pub use rx_queues::{move_queue, queue_owners};
+pub use shards::Shards;
+pub use sorted::SortedBy;
+pub use table::{Assigned, Counts, HELD_MAX, Held, Pressure, Rings, Table, Tables, add, ranges};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! A running router: what its workers own changes hands.
+
+use super::extensions::{port_table_of, splits};
+use super::{
+    Ask, Followed, Moved, buckets::parse_move, follow, move_buckets, move_queue, table_of, tables,
+};
+use engine::element::Copies;
+use engine::graph::Graph;
+use engine::plan::{Pass, Plan};
+use engine::router::{AskError, Router, RouterExtension};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The pass of the planner for plans that steer. It attaches [`SortedBy`](crate::SortedBy) and
+/// [`SteeredBy`](crate::SteeredBy) to elements.
+pub static PASS: Pass = Pass(|plan| {
+    super::sorted::mark(plan);
+    super::around::mark(plan);
+});
+
+/// The extension of classes that steer, receive or keep flows: what a router does for them before a reload, and their handlers
+/// `move`, `pump` and `spread`.
+pub static ROUTER: RouterExtension = RouterExtension {
+    check_reload: keeps_flows,
+    before_reload: leave_workers,
+    write,
+};
+
+/// What workers own changes hands.
+pub trait Moves {
+    /// Has a worker own these buckets of a table, named by itself or by an element that steers by it. It blocks until they
+    /// have moved, about a millisecond.
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
+
+    /// Has a worker poll an RX queue of a port, named by the element that receives from it. It blocks until that is so, about a
+    /// millisecond. Returns whether the old worker's packets were taken in time.
+    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
+
+    /// Has the port of a receiver follow those of these buckets that come by a queue of another worker than their owner, or all
+    /// that do. It blocks until it does, about a millisecond.
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError>;
+}
+
+impl Moves for Router {
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
+        let _change = self.change();
+        move_buckets(self, &self.plan(), table, buckets, to)
+    }
+
+    fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
+        let _change = self.change();
+        move_queue(self, &self.plan(), element, queue, to)
+    }
+
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError> {
+        let _change = self.change();
+        follow(self, &self.plan(), element, buckets)
+    }
+}
+
+impl Ask for Router {
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        workers: &[usize],
+        patience: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        self.ask_until(workers, patience, what)
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        self.ask(worker, move |inside| what(inside.graph()))
+    }
+}
+
+/// Refuses a reload after which flows would come to workers that do not have their state. The error is a sentence.
+fn keeps_flows(old: &Plan, new: &Plan) -> Result<(), String> {
+    for now in &new.elements {
+        let keeps = now.class.copies == Copies::Owner && splits(now);
+        let was = old.find(&now.name).map(|i| &old.elements[i]);
+        let Some(was) = was.filter(|was| keeps && was.class.name == now.class.name) else {
+            continue;
+        };
+        let same = match (was.split, now.split) {
+            (None, None) => was.workers == now.workers || now.workers.is_empty(),
+            (was, now) => was == now,
+        };
+        if !same && let Some(owner) = was.workers.first() {
+            let how = match was.split {
+                Some(_) => "by the buckets that they are sorted into".to_owned(),
+                None => format!("on worker {owner}"),
+            };
+            return Err(format!(
+                "`{}` keeps flows {how} now, and would lose them: CLASSIFY, its KEY and BUCKETS, and CORES cannot change \
+                before it by reload, the router must be started anew",
+                now.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Before a reload: buckets of workers that may own none by the new plan go to others that have the state
+/// of flows, too.
+fn leave_workers(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError> {
+    for table in tables(old) {
+        let steers = new.elements.iter().find(|e| {
+            let theirs = table_of(e);
+            theirs.is_some_and(|theirs| Arc::ptr_eq(&theirs, &table))
+        });
+        let Some(element) = steers else { continue };
+        let named = element.placement().workers;
+        let may = named.unwrap_or_else(|| (0..new.workers).collect());
+        let mut stay = table.workers();
+        stay.retain(|worker| may.contains(worker));
+        let owners = table.owners();
+        for (at, &to) in stay.iter().enumerate() {
+            let lost =
+                |&bucket: &usize| !may.contains(&owners[bucket]) && bucket % stay.len() == at;
+            let buckets = (0..owners.len()).filter(lost).map(|bucket| bucket as u16);
+            let buckets: Vec<u16> = buckets.collect();
+            let moved = move_buckets(router, old, table.name(), &buckets, to)?;
+            if moved.stay > 0 {
+                let table = table.name();
+                return Err(AskError::Refused(format!(
+                    "flows of `{table}` cannot leave their workers now ({moved}): try again"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes what elements leave to the router.
+fn write(
+    router: &Router,
+    plan: &Plan,
+    node: usize,
+    handler: &str,
+    value: &str,
+) -> Option<Result<String, AskError>> {
+    let element = &plan.elements[node];
+    Some(match handler {
+        "move" => {
+            let table = table_of(element)?;
+            let moved = parse_move(value).map_err(AskError::Refused);
+            moved.and_then(|(buckets, to)| {
+                let moved = router.move_buckets(table.name(), &buckets, to)?;
+                Ok(moved.to_string())
+            })
+        }
+        "pump" => own(router, &element.name, value),
+        "spread" => {
+            port_table_of(element)?;
+            spread(router, &element.name)
+        }
+        _ => return None,
+    })
+}
+
+/// A worker is to own a queue: `QUEUE WORKER`.
+fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError> {
+    let words = value.split_whitespace().map(|word| word.parse().ok());
+    let words: Vec<Option<usize>> = words.collect();
+    let [Some(queue), Some(to)] = words[..] else {
+        let why = format!("a queue and a worker are expected, such as `0 1`, not `{value}`");
+        return Err(AskError::Refused(why));
+    };
+    match router.move_queue(receiver, queue, to)? {
+        true => Ok(String::new()),
+        false => Ok("packets of before were late".to_owned()),
+    }
+}
+
+/// The port follows in order, and is then told what it has refused before.
+fn spread(router: &Router, receiver: &str) -> Result<String, AskError> {
+    let _change = router.change();
+    let plan = router.plan();
+    let followed = follow(router, &plan, receiver, None)?;
+    let port = plan.find(receiver);
+    if let Some(port) = port.and_then(|node| port_table_of(&plan.elements[node])) {
+        port.tell_again().map_err(AskError::Refused)?;
+    }
+    Ok(followed.to_string())
+}
