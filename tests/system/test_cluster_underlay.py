@@ -181,9 +181,9 @@ def test_a_file_that_numbers_links_anew_is_refused(bed):
     text = bed.file.read_text()
     first, rest = text.split("[[link]]", 1)
     *middle, last = rest.split("[[link]]")
-    last, routes = last.split("# Beyond", 1)
+    last, routes = last.split("[[route]]", 1)
     try:
-        bed.file.write_text("[[link]]".join([first, last, *middle]) + "# Beyond" + routes)
+        bed.file.write_text("[[link]]".join([first, last, *middle]) + "[[route]]" + routes)
         refused = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file), ok=(1,))
         assert "link `a-b` would have another number" in refused.err, str(refused)
     finally:
