@@ -274,7 +274,7 @@ fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
     let definitions = [("DEV0", "DEV0"), ("DEV1", "DEV1")];
     let frames = frames(&mut Rng::seed(31), 1500);
     let steer = |graph: Graph, n: usize, _: &Arc<InMemory>| {
-        let kernel = graph.plan().common::<Kernel>();
+        let kernel = graph.plan().router_wide::<Kernel>();
         let eth1 = kernel.interface("eth1").expect("room");
         if n == 0 {
             for name in ["eth0", "eth1"] {

@@ -50,7 +50,7 @@ impl Steered {
 
     fn of(text: &str, devices: &[(&str, &str)], walker: Walker) -> Steered {
         let router = Whole::new(text, devices, walker);
-        let kernel = router.common::<Kernel>();
+        let kernel = router.router_wide::<Kernel>();
         let eth = [0, 1].map(|port| {
             let name = devices.iter().find(|(key, _)| *key == format!("IF{port}"));
             let name = name.map_or(format!("eth{port}"), |(_, name)| (*name).to_owned());
@@ -422,7 +422,7 @@ fn a_reload_keeps_what_the_kernel_said() {
         let changed = text().replace("ControlPlanePolicer", "ControlPlanePolicer(ICMP 10)");
         assert_ne!(changed, text());
         steered.router = steered.router.reload(&changed, DEVICES);
-        assert!(Arc::ptr_eq(&steered.kernel, &steered.router.common()));
+        assert!(Arc::ptr_eq(&steered.kernel, &steered.router.router_wide()));
         assert_eq!(
             steered.kernel.generation(),
             generation,
@@ -442,7 +442,7 @@ fn workers_share_the_image_and_the_rates() {
     let ports = Arc::new(InMemory::default());
     let rates = text().replace("ControlPlanePolicer", "ControlPlanePolicer(ICMP 1 20)");
     let plan = router_tests::plan(&rates, DEVICES, 2, &*ports, None);
-    let kernel = plan.common::<Kernel>();
+    let kernel = plan.router_wide::<Kernel>();
     let [eth0, eth1] = ["eth0", "eth1"].map(|name| kernel.interface(name).expect("room"));
     eth0.set_state(true, [2, 0, 0, 0, 0, 0], 1500);
     eth1.set_state(true, [2, 0, 0, 0, 0, 1], 1500);

@@ -23,7 +23,7 @@ const GATEWAY: [u8; 4] = [10, 0, 2, 254];
 
 /// Has the kernel's image lead everything to the gateway.
 fn steer(router: &Whole) {
-    let kernel = router.common::<Kernel>();
+    let kernel = router.router_wide::<Kernel>();
     for name in ["eth0", "eth1"] {
         let eth = kernel.interface(name).expect("room");
         eth.set_state(true, US, 1500);

@@ -210,8 +210,8 @@ impl Whole {
     }
 
     /// What the router's elements have in common that ask for a `T`.
-    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.graph.plan().common()
+    pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.graph.plan().router_wide()
     }
 
     /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.

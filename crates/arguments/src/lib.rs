@@ -7,16 +7,16 @@
 //! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that
 //! keyword wherever it stands; the others are taken in order.
 
-use crate::commons::Commons;
+use crate::router_wide::RouterWide;
 use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-pub mod commons;
 mod names;
 pub mod near;
+pub mod router_wide;
 pub mod units;
 
 pub use names::{Kind, Names, entries, port_entry};
@@ -75,7 +75,7 @@ pub struct Peer<'a> {
     router: &'a Router,
     index: usize,
     names: &'a Names,
-    commons: &'a Commons,
+    router_wide: &'a RouterWide,
 }
 
 impl<'a> Peer<'a> {
@@ -97,7 +97,7 @@ impl<'a> Peer<'a> {
             title,
             &element.config,
             self.names,
-            self.commons,
+            self.router_wide,
             known.to_vec(),
         );
         args.set_around(self.router, self.index);
@@ -110,7 +110,7 @@ pub struct Args<'a> {
     items: Vec<Item>,
     known: Vec<&'static str>,
     names: &'a Names,
-    commons: &'a Commons,
+    router_wide: &'a RouterWide,
     config: &'a Config,
     /// The element as errors name it: `ttl :: DecIPTTL`.
     title: String,
@@ -146,7 +146,7 @@ impl<'a> Args<'a> {
         (title, declared): (String, Span),
         config: &'a Config,
         names: &'a Names,
-        commons: &'a Commons,
+        router_wide: &'a RouterWide,
         known: Vec<&'static str>,
     ) -> Args<'a> {
         let ranges = text::split(&config.text).into_iter();
@@ -161,7 +161,7 @@ impl<'a> Args<'a> {
             items: items.collect(),
             known,
             names,
-            commons,
+            router_wide,
             config,
             title,
             declared,
@@ -187,8 +187,8 @@ impl<'a> Args<'a> {
     }
 
     /// What this element has in common with all others of the router that ask for the same type.
-    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.commons.get()
+    pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.router_wide.get()
     }
 
     /// Lets the element look at the router around it, in which it has this number.
@@ -228,7 +228,7 @@ impl<'a> Args<'a> {
                         router,
                         index,
                         names: self.names,
-                        commons: self.commons,
+                        router_wide: self.router_wide,
                     });
                 }
                 None if scope.is_empty() => return None,
@@ -257,7 +257,7 @@ impl<'a> Args<'a> {
                 router,
                 index,
                 names: self.names,
-                commons: self.commons,
+                router_wide: self.router_wide,
             })
             .collect()
     }

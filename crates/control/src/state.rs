@@ -172,7 +172,7 @@ impl Control {
     /// Follows the kernel of the router's namespace if the configuration forwards by its routes. The error is a
     /// sentence.
     pub(crate) fn follow_kernel(&self) -> Result<(), String> {
-        let kernel = self.router.plan().common::<Kernel>();
+        let kernel = self.router.plan().router_wide::<Kernel>();
         let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         match &*netlink {
             Some(netlink) => netlink.look(),
@@ -193,7 +193,7 @@ impl Control {
 
     /// Makes the twins look like their devices. Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_devices(&self) {
-        let kernel = self.router.plan().common::<Kernel>();
+        let kernel = self.router.plan().router_wide::<Kernel>();
         let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
         if twins.follow(&self.ports, &kernel) {
             self.with_netlink(Netlink::look);

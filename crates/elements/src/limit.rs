@@ -55,7 +55,7 @@ impl Limit {
         let burst: Option<u64> = args.key_maybe("BURST", "a limit of its own: messages at once");
         match (rate, burst) {
             (None, None) => Limit {
-                bucket: Arc::clone(&args.common::<ErrorLimit>().0),
+                bucket: Arc::clone(&args.router_wide::<ErrorLimit>().0),
                 own: None,
             },
             _ => Limit::of((rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1))),

@@ -3,7 +3,7 @@
 use crate::facts::Facts;
 use crate::handler_info::HandlerInfo;
 use crate::ports::Ports;
-use arguments::commons::Commons;
+use arguments::router_wide::RouterWide;
 use arguments::{ArgInfo, Args, Names};
 use lang::{Config, Span};
 use std::any::{Any, TypeId};
@@ -103,8 +103,8 @@ impl Class {
         let mut map = lang::SourceMap::new();
         let file = map.add("", "");
         let (config, names) = (Config::empty(Span::new(file, 0..0)), Names::default());
-        let (title, commons) = ((String::new(), config.span()), Commons::default());
-        let mut args = Args::new(title, &config, &names, &commons, Vec::new());
+        let (title, router_wide) = ((String::new(), config.span()), RouterWide::default());
+        let mut args = Args::new(title, &config, &names, &router_wide, Vec::new());
         (self.configure)(&mut args);
         args.into_info()
     }

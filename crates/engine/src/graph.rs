@@ -90,8 +90,8 @@ pub(crate) struct Core {
     pub(crate) stats: Vec<NodeStats>,
     /// The fused loop of the plan that begins at a node; none on a strict graph. Taken out while it runs.
     pub(crate) loops: Vec<Option<Box<LoopHere>>>,
-    /// Cycles that packets took which moved on within the task under way: see [`Cx::lead`].
-    pub(crate) led: u64,
+    /// Cycles that packets took which moved on within the task under way: see [`Cx::run_to_completion`].
+    pub(crate) completed: u64,
     /// The output by which what the running element leaves in its batch goes on: see [`Cx::go_by`].
     pub(crate) on: usize,
     /// Times that a task which is alone may go on in this turn.
@@ -274,7 +274,7 @@ impl Graph {
             stack: Vec::new(),
             stats: plan.elements.iter().map(NodeStats::of).collect(),
             loops: (0..n).map(|_| None).collect(),
-            led: 0,
+            completed: 0,
             on: 0,
             weight: 1,
             spare: Vec::new(),

@@ -5,7 +5,7 @@
 //! batches ([`router::Router`]). On the packet path there are no locks, no logs, no allocation per
 //! packet and one reading of the clock per turn.
 //!
-//! `unsafe` is in [`packet`] (with `packet/sys.rs` and `packet/dealing/sys.rs`), [`ring`] and [`publish`].
+//! `unsafe` is in [`packet`] (with `packet/sys.rs` and `packet/partition/sys.rs`), [`ring`] and [`publish`].
 
 mod class;
 pub mod clock;

@@ -5,7 +5,7 @@
 //! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
 //! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
 //!
-//! The layout itself is in `packet/sys.rs`, and how batches are dealt out in `packet/dealing/sys.rs`. These are three of
+//! The layout itself is in `packet/sys.rs`, and how batches are partitioned in `packet/partition/sys.rs`. These are three of
 //! the engine's five files with `unsafe`; everything above them works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
@@ -24,7 +24,7 @@
 use crate::verdict::Verdict;
 use anno::{Anno, Cold};
 pub use batch::Batch;
-pub use dealing::{Dealing, Sides};
+pub use partition::{Partition, Sides};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
@@ -32,9 +32,9 @@ pub(crate) use sys::{HEADER, Line};
 
 pub mod anno;
 mod batch;
-#[path = "packet/dealing/sys.rs"]
-mod dealing;
 mod fields;
+#[path = "packet/partition/sys.rs"]
+mod partition;
 pub mod pool;
 mod sys;
 

@@ -7,7 +7,7 @@ use crate::placement::{Device, Placement, ResourcesOfClass};
 use crate::port::PortRequest;
 use crate::verdict::Verdict;
 use arguments::Names;
-use arguments::commons::Commons;
+use arguments::router_wide::RouterWide;
 use lang::Span;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -189,7 +189,7 @@ pub struct Plan {
     /// Devices whose own addresses are among the names.
     pub addressed: Vec<String>,
     /// Router-wide state.
-    pub commons: Commons,
+    pub router_wide: RouterWide,
 }
 
 impl Plan {
@@ -229,10 +229,10 @@ impl Plan {
             .collect()
     }
 
-    /// What all elements have in common that ask for a `T` by [`Args::common`](arguments::Args::common);
+    /// What all elements have in common that ask for a `T` by [`Args::router_wide`](arguments::Args::router_wide);
     /// plans that replace this one go on with it.
-    pub fn common<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
-        self.commons.get()
+    pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.router_wide.get()
     }
 
     /// An element's number.

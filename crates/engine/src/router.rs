@@ -21,7 +21,7 @@ use crate::stats::{NodeStats, TaskStats};
 use crate::wake::Wakers;
 use crate::worker::share::Share;
 use crate::worker::{Arrival, Inside, Progress, Pulse};
-pub use extension::RouterExtension;
+pub use extension::{RouterExtension, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

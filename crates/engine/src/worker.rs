@@ -5,7 +5,7 @@
 //! shares ([`share`]), and charges it the time; the tasks of a router share its turn among themselves
 //! (`graph/schedule.rs`). A worker reads published tables as one reader: the router whose turn it is has it.
 //!
-//! Idle, it polls for a while, which is the shorter the less it has paid off lately (`patience.rs`),
+//! Idle, it polls for a while, which is the shorter the less it has paid off lately (`polling.rs`),
 //! then sleeps in steps that grow. Where every source has a descriptor that tells of packets it may
 //! sleep long; a source that must be polled bounds the step, so that the first packet after a pause
 //! does not wait.
@@ -20,7 +20,7 @@ use crate::graph::{Graph, Site};
 use crate::plan::Plan;
 use crate::publish::Reader;
 use crate::wake::Wakers;
-use adaptive::Patience;
+use adaptive::AdaptivePolling;
 pub(crate) use routers::{Arrival, Routers};
 use share::Account;
 use std::os::fd::RawFd;
@@ -346,7 +346,7 @@ impl Worker {
         let mut routers = Routers::new(reader);
         let (mut empty, mut moved) = (0u32, false);
         let mut watch = Stopwatch::start(clock.now(), &*self.waiter);
-        let mut patience = Patience::new(clock.now());
+        let mut polling = AdaptivePolling::new(clock.now());
         while !routers.quits() {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
@@ -374,24 +374,24 @@ impl Worker {
             moved = worked;
             if worked {
                 if empty > 0 {
-                    patience.found(now);
+                    polling.found(now);
                 }
                 empty = 0;
                 continue;
             }
             if empty == 0 {
-                patience.idle(now);
+                polling.idle(now);
             }
             empty = empty.saturating_add(1);
             add(&self.pulse.empty, 1);
-            if patience.is_over(empty, &routers.idle) {
-                let time = patience.sleep(empty, &routers.idle, clock.now());
+            if polling.is_over(empty, &routers.idle) {
+                let time = polling.sleep(empty, &routers.idle, clock.now());
                 match self.sleep(&mut routers, &clock, time) {
                     Slept::NotAtAll => {
-                        patience.found(clock.now());
+                        polling.found(clock.now());
                         empty = 0;
                     }
-                    Slept::Polling => patience.polls(),
+                    Slept::Polling => polling.polls(),
                     Slept::Soundly => (),
                 }
                 watch = Stopwatch::start(clock.now(), &*self.waiter);

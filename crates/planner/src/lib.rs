@@ -14,8 +14,8 @@ mod placement;
 mod ports;
 mod processing;
 
-use arguments::commons::Commons;
 use arguments::near::nearest;
+use arguments::router_wide::RouterWide;
 use arguments::{Args, Names};
 use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
@@ -159,8 +159,14 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let classes = resolve(router, registry, &mut errors);
     let (names, addressed) = names::of(router, options);
     let previous = options.previous;
-    let commons = previous.map_or_else(Commons::default, |plan| plan.commons.clone());
-    let (configs, calls) = configure(router, &classes, (&names, &commons), previous, &mut errors);
+    let router_wide = previous.map_or_else(RouterWide::default, |plan| plan.router_wide.clone());
+    let (configs, calls) = configure(
+        router,
+        &classes,
+        (&names, &router_wide),
+        previous,
+        &mut errors,
+    );
     let counts = ports::count(router, &classes, &configs, options.open_inputs, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors, Vec::new());
@@ -222,7 +228,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         loops: Vec::new(),
         names,
         addressed,
-        commons,
+        router_wide,
         by_name: router
             .elements
             .iter()
@@ -330,7 +336,7 @@ type Calls = (usize, Vec<String>);
 fn configure(
     router: &Router,
     classes: &[Option<&'static Class>],
-    (names, commons): (&Names, &Commons),
+    (names, router_wide): (&Names, &RouterWide),
     previous: Option<&Plan>,
     errors: &mut Vec<Diagnostic>,
 ) -> (Vec<(AnyConfig, Looked)>, Vec<Calls>) {
@@ -363,7 +369,7 @@ fn configure(
             (title(element), element.span),
             &element.config,
             names,
-            commons,
+            router_wide,
             known.clone(),
         );
         args.connected = connected[at];

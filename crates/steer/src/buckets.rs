@@ -321,7 +321,7 @@ pub fn tables(plan: &Plan) -> Vec<Arc<Table>> {
         let mut each = plan.elements.iter().filter_map(super::table_of);
         each.any(|t| Arc::ptr_eq(&t, table))
     };
-    let all = plan.common::<Tables>().all();
+    let all = plan.router_wide::<Tables>().all();
     all.into_iter().filter(used).collect()
 }
 

@@ -329,8 +329,8 @@ impl Bench {
     }
 
     /// What the router's elements have in common that ask for a `T`.
-    pub fn common<T: Default + Send + Sync + 'static>(&mut self) -> Arc<T> {
-        self.running().plan().common()
+    pub fn router_wide<T: Default + Send + Sync + 'static>(&mut self) -> Arc<T> {
+        self.running().plan().router_wide()
     }
 
     /// Lets time pass, stopping at every timer on the way.

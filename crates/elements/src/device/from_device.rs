@@ -238,7 +238,7 @@ impl<S: Style> Element for FromDevice<S> {
             return Did::Sleep;
         }
         let (mut came, mut has_more, burst) = (0, false, self.burst);
-        cx.lead(0, &mut self.batch, |batch, cx| {
+        cx.run_to_completion(0, &mut self.batch, |batch, cx| {
             let bare = self.bare && !cx.watched();
             let received = self.queues.receive(|queue| match bare {
                 true => queue.receive_bare(batch, burst),

@@ -64,9 +64,14 @@ impl Spread {
             .map(|key| arguments::units::parse::<HashKey>(&key));
         let key = key.transpose().ok()?;
         Some(Arc::new(Spread {
-            key: key.map(|key| args.common::<Keys>().get(&format!("{key} {buckets}"), &key)),
-            rules: asked.has_rules.then(|| args.common::<ByPort>().get(device)),
-            table: args.common::<Tables>().get(&asked.table, buckets),
+            key: key.map(|key| {
+                args.router_wide::<Keys>()
+                    .get(&format!("{key} {buckets}"), &key)
+            }),
+            rules: asked
+                .has_rules
+                .then(|| args.router_wide::<ByPort>().get(device)),
+            table: args.router_wide::<Tables>().get(&asked.table, buckets),
             copies: Mutex::default(),
         }))
     }

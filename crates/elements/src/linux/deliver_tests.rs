@@ -20,7 +20,7 @@ struct Link {
 impl Link {
     fn new(text: &str) -> Link {
         let mut bench = Bench::new(crate::CLASSES, text);
-        let kernel = bench.common::<Kernel>();
+        let kernel = bench.router_wide::<Kernel>();
         let eth0 = kernel.interface("eth0").expect("room");
         eth0.set_state(true, US, 1500);
         Link {

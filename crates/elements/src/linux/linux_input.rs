@@ -108,7 +108,10 @@ mod tests {
     fn frames_go_by_what_the_kernel_says() {
         let text = "i :: LinuxInput(eth0, p0) -> us :: Collect; i[1] -> groups :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        let eth0 = bench.common::<Kernel>().interface("eth0").expect("room");
+        let eth0 = bench
+            .router_wide::<Kernel>()
+            .interface("eth0")
+            .expect("room");
         assert_eq!(eth0.device().as_deref(), Some("p0"));
         let to = [
             "02:00:00:00:00:01",

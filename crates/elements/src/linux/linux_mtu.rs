@@ -73,7 +73,10 @@ mod tests {
         let text =
             "c :: CheckIPHeader -> m :: LinuxMTU(eth0) -> out :: Collect; m[1] -> long :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        let eth0 = bench.common::<Kernel>().interface("eth0").expect("room");
+        let eth0 = bench
+            .router_wide::<Kernel>()
+            .interface("eth0")
+            .expect("room");
         let packet = |len: usize| ip4().udp(1, 2).payload_len(len - 28).bytes();
         for mtu in [1500, 1280] {
             eth0.set_state(true, [2, 0, 0, 0, 0, 1], mtu);

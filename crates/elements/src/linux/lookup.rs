@@ -97,7 +97,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
                 "leave some of them to the kernel",
             );
         }
-        let kernel = args.common::<Kernel>();
+        let kernel = args.router_wide::<Kernel>();
         let routes = K::routes(&kernel).cloned().map_err(|refused| {
             let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
             args.error_in_whole(refused.to_string(), help);
@@ -235,7 +235,7 @@ mod tests {
 
     fn bench() -> (Bench, Arc<Kernel>) {
         let mut bench = Bench::new(crate::CLASSES, FOUR);
-        let kernel = bench.common::<Kernel>();
+        let kernel = bench.router_wide::<Kernel>();
         (bench, kernel)
     }
 
@@ -301,7 +301,7 @@ mod tests {
         let text = "c :: CheckIP6Header -> rt :: LinuxIP6Lookup(eth0);
             rt[0] -> local :: Collect; rt[1] -> kernel :: Collect; rt[2] -> eth0 :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        let kernel = bench.common::<Kernel>();
+        let kernel = bench.router_wide::<Kernel>();
         let routes = kernel.routes6().expect("memory");
         let eth0 = kernel.interface("eth0").expect("room").number();
         let group = routes

@@ -1,7 +1,7 @@
 //! The data plane's image of what a Linux kernel says: links, neighbours and routes.
 //!
 //! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole
-//! (elements reach it by [`Args::common`](arguments::Args::common), control by the plan's commons) and
+//! (elements reach it by [`Args::router_wide`](arguments::Args::router_wide), control by the plan's router_wide) and
 //! goes on when the configuration is replaced. What it does not know is a question to the kernel:
 //! [`Kernel::take_asks`] for neighbours, the exception port for everything else.
 
@@ -67,7 +67,7 @@ pub(crate) fn interface(args: &mut Args, name: &str) -> Arc<Interface> {
             format!("its name has 1 to {NAME_MAX} characters, and no space, slash or colon"),
         );
     }
-    let kernel = args.common::<Kernel>();
+    let kernel = args.router_wide::<Kernel>();
     kernel.interface(name).unwrap_or_else(|| {
         args.error_in_whole("there are too many interfaces", "name fewer of them");
         Kernel::default()

@@ -32,7 +32,7 @@ impl Hashing {
         }
         let description = format!("{key} {buckets}");
         Hashing {
-            key: args.common::<Keys>().get(&description, &key),
+            key: args.router_wide::<Keys>().get(&description, &key),
             buckets: if is_fit { buckets } else { 1 },
             inner,
         }

@@ -155,7 +155,7 @@ pub(super) fn patient(plan: &Plan) {
 
 /// The table of the element `s`.
 pub(super) fn table(plan: &Plan) -> Arc<Table> {
-    plan.common::<Tables>().get("s", usize::from(BUCKETS))
+    plan.router_wide::<Tables>().get("s", usize::from(BUCKETS))
 }
 
 pub(super) fn wrong(plan: &Plan, element: &str) -> String {

@@ -159,7 +159,7 @@ impl PortRules {
     /// Reads PORT of an element with rules.
     pub(super) fn configure(args: &mut Args) -> Option<Arc<PortRules>> {
         let port: String = args.key_maybe("PORT", "the port from which packets come")?;
-        Some(args.common::<ByPort>().get(&port))
+        Some(args.router_wide::<ByPort>().get(&port))
     }
 
     /// Rules are those of this element. Each of its copies may say so.

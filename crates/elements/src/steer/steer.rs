@@ -104,7 +104,7 @@ impl Element for Steer {
         }
         let name = name.unwrap_or_else(|| args.element().to_owned());
         Config {
-            table: args.common::<Tables>().get(&name, buckets),
+            table: args.router_wide::<Tables>().get(&name, buckets),
             workers: args.key_maybe("CORES", "workers that own buckets"),
             capacity: args.key(
                 "CAPACITY",

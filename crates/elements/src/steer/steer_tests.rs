@@ -98,7 +98,7 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
     );
     let lost = shared(&plan, "lost");
     assert_eq!(lost, "0 1 0 1");
-    let table = plan.common::<Tables>().get("s", 4);
+    let table = plan.router_wide::<Tables>().get("s", 4);
     assert_eq!(table.take_pressure(2).ring, 1.0);
     graphs[1].turn();
     assert_eq!(table.take_pressure(2).ring, 0.0);
@@ -114,7 +114,7 @@ fn another_table_after_a_hot_swap_knows_the_rings_that_stay() {
     let now = now.unwrap_or_else(|e| panic!("{e}"));
     let mut graphs = workers(&now);
     push(&mut graphs[0], "s", packets([1, 3]));
-    let table = now.common::<Tables>().get("other", 4);
+    let table = now.router_wide::<Tables>().get("other", 4);
     assert_eq!(table.take_pressure(2).ring, 2.0 / 3.0);
     graphs[1].turn();
     assert_eq!(table.take_pressure(2).ring, 0.0);

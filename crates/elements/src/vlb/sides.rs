@@ -46,7 +46,7 @@ impl Sides {
         let packets = each(batch).into_slice();
         // If the last batch parted, so will this one, probably.
         let home = if self.0.part() {
-            self.deal(batch, None, None, &mut step, cx)
+            self.partition(batch, None, None, &mut step, cx)
         } else {
             let Some((home, at, other)) = together(packets, &mut step, cx) else {
                 return;
@@ -87,13 +87,13 @@ impl Sides {
         step: &mut S,
         cx: &mut Cx,
     ) -> Option<usize> {
-        self.deal(batch, stay, known, step, cx)
+        self.partition(batch, stay, known, step, cx)
     }
 
-    /// Deals a batch out. What stays (see [`engine::packet::Sides::deal`]) is not looked at; of the first packet behind
+    /// Deals a batch out. What stays (see [`engine::packet::Sides::partition`]) is not looked at; of the first packet behind
     /// it something may be known. Returns the output of what has stayed.
     #[inline(always)]
-    fn deal<S: Step>(
+    fn partition<S: Step>(
         &mut self,
         batch: &mut Batch,
         stay: Option<(usize, usize)>,
@@ -101,14 +101,14 @@ impl Sides {
         step: &mut S,
         cx: &mut Cx,
     ) -> Option<usize> {
-        let mut dealing = self.0.deal(batch, stay);
+        let mut partition = self.0.partition(batch, stay);
         loop {
-            known = known.or_else(|| dealing.run(|packet| step.quick(packet, cx)));
-            let Some(packet) = dealing.peek() else {
-                return dealing.done();
+            known = known.or_else(|| partition.run(|packet| step.quick(packet, cx)));
+            let Some(packet) = partition.peek() else {
+                return partition.done();
             };
             let verdict = known.take().unwrap_or_else(|| step.slow(packet, cx));
-            if let Some(packet) = dealing.go(verdict) {
+            if let Some(packet) = partition.go(verdict) {
                 cx.drop(packet, verdict.reason().unwrap_or_default());
             }
         }

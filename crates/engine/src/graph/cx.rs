@@ -10,8 +10,8 @@ use crate::search::nearest_queues;
 use crate::verdict::Verdict;
 use std::time::Duration;
 
-mod lead;
 mod notify;
+mod run_to_completion;
 
 /// The element's view of the graph around it.
 pub struct Cx<'a> {

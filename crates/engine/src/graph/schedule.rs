@@ -93,7 +93,7 @@ impl Graph {
     }
 
     /// As [`Graph::turn`], for who has just read the clock; tasks run up to `rounds` times, once at least, while one
-    /// has work. A task that is alone may go on by itself instead ([`Cx::lead`](crate::graph::Cx::lead)).
+    /// has work. A task that is alone may go on by itself instead ([`Cx::run_to_completion`](crate::graph::Cx::run_to_completion)).
     #[inline(never)] // profilers know the packet loop by it
     pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
         self.core.now = now;
@@ -278,11 +278,11 @@ impl Graph {
         let node = self.core.tasks[index].node;
         self.core.weight = if measured { MEASURED_ONE_IN } else { 0 };
         let room = self.core.overflows.begin(&self.core.stats);
-        self.core.led = 0;
+        self.core.completed = 0;
         let before = self.core.stamp();
         let did = self.with_node(node, |element, cx| element.task(cx));
         let did = did.unwrap_or(Did::End);
-        let own = self.core.spent(before).saturating_sub(self.core.led);
+        let own = self.core.spent(before).saturating_sub(self.core.completed);
         if did == Did::Work {
             self.core.stats[node].cycles += own;
         }

@@ -4,6 +4,9 @@ use super::{AskError, Router};
 use crate::plan::Plan;
 use std::sync::{MutexGuard, PoisonError};
 
+/// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the value.
+pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>;
+
 /// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload. Classes may
 /// share one: then a reload asks it once.
 pub struct RouterExtension {
@@ -13,7 +16,7 @@ pub struct RouterExtension {
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
     /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like other
     /// handlers.
-    pub write: fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>,
+    pub write: Write,
 }
 
 /// The extensions of the classes that two plans use, each once.

@@ -13,7 +13,7 @@ const DEEPEST: u32 = 7;
 
 /// What a worker has learned of when work comes.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct AdaptivePolling {
     /// How often the time to poll was halved.
     halved: u32,
     /// When the last work was done.
@@ -24,9 +24,9 @@ pub(crate) struct Patience {
     full: u64,
 }
 
-impl Patience {
-    pub(crate) fn new(now: Time) -> Patience {
-        Patience {
+impl AdaptivePolling {
+    pub(crate) fn new(now: Time) -> AdaptivePolling {
+        AdaptivePolling {
             halved: 0,
             since: now,
             slept: false,
@@ -85,28 +85,28 @@ mod tests {
 
     #[test]
     fn who_never_sleeps_does_not_whatever_it_has_learned() {
-        let mut patience = Patience::new(Time(1));
-        assert!(patience.is_over(65, &IDLE));
-        after(&mut patience, &[5_000_000; 10]);
+        let mut polling = AdaptivePolling::new(Time(1));
+        assert!(polling.is_over(65, &IDLE));
+        after(&mut polling, &[5_000_000; 10]);
         for empty in [1, 65, u32::MAX / 2 + 1, u32::MAX] {
-            assert!(!patience.is_over(empty, &Idle::never()), "{empty}");
+            assert!(!polling.is_over(empty, &Idle::never()), "{empty}");
         }
     }
 
     /// Turns of a microsecond; work that takes one turn comes at these distances. Gives the empty turns and sleeps
     /// before the last one.
-    fn after(patience: &mut Patience, gaps: &[u64]) -> (u32, u32) {
+    fn after(polling: &mut AdaptivePolling, gaps: &[u64]) -> (u32, u32) {
         let (mut now, mut counts) = (1, (0, 0));
         for gap in gaps {
             let end = now + gap;
             let mut empty = 0;
             counts = (0, 0);
-            patience.idle(Time(now));
+            polling.idle(Time(now));
             while now < end {
                 empty += 1;
                 now += TURN;
-                if patience.is_over(empty, &IDLE) {
-                    let time = patience.sleep(empty, &IDLE, Time(now));
+                if polling.is_over(empty, &IDLE) {
+                    let time = polling.sleep(empty, &IDLE, Time(now));
                     // A descriptor wakes it.
                     now = end.min(now + time.min(IDLE.longest).as_nanos() as u64);
                     counts.1 += 1;
@@ -114,60 +114,60 @@ mod tests {
                     counts.0 += 1;
                 }
             }
-            patience.found(Time(now));
+            polling.found(Time(now));
         }
         counts
     }
 
     #[test]
     fn a_worker_without_experience_polls_before_it_sleeps() {
-        let mut patience = Patience::new(Time(0));
-        assert_eq!(after(&mut patience, &[100_000]).0, 64);
+        let mut polling = AdaptivePolling::new(Time(0));
+        assert_eq!(after(&mut polling, &[100_000]).0, 64);
     }
 
     #[test]
     fn work_that_comes_late_again_and_again_is_slept_for_at_once() {
-        let mut patience = Patience::new(Time(0));
-        assert_eq!(after(&mut patience, &[800_000; 12]), (0, 1));
+        let mut polling = AdaptivePolling::new(Time(0));
+        assert_eq!(after(&mut polling, &[800_000; 12]), (0, 1));
     }
 
     #[test]
     fn work_that_comes_soon_again_is_polled_for_again() {
-        let mut patience = Patience::new(Time(0));
-        after(&mut patience, &[800_000; 12]);
-        assert_eq!(after(&mut patience, &[30_000; 12]), (30, 0));
+        let mut polling = AdaptivePolling::new(Time(0));
+        after(&mut polling, &[800_000; 12]);
+        assert_eq!(after(&mut polling, &[30_000; 12]), (30, 0));
     }
 
     #[test]
     fn a_source_that_cannot_wake_is_polled_as_ever() {
-        let mut patience = Patience::new(Time(0));
+        let mut polling = AdaptivePolling::new(Time(0));
         for round in 0..100 {
-            patience.idle(Time(round * 200_000));
-            let _ = patience.sleep(65, &IDLE, Time(round * 200_000 + 65_000));
-            patience.polls();
-            patience.found(Time(round * 200_000 + 165_000));
+            polling.idle(Time(round * 200_000));
+            let _ = polling.sleep(65, &IDLE, Time(round * 200_000 + 65_000));
+            polling.polls();
+            polling.found(Time(round * 200_000 + 165_000));
         }
-        assert_eq!(after(&mut patience, &[60_000]), (60, 0));
+        assert_eq!(after(&mut polling, &[60_000]), (60, 0));
     }
 
     #[test]
     fn now_and_then_work_that_comes_soon_does_not_keep_a_worker_awake() {
-        let mut patience = Patience::new(Time(0));
+        let mut polling = AdaptivePolling::new(Time(0));
         let mixed = [800_000, 30_000, 800_000, 800_000].repeat(20);
-        let (empty, _) = after(&mut patience, &mixed);
+        let (empty, _) = after(&mut polling, &mixed);
         assert!(empty <= 1, "{empty} empty turns");
     }
 
     #[test]
     fn who_shall_never_sleep_does_not() {
-        let patience = Patience {
+        let polling = AdaptivePolling {
             halved: DEEPEST,
-            ..Patience::new(Time(0))
+            ..AdaptivePolling::new(Time(0))
         };
         let awake = Idle {
             spins: u32::MAX,
             ..IDLE
         };
-        assert!(!patience.is_over(1_000_000, &awake));
+        assert!(!polling.is_over(1_000_000, &awake));
     }
 }

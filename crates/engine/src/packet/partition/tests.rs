@@ -50,21 +50,21 @@ impl Burst {
     }
 
     /// Deals them out; whom nobody takes, in order.
-    fn deal(&self, dealing: &mut Dealing) -> Vec<u8> {
+    fn partition(&self, partition: &mut Partition) -> Vec<u8> {
         let (mut nobodys, mut seen) = (Vec::new(), Vec::new());
         loop {
-            let known = dealing.run(|packet| {
+            let known = partition.run(|packet| {
                 let number = packet.data()[0];
                 seen.push(number);
                 (!self.slow[usize::from(number)]).then(|| self.of(packet))
             });
-            let Some(packet) = dealing.peek() else {
+            let Some(packet) = partition.peek() else {
                 break;
             };
             let verdict = self.of(packet);
             assert!(known.is_none_or(|known| known == verdict));
             assert_eq!(known.is_none(), self.slow[usize::from(packet.data()[0])]);
-            nobodys.extend(dealing.go(verdict).map(|packet| packet.data()[0]));
+            nobodys.extend(partition.go(verdict).map(|packet| packet.data()[0]));
         }
         assert!(seen.is_sorted_by(|a, b| a < b), "each is shown once");
         nobodys
@@ -101,9 +101,9 @@ fn packets_are_dealt_out_in_order_however_they_take_turns() {
         if round % 3 > 0 {
             batch.bytes(); // else nobody has counted them
         }
-        let mut dealing = sides.deal(&mut batch, stay);
-        let nobodys = burst.deal(&mut dealing);
-        let home = dealing.done();
+        let mut partition = sides.partition(&mut batch, stay);
+        let nobodys = burst.partition(&mut partition);
+        let home = partition.done();
 
         let first = (0..packets).find_map(|i| {
             let port = burst.verdicts[i].port();
@@ -146,8 +146,8 @@ fn who_has_not_been_fetched_is_still_there() {
     let mut sides = Sides::new(2);
     for _ in 0..2 {
         let mut batch = numbered(0..9);
-        let mut dealing = sides.deal(&mut batch, None);
-        dealing.run(|p| Some(Verdict::out(p.data()[0] % 2)));
+        let mut partition = sides.partition(&mut batch, None);
+        partition.run(|p| Some(Verdict::out(p.data()[0] % 2)));
     }
     sides.each(|_, side| assert_eq!(numbers(side), [1, 3, 5, 7, 1, 3, 5, 7]));
 }
@@ -157,12 +157,12 @@ fn lengths_may_change_where_bytes_are_counted_anew() {
     let mut batch = numbered(0..50);
     let _ = batch.iter_mut();
     let mut sides = Sides::new(2);
-    let mut dealing = sides.deal(&mut batch, None);
-    dealing.run(|p| {
+    let mut partition = sides.partition(&mut batch, None);
+    partition.run(|p| {
         p.put(3)?;
         Some(Verdict::out(p.data()[0] % 2))
     });
-    drop(dealing);
+    drop(partition);
     assert_eq!(batch.bytes(), lengths(&batch));
     sides.each(|_, side| assert_eq!(side.bytes(), lengths(side)));
 }
@@ -171,11 +171,11 @@ fn lengths_may_change_where_bytes_are_counted_anew() {
 fn who_lets_go_early_has_the_rest() {
     let mut batch = numbered(0..6);
     let mut sides = Sides::new(1);
-    let mut dealing = sides.deal(&mut batch, Some((1, 0)));
-    assert!(dealing.go(Verdict::drop(0)).is_some());
-    assert!(dealing.go(Verdict::out(0)).is_none());
-    assert!(dealing.go(Verdict::drop(0)).is_some());
-    drop(dealing);
+    let mut partition = sides.partition(&mut batch, Some((1, 0)));
+    assert!(partition.go(Verdict::drop(0)).is_some());
+    assert!(partition.go(Verdict::out(0)).is_none());
+    assert!(partition.go(Verdict::drop(0)).is_some());
+    drop(partition);
     assert_eq!(numbers(&batch), [0, 2, 4, 5]);
 }
 
@@ -185,7 +185,7 @@ fn a_panic_while_packets_are_dealt_out_frees_none_twice() {
     let mut sides = Sides::new(2);
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut batch = numbered(0..10);
-        sides.deal(&mut batch, None).run(|p| {
+        sides.partition(&mut batch, None).run(|p| {
             assert!(p.data()[0] < 6, "on purpose");
             Some(Verdict::out(p.data()[0] % 2))
         });
@@ -204,14 +204,14 @@ fn a_panic_while_packets_are_dealt_out_frees_none_twice() {
 fn who_is_leaked_with_all_his_packets_does_no_harm() {
     let mut sides = Sides::new(3);
     let mut batch = numbered(0..10);
-    let mut dealing = sides.deal(&mut batch, None);
-    dealing.run(|p| Some(Verdict::out(p.data()[0] % 2)));
-    std::mem::forget(dealing);
+    let mut partition = sides.partition(&mut batch, None);
+    partition.run(|p| Some(Verdict::out(p.data()[0] % 2)));
+    std::mem::forget(partition);
     drop(batch);
     let mut batch = numbered(0..10);
-    let mut dealing = sides.deal(&mut batch, None);
-    dealing.run(|p| Some(Verdict::out(2 - p.data()[0] % 2)));
-    drop(dealing);
+    let mut partition = sides.partition(&mut batch, None);
+    partition.run(|p| Some(Verdict::out(2 - p.data()[0] % 2)));
+    drop(partition);
     assert!(batch.is_empty());
     let mut gone = Vec::new();
     sides.each(|output, side| gone.push((output, numbers(side))));
@@ -223,9 +223,9 @@ fn an_output_that_was_closed_opens_again() {
     let mut sides = Sides::new(3);
     let mut burst = |ports: u8| {
         let mut batch = numbered(0..9);
-        let mut dealing = sides.deal(&mut batch, None);
-        dealing.run(|p| Some(Verdict::out(p.data()[0] % ports)));
-        drop(dealing);
+        let mut partition = sides.partition(&mut batch, None);
+        partition.run(|p| Some(Verdict::out(p.data()[0] % ports)));
+        drop(partition);
         let mut gone = Vec::new();
         sides.each(|output, side| {
             gone.push((output, numbers(side)));

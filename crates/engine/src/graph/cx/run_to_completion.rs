@@ -22,7 +22,7 @@ impl Cx<'_> {
     /// there is more, the task is the only one, turns are light, and all that was sent has gone its way. So a turn's
     /// own cost is shared.
     #[inline(always)] // once for each source
-    pub fn lead(
+    pub fn run_to_completion(
         &mut self,
         output: usize,
         batch: &mut Batch,
@@ -112,7 +112,7 @@ impl Cx<'_> {
                 let before = core.stamp();
                 follow(self.nodes, core, (target.node(), target.port()), batch);
                 if core.weight > 0 {
-                    core.led += core.spent(before);
+                    core.completed += core.spent(before);
                 }
             }
             _ => self.emit_batch(output, batch),

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
-/// A router's commons. Elements reach them by [`Args::common`](crate::Args::common).
+/// A router's router_wide. Elements reach them by [`Args::router_wide`](crate::Args::router_wide).
 #[derive(Clone, Default)]
-pub struct Commons(Arc<Mutex<Values>>);
+pub struct RouterWide(Arc<Mutex<Values>>);
 
-impl Commons {
+impl RouterWide {
     /// The router's value of this type, made when it is first asked for.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -30,9 +30,9 @@ mod tests {
 
     #[test]
     fn there_is_one_value_of_a_type() {
-        let commons = Commons::default();
-        let (a, b) = (commons.get::<Mutex<u8>>(), commons.clone().get());
+        let router_wide = RouterWide::default();
+        let (a, b) = (router_wide.get::<Mutex<u8>>(), router_wide.clone().get());
         assert!(Arc::ptr_eq(&a, &b));
-        assert!(!Arc::ptr_eq(&a, &Commons::default().get()));
+        assert!(!Arc::ptr_eq(&a, &RouterWide::default().get()));
     }
 }

@@ -25,7 +25,7 @@ struct Cursors {
 /// Batches by output, to which those of others are dealt out.
 pub struct Sides {
     batches: Box<[Batch]>,
-    /// Null but for `home` and `others`; those are right while there is a [`Dealing`], which begins by setting them.
+    /// Null but for `home` and `others`; those are right while there is a [`Partition`], which begins by setting them.
     cursors: Box<Cursors>,
     /// The output whose packets stay, if it is open.
     home: Option<u8>,
@@ -80,13 +80,13 @@ impl Sides {
     /// those stay that go by the same output as those that stayed the last time. Until this is done no packet's
     /// length may change, unless the batch's bytes must be counted again anyway ([`Batch::iter_mut`]).
     #[inline]
-    pub fn deal<'a>(
+    pub fn partition<'a>(
         &'a mut self,
         batch: &'a mut Batch,
         stay: Option<(usize, usize)>,
-    ) -> Dealing<'a> {
+    ) -> Partition<'a> {
         let (len, first) = (batch.packets.len(), batch.packets.as_mut_ptr());
-        // SAFETY: `Dealing` has them now, and gives back those that have not gone.
+        // SAFETY: `Partition` has them now, and gives back those that have not gone.
         unsafe { batch.packets.set_len(0) };
         let mut kept = 0;
         if let Some((packets, output)) = stay {
@@ -104,7 +104,7 @@ impl Sides {
                 self.cursors.open(port, side, len);
             }
         }
-        Dealing {
+        Partition {
             sides: self,
             batch,
             next,
@@ -129,7 +129,7 @@ impl Cursors {
 /// A batch that is being dealt out: those that stay lie at its beginning, then there is a gap, and then those that
 /// have not been looked at. Whoever lets go of it closes the gap. A panic in between leaks packets and never
 /// frees one twice.
-pub struct Dealing<'a> {
+pub struct Partition<'a> {
     sides: &'a mut Sides,
     /// It has no packets until this is let go of.
     batch: &'a mut Batch,
@@ -140,7 +140,7 @@ pub struct Dealing<'a> {
     gone: u64,
 }
 
-impl Dealing<'_> {
+impl Partition<'_> {
     /// Deals packets out as `step` says. It ends before a packet of which `step` says nothing, or for which there is no
     /// output: what was said of it is returned.
     #[inline(never)] // a loop with all registers
@@ -157,11 +157,11 @@ impl Dealing<'_> {
                 let pairs = end.offset_from_unsigned(slot) / 2;
                 let pairs_end = slot.add(2 * pairs);
                 while slot != pairs_end {
-                    said = deal_one(slot, cursors, &mut step);
+                    said = move_one(slot, cursors, &mut step);
                     if said.is_some() {
                         break;
                     }
-                    said = deal_one(slot.add(1), cursors, &mut step);
+                    said = move_one(slot.add(1), cursors, &mut step);
                     if said.is_some() {
                         slot = slot.add(1);
                         break;
@@ -169,7 +169,7 @@ impl Dealing<'_> {
                     slot = slot.add(2);
                 }
                 if said.is_none() && slot != end {
-                    said = deal_one(slot, cursors, &mut step);
+                    said = move_one(slot, cursors, &mut step);
                     if said.is_none() {
                         slot = end;
                     }
@@ -248,9 +248,9 @@ impl Dealing<'_> {
 /// Deals a packet out, if `step` says an output that is open. Else it stays where it is, and what was said is returned.
 ///
 /// # Safety
-/// A packet lies there that has not been dealt out, and the cursors are those of its [`Dealing`].
+/// A packet lies there that has not been dealt out, and the cursors are those of its [`Partition`].
 #[inline(always)]
-unsafe fn deal_one(
+unsafe fn move_one(
     slot: *mut Packet,
     cursors: *mut Cursors,
     step: &mut impl FnMut(&mut Packet) -> Option<Verdict>,
@@ -289,7 +289,7 @@ unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: usize) {
     }
 }
 
-impl Drop for Dealing<'_> {
+impl Drop for Partition<'_> {
     #[inline]
     fn drop(&mut self) {
         let sides = &mut *self.sides;
