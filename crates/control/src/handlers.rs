@@ -67,7 +67,7 @@ pub(crate) fn is_balance(control: &Control, path: &str) -> bool {
     let plan = control.router.plan();
     let steers = |name: &str| {
         let element = &plan.elements[plan.find(name)?];
-        (element.class.name == "Steer").then_some(())
+        steer::table_of(element).map(|_| ())
     };
     let element = path.strip_suffix(".balance");
     path == "balance" || element.is_some_and(|name| steers(name).is_some())

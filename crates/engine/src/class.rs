@@ -29,6 +29,9 @@ impl Attached {
     }
 }
 
+/// An extension: elements of the class never send a packet, so nothing is needed of the elements behind them (Idle).
+pub struct Silent;
+
 /// An extension: packets may come to elements of the class without annotations although somebody behind them reads some.
 /// They give packets those of a new one by `Packet::arrived` where `Init::annotates` says so, unless packets are
 /// watched. `Element::READS_ANNOTATIONS` must be false.

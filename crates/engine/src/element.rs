@@ -8,7 +8,7 @@
 //! packet in a queue.
 
 use crate::class::ErasedConfig;
-pub use crate::class::{Annotates, AnyConfig, Attached, Class, Copies, Extensions, Runs};
+pub use crate::class::{Annotates, AnyConfig, Attached, Class, Copies, Extensions, Runs, Silent};
 
 pub use crate::facts::Facts;
 pub use crate::graph::Init;

@@ -1,7 +1,7 @@
 //! Proves on the graph what elements need: headers checked, annotations set.
 
 use super::title;
-use engine::element::{Class, Facts};
+use engine::element::{Class, Facts, Silent};
 use engine::plan::Edge;
 use lang::{Diagnostic, Router};
 
@@ -64,11 +64,15 @@ pub(super) fn prove(
     }
 }
 
-/// Elements that packets can reach: nothing is asked of what follows Idle.
+/// Elements that packets can reach: nothing is asked of elements behind a silent one.
 fn live(classes: &[&'static Class], edges: &[Edge]) -> Vec<bool> {
     let mut live: Vec<bool> = classes
         .iter()
-        .map(|c| c.name != "Idle" && !c.ports.outputs.is_empty() && c.ports.inputs.is_empty())
+        .map(|c| {
+            c.extension::<Silent>().is_none()
+                && !c.ports.outputs.is_empty()
+                && c.ports.inputs.is_empty()
+        })
         .collect();
     let mut changed = true;
     while changed {

@@ -27,7 +27,7 @@ use lang::{Diagnostic, Router};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-pub use names::readdressed;
+pub use names::{GivesNames, readdressed};
 
 /// Replaces parts of a router by what they stand for, before it is planned. Returns the mistakes in what it read.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
@@ -157,7 +157,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let wanted = router.requirements.iter().filter(|r| r.kind == "package");
     errors.extend(wanted.filter(|r| !registry.provides(&r.name)).map(missing));
     let classes = resolve(router, registry, &mut errors);
-    let (names, addressed) = names::of(router, options);
+    let (names, addressed) = names::of(router, registry, options);
     let previous = options.previous;
     let router_wide = previous.map_or_else(RouterWide::default, |plan| plan.router_wide.clone());
     let (configs, calls) = configure(

@@ -1,6 +1,6 @@
 //! Names that stand for addresses, and whether they still do.
 
-use super::Options;
+use super::{Options, Registry};
 use arguments::{Kind, Names};
 use engine::plan::Plan;
 use engine::port::{PortDirectory, PortInfo};
@@ -27,18 +27,21 @@ pub fn readdressed<'p>(
     changed
 }
 
-/// Names for addresses: AddressInfo elements, and devices by their own addresses; and which devices.
-pub(super) fn of(router: &Router, options: &Options) -> (Names, Vec<String>) {
+/// An extension: each argument of an element of the class gives names that hold in the whole file, to addresses
+/// (AddressInfo) or ports (PortInfo).
+pub struct GivesNames(pub fn(&mut Names, &str));
+
+/// Names for addresses: of elements that give some, and devices by their own addresses; and which devices.
+pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Names, Vec<String>) {
     let mut names = Names::default();
     let mut addressed = Vec::new();
-    for element in router.elements.iter().filter(|e| e.class == "AddressInfo") {
+    for element in &router.elements {
+        let class = registry.get(&element.class);
+        let gives = class.and_then(|class| class.extension::<GivesNames>());
         for range in lang::args::split(&element.config.text) {
-            names.insert_entry(&element.config.text[range]);
-        }
-    }
-    for element in router.elements.iter().filter(|e| e.class == "PortInfo") {
-        for range in lang::args::split(&element.config.text) {
-            names.insert_port_entry(&element.config.text[range]);
+            if let Some(gives) = gives {
+                (gives.0)(&mut names, &element.config.text[range]);
+            }
         }
     }
     let text = router.elements.iter().map(|e| e.config.text.as_str());

@@ -3,7 +3,7 @@
 
 use super::extensions::{sorter_of, splits};
 use super::{Sorter, Table, table_of};
-use engine::element::Copies;
+use engine::element::{Copies, Silent};
 use engine::plan::Plan;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
                 continue;
             }
             let crosses = above.outputs.contains(&true) && above.pushers != above.pullers;
-            let begins = above.inputs.is_empty() && above.class.name != "Idle";
+            let begins = above.inputs.is_empty() && above.class.extension::<Silent>().is_none();
             if crosses || begins {
                 return None;
             }

@@ -7,6 +7,7 @@
 //! ```
 
 use crate::prelude::*;
+use engine::element::Silent;
 use engine::notify::Notifies;
 
 pub(super) struct Idle;
@@ -16,7 +17,7 @@ impl Element for Idle {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in*"], &["out*"], "a/a").apart();
     const DROPS: &'static [&'static str] = &["idle"];
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const EXTENSIONS: Extensions = &[&Notifies::PACKETS, &Silent];
 
     type Config = ();
 

@@ -10,6 +10,8 @@
 //! `me:ipnet`, `me:ip6`, `me:ip6net` or `me:eth`. Names are valid in the whole file.
 
 use crate::prelude::*;
+use arguments::Names;
+use planner::GivesNames;
 
 pub(super) struct AddressInfo;
 
@@ -17,7 +19,7 @@ impl Element for AddressInfo {
     const CLASS: &'static str = "AddressInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&GivesNames(Names::insert_entry)];
 
     type Config = ();
 

@@ -11,6 +11,8 @@
 //! well-known names that patterns know by themselves.
 
 use crate::prelude::*;
+use arguments::Names;
+use planner::GivesNames;
 
 pub(super) struct PortInfo;
 
@@ -18,7 +20,7 @@ impl Element for PortInfo {
     const CLASS: &'static str = "PortInfo";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const EXTENSIONS: Extensions = &[&GivesNames(Names::insert_port_entry)];
 
     type Config = ();
 
