@@ -29,7 +29,7 @@ pub mod handler;
 pub trait Element: Sized + 'static {
     /// The class name that configurations use.
     const CLASS: &'static str;
-    /// The manual page: write `crate::manual!()`, which is the module's documentation.
+    /// The manual page: write `manual!("my_element.rs")`, which is the documentation at the head of that file.
     const MANUAL: &'static str;
     /// Ports by name.
     const PORTS: Ports;
@@ -238,14 +238,11 @@ impl<E: Element> Node for Running<E> {
     }
 }
 
-/// The manual page of the file in which it is written: its leading `//!` lines. Outside this workspace
-/// the file is named, as the file itself would include it: `manual!("my_element.rs")`.
+/// The manual page of a class: the leading `//!` lines of its file, which is named as that file itself would include
+/// it: `manual!("my_element.rs")`.
 #[macro_export]
 macro_rules! manual {
     ($file:literal) => {
         include_str!($file)
-    };
-    () => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../", file!()))
     };
 }

@@ -74,12 +74,6 @@ mod tests {
     use testkit::{Bench, ip4};
 
     #[test]
-    fn the_manual_page_has_an_example_that_checks() {
-        let wrong = testkit::manual_errors(crate::CLASSES, elements::CLASSES);
-        assert!(wrong.is_empty(), "{wrong}");
-    }
-
-    #[test]
     fn packets_from_afar_leave_by_output_1_or_are_dropped_by_name() {
         let packets = [255, 254, 253, 0].map(|ttl| ip4().ttl(ttl).bytes());
         let text = "in :: CheckGTSM(2) -> near :: Collect; in[1] -> far :: Collect";

@@ -9,3 +9,12 @@ const CLASSES: &[&[engine::prelude::Class]] =
 fn main() -> std::process::ExitCode {
     ashlar::main(CLASSES)
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_manual_page_has_an_example_that_checks() {
+        let wrong = testkit::manual_errors(crate::CLASSES, elements::CLASSES);
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+}
