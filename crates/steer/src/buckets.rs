@@ -130,7 +130,8 @@ fn hand_over(
         ends,
     };
     let mut steps = vec![all(Part::Hold, Ends::OrNone(limit.saturating_mul(STALLED)))];
-    steps.extend((0..around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
+    // One more than there are stages: elements that hold packets now and then are not counted.
+    steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
     steps.push(one(Part::Give, owner, Ends::AtOnce));
     steps.push(one(Part::Take, to, Ends::Moved));
     steps.push(all(Part::Release, Ends::OrLate(limit)));
