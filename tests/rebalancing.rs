@@ -317,6 +317,32 @@ impl Stand {
     }
 }
 
+impl Stand {
+    /// Has workers do something until they have an answer; gives where the answers will be.
+    fn tell<S: Default + 'static, R: Send + 'static>(
+        &self,
+        workers: &[usize],
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + 'static,
+    ) -> Vec<Arc<Mutex<Option<R>>>> {
+        let heard = self.world.borrow().now() + LATE.as_nanos() as u64;
+        Stand::until(self, heard);
+        let what = Arc::new(what);
+        let tell = |&worker: &usize| {
+            let answer: Arc<Mutex<Option<R>>> = Arc::default();
+            let (what, to, mut state) = (Arc::clone(&what), Arc::clone(&answer), S::default());
+            let chore = move |graph: &mut Graph| {
+                let answer = what(graph, &mut state);
+                let done = answer.is_some();
+                *to.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+                done
+            };
+            self.world.borrow_mut().chores[worker].push(Box::new(chore));
+            answer
+        };
+        workers.iter().map(tell).collect()
+    }
+}
+
 impl Ask for Stand {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
@@ -324,20 +350,8 @@ impl Ask for Stand {
         _: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        let heard = self.world.borrow().now() + LATE.as_nanos() as u64;
-        Stand::until(self, heard);
+        let answers = self.tell(workers, what);
         let mut world = self.world.borrow_mut();
-        let what = Arc::new(what);
-        let answers: Vec<Arc<Mutex<Option<R>>>> = workers.iter().map(|_| Arc::default()).collect();
-        for (&worker, answer) in workers.iter().zip(&answers) {
-            let (what, to, mut state) = (Arc::clone(&what), Arc::clone(answer), S::default());
-            world.chores[worker].push(Box::new(move |graph| {
-                let answer = what(graph, &mut state);
-                let done = answer.is_some();
-                *to.lock().unwrap_or_else(PoisonError::into_inner) = answer;
-                done
-            }));
-        }
         let lock = |answer: &Arc<Mutex<Option<R>>>| {
             let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
             answer.take()
@@ -815,6 +829,60 @@ impl Ask for Tires<'_> {
         let stall = (world.now(), self.1.as_nanos() as u64);
         world.stalls[worker].push_back(stall);
         answer
+    }
+}
+
+/// A worker hears only what it is asked by itself, and all answers come too late.
+struct Mute<'a>(&'a Stand, usize);
+
+impl Ask for Mute<'_> {
+    fn until<S: Default + 'static, R: Send + 'static>(
+        &self,
+        workers: &[usize],
+        _: Duration,
+        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+    ) -> Result<Vec<R>, AskError> {
+        let Mute(stand, mute) = self;
+        let others: Vec<usize> = workers.iter().copied().filter(|w| w != mute).collect();
+        stand.tell(&others, what);
+        let heard = stand.world.borrow().now() + SECOND / 10;
+        stand.until(heard);
+        Err(AskError::NoAnswer(*mute))
+    }
+
+    fn one<R: Send + 'static>(
+        &self,
+        worker: usize,
+        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+    ) -> Result<R, AskError> {
+        self.0.one(worker, what)
+    }
+}
+
+#[test]
+fn whatever_moves_stays_with_its_owner_if_a_worker_does_not_answer_and_moves_when_it_does() {
+    for mute in 0..2 {
+        let stand = Stand::of(HASHES, 1, Duration::ZERO);
+        let begin = stand.begin(128, 0.6 * ONE);
+        stand.until(begin + SECOND / 10);
+        let (plan, all) = (&stand.plan, Vec::from_iter(0..256));
+        let owners = || (stand.table.owners(), steer::queue_owners(plan));
+        let before = owners();
+        let deaf = Mute(&stand, mute);
+        let none = Err(AskError::NoAnswer(mute));
+        let name = stand.table.name();
+        let moved = steer::move_buckets(&deaf, plan, name, &all, 1);
+        assert_eq!(moved.map(|_| ()), none);
+        assert_eq!(steer::move_queue(&deaf, plan, "f", 0, 1).map(|_| ()), none);
+        assert_eq!(owners(), before);
+        stand.until(begin + SECOND);
+        let moved = stand.move_buckets(name, &all, 1).expect("workers answer");
+        assert_eq!(moved.held.waiting, 0);
+        assert_eq!(stand.move_queue("f", 0, 1), Ok(true));
+        assert_ne!(owners(), before);
+        stand.until(begin + 2 * SECOND);
+        let (due, lost) = stand.end();
+        assert!(due > 20_000 && lost == 0, "{lost} of {due}");
     }
 }
 

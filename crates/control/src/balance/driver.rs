@@ -321,7 +321,7 @@ impl State {
             self.active = self.works.len();
             let rest = self.active < self.all;
             self.looks.iter().for_each(|look| look.table.set_rest(rest));
-            self.pump(router, &router.plan());
+            self.own_queues(router, &router.plan());
         }
     }
 
@@ -387,8 +387,7 @@ impl State {
         }
         let now = self.active.clamp(1, self.all);
         let busy: Vec<f64> = workers.iter().map(|&w| self.busy[w]).collect();
-        let limits = &self.settings.scale;
-        self.scaler.look(&busy, crowd, now, limits, is_new)
+        self.scaler.look(&busy, crowd, now, is_new)
     }
 
     /// What buckets of a table have brought since they were last evened out.
@@ -498,30 +497,21 @@ impl State {
     }
 
     /// Queues of ports go to workers that work, and back home when their first worker works again.
-    fn pump(&mut self, router: &impl Workers, plan: &Plan) {
-        let works = self.works.clone();
+    fn own_queues(&mut self, router: &impl Workers, plan: &Plan) {
         for (node, queues) in steer::queue_owners(plan) {
-            let element = &plan.elements[node];
-            for (queue, owner) in queues {
-                let home = element.workers.iter().copied();
-                let home = home
-                    .into_iter()
-                    .find(|&w| element.queues_of(w).contains(&queue));
-                let may: Vec<usize> = works
-                    .iter()
-                    .copied()
-                    .filter(|w| element.workers.contains(w))
-                    .collect();
-                let to = match home {
-                    Some(home) if may.contains(&home) => home,
-                    _ if may.contains(&owner) || may.is_empty() => continue,
-                    _ => may[queue % may.len()],
-                };
-                if to == owner {
-                    continue;
-                }
+            let (element, works) = (&plan.elements[node], &self.works);
+            let workers = element.workers.iter().copied();
+            let may: Vec<usize> = workers.filter(|worker| works.contains(worker)).collect();
+            let to = |(queue, owner): (usize, usize)| {
+                let at_home = |worker: &usize| element.queues_of(*worker).contains(&queue);
+                let home = may.iter().copied().find(at_home);
+                let stays = may.contains(&owner) || may.is_empty();
+                let to = home.or_else(|| (!stays).then(|| may[queue % may.len()]))?;
+                (to != owner).then_some((queue, owner, to))
+            };
+            for (queue, owner, to) in queues.into_iter().filter_map(to) {
                 let name = &element.name;
-                match router.move_queue(name, queue, to) {
+                let text = match router.move_queue(name, queue, to) {
                     Ok(in_time) => {
                         self.queues += 1;
                         let late = if in_time {
@@ -529,16 +519,11 @@ impl State {
                         } else {
                             "; packets of before were late"
                         };
-                        let text =
-                            format!("{name}: queue {queue} from worker {owner} to {to}{late}");
-                        self.say(router.now(), text);
+                        format!("{name}: queue {queue} from worker {owner} to {to}{late}")
                     }
-                    Err(e) => {
-                        let text =
-                            format!("{name}: queue {queue} does not move to worker {to}: {e}");
-                        self.say(router.now(), text);
-                    }
-                }
+                    Err(e) => format!("{name}: queue {queue} does not move to worker {to}: {e}"),
+                };
+                self.say(router.now(), text);
             }
         }
     }

@@ -9,7 +9,7 @@ mod doorbell;
 mod driver;
 mod follow;
 pub mod moves;
-pub mod scale;
+mod scale;
 mod settings;
 mod slower;
 mod text;

@@ -1,6 +1,5 @@
 //! What can be set of the balancer.
 
-use super::scale::Thresholds;
 use std::time::Duration;
 
 /// What the balancer does by itself.
@@ -24,8 +23,6 @@ pub struct Settings {
     pub share: f64,
     /// Time between two looks.
     pub interval: Duration,
-    /// When workers go and come.
-    pub scale: Thresholds,
     /// Workers that work, whatever the load; `None` = as many as it needs.
     pub workers: Option<usize>,
 }
@@ -36,7 +33,6 @@ impl Default for Settings {
             mode: Mode::On,
             share: 0.1,
             interval: Duration::from_millis(100),
-            scale: Thresholds::default(),
             workers: None,
         }
     }
