@@ -237,7 +237,7 @@ impl State {
             let doorbell = Arc::clone(doorbell);
             table.set_doorbell(|| Box::new(move || doorbell.ring()));
         }
-        // Workers that have just been started, or given a plan, deal buckets out when they get to it.
+        // Workers that have just been started, or given a plan, assign buckets when they get to it.
         tables.retain(|table| !table.workers().is_empty());
         let workers: BTreeSet<usize> = tables.iter().flat_map(|t| t.workers()).collect();
         let mut workers = Vec::from_iter(workers);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use steer::Table;
 
 /// One ring, and its ends while no worker has them.
-struct Way {
+struct Ring {
     tail: Slot<Tail<Packet>>,
     head: Slot<Head<Packet>>,
     level: Level,
@@ -16,7 +16,7 @@ struct Way {
 /// The rings.
 struct Rings {
     /// By the worker that fills them and the one that empties them.
-    ways: Vec<Vec<Option<Way>>>,
+    by_pair: Vec<Vec<Option<Ring>>>,
     /// Tables that know of them: a hot swap may bring another one.
     known: Mutex<Vec<Weak<Table>>>,
 }
@@ -29,17 +29,17 @@ impl Rings {
         let weak = Arc::downgrade(table);
         if !known.iter().any(|known| known.ptr_eq(&weak)) {
             known.push(weak);
-            let ways: Weak<Rings> = Arc::downgrade(self);
-            table.watch(ways);
+            let rings: Weak<Rings> = Arc::downgrade(self);
+            table.watch(rings);
         }
     }
 }
 
 impl steer::Rings for Rings {
     fn fill(&self) -> f64 {
-        let ways = self.ways.iter().flatten().flatten();
-        let fill = |way: &Way| way.level.len() as f64 / way.level.limit().max(1) as f64;
-        ways.map(fill).fold(0.0, f64::max)
+        let rings = self.by_pair.iter().flatten().flatten();
+        let fill = |one: &Ring| one.level.len() as f64 / one.level.limit().max(1) as f64;
+        rings.map(fill).fold(0.0, f64::max)
     }
 }
 
@@ -63,18 +63,18 @@ impl Mesh {
         capacity: usize,
         table: &Arc<Table>,
     ) -> Ends {
-        let way = |from, to| {
+        let one = |from, to| {
             let (tail, head) = (from != to).then(|| ring(capacity))?;
-            Some(Way {
+            Some(Ring {
                 level: tail.level().clone(),
                 tail: Slot::new(tail),
                 head: Slot::new(head),
             })
         };
-        let row = |from| (0..workers).map(|to| way(from, to)).collect();
+        let row = |from| (0..workers).map(|to| one(from, to)).collect();
         let rings = self.0.get_or_init(|| {
             Arc::new(Rings {
-                ways: (0..workers).map(row).collect(),
+                by_pair: (0..workers).map(row).collect(),
                 known: Mutex::default(),
             })
         });
@@ -104,7 +104,7 @@ pub(super) enum Room {
     Little,
 }
 
-/// The way to one worker, and packets that are to go there.
+/// The ring to one worker, and packets that are to go there.
 struct Out {
     tail: Option<Tail<Packet>>,
     packets: Vec<Packet>,
@@ -137,14 +137,14 @@ pub(super) struct Ends {
 impl Drop for Ends {
     fn drop(&mut self) {
         for other in 0..self.out.len() {
-            let Some(there) = &self.rings.ways[self.worker][other] else {
+            let Some(there) = &self.rings.by_pair[self.worker][other] else {
                 continue;
             };
             if let Some(tail) = self.out[other].tail.take() {
                 there.tail.give(tail);
             }
             if let (Some(back), Some(head)) = (
-                &self.rings.ways[other][self.worker],
+                &self.rings.by_pair[other][self.worker],
                 self.heads[other].take(),
             ) {
                 back.head.give(head);
@@ -156,30 +156,29 @@ impl Drop for Ends {
 impl Ends {
     /// Packets of other workers for this one.
     pub(super) fn waiting(&self) -> usize {
-        let ways = self.rings.ways.iter().map(|row| &row[self.worker]);
-        ways.flatten().map(|way| way.level.len()).sum()
+        let rings = self.rings.by_pair.iter().map(|row| &row[self.worker]);
+        rings.flatten().map(|one| one.level.len()).sum()
     }
 
     /// Packets sent to other workers since the rings were made.
     pub(super) fn crossed(&self) -> u64 {
-        let ways = self.rings.ways[self.worker].iter().flatten();
-        ways.map(|way| way.level.pushed() as u64).sum()
+        let rings = self.rings.by_pair[self.worker].iter().flatten();
+        rings.map(|one| one.level.pushed() as u64).sum()
+    }
+
+    /// The ring to a worker.
+    fn to(&self, to: usize) -> Option<&Ring> {
+        self.rings.by_pair[self.worker].get(to)?.as_ref()
     }
 
     /// How much was sent to a worker, for [`has_arrived`](Self::has_arrived).
     pub(super) fn sent(&self, to: usize) -> usize {
-        let way = self.rings.ways[self.worker]
-            .get(to)
-            .and_then(Option::as_ref);
-        way.map_or(0, |way| way.level.pushed())
+        self.to(to).map_or(0, |ring| ring.level.pushed())
     }
 
     /// Whether a worker has taken what had been sent to it.
     pub(super) fn has_arrived(&self, to: usize, sent: usize) -> bool {
-        let way = self.rings.ways[self.worker]
-            .get(to)
-            .and_then(Option::as_ref);
-        way.is_none_or(|way| way.level.is_past(sent))
+        self.to(to).is_none_or(|ring| ring.level.is_past(sent))
     }
 
     /// Sends packets from the front of `packets` to a worker, as far as there is room.
@@ -194,8 +193,8 @@ impl Ends {
     fn tail(&mut self, to: usize) -> Option<&mut Tail<Packet>> {
         let out = self.out.get_mut(to)?;
         if out.tail.is_none() {
-            let way = self.rings.ways[self.worker][to].as_ref();
-            out.tail = way.and_then(|way| way.tail.take());
+            let one = self.rings.by_pair[self.worker][to].as_ref();
+            out.tail = one.and_then(|one| one.tail.take());
         }
         out.tail.as_mut()
     }
@@ -238,8 +237,8 @@ impl Ends {
     pub(super) fn receive(&mut self, max: usize, into: &mut Batch) {
         for (from, head) in self.heads.iter_mut().enumerate() {
             if head.is_none() {
-                let way = self.rings.ways[from][self.worker].as_ref();
-                *head = way.and_then(|way| way.head.take());
+                let one = self.rings.by_pair[from][self.worker].as_ref();
+                *head = one.and_then(|one| one.head.take());
             }
             if let Some(head) = head {
                 head.pop_each(max, |packet| into.push(packet));

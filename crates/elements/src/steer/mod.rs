@@ -1,3 +1,4 @@
+mod back_pressure;
 pub(crate) mod bucket_by_address;
 mod bucket_by_flow;
 mod bucket_by_hash;
@@ -5,12 +6,11 @@ pub(crate) mod bucket_by_prefix;
 mod flow_fields;
 pub(crate) mod hash_key;
 mod hashing;
+mod held;
 mod mesh;
 mod one_source;
-mod parking;
 mod place;
 pub(crate) mod port_rules;
-mod rest;
 mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;

@@ -37,9 +37,9 @@
 //! - `CORES`: the workers that own buckets. Default all.
 //! - `CAPACITY`: packets that a ring from one worker to another holds. Default 1024.
 
+use super::back_pressure::{BackPressure, LOOK};
+use super::held::{HELD, HeldPackets};
 use super::mesh::{Ends, Mesh, Room};
-use super::parking::{HELD, Parking};
-use super::rest::{self, Rest};
 use crate::device;
 use crate::prelude::*;
 use arguments::units::Cores;
@@ -68,8 +68,8 @@ pub(crate) struct Steer {
     buckets: usize,
     /// `None` if there is one worker only.
     ends: Option<Ends>,
-    parking: Parking,
-    rest: Rest,
+    held: HeldPackets,
+    back_pressure: BackPressure,
     /// Packets of another worker that are sent on at a time: as many as a device gives, so that both have their share of
     /// a worker that has too much to do.
     burst: usize,
@@ -140,8 +140,8 @@ impl Element for Steer {
             owners,
             buckets: assigned.len(),
             ends: many.then(ends),
-            parking: Parking::default(),
-            rest: Rest::default(),
+            held: HeldPackets::default(),
+            back_pressure: BackPressure::default(),
             burst: device::burst(init),
             bare: init.bare,
         }
@@ -166,13 +166,16 @@ impl Element for Steer {
         let came = !batch.is_empty();
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        if self.rest.goes_on() {
-            match self.rest.ends(cx.now(), ends.room() == Room::Ample) {
+        if self.back_pressure.goes_on() {
+            match self
+                .back_pressure
+                .ends(cx.now(), ends.room() == Room::Ample)
+            {
                 true => cx.back_pressure(false),
-                false => cx.set_timer(cx.now() + rest::LOOK),
+                false => cx.set_timer(cx.now() + LOOK),
             }
         }
-        if self.parking.release(&mut *self.owners, ends, cx) || came {
+        if self.held.send_on(&mut *self.owners, ends, cx) || came {
             Did::Work
         } else {
             Did::Nothing
@@ -180,7 +183,7 @@ impl Element for Steer {
     }
 
     fn held(&self) -> usize {
-        self.parking.waiting() + self.ends.as_ref().map_or(0, Ends::waiting)
+        self.held.waiting() + self.ends.as_ref().map_or(0, Ends::waiting)
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -188,10 +191,10 @@ impl Element for Steer {
     }
 
     fn take(&mut self, old: Steer) {
-        self.rest = old.rest;
+        self.back_pressure = old.back_pressure;
         let is_same = Arc::ptr_eq(&self.table, &old.table);
         let owners = is_same.then_some(&mut self.owners[..]);
-        self.parking = old.parking.moved(&*old.owners, owners);
+        self.held = old.held.moved(&*old.owners, owners);
     }
 
     const HANDLERS: &'static [Handler<Steer>] = &[
@@ -215,7 +218,7 @@ impl Element for Steer {
             Ok(String::new())
         }),
         Handler::sum("parked", "packets that wait for a move", |e| {
-            e.parking.waiting() as u64
+            e.held.waiting() as u64
         }),
         Handler::sum("crossed", "packets handed to other workers", |e| {
             e.ends.as_ref().map_or(0, Ends::crossed)
@@ -223,7 +226,7 @@ impl Element for Steer {
         Handler::sum(
             "rests",
             "times that sources paused because a ring was nearly full",
-            |e| e.rest.count(),
+            |e| e.back_pressure.count(),
         ),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.table.buckets().to_string())
@@ -261,11 +264,11 @@ impl Steers for Steer {
 
 impl Steering for Steer {
     fn hold(&mut self, buckets: &[u16]) {
-        self.parking.begin(buckets, &mut *self.owners);
+        self.held.hold(buckets, &mut *self.owners);
     }
 
     fn release(&mut self, buckets: &[u16], to: usize) {
-        self.parking.open(buckets, to, &mut *self.owners);
+        self.held.release(buckets, to, &mut *self.owners);
     }
 
     fn sent(&self, to: usize) -> usize {
@@ -278,7 +281,7 @@ impl Steering for Steer {
     }
 
     fn held(&self) -> Held {
-        self.parking.count()
+        self.held.count()
     }
 }
 
@@ -370,7 +373,7 @@ impl Steer {
     #[inline(never)]
     fn part(&mut self, batch: &mut Batch, cx: &mut Cx) {
         let (owners, buckets, me) = (&*self.owners, self.buckets, self.worker as u16);
-        let parking = &mut self.parking;
+        let held = &mut self.held;
         let Some(ends) = &mut self.ends else {
             // There is one worker only: some are of buckets that there are not.
             batch
@@ -391,7 +394,7 @@ impl Steer {
                 *packet.anno_mut() = Anno::EMPTY;
             }
             match owners[usize::from(packet.bucket())] {
-                HELD => parking.put(packet, cx),
+                HELD => held.put(packet, cx),
                 owner => {
                     away = true;
                     ends.put(usize::from(owner), packet);
@@ -419,9 +422,9 @@ impl Steer {
                 Room::Little => 0.75,
                 _ => 0.5,
             });
-            if room == Room::Little && self.rest.begins(cx.now()) {
+            if room == Room::Little && self.back_pressure.begins(cx.now()) {
                 cx.back_pressure(true);
-                cx.set_timer(cx.now() + rest::LOOK);
+                cx.set_timer(cx.now() + LOOK);
             }
         }
     }

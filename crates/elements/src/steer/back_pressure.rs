@@ -17,7 +17,7 @@ pub(super) const LOOK: Duration = Duration::from_micros(100);
 
 /// Whether sources rest.
 #[derive(Default)]
-pub(super) struct Rest {
+pub(super) struct BackPressure {
     /// They do, since then.
     since: Option<Time>,
     /// For how long they did before, in this crowd.
@@ -27,7 +27,7 @@ pub(super) struct Rest {
     count: u64,
 }
 
-impl Rest {
+impl BackPressure {
     /// A ring is nearly full: whether sources are to rest from now on.
     pub(super) fn begins(&mut self, now: Time) -> bool {
         if now.since(self.crowded) >= OVER {
@@ -76,7 +76,7 @@ mod tests {
 
     /// Sources whose packets fill a ring for `on` milliseconds, and which then rest for `off`, again and again; gives how
     /// long they rest within `time`.
-    fn run(rest: &mut Rest, from: Time, time: Duration, on: u32, off: u32) -> Duration {
+    fn run(rest: &mut BackPressure, from: Time, time: Duration, on: u32, off: u32) -> Duration {
         let (mut now, mut rested, mut phase) = (from, Duration::ZERO, 0);
         while now < from + time {
             phase += 1;
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn sources_rest_until_there_is_room() {
-        let mut rest = Rest::default();
+        let mut rest = BackPressure::default();
         assert!(!rest.goes_on() && rest.begins(Time(0) + OVER));
         assert!(!rest.begins(Time(0) + OVER + STEP), "they do already");
         assert!(!rest.ends(Time(0) + OVER + STEP, false) && rest.goes_on());
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_ring_that_stays_full_or_fills_again_and_again_takes_no_more_than_so_much_time() {
         for (on, off) in [(1, u32::MAX), (5, 12), (1, 1), (900, 10)] {
-            let mut rest = Rest::default();
+            let mut rest = BackPressure::default();
             let rested = run(&mut rest, Time(0) + OVER, OVER * 20, on, off);
             assert!(
                 (MOST..=MOST + STEP * 2).contains(&rested),
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn another_crowd_later_is_bridged_again() {
-        let mut rest = Rest::default();
+        let mut rest = BackPressure::default();
         let first = run(&mut rest, Time(0) + OVER, OVER, 1, u32::MAX);
         let quiet = Time(0) + OVER * 4;
         let second = run(&mut rest, quiet, OVER, 1, u32::MAX);

@@ -12,35 +12,35 @@ pub(super) const HELD: u16 = u16::MAX;
 const BURST: usize = 256;
 
 #[derive(Default)]
-pub(super) struct Parking {
+pub(super) struct HeldPackets {
     /// In order of arrival, with the times.
     waiting: VecDeque<(Time, Packet)>,
-    /// Buckets that are open again once nothing waits, and their new owner.
-    opening: Option<(Vec<u16>, usize)>,
+    /// Buckets that are released once nothing waits, and their new owner.
+    releasing: Option<(Vec<u16>, usize)>,
     count: Held,
-    /// The worker's sources rest for our sake.
-    presses: bool,
+    /// There is back-pressure, as too many are held.
+    full: bool,
 }
 
-impl Parking {
-    /// Parks buckets.
-    pub(super) fn begin(&mut self, buckets: &[u16], owners: &mut [u16]) {
+impl HeldPackets {
+    /// Holds packets of these buckets from now on.
+    pub(super) fn hold(&mut self, buckets: &[u16], owners: &mut [u16]) {
         self.count = Held::default();
         mark(owners, buckets, HELD);
     }
 
     /// Reload: goes on in a copy whose `owners` are those of the same table, or `None` if it is of another one. Then
     /// what waits goes where it was to go, and no bucket waits for that.
-    pub(super) fn moved(mut self, before: &[u16], owners: Option<&mut [u16]>) -> Parking {
+    pub(super) fn moved(mut self, before: &[u16], owners: Option<&mut [u16]>) -> HeldPackets {
         match owners {
             Some(owners) => {
                 let pairs = owners.iter_mut().zip(before);
-                let parked = pairs.filter(|(_, before)| **before == HELD);
-                parked.for_each(|(owner, _)| *owner = HELD);
+                let held = pairs.filter(|(_, before)| **before == HELD);
+                held.for_each(|(owner, _)| *owner = HELD);
             }
             None => {
-                let opening = self.opening.iter_mut();
-                opening.for_each(|(buckets, _)| buckets.clear());
+                let releasing = self.releasing.iter_mut();
+                releasing.for_each(|(buckets, _)| buckets.clear());
             }
         }
         self
@@ -51,23 +51,23 @@ impl Parking {
     pub(super) fn put(&mut self, packet: Packet, cx: &mut Cx) {
         self.waiting.push_back((cx.now(), packet));
         self.count.packets += 1;
-        if self.waiting.len() >= HELD_MAX && !self.presses {
-            self.presses = true;
+        if self.waiting.len() >= HELD_MAX && !self.full {
+            self.full = true;
             cx.back_pressure(true);
         }
     }
 
-    /// Opens buckets, now or when nothing waits any more.
-    pub(super) fn open(&mut self, buckets: &[u16], to: usize, owners: &mut [u16]) {
+    /// Releases buckets, now or when nothing waits any more.
+    pub(super) fn release(&mut self, buckets: &[u16], to: usize, owners: &mut [u16]) {
         if self.waiting.is_empty() {
             return mark(owners, buckets, to as u16);
         }
-        self.opening = Some((buckets.to_vec(), to));
+        self.releasing = Some((buckets.to_vec(), to));
     }
 
     /// Lets packets go that wait for an owner that is known by now. Returns whether one has gone.
-    pub(super) fn release(&mut self, owners: &mut [u16], ends: &mut Ends, cx: &mut Cx) -> bool {
-        let Some((buckets, to)) = self.opening.take() else {
+    pub(super) fn send_on(&mut self, owners: &mut [u16], ends: &mut Ends, cx: &mut Cx) -> bool {
+        let Some((buckets, to)) = self.releasing.take() else {
             return false;
         };
         let before = self.waiting.len();
@@ -94,14 +94,14 @@ impl Parking {
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
         let left = self.waiting.len();
-        if self.presses && left < HELD_MAX {
-            self.presses = false;
+        if self.full && left < HELD_MAX {
+            self.full = false;
             cx.back_pressure(false);
         }
         if left == 0 {
             mark(owners, &buckets, to as u16);
         } else {
-            self.opening = Some((buckets, to));
+            self.releasing = Some((buckets, to));
         }
         left < before
     }
