@@ -294,19 +294,6 @@ impl Stand {
         last.map_or(0, |last| (last as u64 + 1) * WINDOW)
     }
 
-    /// The time of the last look of the balancer in which the workers' loads differed by more than its share of 10 %.
-    fn even_after(&self, begin: u64, end: u64) -> u64 {
-        const LOOK: usize = 5; // windows: 100 ms
-        let world = self.world.borrow();
-        let window = |time: u64| (time / WINDOW) as usize;
-        let looks = world.left[window(begin)..window(end)].chunks(LOOK);
-        let sums = looks.map(|look| look.iter().fold([0, 0], |[a, b], w| [a + w[0], b + w[1]]));
-        let off = |[a, b]: [usize; 2]| a.abs_diff(b) * 10 > a + b;
-        let last = sums.map(off).collect::<Vec<_>>();
-        let last = last.iter().rposition(|&off| off);
-        last.map_or(0, |last| (last + 1) as u64 * LOOK as u64 * WINDOW)
-    }
-
     fn losses(&self) -> String {
         let world = self.world.borrow();
         format!(
@@ -530,9 +517,8 @@ fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
             stand.losses(),
             balance.show()
         );
-        // By what the balancer sees: in shorter times loads of a worker differ by chance.
         assert_eq!(
-            stand.even_after(begin + 6 * SECOND, begin + 7 * SECOND),
+            stand.balanced_after(begin + 6 * SECOND, begin + 7 * SECOND),
             0,
             "{}",
             balance.show()
