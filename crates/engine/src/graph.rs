@@ -8,6 +8,7 @@
 
 pub mod call;
 mod cx;
+mod driving;
 mod edges;
 mod extensions;
 mod init;
@@ -389,66 +390,6 @@ impl Graph {
     /// Lets sources rest, or work again.
     pub fn pause(&mut self, paused: bool) {
         self.core.paused = paused;
-    }
-
-    /// Tells of requests to stop whoever decides about them. Returns whether the router is to end.
-    pub fn stopped(&mut self) -> bool {
-        let Some(driver) = self.core.driver else {
-            self.core.over |= self.core.stops > 0;
-            return self.core.over;
-        };
-        if !self.core.is_here(driver) {
-            let at = self.core.plan.elements[driver].workers.first();
-            for _ in 0..std::mem::take(&mut self.core.stops) {
-                self.core.wakers.ask_stop(at.copied().unwrap_or(0));
-            }
-            return self.core.over;
-        }
-        self.core.stops += self.core.wakers.stops_asked();
-        while self.core.stops > 0 && !self.core.over {
-            self.core.stops -= 1;
-            if let Some(class) = self.driver_class(driver) {
-                self.with_node(driver, |e, cx| (class.stop_asked)(e.element_mut(), cx));
-            }
-            self.walk();
-        }
-        self.core.over
-    }
-
-    /// Signals that elements want to hear of now.
-    pub fn signals(&self) -> Vec<i32> {
-        let heard = self.listeners().flat_map(|(_, signals)| signals);
-        let mut all: Vec<i32> = heard.collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    fn driver_class(&self, node: usize) -> Option<&'static DriverOfClass> {
-        self.core.plan.elements[node].class.extension()
-    }
-
-    /// Elements that may hear signals, and which they want to hear of now.
-    fn listeners(&self) -> impl Iterator<Item = (usize, Vec<i32>)> {
-        let each = self.nodes.iter().enumerate();
-        each.filter_map(|(node, element)| {
-            let signals = self.driver_class(node)?.signals;
-            Some((node, signals(element.as_ref()?.element())))
-        })
-    }
-
-    /// Tells the elements that want to hear of it that a signal has come. Returns whether there was
-    /// one.
-    pub fn signal(&mut self, number: i32) -> bool {
-        let wants = |(_, signals): &(usize, Vec<i32>)| signals.contains(&number);
-        let nodes: Vec<usize> = self.listeners().filter(wants).map(|(n, _)| n).collect();
-        for &node in &nodes {
-            if let Some(class) = self.driver_class(node) {
-                self.with_node(node, |e, cx| (class.signal)(e.element_mut(), number, cx));
-            }
-            self.walk();
-        }
-        !nodes.is_empty()
     }
 
     /// Whether all has been done: a source has ended, none will make packets again, and nothing is
