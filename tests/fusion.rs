@@ -220,7 +220,7 @@ fn a_fused_routing_path_counts_and_sends_what_its_elements_do() {
     }
 }
 
-/// A row that goes on by an output other than 0.
+/// A fused loop that goes on by an output other than 0.
 /// The fused loops of a plan, by the names of their elements.
 fn loops(plan: &Plan) -> Vec<String> {
     let names = plan.loops.iter().map(|placed| {
@@ -382,7 +382,7 @@ fn a_counter_between_elements_of_a_fused_loop_calls_before_its_packet_moves_on()
     assert!(said[1].iter().any(|frame| frame[5] == 3));
 }
 
-/// What a row sends its packets to calls handlers of the row's elements.
+/// An element behind a fused loop calls handlers of the elements in the loop.
 const CALLS: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0)
         -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
@@ -400,7 +400,7 @@ fn what_is_called_behind_a_fused_loop_reaches_the_elements_of_the_row() {
     assert!(destinations.len() > 5, "{destinations:?}");
 }
 
-/// Watches elements in the middle of rows for a while, and reloads with rows that grow and shrink.
+/// Watches elements in the middle of fused loops for a while, and reloads with loops that grow and shrink.
 fn disturb(fuse: bool) -> impl FnMut(Graph, usize, &Arc<InMemory>) -> Graph {
     let longer = ROUTES.replace(
         "-> ttl :: DecIPTTL",

@@ -254,14 +254,6 @@ impl<T> Slot<T> {
     pub fn give(&self, thing: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(thing);
     }
-
-    /// Whether the thing is here, not with a worker.
-    pub fn is_home(&self) -> bool {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_some()
-    }
 }
 
 /// A directory without ports, for configurations and tests that need none.

@@ -21,11 +21,6 @@ impl Cx<'_> {
         self.core.notes.packets[self.this] = false;
     }
 
-    /// Whether this element's notifier says that packets may be pulled from it.
-    pub fn has_packets(&self) -> bool {
-        self.core.notes.packets[self.this]
-    }
-
     /// Notifier: this element takes packets again. Wakes the tasks that push into it, if they were
     /// told otherwise.
     #[inline]
