@@ -46,7 +46,7 @@ docs:
 
 # Rings and published tables in every order of memory accesses, with bounded preemption.
 loom:
-	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p engine -p steer --lib --locked --target-dir target/loom -- loom
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=2 $(CARGO) test -p sync -p steer --lib --locked --target-dir target/loom -- loom
 
 # Real peers in network namespaces; needs root.
 system: build
@@ -75,7 +75,7 @@ eval: deps deps-eval build
 
 # The long tests.
 soak: deps deps-test build miri stress soak-cluster fuzz
-	RUSTFLAGS="--cfg loom" $(CARGO) test -p engine -p steer --lib --release --locked --target-dir target/loom -- loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync -p steer --lib --release --locked --target-dir target/loom -- loom
 
 miri:
 	scripts/nightly miri

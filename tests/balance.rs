@@ -3,10 +3,10 @@
 
 use control::balance::{Balance, Mode, Settings};
 use engine::port::PortDirectory;
-use engine::router::Router;
 use planner::Options;
 use ports::Directory;
 use ports::memory::Memory;
+use router::Router;
 use router_tests::{plan_with, registry};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -175,24 +175,24 @@ fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
     let balance = balance(Mode::On);
     let traffic = Traffic::start(ports.memory("c"), 10);
     balance.set(&router, "workers 2").expect("it can be set");
-    let pump = || router.read("c.pump", "").expect("it can be read");
+    let owners = || router.read("c.queue_owners", "").expect("it can be read");
     for _ in 0..5 {
         traffic.wait(200);
         balance.set(&router, "workers 1").expect("it can be set");
         balance.step(&router);
-        assert_eq!((pump(), balance.workers()), ("0 0\n".to_owned(), (1, 2)));
+        assert_eq!((owners(), balance.workers()), ("0 0\n".to_owned(), (1, 2)));
         traffic.wait(100);
         let moved = || router.progress(1).moved.load(Relaxed);
-        let (before, sleeps) = (moved(), router.pulse(1).sleeps.load(Relaxed));
+        let (before, sleeps) = (moved(), router.times(1).sleeps.load(Relaxed));
         traffic.wait(500);
         assert_eq!(moved(), before, "nothing moves on a worker that rests");
         let until = Instant::now() + LONG;
-        while router.pulse(1).sleeps.load(Relaxed) == sleeps {
+        while router.times(1).sleeps.load(Relaxed) == sleeps {
             assert!(Instant::now() < until, "it sleeps");
         }
         balance.set(&router, "workers 2").expect("it can be set");
         balance.step(&router);
-        assert_eq!((pump(), balance.workers()), ("0 1\n".to_owned(), (2, 2)));
+        assert_eq!((owners(), balance.workers()), ("0 1\n".to_owned(), (2, 2)));
     }
     let sent = traffic.end();
     check(&ports.memory("b"), sent, 0);
@@ -231,14 +231,14 @@ fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told()
     for n in 0..100 {
         let to = (n + 1) % 2;
         assert_eq!(
-            router.write("a.pump", &format!("0 {to}")),
+            router.write("a.queue_owners", &format!("0 {to}")),
             Ok(String::new())
         );
-        assert_eq!(router.read("a.pump", ""), Ok(format!("0 {to}\n")));
+        assert_eq!(router.read("a.queue_owners", ""), Ok(format!("0 {to}\n")));
         traffic.wait(10);
     }
     for wrong in ["0", "1 0", "0 7", "x y"] {
-        assert!(router.write("a.pump", wrong).is_err(), "{wrong}");
+        assert!(router.write("a.queue_owners", wrong).is_err(), "{wrong}");
     }
     let sent = traffic.end();
     check(&ports.memory("b"), sent, 0);

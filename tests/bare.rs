@@ -3,9 +3,9 @@
 
 use cluster::address::{Address, Kind, NO_NODE, cookie};
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::plan::Plan;
-use engine::router::single;
 use engine::tap::{Point, Record};
 use planner::Options;
 use router_tests::{InMemory, plan_with, registry};

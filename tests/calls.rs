@@ -198,7 +198,7 @@ fn calls_reach_the_copies_on_other_workers_from_both_sides() {
         Ok((waiter, wake))
     };
     let ports = Arc::new(engine::port::NoPorts);
-    let router = engine::router::Router::start(&plan, ports, &make, 1).expect("it starts");
+    let router = router::Router::start(&plan, ports, &make, 1).expect("it starts");
     let heard = |path| router.read(path, "").expect("a number").parse::<u64>();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while (heard("ca.heard"), heard("cb.heard")) != (Ok(1000), Ok(1000)) {

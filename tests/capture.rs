@@ -3,11 +3,12 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::Walker;
+use engine::graph::single;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::{Router, single};
 use ports::Directory;
 use ports::pcap::format::Writer;
+use router::Router;
 use router_tests::{Books, conf};
 use std::collections::BTreeMap;
 use std::fs::{self, File};

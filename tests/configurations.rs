@@ -2,10 +2,10 @@
 
 use engine::graph::Walker;
 use engine::port::PortDirectory;
-use engine::router::{Router, Workers};
 use planner::Options;
 use ports::Directory;
 use ports::pcap::format::{Reader, Writer};
+use router::{Router, Workers};
 use router_tests::{Books, InMemory, Whole, conf};
 use std::fs::File;
 use std::io::BufReader;

@@ -2,11 +2,12 @@
 
 use engine::clock::{Clock, Time};
 use engine::graph::Walker;
+use engine::graph::single;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::{Router, single};
 use engine::stats::{self, NodeStats};
 use ports::Directory;
+use router::Router;
 use router_tests::random::{RandomGraph, Sink, flow_and_number, frames};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -117,7 +118,7 @@ fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
             }
             let stats = one.stats().to_vec();
             show(graph, &plan, &stats, |path| {
-                let answer = one.outside(|outside| outside.read(path, ""));
+                let answer = one.job(|cx| cx.read(path, ""));
                 answer.unwrap_or_else(|e| panic!("{path}: {e}"))
             })
         }

@@ -3,9 +3,9 @@
 
 use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::plan::Plan;
-use engine::router::single;
 use engine::stats::NodeStats;
 use engine::tap::Point;
 use planner::Options;
@@ -82,7 +82,7 @@ fn run_with(
     let mut graph = single(&plan, Arc::clone(&ports) as _, Walker::Sweep, clock, 7)
         .unwrap_or_else(|e| panic!("{e}"));
     for (path, value) in writes {
-        let done = graph.outside(|outside| outside.write(path, value));
+        let done = graph.job(|cx| cx.write(path, value));
         done.unwrap_or_else(|e| panic!("{path}: {e}"));
     }
     for (n, burst) in frames.chunks(45).enumerate() {

@@ -5,7 +5,7 @@ use elements::linux::{
     BLACKHOLE, EXCEPTION, GroupId, Interface, Kernel, LOCAL, Member, Neighbour, Prefix,
 };
 use engine::graph::Walker;
-use engine::router::Router;
+use router::Router;
 use router_tests::{InMemory, Whole, conf};
 use std::net::IpAddr;
 use std::sync::Arc;

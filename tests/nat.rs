@@ -3,8 +3,8 @@
 
 use engine::graph::Walker;
 use engine::port::PortDirectory;
-use engine::router::Router;
 use ports::Directory;
+use router::Router;
 use router_tests::{Books, Links, conf};
 use std::collections::BTreeMap;
 use std::sync::Arc;

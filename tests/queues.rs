@@ -3,9 +3,9 @@
 use control::describe::describe;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::Router;
 use planner::Options;
 use ports::Directory;
+use router::Router;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

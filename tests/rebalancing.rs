@@ -5,10 +5,11 @@ use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
 use engine::clock::{Clock, Time};
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
+use engine::graph::single_at;
 use engine::graph::{Graph, Site, Walker};
+use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::Port;
-use engine::router::{AskError, single_at};
 use engine::wake::Wakers;
 use planner::Options;
 use router_tests::{Cards, InMemory, plan_with, registry};
@@ -40,7 +41,7 @@ const LATE: Duration = Duration::from_micros(500);
 const WINDOW: u64 = 20_000_000;
 
 /// What a worker does between turns until it is done.
-type Chore = Box<dyn FnMut(&mut Graph) -> bool>;
+type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
 struct World {
     graphs: Vec<Graph>,
@@ -49,7 +50,7 @@ struct World {
     busy: Vec<u64>,
     /// The core is taken from a worker then, for so long.
     stalls: Vec<VecDeque<(u64, u64)>>,
-    chores: Vec<Vec<Chore>>,
+    long_asks: Vec<Vec<LongAsk>>,
     ports: Arc<Cards<InMemory>>,
     flows: Vec<FlowKey>,
     frames: Vec<Vec<u8>>,
@@ -128,9 +129,9 @@ impl World {
         let graph = &mut self.graphs[worker];
         graph.set_time(Time(now));
         let worked = graph.turn();
-        let mut chores = std::mem::take(&mut self.chores[worker]);
-        chores.retain_mut(|chore| !chore(&mut self.graphs[worker]));
-        self.chores[worker].append(&mut chores);
+        let mut long_asks = std::mem::take(&mut self.long_asks[worker]);
+        long_asks.retain_mut(|ask| !ask(&mut self.graphs[worker]));
+        self.long_asks[worker].append(&mut long_asks);
         let sent = self.ports.inner.far("OUT").collect();
         let received = before - waiting(self);
         let time = (TURN + PACKET * sent.len() as u64 + RECEIVE * received as u64)
@@ -225,7 +226,7 @@ impl Stand {
                 at: vec![0; 2],
                 busy: vec![0; 2],
                 stalls: vec![stalls(), stalls()],
-                chores: vec![Vec::new(), Vec::new()],
+                long_asks: vec![Vec::new(), Vec::new()],
                 ports,
                 flows: frames
                     .iter()
@@ -317,13 +318,13 @@ impl Stand {
         let tell = |&worker: &usize| {
             let answer: Arc<Mutex<Option<R>>> = Arc::default();
             let (what, to, mut state) = (Arc::clone(&what), Arc::clone(&answer), S::default());
-            let chore = move |graph: &mut Graph| {
+            let ask = move |graph: &mut Graph| {
                 let answer = what(graph, &mut state);
                 let done = answer.is_some();
                 *to.lock().unwrap_or_else(PoisonError::into_inner) = answer;
                 done
             };
-            self.world.borrow_mut().chores[worker].push(Box::new(chore));
+            self.world.borrow_mut().long_asks[worker].push(Box::new(ask));
             answer
         };
         workers.iter().map(tell).collect()
@@ -715,14 +716,14 @@ impl Ask for Deaf<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         match self.1.get().checked_sub(1) {
             None => Err(AskError::NoAnswer(0)),
             Some(left) => {
                 self.1.set(left);
-                Ask::until(self.0, workers, patience, what)
+                Ask::until(self.0, workers, time_limit, what)
             }
         }
     }
@@ -799,10 +800,10 @@ impl Ask for Tires<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        Ask::until(self.0, workers, patience, what)
+        Ask::until(self.0, workers, time_limit, what)
     }
 
     fn one<R: Send + 'static>(

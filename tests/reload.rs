@@ -3,8 +3,8 @@
 
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::Router;
 use ports::Directory;
+use router::Router;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use cluster::address::{Address, HOPS_MAX, Kind, cookie};
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
-use engine::router::single;
 use engine::stats::NodeStats;
 use planner::Options;
 use router_tests::{InMemory, plan_with, registry};

@@ -4,10 +4,10 @@
 use engine::element::Runs;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::{Router, Workers};
 use engine::worker::share::Share;
 use ports::Directory;
 use ports::memory::Memory;
+use router::{Router, Workers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -53,10 +53,10 @@ fn had<const N: usize>(workers: &Workers, routers: [&Router; N]) -> [u64; N] {
 /// The longest turn of worker 0 that has ended before this is called.
 fn longest_turn(workers: &Workers) -> u64 {
     // A turn is noted when the next one begins, after the messages between them.
-    let turns = || workers.pulse(0).turns.load(Ordering::Acquire);
+    let turns = || workers.times(0).turns.load(Ordering::Acquire);
     let before = turns();
     wait("the worker turns", || turns() > before + 1);
-    workers.pulse(0).longest_turn.load(Ordering::Relaxed)
+    workers.times(0).longest_turn.load(Ordering::Relaxed)
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_worker_sleeps_when_no_router_has_work_and_wakes_for_each() {
     let routers: Vec<_> = (0..3)
         .map(|_| add(&workers, FORWARD, Share::default()))
         .collect();
-    let sleeps = || workers.pulse(0).sleeps.load(Ordering::Relaxed);
+    let sleeps = || workers.times(0).sleeps.load(Ordering::Relaxed);
     for round in 0..30 {
         let before = sleeps();
         wait("the worker sleeps", || sleeps() > before);

@@ -3,10 +3,10 @@
 use control::balance::{Balance, Mode, Settings};
 use engine::plan::Plan;
 use engine::port::{Match, Port, PortDirectory};
-use engine::router::Router;
 use planner::Options;
 use ports::Directory;
 use ports::memory::{Memory, Sent};
+use router::Router;
 use router_tests::Cards;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
     let passed = stand.pass(0..64);
     assert_eq!(crossed(&passed), 0, "{passed:?}");
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
-    let shown = stand.router.read("f.spread", "").expect("it is there");
+    let shown = stand.router.read("f.rss", "").expect("it is there");
     assert!(shown.contains("rules in the port: 64"), "{shown}");
     // A rule that changes or ends does so in the port.
     stand.write("mem_a@bucket.add", &format!("{} 1", flow(0)));
@@ -148,7 +148,7 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
     let passed = stand.pass(0..64);
     assert_eq!(crossed(&passed), 32);
     assert!(passed.values().all(|(_, left)| *left == 1));
-    stand.write("f.spread", "");
+    stand.write("f.rss", "");
     assert_eq!(crossed(&stand.pass(0..64)), 0);
 }
 
@@ -156,7 +156,7 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
 fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_crosses_any_more() {
     let stand = with_rules();
     move_all(&stand, 0);
-    stand.write("f.spread", "");
+    stand.write("f.rss", "");
     let balance = Balance::new(Settings {
         mode: Mode::Even,
         ..Settings::default()
@@ -308,7 +308,7 @@ fn the_port_follows_queues_that_have_changed_worker() {
     }
     // Each comes by the queue that is the other worker's now.
     assert_eq!(crossed(&stand.pass(0..64)), 0);
-    stand.write("f.spread", "");
+    stand.write("f.rss", "");
     let passed = stand.pass(0..64);
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
     assert_eq!(
@@ -341,7 +341,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
         stand.reload(&text);
         assert!(state() == before, "the port has followed by itself");
     }
-    stand.write("f.spread", "");
+    stand.write("f.rss", "");
     let after = state();
     assert!(after.0 != before.0 && after.1 != before.1);
     assert_eq!(after.0[..32], [0; 32]);

@@ -1,9 +1,9 @@
 //! What waits for a busy port, and what goes before it.
 
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::plan::Plan;
-use engine::router::single;
 use planner::Options;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::Router;
 use engine::worker::Idle;
 use ports::Directory;
+use router::Router;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -102,7 +102,7 @@ fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
     });
     told.expect("the workers answer");
     let (a, b) = (ports.memory("a"), ports.memory("b"));
-    let sleeps = |worker| router.pulse(worker).sleeps.load(Relaxed);
+    let sleeps = |worker| router.times(worker).sleeps.load(Relaxed);
     let before = [sleeps(0), sleeps(1)];
     let mut n = 0;
     until("both workers to have slept and woken 50 times", || {

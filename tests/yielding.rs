@@ -1,8 +1,8 @@
 //! Outputs that overflow make the ports that feed them be polled less, and nobody else loses by it (VR7).
 
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
-use engine::router::single;
 use planner::Options;
 use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ GATEWAY, MAC = "10.0.2.254", "02:00:00:00:00:02"
 
 
 class LinuxRouter(peers.Ashlar):
-    """conf/linux-router.click, whose twins are in a namespace that is made for it."""
+    """conf/linux-router.click, whose TAP interfaces are in a namespace that is made for it."""
 
     def __init__(self, folder, core, log):
         self.lab = net.Lab()
@@ -26,7 +26,7 @@ class LinuxRouter(peers.Ashlar):
             super().__init__(lab.ASHLAR, core, conf, [*peers.as_eal(devices), *values], log, "port1/out", ())
         except (net.Failed, OSError) as failed:
             self.lab.close()
-            raise machine.Absent(f"no namespace for the twins: {failed}") from failed
+            raise machine.Absent(f"no namespace for the TAP interfaces: {failed}") from failed
         except BaseException:
             self.lab.close()
             raise
@@ -35,7 +35,7 @@ class LinuxRouter(peers.Ashlar):
         lab.until(lambda: "synced 1" in (self.handler("netlink") or ""), self, "the kernel being followed")
         commands = [f"address add {address} dev {name}\nlink set {name} up\n" for name, address in ADDRESSES.items()]
         commands.append(f"neighbour add {GATEWAY} lladdr {MAC} dev eth1\n")
-        # Random prefixes: a few that the twins have are refused.
+        # Random prefixes: a few that the TAP interfaces have are refused.
         commands += [f"route add {prefix} via {GATEWAY}\n" for prefix in self.prefixes]
         batch = self.lab.folder / "batch"
         batch.write_text("".join(commands))

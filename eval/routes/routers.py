@@ -110,7 +110,7 @@ class Linux:
 
 
 class Ashlar(Linux):
-    """Ashlar forwards, between devices in a namespace of their own and their twins in that of the daemons."""
+    """Ashlar forwards, between devices in a namespace of their own and their TAP interfaces in that of the daemons."""
 
     name = "ashlar"
     REALTIME = WHO = False

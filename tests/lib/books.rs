@@ -8,8 +8,8 @@ use engine::element::Class;
 use engine::graph::Graph;
 use engine::handler::Use;
 use engine::plan::Plan;
-use engine::router::Router;
 use engine::stats::NodeStats;
+use router::Router;
 use std::fmt;
 
 /// What an element may do with the number of packets.
@@ -193,8 +193,8 @@ impl Books {
     pub fn of_router(router: &Router) -> Books {
         let plan = router.plan();
         let elements = plan.elements.len();
-        let answers = router.ask_all(move |inside| {
-            let graph = inside.graph();
+        let answers = router.ask_all(move |local| {
+            let graph = local.graph();
             let held: Vec<usize> = (0..elements).map(|n| graph.held_by(n)).collect();
             (graph.stats().to_vec(), held)
         });

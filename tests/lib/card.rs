@@ -98,7 +98,7 @@ impl Port for Card {
         self.inner.counters()
     }
 
-    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+    fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         if self.refuses.load(Relaxed) {
             return Err("the card is busy".to_owned());
         }

@@ -3,11 +3,11 @@
 use crate::books::{Account, Books, Law};
 use control::{Compiled, Source};
 use engine::clock::{Clock, Time};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::handler::Use;
 use engine::plan::Plan;
 use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest};
-use engine::router::single;
 use planner::{Options, Registry};
 use ports::Directory;
 use ports::memory::Memory;
@@ -216,11 +216,11 @@ impl Whole {
 
     /// Runs a handler, as `ashlar set` and `show` do. Panics if it is refused.
     pub fn handler(&mut self, path: &str, value: &str) -> String {
-        let done = self.graph.outside(|outside| {
-            let found = outside.find(path, Use::Write);
+        let done = self.graph.job(|cx| {
+            let found = cx.find(path, Use::Write);
             match found {
-                Ok(_) => outside.write(path, value),
-                Err(_) => outside.read(path, value),
+                Ok(_) => cx.write(path, value),
+                Err(_) => cx.read(path, value),
             }
         });
         done.unwrap_or_else(|e| panic!("{path} {value}: {e}"))

@@ -22,7 +22,7 @@ from daemons import Bird, Frr, wait_for
 from net import Failed, Lab, Namespace
 from streams import Streams
 from topology import KIND
-from twins import Twinned
+from interface_pairs import Paired
 
 # Milliseconds between BFD packets, and how many may be missing: a busy machine must not look like a cut link.
 BFD_MS, BFD_MISSING = 200, 5
@@ -221,7 +221,7 @@ class Router:
         self.space = ring.lab.namespace(name)
         self.ports = [f"to-{other}" for other in links(name).values()] + ["lan"]
         ashlar = dut == "ashlar" and name in ("a1", "a2")
-        self.ashlar = Twinned(ring.lab, name, self.space, self.ports) if ashlar else None
+        self.ashlar = Paired(ring.lab, name, self.space, self.ports) if ashlar else None
         # Where the cables end.
         self.device_space: Namespace = self.ashlar.device_space if self.ashlar else self.space
         self.daemons = (Bird(self.space, bird(name, ring.wanted)) if name == "b"

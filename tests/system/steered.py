@@ -1,6 +1,6 @@
 """A router of conf/linux-router.click, what it forwards by, and what the kernel beside it says.
 
-    cables far0, far1 --- wan0, wan1 devices, the router; their twins eth0, eth1 in `daemons`
+    cables far0, far1 --- wan0, wan1 devices, the router; their TAP interfaces eth0, eth1 in `daemons`
     cables far2 ----------------------------------------------------------- other0 in `daemons`
 
 The third interface of the daemons' namespace is not in the configuration: its routes are the kernel's to
@@ -13,8 +13,8 @@ import json
 from net import Failed, Lab, Namespace, Process, until
 from topology import ASHLAR, ROOT
 
-TWINS = ("eth0", "eth1")
-LINKS = (*TWINS, "other0")
+TAPS = ("eth0", "eth1")
+LINKS = (*TAPS, "other0")
 LOCAL, KERNEL, BLACKHOLE = ("local",), ("kernel",), ("blackhole",)
 KINDS = {"local": LOCAL, "broadcast": LOCAL, "anycast": LOCAL, "multicast": LOCAL, "blackhole": BLACKHOLE}
 # Always the router's own, whatever the tables say, and not in its table.
@@ -94,7 +94,7 @@ class Bed:
         alive = [hop for hop in hops if "dead" not in hop.get("flags", []) and "UP" in links[hop["dev"]]["flags"]]
         carried = [hop for hop in alive if "NO-CARRIER" not in links[hop["dev"]]["flags"]]
         used = carried or alive
-        if not used or any(hop["dev"] not in TWINS for hop in used):
+        if not used or any(hop["dev"] not in TAPS for hop in used):
             return KERNEL
         weights: dict[tuple, int] = {}
         for hop in used:

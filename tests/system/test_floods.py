@@ -23,7 +23,7 @@ from net import Lab, Process
 from streams import Streams
 from taps import mac_of
 from topology import KIND
-from twins import Twinned
+from interface_pairs import Paired
 
 SECONDS = 20.0 if os.environ.get("ASHLAR_SOAK") else 3.0
 RATE = 20_000
@@ -75,7 +75,7 @@ class Edge:
     def __init__(self, lab: Lab):
         self.lab, self.space = lab, lab.namespace("router")
         ports = ["eth0", "eth1", "eth2"]
-        self.ashlar = Twinned(lab, "router", self.space, ports) if KIND == "ashlar" else None
+        self.ashlar = Paired(lab, "router", self.space, ports) if KIND == "ashlar" else None
         devices = self.ashlar.device_space if self.ashlar else self.space
         self.hosts = {name: lab.namespace(name) for name in ("client", "server", "attacker")}
         for port, space in zip(ports, self.hosts.values()):

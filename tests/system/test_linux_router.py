@@ -1,7 +1,7 @@
 """Linux steers, Ashlar forwards: what `ip` says in the router's namespace is what happens to packets.
 
     client eth0 --- p0 |ports| p1 --- eth0 server       The addresses are those of topology.py. Ashlar runs in
-                        |   |                           `ports`; its twins eth0 and eth1 are in `routing`,
+                        |   |                           `ports`; its TAP interfaces eth0 and eth1 are in `routing`,
                        eth0 eth1  routing               where every command of a test is given.
 
 Shows: addresses, static routes, several next hops by their weights, next-hop objects, routes that refuse with the
@@ -30,7 +30,7 @@ FAR = {4: "198.51.100.7", 6: "2001:db8:100::7"}
 
 
 class Steered(AshlarRouter):
-    """Ashlar with twins in a namespace in which a test plays the operator."""
+    """Ashlar with TAP interfaces in a namespace in which a test plays the operator."""
 
     def __init__(self, ports: Namespace, routing: Namespace, **env: object):
         super().__init__(ports, workers=1)
@@ -148,7 +148,7 @@ def forwarded(bed: Bed) -> int:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_the_mtu_of_a_twin_holds_for_what_is_forwarded(bed, version):
+def test_the_mtu_of_a_tap_interface_holds_for_what_is_forwarded(bed, version):
     host = SERVER.host[version]
     answered(bed.client, f"-{version}", "-Mdo", "-s1400", host)
     bed.routing.ip("link set eth1 mtu 1300")
@@ -294,7 +294,7 @@ def test_links_and_addresses_go_and_come_back(bed, version):
         # Linux forgets addresses of IPv6 when a link goes down.
         bed.address(SERVER, 6)
     until(lambda: bed.crosses(target), "packets after the link came up", timeout=10)
-    # The twin loses its carrier with its device.
+    # The TAP interface loses its carrier with its device.
     bed.server.ip("link set eth0 down")
     until(lambda: "NO-CARRIER" in bed.routing.ip("link show eth1").out, "the loss of the carrier")
     bed.server.ip("link set eth0 up")

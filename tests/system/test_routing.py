@@ -93,7 +93,7 @@ def test_frr_killed_without_notice_is_missed_only_by_what_is_behind_it(lab):
 
 @pytest.mark.ashlar
 def test_ashlar_killed_is_started_again_and_no_session_ends(lab):
-    """Its keeper starts it again; the twins never lose their queues, so daemons see late packets at most."""
+    """Its keeper starts it again; the TAP interfaces never lose their queues, so daemons see late packets at most."""
     ring = up(lab, bfd=False)
     for name in ("a1", "a2"):
         router, before = ring.routers[name], ring.established()
@@ -111,7 +111,7 @@ def test_ashlar_killed_is_started_again_and_no_session_ends(lab):
 
 @pytest.mark.ashlar
 def test_ashlar_stopped_and_started(lab):
-    """The twins stay, with addresses and routes; while it is away there is no way through it."""
+    """The TAP interfaces stay, with addresses and routes; while it is away there is no way through it."""
     ring = up(lab)
     router = ring.routers["a1"]
     addresses = router.space.ip("-o address").out

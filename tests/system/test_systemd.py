@@ -81,7 +81,7 @@ def control_group(name: str) -> Iterator[Path]:
 
 
 class Machine:
-    """systemd, a router `edge` between two hosts, and its twins' namespace."""
+    """systemd, a router `edge` between two hosts, and its TAP interfaces' namespace."""
 
     def __init__(self, lab: Lab, group: Path):
         self.lab = lab
@@ -129,7 +129,7 @@ class Machine:
         return self.run("journalctl", "-u", UNIT, "--no-pager", ok=None)
 
     def carrier_changes(self) -> list[int]:
-        """How often each twin has lost or got its carrier."""
+        """How often each TAP interface has lost or got its carrier."""
         return [int(self.router.run("cat", f"/sys/class/net/eth{n}/carrier_changes").out) for n in (0, 1)]
 
     def forwards(self) -> None:
@@ -151,7 +151,7 @@ def machine() -> Iterator[Machine]:
             made.systemctl("start", UNIT)
         except Failed as error:
             raise Failed(f"{error}\n{made.log()}") from None
-        # As an operator does, once: twins stay.
+        # As an operator does, once: TAP interfaces stay.
         made.router.sysctl(net__ipv4__ip_forward=1)
         for number in (0, 1):
             made.router.ip(f"address add 10.0.{number}.1/24 dev eth{number}")
@@ -169,11 +169,11 @@ def test_the_router_is_started_ready_and_without_rights(machine):
     assert words["NoNewPrivs"] == "1" and words["Seccomp"] == "2"
     admin = 1 << 21
     assert int(words["CapEff"], 16) & admin == 0, "CAP_SYS_ADMIN is given up"
-    # One queue of each twin lies with systemd.
+    # One queue of each TAP interface lies with systemd.
     assert machine.tells("NFileDescriptorStore") == "2"
 
 
-def test_killed_it_is_started_again_and_its_twins_keep_their_carrier(machine):
+def test_killed_it_is_started_again_and_its_tap_interfaces_keep_their_carrier(machine):
     before, pid, restarts = machine.carrier_changes(), machine.tells("MainPID"), int(machine.tells("NRestarts"))
     machine.systemctl("kill", "--kill-whom=main", "--signal=KILL", UNIT)
     until(lambda: machine.tells("MainPID") not in ("0", pid), "another process", 20)
@@ -182,7 +182,7 @@ def test_killed_it_is_started_again_and_its_twins_keep_their_carrier(machine):
     assert machine.carrier_changes() == before
 
 
-def test_restarted_its_twins_keep_their_carrier(machine):
+def test_restarted_its_tap_interfaces_keep_their_carrier(machine):
     before, pid = machine.carrier_changes(), machine.tells("MainPID")
     machine.systemctl("restart", UNIT)
     assert machine.tells("MainPID") not in ("0", pid)
@@ -221,7 +221,7 @@ def test_a_router_that_hangs_is_ended_and_started_again(machine):
     assert machine.carrier_changes() == before
 
 
-def test_a_namespace_for_twins_is_made_and_taken_away(machine):
+def test_a_namespace_for_tap_interfaces_is_made_and_taken_away(machine):
     def there() -> list[str]:
         return [line.split()[0] for line in machine.run("ip", "netns", "list").splitlines()]
 

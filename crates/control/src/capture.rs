@@ -5,7 +5,7 @@ use crate::pcapng;
 use crate::point;
 use crate::state::{Control, Failure};
 use bytes::Bytes;
-use engine::router::AskError;
+use engine::handler::AskError;
 use engine::stats::drop_names;
 use engine::tap::{Event, Filter, Point, Record};
 use std::sync::Arc;
@@ -104,8 +104,8 @@ impl Capture {
             .map(|&point| Ok((point, filter(&self.spec.filter)?)))
             .collect::<Result<_, Failure>>()?;
         let (id, snap, to, plan) = (self.id, self.spec.snap, to.clone(), Arc::clone(plan));
-        let set = self.control.router().ask(worker, move |inside| {
-            let graph = inside.graph();
+        let set = self.control.router().ask(worker, move |local| {
+            let graph = local.graph();
             let current = Arc::ptr_eq(graph.plan(), &plan);
             if current {
                 for (tag, (point, filter)) in taps.into_iter().enumerate() {
@@ -131,7 +131,7 @@ impl Capture {
         let lost = self
             .control
             .router()
-            .ask_all(move |inside| inside.graph().taps().lost(id))?;
+            .ask_all(move |local| local.graph().taps().lost(id))?;
         Ok(lost.iter().sum())
     }
 
@@ -228,7 +228,7 @@ impl Drop for Capture {
         let _ = self
             .control
             .router()
-            .ask_all(move |inside| inside.graph().taps().end_capture(id));
+            .ask_all(move |local| local.graph().taps().end_capture(id));
     }
 }
 

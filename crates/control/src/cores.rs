@@ -1,6 +1,6 @@
 //! Which processors threads run on: workers on their own, everything else elsewhere.
 
-use engine::router::Workers;
+use router::Workers;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Keeps the calling thread, and all threads that it and these start from now on, off processors that workers

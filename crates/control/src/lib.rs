@@ -1,6 +1,6 @@
 //! The control plane: everything asynchronous, and the only crate that knows tokio.
 //!
-//! A [`Process`] has routers; a [`Control`] holds each running [`Router`](engine::router::Router), with its source, ports,
+//! A [`Process`] has routers; a [`Control`] holds each running [`Router`](router::Router), with its source, ports,
 //! netlink follower and balance. They are served together: HTTP and JSON over
 //! a UNIX socket ([`api`]), Prometheus text, signals, logs. Control runs on one thread beside the workers
 //! and never touches a packet buffer: it reaches workers by messages that they run between batches.
@@ -30,9 +30,9 @@ pub mod runtime;
 pub mod service;
 pub mod socket;
 pub mod source;
+mod tap_interfaces;
 pub mod terminal;
 pub mod trace;
-mod twins;
 pub mod view;
 
 mod state;

@@ -3,19 +3,20 @@
 use crate::balance::{Balance, Settings};
 use crate::netlink::{Listen, Netlink};
 use crate::source::Source;
-use crate::twins::Twins;
+use crate::tap_interfaces::TapInterfaces;
 use crate::view;
 use crate::{books, handlers};
 use elements::linux::Kernel;
 use engine::clock::{Clock, wall};
+use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use engine::router::{AskError, Router, Workers};
 use engine::stats::{NodeStats, TaskStats, drop_names};
-use engine::worker::Pulse;
+use engine::worker::WorkerTimes;
 use engine::worker::share::Share;
 use planner::Registry;
 use ports::Directory;
+use router::{Router, Workers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -29,7 +30,7 @@ pub struct Control {
     /// Held while a configuration is being replaced: one at a time.
     pub(crate) source: Mutex<Source>,
     pub(crate) reloads: AtomicU64,
-    twins: Mutex<Twins>,
+    tap_interfaces: Mutex<TapInterfaces>,
     /// What follows the kernel's routes, once a configuration has had a use for them.
     netlink: Mutex<Option<Netlink>>,
     fpm: Option<Listen>,
@@ -117,7 +118,7 @@ impl Control {
             ending: AtomicBool::new(false),
             source: Mutex::new(start.source),
             reloads: AtomicU64::new(0),
-            twins: Mutex::default(),
+            tap_interfaces: Mutex::default(),
             netlink: Mutex::default(),
             fpm: start.fpm,
             balance: Balance::new(Settings::default()),
@@ -138,8 +139,11 @@ impl Control {
         // This also wakes who waits for the end. Workers that do not answer end with the process.
         let _ = self.router.halt();
         if !process_ends {
-            let twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
-            twins.forget(&self.ports);
+            let tap_interfaces = self
+                .tap_interfaces
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            tap_interfaces.forget(&self.ports);
         }
     }
 
@@ -191,11 +195,14 @@ impl Control {
             .unwrap_or_default()
     }
 
-    /// Makes the twins look like their devices. Asked every now and then, it needs no event to be seen.
+    /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_devices(&self) {
         let kernel = self.router.plan().router_wide::<Kernel>();
-        let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
-        if twins.follow(&self.ports, &kernel) {
+        let mut tap_interfaces = self
+            .tap_interfaces
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if tap_interfaces.follow(&self.ports, &kernel) {
             self.with_netlink(Netlink::look);
         }
     }
@@ -276,7 +283,7 @@ impl Control {
         // Workers take a new configuration up one after the other: look again if one has and another
         // has not.
         for _ in 0..3 {
-            let answers = self.router.ask_all(|inside| Answer::of(inside.graph()))?;
+            let answers = self.router.ask_all(|local| Answer::of(local.graph()))?;
             let Some(plan) = answers.first().map(|a| Arc::clone(&a.plan)) else {
                 break;
             };
@@ -301,7 +308,7 @@ impl Control {
     pub fn longest_turns(&self) -> Vec<view::Longest> {
         let take = |n: &AtomicU64| n.swap(0, Ordering::Acquire);
         (0..self.router.workers())
-            .map(|worker| longest(self.router.pulse(worker), take))
+            .map(|worker| longest(self.router.times(worker), take))
             .collect()
     }
 
@@ -317,15 +324,15 @@ impl Control {
                 .collect(),
         };
         let workers = answers.iter().enumerate().map(|(w, answer)| {
-            let pulse = self.router.pulse(w);
+            let times = self.router.times(w);
             let get = |n: &AtomicU64| n.load(Ordering::Relaxed);
             view::WorkerStats {
-                turns: get(&pulse.turns),
-                empty: get(&pulse.empty),
-                busy_ns: get(&pulse.busy),
-                asleep_ns: get(&pulse.asleep),
-                sleeps: get(&pulse.sleeps),
-                longest: longest(pulse, |n| n.load(Ordering::Acquire)),
+                turns: get(&times.turns),
+                empty: get(&times.empty),
+                busy_ns: get(&times.busy),
+                asleep_ns: get(&times.asleep),
+                sleeps: get(&times.sleeps),
+                longest: longest(times, |n| n.load(Ordering::Acquire)),
                 held: answer.held.iter().sum::<usize>() as u64,
                 buffers: answer.buffers as i64,
             }
@@ -443,11 +450,11 @@ fn nanoseconds(since: Instant) -> u64 {
 }
 
 /// A worker's longest turn, as `read` finds it: the whole last, so that no part is longer.
-fn longest(pulse: &Pulse, read: impl Fn(&AtomicU64) -> u64) -> view::Longest {
+fn longest(times: &WorkerTimes, read: impl Fn(&AtomicU64) -> u64) -> view::Longest {
     view::Longest {
-        longest_run_ns: read(&pulse.longest_run),
-        longest_wait_ns: read(&pulse.longest_wait),
-        longest_control_ns: read(&pulse.longest_control),
-        longest_turn_ns: read(&pulse.longest_turn),
+        longest_run_ns: read(&times.longest_run),
+        longest_wait_ns: read(&times.longest_wait),
+        longest_control_ns: read(&times.longest_control),
+        longest_turn_ns: read(&times.longest_turn),
     }
 }

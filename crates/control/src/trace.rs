@@ -19,7 +19,7 @@ pub struct Spec {
     /// First bytes of each that are kept.
     pub snap: usize,
     /// Longest time to wait for them.
-    pub patience: Duration,
+    pub time_limit: Duration,
 }
 
 /// Most packets that can be followed at a time.
@@ -55,8 +55,8 @@ pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure>
     for worker in 0..workers {
         let (to, plan, snap, count) = (to.clone(), plan.clone(), spec.snap, spec.count);
         let first = base.wrapping_add(worker * count);
-        let set = control.router().ask(usize::from(worker), move |inside| {
-            let graph = inside.graph();
+        let set = control.router().ask(usize::from(worker), move |local| {
+            let graph = local.graph();
             let current = std::sync::Arc::ptr_eq(graph.plan(), &plan);
             if current {
                 graph
@@ -78,7 +78,7 @@ pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure>
     // Workers that are gone have no taps.
     let _ = control
         .router()
-        .ask_all(|inside| inside.graph().taps().end_trace());
+        .ask_all(|local| local.graph().taps().end_trace());
     Ok(seen)
 }
 
@@ -88,7 +88,7 @@ fn collect(
     ours: impl Fn(u16) -> bool,
     control: &Control,
 ) -> Vec<TracedPacket> {
-    let until = Instant::now() + spec.patience;
+    let until = Instant::now() + spec.time_limit;
     let wanted = usize::from(spec.count);
     let mut packets: BTreeMap<u16, Traced> = BTreeMap::new();
     let mut order = Vec::new();

@@ -495,7 +495,7 @@ impl<K: Key + Hash> Resolver<K> {
         }
         let timing = &self.link.bounds.timing;
         // Should another worker have given up meanwhile and somebody asked anew, it is enough too.
-        let patience = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
+        let time_limit = timing.retry.saturating_mul(u64::from(timing.tries) + 1);
         let (since, asked) = self.waiting.times(key).unwrap_or((now, now));
         // The table counts questions while it has the neighbour. Under a flood another may have taken its
         // place, but who was asked a moment ago is not asked anew for that.
@@ -507,7 +507,7 @@ impl<K: Key + Hash> Resolver<K> {
         if matches!(answer, Ok(Ask::All | Ask::One(_))) {
             self.waiting.asked(key, now);
         }
-        if answer == Ok(Ask::Unreachable) || now.since(since).as_nanos() > u128::from(patience) {
+        if answer == Ok(Ask::Unreachable) || now.since(since).as_nanos() > u128::from(time_limit) {
             self.give_up(key, out);
         } else {
             self.release_if_known(key, out);

@@ -10,12 +10,13 @@
 use crate::class::ErasedConfig;
 pub use crate::class::{Annotates, AnyConfig, Attached, Class, Copies, Extensions, Runs, Silent};
 
+pub use crate::did::Did;
 pub use crate::facts::Facts;
 pub use crate::graph::Init;
 use crate::graph::{Cx, Node, NodeMaker};
+pub use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 pub use crate::ports::{Flow, Ports};
-pub use crate::verdict::{Did, Verdict};
 use arguments::Args;
 use extension::config_of;
 use handler::{Handler, Job};

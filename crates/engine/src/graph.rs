@@ -17,6 +17,7 @@ mod overflow;
 pub mod peers;
 pub mod root;
 mod schedule;
+mod single;
 pub mod standard;
 mod swap;
 mod walk;
@@ -24,6 +25,7 @@ mod walk;
 use crate::class::{Class, Runs};
 use crate::clock::{Clock, Time};
 use crate::notify::Notes;
+use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 use crate::plan::{PlacedLoop, Plan};
 use crate::port::PortDirectory;
@@ -32,10 +34,9 @@ use crate::random::Random;
 use crate::shared::Shared;
 use crate::stats::NodeStats;
 use crate::tap::Taps;
-use crate::verdict::Verdict;
 use crate::wake::Wakers;
 pub use call::Job;
-use call::{Deferred, Outside};
+use call::{Deferred, JobCx};
 pub use cx::Cx;
 use edges::Edges;
 pub(crate) use edges::Target;
@@ -49,6 +50,7 @@ pub(crate) use overflow::Overflows;
 use peers::{Inbox, Peers};
 use root::Root;
 pub(crate) use schedule::{Schedule, Task, TaskState, wake};
+pub use single::{single, single_at};
 use std::any::Any;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -519,8 +521,8 @@ impl Graph {
     }
 
     /// Works on the graph from outside its elements, as jobs do; what is sent meanwhile moves on.
-    pub fn outside<R>(&mut self, work: impl FnOnce(&mut Outside) -> R) -> R {
-        let result = work(&mut Outside {
+    pub fn job<R>(&mut self, work: impl FnOnce(&mut JobCx) -> R) -> R {
+        let result = work(&mut JobCx {
             nodes: &mut self.nodes,
             core: &mut self.core,
             this: None,
@@ -549,7 +551,7 @@ impl Graph {
     ) -> Option<Result<(), String>> {
         let info = (self.core.plan.elements[node].class.handlers)()[handler];
         self.nodes[node].as_ref()?;
-        let result = self.outside(|outside| outside.write_own(node, handler, info, value));
+        let result = self.job(|cx| cx.write_own(node, handler, info, value));
         Some(result.map(|_| ()).map_err(|e| e.to_string()))
     }
 

@@ -62,7 +62,7 @@ pub struct HandlerInfo {
 }
 
 /// Numbers of elements and handlers hold for one plan only.
-pub(crate) const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
+pub const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
 
 /// What can go wrong when control asks the workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl std::fmt::Display for AskError {
 impl std::error::Error for AskError {}
 
 /// One answer of several cores.
-pub(crate) fn merge(access: Access, answers: Vec<String>) -> String {
+pub fn merge(access: Access, answers: Vec<String>) -> String {
     if access == Access::Sum {
         let numbers = answers.iter().filter_map(|a| a.parse::<u64>().ok());
         return numbers.sum::<u64>().to_string();

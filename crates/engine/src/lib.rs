@@ -1,14 +1,15 @@
-//! The kernel of the router: packets, elements, graphs, and the workers that run them.
+//! The kernel of the router: elements, graphs, and the workers that run them.
 //!
 //! The crate `planner` makes a [`plan::Plan`] of a configuration, and each worker builds its
 //! own copy of the graph from it ([`graph::Graph`]). Control reaches workers by messages, between
-//! batches ([`router::Router`]). On the packet path there are no locks, no logs, no allocation per
+//! batches (the crate `router`). On the packet path there are no locks, no logs, no allocation per
 //! packet and one reading of the clock per turn.
 //!
-//! `unsafe` is in [`packet`] (with `packet/sys.rs` and `packet/partition/sys.rs`), [`ring`] and [`publish`].
+//! Packets, and what crosses between workers, are crates of their own, `packet` and `sync`; an element finds both here.
 
 mod class;
 pub mod clock;
+mod did;
 pub mod driver;
 pub mod dynamic;
 pub mod element;
@@ -18,27 +19,24 @@ pub mod fused;
 pub mod graph;
 mod handler_info;
 pub mod notify;
-pub mod packet;
 pub mod placement;
 pub mod plan;
 pub mod port;
 mod ports;
-pub mod publish;
 mod random;
 pub mod resources;
-pub mod ring;
-pub mod router;
 pub mod search;
 pub mod shared;
 pub mod stats;
 pub mod storage;
 pub mod tap;
-mod verdict;
 pub mod wake;
 pub mod worker;
 
 pub use element::{extension, handler};
 pub use graph::Cx;
+pub use packet;
+pub use sync::{publish, ring};
 
 /// What an element's file needs: `use engine::prelude::*`.
 pub mod prelude {
@@ -48,7 +46,7 @@ pub mod prelude {
     pub use crate::element::{Class, Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
     pub use crate::fused::{self, Fuse};
     pub use crate::graph::Cx;
-    pub use crate::graph::call::{HandlerCall, Outside};
+    pub use crate::graph::call::{HandlerCall, JobCx};
     pub use crate::manual;
     pub use crate::packet::{Batch, Packet};
     pub use crate::placement::{Device, Placement};

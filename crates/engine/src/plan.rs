@@ -3,9 +3,9 @@
 
 use crate::class::{AnyConfig, Attached, Class, Copies, Runs};
 use crate::notify::Signal;
+use crate::packet::Verdict;
 use crate::placement::{Device, Placement, ResourcesOfClass};
-use crate::port::PortRequest;
-use crate::verdict::Verdict;
+use crate::port::{PortDirectory, PortRequest};
 use arguments::Names;
 use arguments::router_wide::RouterWide;
 use lang::Span;
@@ -254,8 +254,14 @@ impl Plan {
             .collect()
     }
 
+    /// Opens the devices that are not open yet. The error is a sentence for people.
+    pub fn open_devices(&self, ports: &dyn PortDirectory) -> Result<(), String> {
+        let mut each = self.devices.iter();
+        each.try_for_each(|device| ports.open(&device.name, &device.request).map(|_| ()))
+    }
+
     /// As [`initialize`](Self::initialize), all failures in one text.
-    pub(crate) fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
+    pub fn must_initialize(&self, running: Option<&Plan>) -> Result<(), String> {
         let failed = self.initialize(running);
         if failed.is_empty() {
             return Ok(());

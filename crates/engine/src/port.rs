@@ -133,7 +133,7 @@ pub trait Port: Send + Sync {
     /// Has the port hash flows by this key and give them to its receive queues: what has hash `h` to queue
     /// `queues[h % queues.len()]`, as far as its own indirection table is large enough. Packets that wait in a
     /// queue when flows get another one may be overtaken. The error is a sentence; then nothing has changed.
-    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+    fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         let _ = (key, queues);
         Err("the port cannot be told how to spread flows over its queues".into())
     }

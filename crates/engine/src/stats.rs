@@ -1,8 +1,8 @@
 //! What is counted: one writer per counter, the worker; control reads sums over workers.
 
+use crate::did::Did;
 use crate::plan::{Plan, PlanElement};
 use crate::ports::Ports;
-use crate::verdict::Did;
 
 /// Counts of one element on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -36,7 +36,7 @@ impl Wakers {
     }
 
     /// Those of another router on the same workers.
-    pub(crate) fn for_router(&self) -> Wakers {
+    pub fn for_router(&self) -> Wakers {
         Wakers {
             sleepers: Arc::clone(&self.sleepers),
             stops: AtomicU32::new(0),

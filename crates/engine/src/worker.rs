@@ -21,7 +21,7 @@ use crate::plan::Plan;
 use crate::publish::Reader;
 use crate::wake::Wakers;
 use adaptive::AdaptivePolling;
-pub(crate) use routers::{Arrival, Routers};
+pub use routers::{Arrival, Routers};
 use share::Account;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,10 +36,10 @@ const ROUNDS: u32 = 16;
 const TURN: u64 = 8_000;
 
 /// How often a worker that moves no packets does what it has to do until it is done.
-const CHORES_EVERY: Duration = Duration::from_millis(1);
+const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
 
 /// Something that a worker does between batches until it says that it is done.
-type Chore = Box<dyn FnMut(&mut Graph) -> bool>;
+type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
 /// What a sleeping worker waits on. `ports` implements it with epoll.
 pub trait Waiter: Send {
@@ -108,7 +108,7 @@ impl Default for Idle {
 
 /// Times that control reads without asking: nanoseconds since the worker started.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct WorkerTimes {
     /// Turns taken.
     pub turns: AtomicU64,
     /// Turns in which nothing moved.
@@ -187,12 +187,12 @@ impl Changed {
 }
 
 /// What a message to a router may touch: what the worker has of it.
-pub struct Inside {
+pub struct LocalRouter {
     router: u64,
     /// The graph; `None` only while it is being swapped.
     graph: Option<Graph>,
     site: Site,
-    chores: Vec<Chore>,
+    long_asks: Vec<LongAsk>,
     progress: Arc<Progress>,
     account: Account,
     /// Rounds of its last turn at most.
@@ -204,7 +204,7 @@ pub struct Inside {
     halted: bool,
 }
 
-impl Inside {
+impl LocalRouter {
     /// The running graph.
     pub fn graph(&mut self) -> &mut Graph {
         self.graph
@@ -213,26 +213,26 @@ impl Inside {
     }
 
     /// Runs `chore` now and between batches, awake, until it says that it is done, or the plan is replaced.
-    pub(crate) fn until(&mut self, mut chore: impl FnMut(&mut Graph) -> bool + 'static) {
-        if !chore(self.graph()) {
-            self.chores.push(Box::new(chore));
+    pub fn until(&mut self, mut ask: impl FnMut(&mut Graph) -> bool + 'static) {
+        if !ask(self.graph()) {
+            self.long_asks.push(Box::new(ask));
         }
     }
 
     /// Does what there is to do between batches; whether something stays to be done.
     #[cold]
     #[inline(never)]
-    fn do_chores(&mut self) -> bool {
+    fn run_long_asks(&mut self) -> bool {
         if let Some(graph) = &mut self.graph {
-            self.chores.retain_mut(|chore| !chore(graph));
+            self.long_asks.retain_mut(|ask| !ask(graph));
         }
-        !self.chores.is_empty()
+        !self.long_asks.is_empty()
     }
 
     /// Hot swap to another plan.
     pub fn swap(&mut self, plan: &Arc<Plan>) {
         // Elements have other numbers now. Whoever wanted these has given up: plans are not replaced meanwhile.
-        self.chores.clear();
+        self.long_asks.clear();
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
             // What was over need not be so any more.
@@ -257,7 +257,7 @@ impl Inside {
         self.rounds = next_rounds(self.rounds, used, last.0, last.1);
         let rounds = self.rounds;
         let mut worked = self.graph().turn_at(now, rounds);
-        if !self.chores.is_empty() && self.do_chores() && !worked {
+        if !self.long_asks.is_empty() && self.run_long_asks() && !worked {
             // Others wait for this worker, or it for them: it stays awake, but does not keep them from the core.
             std::thread::yield_now();
             worked = true;
@@ -287,14 +287,14 @@ type Message = Box<dyn FnOnce(&mut Routers) + Send>;
 
 /// The control side of a worker's mailbox.
 #[derive(Clone)]
-pub(crate) struct Mailbox {
+pub struct Mailbox {
     messages: Sender<Message>,
     waiting: Arc<AtomicBool>,
 }
 
 impl Mailbox {
     /// Leaves a message; false if the worker has ended. The sender wakes the worker.
-    pub(crate) fn post(&self, message: impl FnOnce(&mut Routers) + Send + 'static) -> bool {
+    pub fn post(&self, message: impl FnOnce(&mut Routers) + Send + 'static) -> bool {
         match self.messages.send(Box::new(message)) {
             Ok(()) => {
                 self.waiting.store(true, Ordering::Release);
@@ -306,25 +306,25 @@ impl Mailbox {
 }
 
 /// A worker before it runs: what its thread is given.
-pub(crate) struct Worker {
+pub struct Worker {
     number: usize,
     wakers: Arc<Wakers>,
     waiter: Box<dyn Waiter>,
     mail: Receiver<Message>,
     waiting: Arc<AtomicBool>,
-    pulse: Arc<Pulse>,
+    times: Arc<WorkerTimes>,
 }
 
 impl Worker {
     /// A worker without routers, its mailbox and its pulse.
-    pub(crate) fn new(
+    pub fn new(
         number: usize,
         wakers: Arc<Wakers>,
         waiter: Box<dyn Waiter>,
-    ) -> (Worker, Mailbox, Arc<Pulse>) {
+    ) -> (Worker, Mailbox, Arc<WorkerTimes>) {
         let (messages, mail) = channel();
         let waiting = Arc::new(AtomicBool::new(false));
-        let pulse = Arc::new(Pulse::default());
+        let times = Arc::new(WorkerTimes::default());
         let mailbox = Mailbox {
             messages,
             waiting: Arc::clone(&waiting),
@@ -335,13 +335,13 @@ impl Worker {
             waiter,
             mail,
             waiting,
-            pulse: Arc::clone(&pulse),
+            times: Arc::clone(&times),
         };
-        (worker, mailbox, pulse)
+        (worker, mailbox, times)
     }
 
     /// Runs until it is told to quit.
-    pub(crate) fn run(mut self, reader: Reader) {
+    pub fn run(mut self, reader: Reader) {
         let clock = Clock::real();
         let mut routers = Routers::new(reader);
         let (mut empty, mut moved) = (0u32, false);
@@ -365,12 +365,12 @@ impl Worker {
                 continue;
             }
             let now = clock.now();
-            let turn = watch.turn(now, &*self.waiter, &self.pulse);
+            let turn = watch.turn(now, &*self.waiter, &self.times);
             if moved {
-                add(&self.pulse.busy, turn);
+                add(&self.times.busy, turn);
             }
             let worked = routers.turn(&clock, now, (turn, moved));
-            add(&self.pulse.turns, 1);
+            add(&self.times.turns, 1);
             moved = worked;
             if worked {
                 if empty > 0 {
@@ -383,7 +383,7 @@ impl Worker {
                 polling.idle(now);
             }
             empty = empty.saturating_add(1);
-            add(&self.pulse.empty, 1);
+            add(&self.times.empty, 1);
             if polling.is_over(empty, &routers.idle) {
                 let time = polling.sleep(empty, &routers.idle, clock.now());
                 match self.sleep(&mut routers, &clock, time) {
@@ -405,8 +405,8 @@ impl Worker {
 
     /// What a worker does while no router moves packets: it waits for a message. False if none will come.
     fn answer(&self, routers: &mut Routers) -> bool {
-        let at_most = match routers.do_chores_of_halted() {
-            true => CHORES_EVERY,
+        let at_most = match routers.run_long_asks_of_halted() {
+            true => LONG_ASKS_EVERY,
             false => Duration::MAX,
         };
         let mail = || self.mail.recv_timeout(at_most);
@@ -445,8 +445,8 @@ impl Worker {
         }
         self.wakers.awake(self.number);
         let slept = clock.now().since(before).as_nanos();
-        add(&self.pulse.asleep, u64::try_from(slept).unwrap_or(0));
-        add(&self.pulse.sleeps, 1);
+        add(&self.times.asleep, u64::try_from(slept).unwrap_or(0));
+        add(&self.times.sleeps, 1);
         match polls {
             true => Slept::Polling,
             false => Slept::Soundly,

@@ -1,7 +1,7 @@
 //! `tap:NAME`: a TAP interface that the port makes, or one that is there.
 //!
-//! It goes away with the port, except that control can have it stay as the twin of a device: what
-//! operators and routing daemons know as the router's interface, with its addresses and routes. A twin is
+//! It goes away with the port, except that control can have it stay as the TAP interface of a device: what
+//! operators and routing daemons know as the router's interface, with its addresses and routes. Such a TAP is
 //! taken up again by its name.
 //!
 //! Queues are the kernel's (IFF_MULTI_QUEUE). No offload is offered to the kernel, so it completes

@@ -113,7 +113,7 @@ impl engine::worker::Waiter for OfWorker {
     }
 }
 
-/// What a worker sleeps on, and what wakes it; see `engine::router::Router::start`.
+/// What a worker sleeps on, and what wakes it; see `router::Router::start`.
 ///
 /// # Errors
 /// The process or the system has no descriptors left.

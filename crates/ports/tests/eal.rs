@@ -80,13 +80,13 @@ fn null_takes_key_and_table(directory: &Directory) {
     let port = directory.open(name, &request(2)).unwrap().port;
     assert_eq!(port.hash_key(), None);
     let queues: Vec<u16> = (0..256).map(|bucket| u16::from(bucket % 5 == 0)).collect();
-    port.spread(&[7; 40], &queues).unwrap();
+    port.set_rss(&[7; 40], &queues).unwrap();
     assert_eq!(port.hash_key(), Some([7; 40]));
     let table = port.spreading();
     assert!(table.len() >= 64, "{} entries", table.len());
     assert!(table.iter().zip(&queues).all(|(a, b)| a == b));
     // Another table with the same key, as when buckets have moved.
-    port.spread(&[7; 40], &[1]).unwrap();
+    port.set_rss(&[7; 40], &[1]).unwrap();
     assert!(port.spreading().iter().all(|queue| *queue == 1));
     assert_eq!(port.hash_key(), Some([7; 40]));
     drop(port);
@@ -94,7 +94,7 @@ fn null_takes_key_and_table(directory: &Directory) {
     let name = "net_ring1";
     let port = directory.open(name, &request(1)).unwrap().port;
     assert!(
-        port.spread(&[7; 40], &[0])
+        port.set_rss(&[7; 40], &[0])
             .is_err_and(|e| e.contains("does not hash"))
     );
     assert_eq!((port.hash_key(), port.spreading()), (None, vec![]));

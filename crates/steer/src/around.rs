@@ -2,8 +2,8 @@
 
 use super::Table;
 use engine::element::{Flow, Runs};
+use engine::handler::AskError;
 use engine::plan::Plan;
-use engine::router::AskError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub struct SteeredBy(pub Vec<Arc<Table>>);
 
 impl Around {
     pub(crate) fn find(plan: &Plan, name: &str) -> Option<Around> {
-        let tables = plan.elements.iter().map(super::table_of);
+        let tables = plan.elements.iter().map(super::extensions::table_of);
         let tables: Vec<Option<Arc<Table>>> = tables.collect();
         let named = |table: &&Arc<Table>| table.name() == name;
         let of_element = || tables[plan.find(name)?].as_ref();
@@ -83,7 +83,11 @@ impl Around {
 
 /// Attaches [`SteeredBy`] to receivers.
 pub(crate) fn mark(plan: &mut Plan) {
-    let tables: Vec<Option<Arc<Table>>> = plan.elements.iter().map(super::table_of).collect();
+    let tables: Vec<Option<Arc<Table>>> = plan
+        .elements
+        .iter()
+        .map(super::extensions::table_of)
+        .collect();
     for node in 0..plan.elements.len() {
         if tables.iter().any(Option::is_some)
             && plan.elements[node].device().is_some_and(|d| d.receives)

@@ -140,7 +140,7 @@ pub(crate) fn splits(element: &PlanElement) -> bool {
 }
 
 /// A class that receives from the RX queues of a port, each of which one worker owns and polls. It lists
-/// [`ROUTER`](crate::ROUTER), too, which carries out its handlers `pump` and `spread`.
+/// [`ROUTER`](crate::ROUTER), too, which carries out its handlers `queue_owners` and `rss`.
 pub trait Receives: Element {
     /// The queues that have an owner, each with its worker.
     fn owners(config: &Self::Config) -> Vec<(usize, usize)>;

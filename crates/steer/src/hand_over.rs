@@ -15,7 +15,7 @@ use super::lock;
 use super::steps::Steps;
 use engine::clock::Time;
 use engine::graph::Graph;
-use engine::router::AskError;
+use engine::handler::AskError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,12 +23,12 @@ use std::time::Duration;
 /// Runs something on workers, between batches.
 pub trait Ask {
     /// Runs `what` on these workers, there again and again until it has an answer, and gives the answers in their order. It
-    /// remembers in an `S` what it has found on a worker. All together may take `patience`, and the time that an
+    /// remembers in an `S` what it has found on a worker. All together may take `time_limit`, and the time that an
     /// answer may take beside.
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError>;
 
@@ -160,10 +160,10 @@ impl<C: Change> HandOver<C> {
             Ends::OrNone(limit) | Ends::OrLate(limit) => limit,
             Ends::AtOnce | Ends::Moved => Duration::ZERO,
         };
-        let patience = self.steps.iter().map(time);
-        let patience = patience.fold(Duration::ZERO, Duration::saturating_add);
+        let time_limit = self.steps.iter().map(time);
+        let time_limit = time_limit.fold(Duration::ZERO, Duration::saturating_add);
         let this = Arc::clone(self);
-        let answers = ask.until(&self.parties, patience, move |graph, at| {
+        let answers = ask.until(&self.parties, time_limit, move |graph, at| {
             this.work(graph, at)
         });
         let has_moved = self.call_off();

@@ -14,6 +14,7 @@
 mod around;
 mod buckets;
 mod extensions;
+mod follow;
 mod graph;
 mod hand_over;
 mod port_table;
@@ -30,9 +31,10 @@ pub use extensions::{
     KeepsFlows, KeepsFlowsOfClass, Receives, ReceivesOfClass, RxQueues, Sorter, Sorts,
     SortsOfClass, Steering, Steers, SteersOfClass, table_of,
 };
+pub use follow::{Followed, follow, port_tables};
 pub use graph::steering;
 pub use hand_over::Ask;
-pub use port_table::{Astray, Followed, PortTable, follow, port_tables};
+pub use port_table::{Astray, PortTable};
 pub use router::{Moves, PASS, ROUTER};
 pub use rx_queues::{move_queue, queue_owners};
 pub use shards::Shards;

@@ -6,8 +6,9 @@ use super::{
 };
 use engine::element::Copies;
 use engine::graph::Graph;
+use engine::handler::AskError;
 use engine::plan::{Pass, Plan};
-use engine::router::{AskError, Router, RouterExtension};
+use router::{Router, RouterExtension};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub static PASS: Pass = Pass(|plan| {
 });
 
 /// The extension of classes that steer, receive or keep flows: what a router does for them before a reload, and their handlers
-/// `move`, `pump` and `spread`.
+/// `move`, `queue_owners` and `rss`.
 pub static ROUTER: RouterExtension = RouterExtension {
     check_reload: keeps_flows,
     before_reload: leave_workers,
@@ -62,10 +63,10 @@ impl Ask for Router {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask_until(workers, patience, what)
+        self.ask_until(workers, time_limit, what)
     }
 
     fn one<R: Send + 'static>(
@@ -73,7 +74,7 @@ impl Ask for Router {
         worker: usize,
         what: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.ask(worker, move |inside| what(inside.graph()))
+        self.ask(worker, move |local| what(local.graph()))
     }
 }
 
@@ -153,10 +154,10 @@ fn write(
                 Ok(moved.to_string())
             })
         }
-        "pump" => own(router, &element.name, value),
-        "spread" => {
+        "queue_owners" => own(router, &element.name, value),
+        "rss" => {
             port_table_of(element)?;
-            spread(router, &element.name)
+            follow_all(router, &element.name)
         }
         _ => return None,
     })
@@ -177,7 +178,7 @@ fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError>
 }
 
 /// The port follows in order, and is then told what it has refused before.
-fn spread(router: &Router, receiver: &str) -> Result<String, AskError> {
+fn follow_all(router: &Router, receiver: &str) -> Result<String, AskError> {
     let _change = router.change();
     let plan = router.plan();
     let followed = follow(router, &plan, receiver, None)?;

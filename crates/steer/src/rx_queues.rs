@@ -9,8 +9,8 @@ use super::graph::{Sent, queues};
 use super::hand_over::{Ask, Change, Ends, HandOver, Step};
 use super::table::LIMIT;
 use engine::graph::Graph;
+use engine::handler::AskError;
 use engine::plan::Plan;
-use engine::router::AskError;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 

@@ -4,13 +4,13 @@ use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::fused::FusedLoop;
 use engine::graph::root::{Plain, Root};
+use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::packet::Packet;
 use engine::packet::anno::{Anno, Cold};
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
-use engine::prelude::{Args, Batch, Cx, Did, Element, Init, Outside, Ports, Runs, Use};
-use engine::router::single;
+use engine::prelude::{Args, Batch, Cx, Did, Element, Init, JobCx, Ports, Runs, Use};
 use planner::{Options, Registry};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -171,11 +171,11 @@ impl Root for Recorder {
         Plain.has(name, wanted)
     }
 
-    fn read(&self, name: &str, argument: &str, outside: &mut Outside) -> Result<String, String> {
+    fn read(&self, name: &str, argument: &str, outside: &mut JobCx) -> Result<String, String> {
         Plain.read(name, argument, outside)
     }
 
-    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String> {
+    fn write(&self, name: &str, value: &str, outside: &mut JobCx) -> Result<String, String> {
         Plain.write(name, value, outside)
     }
 
@@ -391,7 +391,7 @@ impl Bench {
     /// Reads `element.handler` with an argument.
     pub fn try_read(&mut self, path: &str, argument: &str) -> Result<String, String> {
         let graph = self.graph();
-        let answer = graph.outside(|outside| outside.read(path, argument));
+        let answer = graph.job(|cx| cx.read(path, argument));
         answer.map_err(|e| e.to_string())
     }
 
@@ -404,7 +404,7 @@ impl Bench {
     /// Writes `element.handler`.
     pub fn try_write(&mut self, path: &str, value: &str) -> Result<String, String> {
         let graph = self.graph();
-        let answer = graph.outside(|outside| outside.write(path, value));
+        let answer = graph.job(|cx| cx.write(path, value));
         answer.map_err(|e| e.to_string())
     }
 

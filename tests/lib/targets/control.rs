@@ -64,7 +64,7 @@ fn obey(router: &mut Whole, line: &str) {
 
 fn find(router: &mut Whole, path: &str, value: &str) {
     let graph = router.graph();
-    let (read, written) = graph.outside(|o| (o.read(path, value), o.write(path, value)));
+    let (read, written) = graph.job(|o| (o.read(path, value), o.write(path, value)));
     for refused in [read.err(), written.err()].into_iter().flatten() {
         assert!(!refused.to_string().is_empty());
     }

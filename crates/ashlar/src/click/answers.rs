@@ -48,11 +48,9 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
 }
 
 fn read(graph: &mut Graph, path: &str) -> Result<String, String> {
-    graph.outside(|outside| match outside.find(path, Use::Read) {
-        Ok(_) => outside.read(path, "").map_err(|e| e.to_string()),
-        Err(_) if outside.find(path, Use::Write).is_ok() => {
-            Err(format!("'{path}' is a write handler"))
-        }
+    graph.job(|cx| match cx.find(path, Use::Read) {
+        Ok(_) => cx.read(path, "").map_err(|e| e.to_string()),
+        Err(_) if cx.find(path, Use::Write).is_ok() => Err(format!("'{path}' is a write handler")),
         Err(_) => Err(format!("no '{path}' handler")),
     })
 }

@@ -112,7 +112,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         root: Arc::clone(&click) as Arc<dyn Root>,
         peers: engine::graph::peers::Peers::new(1),
     };
-    let mut graph = engine::router::single_at(&plan, &site).map_err(|e| e + "\n")?;
+    let mut graph = engine::graph::single_at(&plan, &site).map_err(|e| e + "\n")?;
     if !options.quit {
         graph = run(graph, &click, &ports, options)?;
     }

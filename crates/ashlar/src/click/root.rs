@@ -1,7 +1,7 @@
 //! Handlers of the router as a whole, as Click's driver has them.
 
 use super::compile::{Compiled, Compiler, Text};
-use engine::graph::call::Outside;
+use engine::graph::call::JobCx;
 use engine::graph::root::{self, Root};
 use engine::handler::Use;
 use engine::plan::Plan;
@@ -17,8 +17,8 @@ pub(crate) struct Global {
     write: Option<Write>,
 }
 
-type Read = fn(&Click, &mut Outside) -> String;
-type Write = fn(&Click, &str, &mut Outside) -> Result<(), String>;
+type Read = fn(&Click, &mut JobCx) -> String;
+type Write = fn(&Click, &str, &mut JobCx) -> Result<(), String>;
 
 impl Global {
     /// Its access as Click's `handlers` writes it.
@@ -87,17 +87,17 @@ pub(crate) const HANDLERS: &[Global] = &[
         let all = HANDLERS.iter().filter(|h| click.offers(h));
         lines(all.map(|h| format!("{}\t{}", h.name, h.access())))
     }),
-    write("stop", "asks the router to stop", |_, _, outside| {
-        outside.stop();
+    write("stop", "asks the router to stop", |_, _, cx| {
+        cx.stop();
         Ok(())
     }),
     Global {
         name: "timewarp",
         about: "seconds of the router's clock in one of the machine's; 0 in simulated time",
-        read: Some(|_, outside| outside.clock().speed().to_string()),
-        write: Some(|_, value, outside| match value.trim().parse::<f64>() {
+        read: Some(|_, cx| cx.clock().speed().to_string()),
+        write: Some(|_, value, cx| match value.trim().parse::<f64>() {
             Ok(speed) if speed > 0.0 => {
-                outside.clock().set_speed(speed);
+                cx.clock().set_speed(speed);
                 Ok(())
             }
             _ => Err("expected a positive number".to_owned()),
@@ -205,16 +205,16 @@ impl Root for Click {
         })
     }
 
-    fn read(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+    fn read(&self, name: &str, _: &str, cx: &mut JobCx) -> Result<String, String> {
         match self.find(name).and_then(|h| h.read) {
-            Some(read) => Ok(read(self, outside)),
+            Some(read) => Ok(read(self, cx)),
             None => Err(format!("no '{name}' handler")),
         }
     }
 
-    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String> {
+    fn write(&self, name: &str, value: &str, cx: &mut JobCx) -> Result<String, String> {
         match self.find(name).and_then(|h| h.write) {
-            Some(write) => write(self, value, outside).map(|()| String::new()),
+            Some(write) => write(self, value, cx).map(|()| String::new()),
             None => Err(format!("no '{name}' write handler")),
         }
     }

@@ -1,4 +1,4 @@
-//! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its twins by the
+//! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its TAP interfaces by the
 //! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again should it be
 //! killed. It has one thread and knows nothing of packets, so there is little that could end it.
 

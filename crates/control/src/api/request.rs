@@ -136,7 +136,7 @@ fn trace_spec(arguments: &Arguments) -> Result<trace::Spec, Refusal> {
         count: arguments.number("count", 1..=most)?.unwrap_or(1) as u16,
         source: arguments.get("from").map(str::to_owned),
         snap: arguments.number("snaplen", 0..=2048)?.unwrap_or(64) as usize,
-        patience: Duration::from_secs(arguments.number("seconds", 1..=60)?.unwrap_or(10)),
+        time_limit: Duration::from_secs(arguments.number("seconds", 1..=60)?.unwrap_or(10)),
     })
 }
 

@@ -8,7 +8,7 @@ use super::settings::{Mode, Settings};
 use super::slower::{Found, Slower};
 use engine::clock::{Clock, Time};
 use engine::plan::Plan;
-use engine::router::Router;
+use router::Router;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -73,7 +73,7 @@ impl Workers for Router {
     }
 
     fn busy(&self, worker: usize) -> u64 {
-        self.pulse(worker).busy.load(Relaxed)
+        self.times(worker).busy.load(Relaxed)
     }
 }
 

@@ -103,7 +103,7 @@ mod tests {
     use super::super::driver::Balance;
     use super::super::settings::Settings;
     use super::*;
-    use engine::router::AskError;
+    use engine::handler::AskError;
     use planner::Options;
     use std::cell::{Cell, RefCell};
     use std::sync::Arc;

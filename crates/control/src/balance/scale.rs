@@ -82,11 +82,11 @@ impl Scaler {
         }
         self.calm += 1;
         self.peak = self.peak.max(enough);
-        let patience = match self.soon {
+        let time_limit = match self.soon {
             true => SOON,
             false => PATIENCE,
         };
-        if self.calm < patience {
+        if self.calm < time_limit {
             return now;
         }
         let next = self.peak;

@@ -24,12 +24,12 @@ impl Numbers {
         for link in &of.links {
             let [a, b] = link.ends.map(|end| &*of.servers[end].name);
             let pair = format!("{a}-{b}");
-            let twins = links
+            let tap_interfaces = links
                 .iter()
                 .filter(|link| link.split('/').next() == Some(&*pair));
-            links.push(match twins.count() {
+            links.push(match tap_interfaces.count() {
                 0 => pair,
-                twin => format!("{pair}/{}", twin + 1),
+                interface => format!("{pair}/{}", interface + 1),
             });
         }
         let ports = of

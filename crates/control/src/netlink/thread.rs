@@ -160,13 +160,15 @@ impl Shared {
             }
             let due = follower.wake_at();
             let rest = due.map(|at| at.saturating_duration_since(Instant::now()));
-            let bell = self.kernel.bell();
-            let rest = match bell {
+            let doorbell = self.kernel.doorbell();
+            let rest = match doorbell {
                 Some(_) => rest,
                 None => Some(rest.unwrap_or(WITHOUT_BELL).min(WITHOUT_BELL)),
             };
             let (changes, answers) = (sockets.changes.fd(), sockets.requests.fd());
-            let fds = [Some(changes), Some(answers), bell].into_iter().flatten();
+            let fds = [Some(changes), Some(answers), doorbell]
+                .into_iter()
+                .flatten();
             let fds = fds.chain(follower.daemon_fds());
             let mut fds: Vec<PollFd<'_>> = fds
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))

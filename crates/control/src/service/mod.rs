@@ -1,6 +1,6 @@
 //! What the service manager is told (systemd's protocol, sd_notify(3)), and what it keeps for us.
 //!
-//! It holds the queues of twins while the process is replaced or killed: as long as one descriptor of a
+//! It holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of a
 //! TAP's queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same
 //! protocol where no systemd runs. Without either, all of this does nothing.
 
@@ -37,7 +37,9 @@ pub fn inherited() -> Inherited {
     if starts.len() < STARTS_MAX {
         note_start();
     } else if !kept.is_empty() {
-        warn!("{STARTS_MAX} starts have come to nothing: twins have no carrier until one does not");
+        warn!(
+            "{STARTS_MAX} starts have come to nothing: TAP interfaces have no carrier until one does not"
+        );
         kept.keys().for_each(|name| forget(name));
         kept.clear();
     }
@@ -84,14 +86,14 @@ pub(crate) fn reloading() {
     tell(&states.collect::<Vec<_>>());
 }
 
-/// Has the manager keep a twin's queues, these and no others, under this name.
+/// Has the manager keep the queues of a TAP interface, these and no others, under this name.
 pub(crate) fn keep(tap: &Tap, name: &str) {
     forget(name);
     let queues: Vec<_> = tap.queues().collect();
     let what = [NotifyState::FdStore, NotifyState::FdName(name)];
     if let Err(e) = sd_notify::notify_with_fds(&what, &queues) {
         warn!(
-            twin = tap.name(),
+            interface = tap.name(),
             "the service manager cannot keep its queues: {e}"
         );
     }

@@ -275,7 +275,7 @@ impl Element for IPRateMonitor {
             "1/100 s since the reset; then PREFIX, rate to it, rate from it",
             |e, _| {
                 let measured = Rc::clone(&e.measured);
-                Box::new(move |outside| Ok(measured.borrow().look(outside.now())))
+                Box::new(move |cx| Ok(measured.borrow().look(cx.now())))
             },
         ),
         Handler::shared(

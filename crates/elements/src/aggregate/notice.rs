@@ -38,9 +38,9 @@ impl Notifier {
     pub(super) fn urge(&self, cx: &mut Cx) {
         for (name, _) in self.0.0.borrow().iter() {
             let handler = format!("{name}.ended");
-            cx.defer(move |outside| {
+            cx.defer(move |cx| {
                 // A listener that has gone has nothing to do.
-                let _ = outside.write(&handler, "");
+                let _ = cx.write(&handler, "");
             });
         }
     }

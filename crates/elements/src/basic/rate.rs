@@ -47,8 +47,8 @@ impl Rate {
 
     /// The job of a handler that gives the rate, `times` so much.
     pub(crate) fn read(self, times: f64) -> Job {
-        Box::new(move |outside| {
-            let text = format!("{:.3}", self.per_second(outside.now()) * times);
+        Box::new(move |cx| {
+            let text = format!("{:.3}", self.per_second(cx.now()) * times);
             Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())
         })
     }

@@ -94,14 +94,14 @@ impl ControlSocket {
 }
 
 /// Runs a client's commands; none of the session is borrowed while one runs.
-fn answer(session: &RefCell<Session>, rules: &Rules, outside: &mut Outside) {
+fn answer(session: &RefCell<Session>, rules: &Rules, cx: &mut JobCx) {
     loop {
         let Some(command) = session.borrow_mut().next() else {
             break;
         };
         // A handler of the router may replace the configuration: what follows is meant for the new one.
         let waits = matches!(&command, Command::Write(name, _) if !name.contains('.'));
-        let answer = serve(command, rules, outside);
+        let answer = serve(command, rules, cx);
         let mut session = session.borrow_mut();
         match answer {
             Some(bytes) => session.answer(&bytes),
@@ -219,7 +219,7 @@ impl Element for ControlSocket {
             if this.receive() | std::mem::take(&mut this.waits) {
                 any = true;
                 let (session, config) = (Rc::clone(session), Arc::clone(&self.config));
-                cx.defer(move |outside| answer(&session, &config.rules, outside));
+                cx.defer(move |cx| answer(&session, &config.rules, cx));
             }
         }
         let verbose = self.config.verbose;

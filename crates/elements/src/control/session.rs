@@ -4,7 +4,7 @@ use super::listener::Stream;
 use super::protocol::{self, Command, Input};
 use crate::prelude::*;
 use engine::graph::call::Found;
-use engine::router::AskError;
+use engine::handler::AskError;
 use std::os::fd::RawFd;
 
 /// What a control socket allows.
@@ -103,47 +103,47 @@ impl Session {
 }
 
 /// Runs a command; None ends the connection.
-pub(super) fn serve(command: Command, rules: &Rules, outside: &mut Outside) -> Option<Vec<u8>> {
+pub(super) fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
     Some(match command {
         Command::Read(name, argument) => {
-            let path = path(&name, rules, outside);
-            let found = find(&path, &name, Use::Read, rules, outside);
-            match found.and_then(|()| call(&path, &argument, Use::Read, outside)) {
+            let path = path(&name, rules, cx);
+            let found = find(&path, &name, Use::Read, rules, cx);
+            match found.and_then(|()| call(&path, &argument, Use::Read, cx)) {
                 Ok(value) => protocol::data(&format!("Read handler '{name}' OK"), &value),
                 Err(wrong) => refuse(wrong, "Read", &name),
             }
         }
         Command::Write(name, value) => {
-            let path = path(&name, rules, outside);
-            let found = find(&path, &name, Use::Write, rules, outside);
-            match found.and_then(|()| call(&path, &value, Use::Write, outside)) {
+            let path = path(&name, rules, cx);
+            let found = find(&path, &name, Use::Write, rules, cx);
+            match found.and_then(|()| call(&path, &value, Use::Write, cx)) {
                 Ok(_) => protocol::answer(200, &format!("Write handler '{name}' OK")),
                 Err(wrong) => refuse(wrong, "Write", &name),
             }
         }
-        Command::CheckRead(name) => check(&name, Use::Read, "Read", rules, outside),
-        Command::CheckWrite(name) => check(&name, Use::Write, "Write", rules, outside),
+        Command::CheckRead(name) => check(&name, Use::Read, "Read", rules, cx),
+        Command::CheckWrite(name) => check(&name, Use::Write, "Write", rules, cx),
         Command::Wrong(code, text) => protocol::answer(code, &text),
         Command::Quit => return None,
     })
 }
 
-fn check(name: &str, wanted: Use, word: &str, rules: &Rules, outside: &mut Outside) -> Vec<u8> {
-    let path = path(name, rules, outside);
-    match find(&path, name, wanted, rules, outside) {
+fn check(name: &str, wanted: Use, word: &str, rules: &Rules, cx: &mut JobCx) -> Vec<u8> {
+    let path = path(name, rules, cx);
+    match find(&path, name, wanted, rules, cx) {
         Ok(()) => protocol::answer(200, &format!("{word} handler '{name}' OK")),
         Err(wrong) => refuse(wrong, word, name),
     }
 }
 
 /// A name as the router knows it: elements may be named by number, from 1.
-fn path(name: &str, rules: &Rules, outside: &Outside) -> String {
+fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     if !rules.proxy.is_empty() {
         return format!("{}.{name}", rules.proxy);
     }
     let numbered = name.split_once('.').and_then(|(element, handler)| {
         let number: usize = element.parse().ok()?;
-        let element = outside.plan().elements.get(number.checked_sub(1)?)?;
+        let element = cx.plan().elements.get(number.checked_sub(1)?)?;
         Some(format!("{}.{handler}", element.name))
     });
     numbered.unwrap_or_else(|| name.to_owned())
@@ -155,13 +155,13 @@ fn find(
     name: &str,
     wanted: Use,
     rules: &Rules,
-    outside: &Outside,
+    cx: &JobCx,
 ) -> Result<(), (u16, String)> {
     let denied = || Err((530, format!("Permission denied for '{name}'")));
     if wanted == Use::Write && rules.read_only {
         return denied();
     }
-    match outside.find(path, wanted) {
+    match cx.find(path, wanted) {
         Ok(Found::Own(_, _, info)) if info.inner => denied(),
         Ok(_) => Ok(()),
         Err(AskError::NoElement(_)) => {
@@ -179,15 +179,10 @@ fn find(
     }
 }
 
-fn call(
-    path: &str,
-    value: &str,
-    wanted: Use,
-    outside: &mut Outside,
-) -> Result<String, (u16, String)> {
+fn call(path: &str, value: &str, wanted: Use, cx: &mut JobCx) -> Result<String, (u16, String)> {
     let answer = match wanted {
-        Use::Read => outside.read(path, value),
-        Use::Write => outside.write(path, value),
+        Use::Read => cx.read(path, value),
+        Use::Write => cx.write(path, value),
     };
     answer.map_err(|wrong| (520, wrong.to_string()))
 }

@@ -22,7 +22,7 @@
 //! - `CLASSIFY`: how to spread packets over the workers, whatever the port can do: `hash`, `address`, `flow`,
 //!   `prefix` or `program`, followed by its arguments. `WORKERS` among them names the workers that get packets;
 //!   default is all. It stands for a BucketBy element and a Steer behind this element; see docs/queues.md. The
-//!   port itself also does what it can of this, so that fewer packets change worker (see the handler `spread`).
+//!   port itself also does what it can of this, so that fewer packets change worker (see the handler `rss`).
 //!   Default is none: packets stay on the worker that receives them.
 //! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no
 //!   element behind reads annotations (`ashlar plan` says so).
@@ -38,8 +38,8 @@
 
 use super::fill::Fill;
 use super::pace::Pace;
+use super::rss::Rss;
 use super::rx_queues::{Owners, Queues};
-use super::spread::Spread;
 use crate::prelude::*;
 use arguments::units::Cores;
 use engine::external::{self, External, Fate};
@@ -56,7 +56,7 @@ pub(crate) struct Config {
     pub(super) descriptors: usize,
     pub(super) promiscuous: bool,
     /// What the port can do of CLASSIFY by itself. The elements that do the rest are put in before the plan is made.
-    pub(super) spread: Option<Arc<Spread>>,
+    pub(super) rss: Option<Arc<Rss>>,
     /// Whether packets get the time; else as the driver that is stood in for.
     pub(super) timestamp: Option<bool>,
     /// Whether the port is polled less while all that it brings is lost.
@@ -66,29 +66,29 @@ pub(crate) struct Config {
 
 impl PortTable for Config {
     fn table(&self) -> Option<&Arc<Table>> {
-        self.spread.as_ref().map(|spread| spread.table())
+        self.rss.as_ref().map(|rss| rss.table())
     }
 
     fn astray(&self) -> Vec<Astray> {
-        let spread = self.spread.as_ref();
-        spread.map_or_else(Vec::new, |spread| spread.astray(&self.owners.by_worker()))
+        let rss = self.rss.as_ref();
+        rss.map_or_else(Vec::new, |rss| rss.astray(&self.owners.by_worker()))
     }
 
     fn redirect(&self, buckets: &[Astray]) -> Result<(), String> {
-        match &self.spread {
-            Some(spread) => spread.redirect(buckets, self.owners.by_worker()),
+        match &self.rss {
+            Some(rss) => rss.redirect(buckets, self.owners.by_worker()),
             None => Err("nothing is asked of the port".into()),
         }
     }
 
     fn is_done(&self) -> bool {
-        let spread = self.spread.as_ref();
-        spread.is_none_or(|spread| spread.is_done())
+        let rss = self.rss.as_ref();
+        rss.is_none_or(|rss| rss.is_done())
     }
 
     fn tell_again(&self) -> Result<(), String> {
-        match &self.spread {
-            Some(spread) => spread.tell_again(),
+        match &self.rss {
+            Some(rss) => rss.tell_again(),
             None => Err("nothing is asked of the port".into()),
         }
     }
@@ -114,7 +114,7 @@ impl Style for Click {
         let promiscuous = args.optional("PROMISC", false, doc);
         args.maybe::<u32>("SNAPLEN", "accepted, and without effect");
         of_click(args);
-        let spread = Spread::configure(args, &device);
+        let rss = Rss::configure(args, &device);
         Config {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
@@ -125,7 +125,7 @@ impl Style for Click {
                 0,
                 "frames that each queue holds; 0 = the port's default",
             ),
-            spread,
+            rss,
             promiscuous,
             timestamp: args.key_maybe("TIMESTAMP", "whether packets get the time"),
             yields: args.key("YIELD", true, "whether to poll less while outputs overflow"),
@@ -206,8 +206,8 @@ impl<S: Style> Element for FromDevice<S> {
 
     fn new(config: &Arc<Config>, init: &Init) -> FromDevice<S> {
         let queues = Queues::new(&config.device, &config.owners, init);
-        if let (Some(spread), Some(port)) = (&config.spread, init.ports.get(&config.device)) {
-            spread.add_copy(&port.port, || config.owners.by_worker());
+        if let (Some(rss), Some(port)) = (&config.rss, init.ports.get(&config.device)) {
+            rss.add_copy(&port.port, || config.owners.by_worker());
         }
         let timestamp = config.timestamp.unwrap_or(init.as_click());
         FromDevice {
@@ -270,9 +270,9 @@ impl<S: Style> Element for FromDevice<S> {
 
     fn inherit(config: &mut Config, old: &Config) {
         if config.device == old.device
-            && let (Some(spread), Some(old)) = (&mut config.spread, &old.spread)
+            && let (Some(rss), Some(old)) = (&mut config.rss, &old.rss)
         {
-            spread.inherit(old);
+            rss.inherit(old);
         }
         let same = (&config.device, &config.cores, config.queues);
         if same == (&old.device, &old.cores, old.queues) {
@@ -296,15 +296,15 @@ impl<S: Style> Element for FromDevice<S> {
             Ok("ETHER".into())
         }),
         Handler::shared(
-            "spread",
+            "rss",
             "which part of CLASSIFY the port does by itself",
             |config: &Config, _| {
                 let none = || "nothing is asked of the port".into();
-                Ok(config.spread.as_ref().map_or_else(none, |s| s.show()))
+                Ok(config.rss.as_ref().map_or_else(none, |s| s.show()))
             },
         ),
         Handler::action(
-            "spread",
+            "rss",
             "makes the port's own table and rules match Steer's, without reordering, and tries refused rules again",
             |config: &Config, _| config.tell_again().map(|()| String::new()),
         ),
@@ -316,12 +316,12 @@ impl<S: Style> Element for FromDevice<S> {
             Ok(())
         }),
         Handler::shared(
-            "pump",
+            "queue_owners",
             "which worker polls: a line for each queue, its number and its worker",
             |c: &Config, _| Ok(c.owners.show()),
         ),
         Handler::action(
-            "pump",
+            "queue_owners",
             "makes a worker poll a queue: QUEUE WORKER",
             |_, _| Err("queues move only while workers run".into()),
         ),
@@ -384,7 +384,7 @@ impl<S: Style> Receives for FromDevice<S> {
     }
 
     fn port_table(config: &Arc<Config>) -> Option<Arc<dyn PortTable>> {
-        config.spread.as_ref()?;
+        config.rss.as_ref()?;
         Some(Arc::clone(config) as _)
     }
 

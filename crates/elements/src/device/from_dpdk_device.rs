@@ -20,7 +20,7 @@
 //! - `CLASSIFY`: how packets are spread over the workers; see FromDevice.
 
 use super::from_device::{Config, FromDevice, Style};
-use super::spread::Spread;
+use super::rss::Rss;
 use crate::prelude::*;
 
 pub(crate) struct Dpdk;
@@ -46,7 +46,7 @@ impl Style for Dpdk {
                 "use CORES to place queues on workers",
             );
         }
-        let spread = Spread::configure(args, &device);
+        let rss = Rss::configure(args, &device);
         Config {
             device,
             cores: args.key_maybe("CORES", "workers that receive"),
@@ -62,7 +62,7 @@ impl Style for Dpdk {
                 true,
                 "whether to receive frames for other stations",
             ),
-            spread,
+            rss,
             timestamp: Some(false),
             yields: true,
             owners: Default::default(),

@@ -26,7 +26,7 @@ use super::link::Encap;
 use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
 use captures::{Head, Writer};
-use engine::graph::call::Outside;
+use engine::graph::call::JobCx;
 use engine::port::Slot;
 
 pub(super) struct Config {
@@ -105,11 +105,11 @@ impl Writes for ToDump {
 }
 
 /// The encapsulation that elements agree on.
-fn agreed(outside: &mut Outside, elements: &[String]) -> Result<Encap, String> {
+fn agreed(cx: &mut JobCx, elements: &[String]) -> Result<Encap, String> {
     let mut agreed: Option<(String, &str)> = None;
     for element in elements {
         let path = format!("{element}.encap");
-        let name = outside.read(&path, "").map_err(|e| e.to_string())?;
+        let name = cx.read(&path, "").map_err(|e| e.to_string())?;
         let name = name.trim().to_owned();
         match &agreed {
             Some((before, first)) if *before != name => {
@@ -183,18 +183,18 @@ impl Element for ToDump {
             return;
         }
         let config = Arc::clone(&self.config);
-        cx.defer(move |outside| {
-            let name = outside.name().to_owned();
-            let wrong = match agreed(outside, &config.encap_from) {
-                Ok(encap) => outside.write(&format!("{name}.encap"), &encap.name()).err(),
+        cx.defer(move |cx| {
+            let name = cx.name().to_owned();
+            let wrong = match agreed(cx, &config.encap_from) {
+                Ok(encap) => cx.write(&format!("{name}.encap"), &encap.name()).err(),
                 Err(wrong) => {
-                    outside.say(&format!("{name}: {wrong}"));
-                    outside.end();
+                    cx.say(&format!("{name}: {wrong}"));
+                    cx.end();
                     None
                 }
             };
             if let Some(wrong) = wrong {
-                outside.say(&wrong.to_string());
+                cx.say(&wrong.to_string());
             }
         });
     }

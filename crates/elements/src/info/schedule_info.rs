@@ -69,12 +69,12 @@ impl Element for ScheduleInfo {
 
     fn start(&mut self, cx: &mut Cx) {
         let shares = Arc::clone(&self.0);
-        cx.defer(move |outside| {
+        cx.defer(move |cx| {
             for (name, tickets) in shares.iter() {
                 let path = format!("{name}.tickets");
-                if let Err(wrong) = outside.write(&path, &tickets.to_string()) {
-                    let line = format!("{} :: ScheduleInfo: {wrong}", outside.name());
-                    outside.say(&line);
+                if let Err(wrong) = cx.write(&path, &tickets.to_string()) {
+                    let line = format!("{} :: ScheduleInfo: {wrong}", cx.name());
+                    cx.say(&line);
                 }
             }
         });

@@ -24,8 +24,8 @@ pub struct Ask {
 pub(super) struct Asks {
     sender: SyncSender<Ask>,
     receiver: Mutex<Receiver<Ask>>,
-    bell: Option<OwnedFd>,
-    /// Whether the bell was rung since control looked.
+    doorbell: Option<OwnedFd>,
+    /// Whether the doorbell was rung since control looked.
     rung: AtomicBool,
     lost: AtomicU64,
 }
@@ -36,7 +36,7 @@ impl Default for Asks {
         Asks {
             sender,
             receiver: Mutex::new(receiver),
-            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
+            doorbell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
             rung: AtomicBool::new(false),
             lost: AtomicU64::new(0),
         }
@@ -49,16 +49,16 @@ impl Asks {
         if self.sender.try_send(ask).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         } else if !self.rung.swap(true, Ordering::AcqRel)
-            && let Some(bell) = &self.bell
+            && let Some(doorbell) = &self.doorbell
         {
             // It cannot be full: control reads it before it is rung again.
-            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(doorbell, &1u64.to_ne_bytes());
         }
     }
 
     pub(super) fn take(&self, each: &mut dyn FnMut(Ask)) {
-        if let Some(bell) = &self.bell {
-            let _ = rustix::io::read(bell, &mut [0; 8]);
+        if let Some(doorbell) = &self.doorbell {
+            let _ = rustix::io::read(doorbell, &mut [0; 8]);
         }
         // Before looking: who puts one now rings again.
         self.rung.store(false, Ordering::Release);
@@ -68,8 +68,8 @@ impl Asks {
         receiver.try_iter().take(WAITING_MAX).for_each(each);
     }
 
-    pub(super) fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.bell.as_ref().map(AsFd::as_fd)
+    pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
+        self.doorbell.as_ref().map(AsFd::as_fd)
     }
 
     /// Questions that found no room.
@@ -96,7 +96,7 @@ mod tests {
     }
 
     fn rings(asks: &Asks) -> bool {
-        rustix::io::read(asks.bell().expect("a descriptor"), &mut [0; 8]).is_ok()
+        rustix::io::read(asks.doorbell().expect("a descriptor"), &mut [0; 8]).is_ok()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An interface of the router's namespace, the twin of a port.
+//! An interface of the router's namespace, the counterpart of a port.
 
 use super::asks::{Ask, Asks};
 use crate::neighbour::{Bounds, Link};

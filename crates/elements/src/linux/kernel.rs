@@ -46,15 +46,15 @@ impl Kernel {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Takes the questions since the last call, and silences the bell.
+    /// Takes the questions since the last call, and silences the doorbell.
     pub fn take_asks(&self, each: &mut dyn FnMut(Ask)) {
         self.asks.take(each);
     }
 
     /// Becomes readable when there are questions, until [`Kernel::take_asks`]. None if the system refuses a
     /// descriptor: then look every few milliseconds.
-    pub fn bell(&self) -> Option<BorrowedFd<'_>> {
-        self.asks.bell()
+    pub fn doorbell(&self) -> Option<BorrowedFd<'_>> {
+        self.asks.doorbell()
     }
 
     /// Questions lost because too many waited.

@@ -18,7 +18,7 @@ impl Overflow {
             && before == 0
             && capacity > 0
         {
-            cx.outside().say(words);
+            cx.job_cx().say(words);
         }
     }
 }

@@ -35,7 +35,7 @@ pub(super) const FULL: usize = 0;
 pub(super) const RESET: usize = 1;
 /// Times that a queue is found empty before it says so: one that hovers around a packet or two would
 /// else put its puller to sleep and wake it all the time.
-pub(super) const PATIENCE: u32 = 9;
+pub(super) const IDLE_POLLS_MAX: u32 = 9;
 
 /// The plain Queue.
 pub(crate) struct Plain;
@@ -61,7 +61,7 @@ pub(crate) struct Queue<K = Plain> {
     highest: usize,
     dropped: u64,
     /// Times in a row that nothing was there.
-    patience: u32,
+    idle_polls: u32,
     words: Overflow,
 }
 
@@ -134,7 +134,7 @@ impl<K: Kind> Element for Queue<K> {
             left: 0,
             highest: 0,
             dropped: 0,
-            patience: 0,
+            idle_polls: 0,
             words: Overflow::new(K::CLASS, init),
         }
     }
@@ -160,7 +160,7 @@ impl<K: Kind> Element for Queue<K> {
         if !batch.is_empty() {
             self.overflow(batch, cx);
         }
-        self.patience = 0;
+        self.idle_polls = 0;
         self.tell_room(cx);
         cx.wake_pullers();
     }
@@ -180,15 +180,15 @@ impl<K: Kind> Element for Queue<K> {
                 if K::QUICK && self.local.is_empty() {
                     cx.note_empty();
                 } else if n == 0 {
-                    self.patience += 1;
-                    if self.patience >= PATIENCE {
+                    self.idle_polls += 1;
+                    if self.idle_polls >= IDLE_POLLS_MAX {
                         cx.note_empty();
                     }
                 }
             }
         }
         if into.len() > had {
-            self.patience = 0;
+            self.idle_polls = 0;
             self.tell_room(cx);
         }
     }

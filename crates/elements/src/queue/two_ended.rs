@@ -2,7 +2,7 @@
 //! must be on one worker.
 
 use super::overflow::Overflow;
-use super::queue::PATIENCE;
+use super::queue::IDLE_POLLS_MAX;
 use crate::prelude::*;
 use arguments::units;
 use engine::notify::Notifies;
@@ -39,7 +39,7 @@ pub(crate) struct TwoEnded<P> {
     capacity: usize,
     highest: usize,
     dropped: u64,
-    patience: u32,
+    idle_polls: u32,
     words: Overflow,
 }
 
@@ -76,7 +76,7 @@ impl<P: Policy> Element for TwoEnded<P> {
             capacity: **config,
             highest: 0,
             dropped: 0,
-            patience: 0,
+            idle_polls: 0,
             words: Overflow::new(P::CLASS, init),
         }
     }
@@ -94,15 +94,15 @@ impl<P: Policy> Element for TwoEnded<P> {
             }
         }
         self.highest = self.highest.max(self.held.len());
-        self.patience = 0;
+        self.idle_polls = 0;
         cx.wake_pullers();
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let n = max.min(self.held.len());
         into.extend(self.held.drain(..n));
-        self.patience = if n > 0 { 0 } else { self.patience + 1 };
-        if self.patience >= PATIENCE {
+        self.idle_polls = if n > 0 { 0 } else { self.idle_polls + 1 };
+        if self.idle_polls >= IDLE_POLLS_MAX {
             cx.note_empty();
         }
     }

@@ -12,7 +12,7 @@
 //! seed of its option `--seed`, and `ashlar click` one that cannot be predicted.
 
 use crate::prelude::*;
-use engine::graph::call::Outside;
+use engine::graph::call::JobCx;
 use std::hash::{BuildHasher, RandomState};
 
 pub(super) struct RandomSeed {
@@ -25,10 +25,10 @@ fn surprise() -> u64 {
 }
 
 /// Begins the sequence that follows from a seed, as Click's does, or one that nobody knows before.
-fn begin(seed: Option<u32>, outside: &mut Outside) {
+fn begin(seed: Option<u32>, cx: &mut JobCx) {
     match seed {
-        Some(seed) => outside.set_library_seed(seed),
-        None => outside.set_seed(surprise()),
+        Some(seed) => cx.set_library_seed(seed),
+        None => cx.set_seed(surprise()),
     }
 }
 
@@ -50,7 +50,7 @@ impl Element for RandomSeed {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        begin(self.seed, &mut cx.outside());
+        begin(self.seed, &mut cx.job_cx());
     }
 
     const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
@@ -61,7 +61,7 @@ impl Element for RandomSeed {
                 "" => None,
                 value => Some(arguments::units::parse(value)?),
             };
-            begin(seed, &mut cx.outside());
+            begin(seed, &mut cx.job_cx());
             Ok(())
         },
     )];

@@ -122,8 +122,8 @@ impl Runner {
     /// Leaves the script's start for when the graph has begun.
     pub(crate) fn start(&self, cx: &mut Cx) {
         let script = self.clone();
-        cx.defer(move |outside| {
-            let mut host = script.host(outside);
+        cx.defer(move |cx| {
+            let mut host = script.host(cx);
             script.machine.init(&mut host);
             match &*script.kind {
                 Type::Active | Type::Driver => {
@@ -138,8 +138,8 @@ impl Runner {
     /// The script's alarm has rung.
     pub(crate) fn timer(&self, cx: &mut Cx) {
         let script = self.clone();
-        cx.defer(move |outside| {
-            let mut host = script.host(outside);
+        cx.defer(move |cx| {
+            let mut host = script.host(cx);
             let ended = script.machine.alarm(&mut host);
             script.finish(ended, &mut host);
         });
@@ -152,16 +152,16 @@ impl Runner {
         }
     }
 
-    fn host<'a, 'b>(&'a self, outside: &'a mut Outside<'b>) -> Surroundings<'a, 'b> {
+    fn host<'a, 'b>(&'a self, cx: &'a mut JobCx<'b>) -> Surroundings<'a, 'b> {
         let script = self;
-        Surroundings { outside, script }
+        Surroundings { cx, script }
     }
 
     /// Reads one of the handlers that every script has.
     pub(crate) fn read(&self, name: &'static str, argument: &str) -> Job {
         let (script, argument) = (self.clone(), argument.to_owned());
-        Box::new(move |outside| {
-            let mut host = script.host(outside);
+        Box::new(move |cx| {
+            let mut host = script.host(cx);
             let value = script.machine.own_read(name, &argument, &mut host);
             value.unwrap_or_else(|| Err(format!("no '{name}' handler")))
         })
@@ -170,8 +170,8 @@ impl Runner {
     /// Writes one of the handlers that every script has.
     pub(crate) fn write(&self, name: &'static str, value: &str) -> Job {
         let (script, value) = (self.clone(), value.to_owned());
-        Box::new(move |outside| {
-            let mut host = script.host(outside);
+        Box::new(move |cx| {
+            let mut host = script.host(cx);
             let done = script.machine.own_write(name, &value, &mut host);
             done.unwrap_or_else(|| Err(format!("no '{name}' handler")))
                 .map(|()| String::new())
@@ -182,8 +182,8 @@ impl Runner {
     pub(crate) fn offered(&self, name: &str, argument: &str, wanted: Use) -> Job {
         let (script, name, argument) = (self.clone(), name.to_owned(), argument.to_owned());
         let write = wanted == Use::Write;
-        Box::new(move |outside| {
-            let mut host = script.host(outside);
+        Box::new(move |cx| {
+            let mut host = script.host(cx);
             match script.machine.own_read(&name, &argument, &mut host) {
                 Some(value) if !write => value,
                 _ => {
@@ -206,8 +206,8 @@ impl Runner {
     pub(crate) fn signal(&self, cx: &mut Cx) {
         self.armed.set(false);
         let script = self.clone();
-        cx.defer(move |outside| {
-            let mut host = script.host(outside);
+        cx.defer(move |cx| {
+            let mut host = script.host(cx);
             let ended = script.machine.run(Call::default(), &mut host);
             script.finish(ended, &mut host);
         });
@@ -216,8 +216,8 @@ impl Runner {
     /// Somebody asks the driver to stop.
     pub(crate) fn stop_asked(&self, cx: &mut Cx) {
         let script = self.clone();
-        cx.defer(move |outside| {
-            let mut host = script.host(outside);
+        cx.defer(move |cx| {
+            let mut host = script.host(cx);
             let ended = script.machine.step(1, &mut host);
             script.finish(ended, &mut host);
         });
@@ -229,11 +229,11 @@ impl Runner {
     }
 
     /// Runs the script for a packet: the output that it leaves by, if any.
-    pub(crate) fn packet(&self, input: usize, outside: &mut Outside) -> Option<usize> {
+    pub(crate) fn packet(&self, input: usize, cx: &mut JobCx) -> Option<usize> {
         if *self.kind != Type::Packet {
             return Some(0);
         }
-        let mut host = self.host(outside);
+        let mut host = self.host(cx);
         let call = Call {
             input: Some(input),
             ..Call::default()
@@ -251,13 +251,13 @@ impl Runner {
 
 /// A router as a script sees it.
 struct Surroundings<'a, 'b> {
-    outside: &'a mut Outside<'b>,
+    cx: &'a mut JobCx<'b>,
     script: &'a Runner,
 }
 
 impl Surroundings<'_, '_> {
     fn known(&self, handler: &str, wanted: Use) -> Result<(), String> {
-        let found = self.outside.find(handler, wanted).map(|_| ());
+        let found = self.cx.find(handler, wanted).map(|_| ());
         found.map_err(|wrong| not_found(handler, wanted, wrong))
     }
 }
@@ -265,32 +265,32 @@ impl Surroundings<'_, '_> {
 impl Host for Surroundings<'_, '_> {
     fn read(&mut self, handler: &str, argument: &str) -> Result<String, String> {
         self.known(handler, Use::Read)?;
-        let answer = self.outside.read(handler, argument);
+        let answer = self.cx.read(handler, argument);
         answer.map_err(|e| e.to_string())
     }
 
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
         self.known(handler, Use::Write)?;
-        let answer = self.outside.write(handler, value);
+        let answer = self.cx.write(handler, value);
         answer.map(|_| ()).map_err(|e| e.to_string())
     }
 
     fn offers(&mut self, handler: &str, how: Use) -> bool {
-        self.outside.find(handler, how).is_ok()
+        self.cx.find(handler, how).is_ok()
     }
 
     fn now(&mut self) -> Duration {
-        Duration::from_nanos(self.outside.wall())
+        Duration::from_nanos(self.cx.wall())
     }
 
     fn random(&mut self) -> u32 {
-        self.outside.random()
+        self.cx.random()
     }
 
     fn print(&mut self, to: &Sink, text: &str) -> Result<(), String> {
         let (file, name) = match to {
             Sink::Out => {
-                self.outside.print(text);
+                self.cx.print(text);
                 return Ok(());
             }
             Sink::File(name) => (File::create(name), name),
@@ -304,7 +304,7 @@ impl Host for Surroundings<'_, '_> {
     }
 
     fn chatter(&mut self, text: &str) {
-        self.outside.say(text);
+        self.cx.say(text);
     }
 
     fn load(&mut self, file: &str) -> Result<String, String> {
@@ -332,25 +332,25 @@ impl Host for Surroundings<'_, '_> {
     }
 
     fn alarm(&mut self, after: Option<Duration>) {
-        self.outside.cancel_timer();
+        self.cx.cancel_timer();
         if let Some(after) = after {
             // Time passes with every wait, so that a script cannot hold it up.
-            let at = self.outside.now() + after.max(Duration::from_nanos(1));
-            self.outside.set_timer(at);
+            let at = self.cx.now() + after.max(Duration::from_nanos(1));
+            self.cx.set_timer(at);
         }
     }
 
     fn stop(&mut self) {
         match *self.script.kind {
-            Type::Driver => self.outside.end(),
-            _ => self.outside.stop(),
+            Type::Driver => self.cx.end(),
+            _ => self.cx.stop(),
         }
     }
 
     fn over(&mut self, again: bool) {
         self.script.armed.set(again);
         if *self.script.kind == Type::Driver {
-            self.outside.end();
+            self.cx.end();
         }
     }
 }

@@ -111,9 +111,9 @@ impl<K: Kind> Element for Script<K> {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         for packet in batch.drain() {
             let script = self.0.clone();
-            cx.defer(move |outside| match script.packet(input, outside) {
-                Some(port) if port < script.outputs() => outside.emit(port, packet),
-                _ => outside.drop(packet, DROPPED),
+            cx.defer(move |cx| match script.packet(input, cx) {
+                Some(port) if port < script.outputs() => cx.emit(port, packet),
+                _ => cx.drop(packet, DROPPED),
             });
         }
     }
@@ -122,7 +122,7 @@ impl<K: Kind> Element for Script<K> {
         let mut batch = cx.spare();
         cx.pull(0, max, &mut batch);
         for packet in batch.drain() {
-            match self.0.packet(0, &mut cx.outside()) {
+            match self.0.packet(0, &mut cx.job_cx()) {
                 Some(port) if port == output => into.push(packet),
                 Some(port) if port < self.0.outputs() => cx.emit(port, packet),
                 _ => cx.drop(packet, DROPPED),

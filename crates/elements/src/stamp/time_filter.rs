@@ -61,15 +61,15 @@ impl TimeFilter {
         let state = Rc::clone(&self.state);
         let call = at_time(call, stamp);
         let other = cx.connected(usize::from(OTHER));
-        cx.defer(move |outside| {
-            if let Err(wrong) = call.write(outside) {
-                outside.say(&wrong.to_string());
+        cx.defer(move |cx| {
+            if let Err(wrong) = call.write(cx) {
+                cx.say(&wrong.to_string());
             }
             let place = state.borrow_mut().window.place(stamp);
             match place {
-                Place::Inside => outside.emit(0, packet),
-                _ if other => outside.emit(usize::from(OTHER), packet),
-                _ => outside.drop(packet, usize::from(OUT_OF_RANGE)),
+                Place::Inside => cx.emit(0, packet),
+                _ if other => cx.emit(usize::from(OTHER), packet),
+                _ => cx.drop(packet, usize::from(OUT_OF_RANGE)),
             }
         });
     }

@@ -4,8 +4,8 @@ use super::move_tests::{
     AtRandom, Everything, any_move, at_random, nothing_is_wrong, patient, plan, table,
 };
 use engine::graph::Graph;
+use engine::handler::AskError;
 use engine::port::NoPorts;
-use engine::router::AskError;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -4,10 +4,11 @@ use crate::prelude::*;
 use engine::clock::Clock;
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
+use engine::graph::single_at;
 use engine::graph::{Graph, Site, Walker};
+use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
-use engine::router::{AskError, single_at};
 use engine::wake::Wakers;
 use planner::{Options, Registry, make};
 use std::any::Any;
@@ -180,14 +181,14 @@ pub(super) struct Everything {
     /// A worker, and how many of its next turns it does not take.
     pub(super) stalls: (usize, usize),
     /// What each worker does between turns until it is done.
-    chores: Vec<Vec<Chore>>,
+    long_asks: Vec<Vec<LongAsk>>,
     /// Times that a worker did such a thing, and that control asked.
     pub(super) steps: usize,
     pub(super) asked: usize,
 }
 
 /// What a worker is to do, and whether it has begun.
-type Chore = (bool, Box<dyn FnMut(&mut Graph) -> bool>);
+type LongAsk = (bool, Box<dyn FnMut(&mut Graph) -> bool>);
 
 impl Everything {
     /// Packets of a flow come, always by the same worker.
@@ -220,7 +221,7 @@ impl Everything {
             }
             if self.rng.one_in(2) {
                 let worker = self.rng.below(self.graphs.len());
-                self.do_chores(worker, |_| true);
+                self.run_long_asks(worker, |_| true);
             }
         }
     }
@@ -246,17 +247,17 @@ impl Everything {
         held.sum()
     }
 
-    fn do_chores(&mut self, worker: usize, which: impl Fn(bool) -> bool) {
+    fn run_long_asks(&mut self, worker: usize, which: impl Fn(bool) -> bool) {
         let graph = &mut self.graphs[worker];
-        let mut all = std::mem::take(&mut self.chores[worker]);
-        all.retain_mut(|(begun, chore)| {
+        let mut all = std::mem::take(&mut self.long_asks[worker]);
+        all.retain_mut(|(begun, ask)| {
             if !which(std::mem::replace(begun, true)) {
                 return true;
             }
             self.steps += 1;
-            !chore(graph)
+            !ask(graph)
         });
-        self.chores[worker] = all;
+        self.long_asks[worker] = all;
     }
 }
 
@@ -279,13 +280,13 @@ impl AtRandom {
         for (&worker, to) in each.filter(|(worker, _)| told(**worker)) {
             let (what, mut state) = (Arc::clone(&what), S::default());
             let to = Arc::clone(to);
-            let chore = move |graph: &mut Graph| {
+            let ask = move |graph: &mut Graph| {
                 let answer = what(graph, &mut state);
                 let done = answer.is_some();
                 *to.lock().expect("one thread") = answer;
                 done
             };
-            all.chores[worker].push((false, Box::new(chore)));
+            all.long_asks[worker].push((false, Box::new(ask)));
         }
         let mut found: Vec<Option<R>> = answers.iter().map(|_| None).collect();
         while let Some(missing) = found.iter().position(Option::is_none) {
@@ -319,7 +320,7 @@ impl Ask for AtRandom {
         all.asked += 1;
         all.go_on();
         // What was asked before comes first.
-        all.do_chores(worker, |begun| !begun);
+        all.run_long_asks(worker, |begun| !begun);
         Ok(what(&mut all.graphs[worker]))
     }
 }
@@ -346,7 +347,7 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
         source: plan.find("by").expect("it is there"),
         comes: true,
         stalls: (0, 0),
-        chores: (0..plan.workers).map(|_| Vec::new()).collect(),
+        long_asks: (0..plan.workers).map(|_| Vec::new()).collect(),
         steps: 0,
         asked: 0,
     }))

@@ -4,11 +4,12 @@
 use super::move_tests::{BUCKETS, FLOWS, packet, patient, plan, plan_after, read, table, wrong};
 use crate::prelude::*;
 use engine::graph::Graph;
+use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
-use engine::router::{AskError, Router};
 use engine::wake::WakeFn;
 use engine::worker::Waiter;
+use router::Router;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::os::fd::RawFd;
@@ -228,10 +229,10 @@ impl Ask for Fails<'_> {
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.question(0, || self.router.until(workers, patience, what))
+        self.question(0, || self.router.until(workers, time_limit, what))
     }
 
     fn one<R: Send + 'static>(

@@ -8,7 +8,7 @@
 use crate::element::Element;
 use crate::graph::Cx;
 pub use crate::graph::Job;
-pub use crate::handler_info::{Access, AskError, HandlerInfo, Use};
+pub use crate::handler_info::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
 
 type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
 

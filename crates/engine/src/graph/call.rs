@@ -3,8 +3,8 @@
 //! An element that runs cannot be entered again. What may come back to it therefore waits until it
 //! has returned: [`Cx::defer`] leaves a job that runs when no element of this worker is running,
 //! before the packets that the element has sent move on (strict walker), or right after the batch
-//! (sweep). A job works on an [`Outside`]: the graph as seen from outside any element. Elements that
-//! need an answer on the spot ask through [`Cx::outside`]; then those that are running (the caller
+//! (sweep). A job works on an [`JobCx`]: the graph as seen from outside any element. Elements that
+//! need an answer on the spot ask through [`Cx::job_cx`]; then those that are running (the caller
 //! and all who pull through it) cannot be read, and writes to them wait until they have returned.
 //!
 //! Names are resolved as Click does: `counter.count` written in `a/b` means `a/b/counter`, else
@@ -32,10 +32,10 @@ use std::sync::Arc;
 const DEPTH_MAX: usize = 100;
 
 /// What a handler does that needs the graph: it runs when its element is back in its place.
-pub type Job = Box<dyn FnOnce(&mut Outside) -> Result<String, String>>;
+pub type Job = Box<dyn FnOnce(&mut JobCx) -> Result<String, String>>;
 
 /// A job that waits until its element has returned.
-pub(crate) type Deferred = Box<dyn FnOnce(&mut Outside)>;
+pub(crate) type Deferred = Box<dyn FnOnce(&mut JobCx)>;
 
 /// An argument that names a handler, and what is written to it or asked of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,13 +48,13 @@ pub struct HandlerCall {
 
 impl HandlerCall {
     /// Reads the handler.
-    pub fn read(&self, outside: &mut Outside) -> Result<String, AskError> {
-        outside.read(&self.path, &self.value)
+    pub fn read(&self, cx: &mut JobCx) -> Result<String, AskError> {
+        cx.read(&self.path, &self.value)
     }
 
     /// Writes the handler.
-    pub fn write(&self, outside: &mut Outside) -> Result<String, AskError> {
-        outside.write(&self.path, &self.value)
+    pub fn write(&self, cx: &mut JobCx) -> Result<String, AskError> {
+        cx.write(&self.path, &self.value)
     }
 }
 
@@ -188,14 +188,14 @@ pub fn not_found(path: &str, wanted: Use, wrong: AskError) -> String {
 }
 
 /// The graph as seen from outside any element: what a job works on.
-pub struct Outside<'a> {
+pub struct JobCx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
     /// The element whose job it is.
     pub(crate) this: Option<usize>,
 }
 
-impl Outside<'_> {
+impl JobCx<'_> {
     /// The plan that runs.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.core.plan
@@ -325,12 +325,7 @@ impl Outside<'_> {
     }
 
     /// Uses this worker's copy.
-    pub(crate) fn here(
-        &mut self,
-        path: &str,
-        value: &str,
-        wanted: Use,
-    ) -> Result<String, AskError> {
+    pub fn here(&mut self, path: &str, value: &str, wanted: Use) -> Result<String, AskError> {
         match wanted {
             Use::Read => self.read_here(path, value),
             Use::Write => self.write_here(path, value),
@@ -402,9 +397,9 @@ impl Outside<'_> {
             }
             // It is running: it hears of this when it has returned.
             let value = value.to_owned();
-            let later: Deferred = Box::new(move |outside| {
-                if let Err(wrong) = outside.write_own(node, at, info, &value) {
-                    outside.say(&wrong.to_string());
+            let later: Deferred = Box::new(move |cx| {
+                if let Err(wrong) = cx.write_own(node, at, info, &value) {
+                    cx.say(&wrong.to_string());
                 }
             });
             self.core.deferred.push((node, later));
@@ -466,7 +461,7 @@ impl Outside<'_> {
             )));
         }
         self.core.depth += 1;
-        let answer = job(&mut Outside {
+        let answer = job(&mut JobCx {
             nodes: self.nodes,
             core: self.core,
             this: Some(node),
@@ -495,7 +490,7 @@ impl Outside<'_> {
         while !self.core.deferred.is_empty() {
             let jobs = std::mem::take(&mut self.core.deferred);
             for (node, job) in jobs {
-                job(&mut Outside {
+                job(&mut JobCx {
                     nodes: self.nodes,
                     core: self.core,
                     this: Some(node),
@@ -518,24 +513,24 @@ impl Outside<'_> {
 
 impl Cx<'_> {
     /// Leaves a job for when no element of this worker is running. See [`call`](crate::call).
-    pub fn defer(&mut self, job: impl FnOnce(&mut Outside) + 'static) {
+    pub fn defer(&mut self, job: impl FnOnce(&mut JobCx) + 'static) {
         self.core.deferred.push((self.this, Box::new(job)));
     }
 
     /// Leaves a write of a handler for when no element is running; what goes wrong is said.
     pub fn defer_write(&mut self, call: &HandlerCall) {
         let call = call.clone();
-        self.defer(move |outside| {
-            if let Err(wrong) = call.write(outside) {
-                let line = format!("{}: {wrong}", outside.name());
-                outside.say(&line);
+        self.defer(move |cx| {
+            if let Err(wrong) = call.write(cx) {
+                let line = format!("{}: {wrong}", cx.name());
+                cx.say(&line);
             }
         });
     }
 
     /// The rest of the graph, while this element runs: it cannot be asked itself.
-    pub fn outside(&mut self) -> Outside<'_> {
-        Outside {
+    pub fn job_cx(&mut self) -> JobCx<'_> {
+        JobCx {
             nodes: self.nodes,
             core: self.core,
             this: Some(self.this),

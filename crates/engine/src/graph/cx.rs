@@ -4,10 +4,10 @@ use super::extensions::StorageOfClass;
 use super::schedule::revive;
 use super::{Core, Nodes, Walker, put_back};
 use crate::clock::{Clock, Time};
+use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 use crate::publish::Reader;
 use crate::search::nearest_queues;
-use crate::verdict::Verdict;
 use std::time::Duration;
 
 mod notify;

@@ -4,8 +4,8 @@ use super::{Cx, Job};
 use crate::class::AnyConfig;
 use crate::handler_info::Use;
 use crate::packet::Batch;
+use crate::packet::Verdict;
 use crate::plan::PlacedLoop;
-use crate::verdict::Verdict;
 use std::any::Any;
 use std::os::fd::RawFd;
 

@@ -2,8 +2,8 @@
 
 use super::{Cx, Init, Job};
 use crate::class::{AnyConfig, Class};
+use crate::did::Did;
 use crate::packet::Batch;
-use crate::verdict::Did;
 use std::any::Any;
 
 /// Makes the element of a configuration on a worker.

@@ -4,7 +4,7 @@
 //! their answers. While it waits it serves the calls of others, so two that call each other both get
 //! on; an element that is running meanwhile refuses. Workers look for calls once a turn.
 
-use crate::graph::call::{Found, Outside};
+use crate::graph::call::{Found, JobCx};
 use crate::handler_info::{Access, Use};
 use crate::handler_info::{AskError, REPLACED, merge};
 use crate::plan::Plan;
@@ -95,7 +95,7 @@ impl Inbox {
     }
 }
 
-impl Outside<'_> {
+impl JobCx<'_> {
     /// Uses a handler on every worker that has a copy of its element.
     pub(crate) fn reach(
         &mut self,
@@ -163,12 +163,12 @@ impl Outside<'_> {
         while let Some(call) = self.core.inbox.as_ref().and_then(Inbox::next) {
             any = true;
             let answer = if Arc::ptr_eq(&call.plan, &self.core.plan) {
-                let mut outside = Outside {
+                let mut cx = JobCx {
                     nodes: self.nodes,
                     core: self.core,
                     this: None,
                 };
-                outside.here(&call.path, &call.value, call.wanted)
+                cx.here(&call.path, &call.value, call.wanted)
             } else {
                 Err(AskError::Refused(REPLACED.to_owned()))
             };

@@ -1,6 +1,6 @@
 //! Handlers of the router as a whole, such as `stop` and `list`.
 
-use crate::graph::call::Outside;
+use crate::graph::call::JobCx;
 use crate::handler_info::Use;
 use crate::plan::Plan;
 
@@ -11,10 +11,10 @@ pub trait Root: Send + Sync {
     fn has(&self, name: &str, wanted: Use) -> bool;
 
     /// Reads one. The error is a sentence.
-    fn read(&self, name: &str, argument: &str, outside: &mut Outside) -> Result<String, String>;
+    fn read(&self, name: &str, argument: &str, cx: &mut JobCx) -> Result<String, String>;
 
     /// Writes one; the answer is mostly empty. The error is a sentence.
-    fn write(&self, name: &str, value: &str, outside: &mut Outside) -> Result<String, String>;
+    fn write(&self, name: &str, value: &str, cx: &mut JobCx) -> Result<String, String>;
 
     /// Writes text that is the program's output, such as a script's.
     fn print(&self, text: &str) {
@@ -43,17 +43,17 @@ impl Root for Plain {
         }
     }
 
-    fn read(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+    fn read(&self, name: &str, _: &str, cx: &mut JobCx) -> Result<String, String> {
         match name {
-            "list" => Ok(list(outside.plan())),
+            "list" => Ok(list(cx.plan())),
             _ => Err(format!("the router has no read handler `{name}`")),
         }
     }
 
-    fn write(&self, name: &str, _: &str, outside: &mut Outside) -> Result<String, String> {
+    fn write(&self, name: &str, _: &str, cx: &mut JobCx) -> Result<String, String> {
         match name {
             "stop" => {
-                outside.stop();
+                cx.stop();
                 Ok(String::new())
             }
             _ => Err(format!("the router has no write handler `{name}`")),

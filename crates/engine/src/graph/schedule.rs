@@ -2,10 +2,10 @@
 
 use super::{Core, Graph};
 use crate::clock::Time;
+use crate::did::Did;
 use crate::graph::peers::Inbox;
 use crate::notify::Signal;
 use crate::stats::TaskStats;
-use crate::verdict::Did;
 use std::cmp::Reverse;
 
 /// A task: an element that starts work by itself, scheduled by stride.
@@ -128,7 +128,7 @@ impl Graph {
     /// Answers the calls of other workers. Returns whether there were some.
     #[inline]
     pub(crate) fn serve(&mut self) -> bool {
-        self.is_called() && self.outside(|outside| outside.serve())
+        self.is_called() && self.job(|cx| cx.serve())
     }
 
     /// Whether calls of other workers may wait.

@@ -4,7 +4,7 @@ use super::CountsOfClass;
 use super::edges::Target;
 use super::{Core, Graph, Nodes, Walker, put_back};
 use crate::graph::Cx;
-use crate::graph::call::Outside;
+use crate::graph::call::JobCx;
 use crate::packet::{Batch, Packet};
 
 /// A sweep may go back this many times before what waits is dropped as `loop`.
@@ -205,7 +205,7 @@ fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &
 fn run_deferred(nodes: &mut Nodes, core: &mut Core) {
     if !core.deferred.is_empty() {
         let this = None;
-        Outside { nodes, core, this }.run_deferred();
+        JobCx { nodes, core, this }.run_deferred();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The routers that one worker runs.
 
 use super::share::{Order, Share};
-use super::{Chore, Idle, Inside, Message, Progress};
+use super::{Idle, LocalRouter, LongAsk, Message, Progress};
 use crate::clock::{Clock, Time};
 use crate::graph::{Graph, Site};
 use crate::plan::Plan;
@@ -10,11 +10,11 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// The routers of one worker, and how it sleeps.
-pub(crate) struct Routers {
+pub struct Routers {
     /// Those that move packets.
-    running: Vec<Inside>,
+    running: Vec<LocalRouter>,
     /// Those that only answer.
-    halted: Vec<Inside>,
+    halted: Vec<LocalRouter>,
     /// The worker's reader; while [`lent`](Self::lent), what the graph had that has it.
     reader: Reader,
     /// There is one router, it runs, and has the reader.
@@ -37,13 +37,17 @@ pub(super) struct Waits {
 }
 
 /// What a worker is given of a router.
-pub(crate) struct Arrival {
+pub struct Arrival {
     /// The router's number, which no other one gets.
-    pub(crate) router: u64,
-    pub(crate) plan: Arc<Plan>,
-    pub(crate) site: Site,
-    pub(crate) share: Share,
-    pub(crate) progress: Arc<Progress>,
+    pub router: u64,
+    /// The plan of its graph.
+    pub plan: Arc<Plan>,
+    /// Where the graph runs.
+    pub site: Site,
+    /// Its share of the worker.
+    pub share: Share,
+    /// Where it notes how far it has come.
+    pub progress: Arc<Progress>,
 }
 
 /// A reader of nothing, for graphs whose turn it is not.
@@ -67,12 +71,12 @@ impl Routers {
     }
 
     /// Ends the worker.
-    pub(crate) fn quit(&mut self) {
+    pub fn quit(&mut self) {
         self.quit = true;
     }
 
     /// Changes how the worker sleeps.
-    pub(crate) fn set_idle(&mut self, idle: Idle) {
+    pub fn set_idle(&mut self, idle: Idle) {
         self.idle = idle;
     }
 
@@ -111,7 +115,7 @@ impl Routers {
     #[cold]
     fn settle(&mut self) {
         self.lend(false);
-        for halted in self.running.extract_if(.., |inside| inside.halted) {
+        for halted in self.running.extract_if(.., |local| local.halted) {
             halted.progress.end();
             self.halted.push(halted);
         }
@@ -128,7 +132,7 @@ impl Routers {
     }
 
     /// Takes a router up.
-    pub(crate) fn add(&mut self, arrival: Arrival) {
+    pub fn add(&mut self, arrival: Arrival) {
         let Arrival {
             router,
             plan,
@@ -137,11 +141,11 @@ impl Routers {
             progress,
         } = arrival;
         let graph = Graph::build(&plan, &site, no_reader());
-        self.running.push(Inside {
+        self.running.push(LocalRouter {
             router,
             graph: Some(graph),
             site,
-            chores: Vec::<Chore>::new(),
+            long_asks: Vec::<LongAsk>::new(),
             progress,
             account: self.order.open(share),
             rounds: 1,
@@ -152,12 +156,12 @@ impl Routers {
     }
 
     /// Takes a router down: its queues go home and its packets to the pool.
-    pub(crate) fn remove(&mut self, router: u64) {
-        let is_it = |inside: &mut Inside| inside.router == router;
+    pub fn remove(&mut self, router: u64) {
+        let is_it = |local: &mut LocalRouter| local.router == router;
         let running = self.running.extract_if(.., is_it);
-        for inside in running.chain(self.halted.extract_if(.., is_it)) {
-            let progress = Arc::clone(&inside.progress);
-            drop(inside);
+        for local in running.chain(self.halted.extract_if(.., is_it)) {
+            let progress = Arc::clone(&local.progress);
+            drop(local);
             progress.end();
         }
     }
@@ -165,41 +169,39 @@ impl Routers {
     /// Takes all down.
     pub(super) fn clear(&mut self) {
         self.lend(false);
-        let all: Vec<u64> = self.all().map(|inside| inside.router).collect();
+        let all: Vec<u64> = self.all().map(|local| local.router).collect();
         all.into_iter().for_each(|router| self.remove(router));
     }
 
-    fn all(&mut self) -> impl Iterator<Item = &mut Inside> {
+    fn all(&mut self) -> impl Iterator<Item = &mut LocalRouter> {
         self.running.iter_mut().chain(&mut self.halted)
     }
 
     /// Runs `work` on what the worker has of a router; `None` if it has nothing of it. Within messages only.
-    pub(crate) fn within<R>(
+    pub fn within<R>(
         &mut self,
         router: u64,
-        work: impl FnOnce(&mut Inside) -> R,
+        work: impl FnOnce(&mut LocalRouter) -> R,
     ) -> Option<R> {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
-        let inside = all.find(|inside| inside.router == router)?;
-        std::mem::swap(inside.graph().reader_mut(), &mut self.reader);
-        let result = work(inside);
-        std::mem::swap(inside.graph().reader_mut(), &mut self.reader);
+        let local = all.find(|local| local.router == router)?;
+        std::mem::swap(local.graph().reader_mut(), &mut self.reader);
+        let result = work(local);
+        std::mem::swap(local.graph().reader_mut(), &mut self.reader);
         Some(result)
     }
 
     /// Changes a router's share.
-    pub(crate) fn set_share(&mut self, router: u64, share: Share) {
+    pub fn set_share(&mut self, router: u64, share: Share) {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
-        if let Some(inside) = all.find(|inside| inside.router == router) {
-            self.order.change(&mut inside.account, share);
+        if let Some(local) = all.find(|local| local.router == router) {
+            self.order.change(&mut local.account, share);
         }
     }
 
     /// What routers have had of this worker, all at one moment: the router, and nanoseconds.
-    pub(crate) fn busy(&mut self) -> Vec<(u64, u64)> {
-        self.all()
-            .map(|inside| (inside.router, inside.busy))
-            .collect()
+    pub fn busy(&mut self) -> Vec<(u64, u64)> {
+        self.all().map(|local| (local.router, local.busy)).collect()
     }
 
     /// One turn of the worker, which ends when a router has had work. `last` is what the turn before took in
@@ -228,18 +230,18 @@ impl Routers {
         let (mut begin, mut stopped, mut served) = (now, false, None);
         for &at in &sorted {
             self.swap_reader(at);
-            let inside = &mut self.running[at];
-            let worked = inside.turn(begin, inside.last);
-            stopped |= inside.note(worked);
+            let local = &mut self.running[at];
+            let worked = local.turn(begin, local.last);
+            stopped |= local.note(worked);
             self.swap_reader(at);
             let end = clock.now();
             let time = end.0.saturating_sub(begin.0);
-            let inside = &mut self.running[at];
-            inside.last = (time, worked);
-            self.order.charge(&mut inside.account, time, worked);
+            let local = &mut self.running[at];
+            local.last = (time, worked);
+            self.order.charge(&mut local.account, time, worked);
             begin = end;
             if worked {
-                inside.busy += time;
+                local.busy += time;
                 served = Some(at);
                 break;
             }
@@ -247,17 +249,17 @@ impl Routers {
         let mut worked = served.is_some();
         // What other workers wait for does not wait for the router's turn.
         for at in (0..sorted.len()).filter(|&at| Some(at) != served) {
-            let inside = &mut self.running[at];
-            if inside.graph().is_called() || !inside.chores.is_empty() {
+            let local = &mut self.running[at];
+            if local.graph().is_called() || !local.long_asks.is_empty() {
                 self.swap_reader(at);
-                let inside = &mut self.running[at];
-                inside.graph().serve();
-                worked |= inside.do_chores();
+                let local = &mut self.running[at];
+                local.graph().serve();
+                worked |= local.run_long_asks();
                 self.swap_reader(at);
             }
         }
         self.sorted = sorted;
-        worked |= self.do_chores_of_halted();
+        worked |= self.run_long_asks_of_halted();
         self.reader.quiescent();
         if stopped {
             self.settle();
@@ -268,10 +270,10 @@ impl Routers {
     /// One turn of every router before the worker sleeps. Returns whether one had work.
     pub(super) fn look_once_more(&mut self) -> bool {
         let mut worked = false;
-        self.each(|inside| {
-            let moved = inside.graph().turn();
+        self.each(|local| {
+            let moved = local.graph().turn();
             if moved {
-                inside.progress.note_moved();
+                local.progress.note_moved();
             }
             worked |= moved;
         });
@@ -285,8 +287,8 @@ impl Routers {
             must_poll: false,
             timer: None,
         };
-        self.each(|inside| {
-            let graph = inside.graph();
+        self.each(|local| {
+            let graph = local.graph();
             let (fds, must_poll) = graph.wait_fds();
             waits.fds.extend(fds);
             waits.must_poll |= must_poll;
@@ -297,7 +299,7 @@ impl Routers {
     }
 
     /// Runs `work` on each running router.
-    fn each(&mut self, mut work: impl FnMut(&mut Inside)) {
+    fn each(&mut self, mut work: impl FnMut(&mut LocalRouter)) {
         if self.lent {
             return work(&mut self.running[0]);
         }
@@ -309,12 +311,12 @@ impl Routers {
     }
 
     /// Does what halted routers have to do; whether something stays to be done.
-    pub(super) fn do_chores_of_halted(&mut self) -> bool {
+    pub(super) fn run_long_asks_of_halted(&mut self) -> bool {
         let mut left = false;
         for at in 0..self.halted.len() {
-            if !self.halted[at].chores.is_empty() {
+            if !self.halted[at].long_asks.is_empty() {
                 std::mem::swap(self.halted[at].graph().reader_mut(), &mut self.reader);
-                left |= self.halted[at].do_chores();
+                left |= self.halted[at].run_long_asks();
                 std::mem::swap(self.halted[at].graph().reader_mut(), &mut self.reader);
             }
         }

@@ -1,7 +1,7 @@
 //! How long a worker's turns take, what of that it had its core for, and what of that was control's doing.
 
 use crate::clock::Time;
-use crate::worker::{Pulse, Usage, Waiter};
+use crate::worker::{Usage, Waiter, WorkerTimes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Turns that take so many nanoseconds are looked into: a question to the system costs half a microsecond.
@@ -38,21 +38,21 @@ impl Stopwatch {
 
     /// A turn has ended, and the next one begins. Returns its nanoseconds.
     #[inline]
-    pub(crate) fn turn(&mut self, now: Time, waiter: &dyn Waiter, pulse: &Pulse) -> u64 {
+    pub(crate) fn turn(&mut self, now: Time, waiter: &dyn Waiter, times: &WorkerTimes) -> u64 {
         let turn = now.0.saturating_sub(self.last.0);
         let age = now.0.saturating_sub(self.asked.0);
         if turn >= LONG || age >= APART || self.mail.is_some() {
-            self.look_into(turn, now, waiter, pulse);
-        } else if turn > pulse.longest_run.load(Ordering::Relaxed) {
-            raise(&pulse.longest_turn, turn);
-            raise(&pulse.longest_run, turn);
+            self.look_into(turn, now, waiter, times);
+        } else if turn > times.longest_run.load(Ordering::Relaxed) {
+            raise(&times.longest_turn, turn);
+            raise(&times.longest_run, turn);
         }
         self.last = now;
         turn
     }
 
     #[cold]
-    fn look_into(&mut self, turn: u64, now: Time, waiter: &dyn Waiter, pulse: &Pulse) {
+    fn look_into(&mut self, turn: u64, now: Time, waiter: &dyn Waiter, times: &WorkerTimes) {
         let usage = waiter.usage();
         let mail = self.mail.take();
         let mail = mail.map_or(0, |since| now.0.saturating_sub(since.0));
@@ -71,10 +71,10 @@ impl Stopwatch {
             }
         };
         // The whole first, so that who reads it last finds no part that is longer.
-        raise(&pulse.longest_turn, turn);
-        raise(&pulse.longest_run, run);
-        raise(&pulse.longest_wait, turn - run);
-        raise(&pulse.longest_control, control);
+        raise(&times.longest_turn, turn);
+        raise(&times.longest_run, run);
+        raise(&times.longest_wait, turn - run);
+        raise(&times.longest_control, control);
         self.asked = now;
         self.usage = usage;
     }
@@ -117,20 +117,20 @@ mod tests {
     /// As `after`, with turns that end with messages for so long.
     fn measured(turns: impl Iterator<Item = (u64, u64, Said)>) -> [u64; 4] {
         let told = Told(Cell::new(Some(Usage::default())));
-        let pulse = Pulse::default();
+        let times = WorkerTimes::default();
         let mut watch = Stopwatch::start(Time(0), &told);
         for (end, mail, (ran, rests, faults)) in turns {
             if mail > 0 {
                 watch.mail(Time(end - mail));
             }
             told.0.set(Some(Usage { ran, rests, faults }));
-            watch.turn(Time(end), &told, &pulse);
+            watch.turn(Time(end), &told, &times);
         }
         [
-            &pulse.longest_turn,
-            &pulse.longest_run,
-            &pulse.longest_wait,
-            &pulse.longest_control,
+            &times.longest_turn,
+            &times.longest_run,
+            &times.longest_wait,
+            &times.longest_control,
         ]
         .map(|n| n.load(Ordering::Relaxed))
     }
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn without_the_systems_word_all_is_its_own_doing() {
         let told = Told(Cell::new(None));
-        let pulse = Pulse::default();
-        Stopwatch::start(Time(0), &told).turn(Time(5 * MS), &told, &pulse);
-        assert_eq!(pulse.longest_run.load(Ordering::Relaxed), 5 * MS);
-        assert_eq!(pulse.longest_control.load(Ordering::Relaxed), 5 * MS);
-        assert_eq!(pulse.longest_wait.load(Ordering::Relaxed), 0);
+        let times = WorkerTimes::default();
+        Stopwatch::start(Time(0), &told).turn(Time(5 * MS), &told, &times);
+        assert_eq!(times.longest_run.load(Ordering::Relaxed), 5 * MS);
+        assert_eq!(times.longest_control.load(Ordering::Relaxed), 5 * MS);
+        assert_eq!(times.longest_wait.load(Ordering::Relaxed), 0);
     }
 }

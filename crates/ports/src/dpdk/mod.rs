@@ -63,7 +63,7 @@ impl Port for Dpdk {
         self.held.device.link_up()
     }
 
-    fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+    fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
         let (device, facts) = (self.held.device, &self.held.facts);
         if facts.rss == 0 || facts.reta == 0 || queues.is_empty() {
             return Err(format!("{} does not hash flows", self.info.driver));

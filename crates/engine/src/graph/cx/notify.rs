@@ -1,9 +1,9 @@
 //! What elements tell each other of packets to pull and of room to push into (see [`crate::notify`]).
 
 use super::Cx;
+use crate::did::Did;
 use crate::graph::{Core, wake};
 use crate::notify::{Notifies, Signal};
-use crate::verdict::Did;
 
 impl Cx<'_> {
     /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if they

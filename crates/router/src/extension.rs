@@ -1,7 +1,8 @@
 //! What crates above the kernel do with a router as a whole for the elements of a class.
 
-use super::{AskError, Router};
-use crate::plan::Plan;
+use crate::Router;
+use engine::handler::AskError;
+use engine::plan::Plan;
 use std::sync::{MutexGuard, PoisonError};
 
 /// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the value.
@@ -20,7 +21,7 @@ pub struct RouterExtension {
 }
 
 /// The extensions of the classes that two plans use, each once.
-pub(super) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
+pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
     let mut found: Vec<&'static RouterExtension> = Vec::new();
     let both = old.elements.iter().chain(&new.elements);
     for extension in both.filter_map(|e| e.class.extension()) {
@@ -37,7 +38,7 @@ impl Router {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn write_by_extension(
+    pub(crate) fn write_by_extension(
         &self,
         plan: &Plan,
         node: usize,

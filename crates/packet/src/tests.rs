@@ -189,7 +189,7 @@ fn raw_sending_takes_the_first_ones_only() {
 
 #[test]
 fn buffers_freed_on_another_thread_are_used_again() {
-    let (tail, head) = crate::ring::ring::<Packet>(64);
+    let (tail, head) = sync::ring::ring::<Packet>(64);
     let mut tail = tail;
     let worker = std::thread::spawn(move || {
         let mut head = head;

@@ -5,23 +5,22 @@
 //! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
 //! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
 //!
-//! The layout itself is in `packet/sys.rs`, and how batches are partitioned in `packet/partition/sys.rs`. These are three of
-//! the engine's five files with `unsafe`; everything above them works on slices.
+//! The layout itself is in `sys.rs`, and how batches are partitioned in `partition/sys.rs`. These two and `lib.rs` have
+//! `unsafe`; everything else works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
 //!
 //! ```compile_fail
-//! let packet = engine::packet::Packet::from_bytes(b"x").unwrap();
+//! let packet = packet::Packet::from_bytes(b"x").unwrap();
 //! std::thread::spawn(move || drop(packet));
 //! ```
 //!
 //! ```compile_fail
-//! let packet = engine::packet::Packet::from_bytes(b"x").unwrap();
+//! let packet = packet::Packet::from_bytes(b"x").unwrap();
 //! let twin = packet.clone();
 //! ```
 #![allow(unsafe_code)]
 
-use crate::verdict::Verdict;
 use anno::{Anno, Cold};
 pub use batch::Batch;
 pub use partition::{Partition, Sides};
@@ -29,14 +28,16 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 pub use sys::{Buffer, MBUF_OFFSETS, Mbuf, PRIV_SIZE};
 pub(crate) use sys::{HEADER, Line};
+pub use verdict::Verdict;
 
 pub mod anno;
 mod batch;
 mod fields;
-#[path = "packet/partition/sys.rs"]
+#[path = "partition/sys.rs"]
 mod partition;
 pub mod pool;
 mod sys;
+mod verdict;
 
 /// Buckets that a packet may be sorted into, at most.
 pub const BUCKETS_MAX: usize = 4096;
@@ -53,6 +54,10 @@ const REMOVED: usize = 80;
 pub struct Packet {
     mbuf: NonNull<Mbuf>,
 }
+
+// SAFETY: a packet is the only owner of its buffer, and a buffer may be used and freed on any thread;
+// moving the packet moves all of it.
+unsafe impl sync::ring::Transfer for Packet {}
 
 impl Drop for Packet {
     fn drop(&mut self) {
@@ -98,7 +103,7 @@ impl Packet {
 
     /// Does `work` with this packet, which it may hold in a register: it lies in nobody's memory meanwhile.
     #[inline(always)]
-    pub(crate) fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
+    pub fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
         /// Puts it back, also after a panic.
         struct Back<'a>(&'a mut Packet, ManuallyDrop<Packet>);
 
@@ -392,7 +397,7 @@ impl Batch {
 
     /// As [`split`](Self::split): packets without a verdict stay.
     #[inline]
-    pub(crate) fn part<C>(
+    pub fn part<C>(
         &mut self,
         cx: &mut C,
         mut step: impl FnMut(&mut Packet, &mut C) -> Option<Verdict>,

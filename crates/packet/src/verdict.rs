@@ -1,4 +1,4 @@
-//! What an element says of a packet, and a task of its run.
+//! What becomes of a packet after a step.
 
 /// Where a packet goes after a step: on by output 0, out by another port, or dropped by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,17 +37,4 @@ impl Verdict {
     pub fn reason(self) -> Option<usize> {
         usize::from(self.0 >> 8).checked_sub(1)
     }
-}
-
-/// What a task did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    /// It moved packets: run it again soon.
-    Work,
-    /// Nothing was there; poll it again.
-    Nothing,
-    /// Nothing was there, and a notifier or a timer will wake it; see `Cx::rest`.
-    Sleep,
-    /// It will never have work again (its file has ended, its limit is reached).
-    End,
 }

@@ -9,7 +9,7 @@
 //! reader, and `quiescent` wants it for itself.
 //!
 //! ```compile_fail,E0502
-//! # use engine::publish::{domain, Published};
+//! # use sync::publish::{domain, Published};
 //! let table = Published::new(domain(), 7u64);
 //! let mut reader = domain().register().unwrap();
 //! let seen = table.read(&reader);
@@ -56,6 +56,12 @@ pub const READERS_MAX: usize = 128;
 pub fn domain() -> &'static Arc<Domain> {
     static DOMAIN: std::sync::OnceLock<Arc<Domain>> = std::sync::OnceLock::new();
     DOMAIN.get_or_init(|| Domain::new(READERS_MAX))
+}
+
+/// Registers a reader of the process's tables. The error is a sentence.
+pub fn register() -> Result<Reader, String> {
+    let reader = domain().register();
+    reader.ok_or_else(|| "too many workers: no reader is left for published tables".to_owned())
 }
 
 /// What a reader's slot holds while it cannot hold references.
@@ -171,7 +177,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A worker's right to read published values. Not to be copied:
 ///
 /// ```compile_fail,E0599
-/// let reader = engine::publish::domain().register().unwrap();
+/// let reader = sync::publish::domain().register().unwrap();
 /// let second = reader.clone();
 /// ```
 pub struct Reader {

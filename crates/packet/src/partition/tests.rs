@@ -1,5 +1,5 @@
 use super::*;
-use crate::packet::pool;
+use crate::pool;
 
 const OUTPUTS: u8 = 4;
 

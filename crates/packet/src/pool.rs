@@ -8,7 +8,7 @@
 //! Beside the usual buffers there are a few large ones, which hold a datagram of any length: what is put
 //! together from fragments may need one. They come from a list under a lock, off the packet path.
 
-use crate::packet::{Buffer, HEADER, HEADROOM, Line};
+use crate::{Buffer, HEADER, HEADROOM, Line};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};

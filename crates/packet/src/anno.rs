@@ -63,7 +63,7 @@ impl Anno {
 
     /// Those of a frame whose MAC header lies there in the buffer.
     #[inline]
-    pub(crate) const fn of_frame_at(mac: u16) -> Anno {
+    pub const fn of_frame_at(mac: u16) -> Anno {
         Anno { mac, ..Anno::EMPTY }
     }
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::{Batch, HEADROOM, Packet};
-use crate::packet::anno::{Anno, Cold, PacketType};
+use crate::anno::{Anno, Cold, PacketType};
 use std::mem::{ManuallyDrop, offset_of, size_of};
 use std::ptr::NonNull;
 

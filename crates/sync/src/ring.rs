@@ -22,7 +22,7 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use sync::{Arc, AtomicUsize, Ordering, UnsafeCell};
+use primitives::{Arc, AtomicUsize, Ordering, UnsafeCell};
 
 /// What may cross from one core to another through a ring.
 ///
@@ -42,9 +42,6 @@ macro_rules! transfer {
 }
 transfer!((), bool, u8, u16, u32, u64, u128, usize);
 
-// SAFETY: a packet is the only owner of its buffer, and a buffer may be used and freed on any thread;
-// moving the packet moves all of it.
-unsafe impl Transfer for crate::packet::Packet {}
 // SAFETY: such a box is `Send`.
 unsafe impl<T: Send + ?Sized> Transfer for Box<T> {}
 // SAFETY: a vector owns its contents, and each of them may cross.
@@ -417,7 +414,7 @@ impl<T: Transfer> Drop for Taken<'_, T> {
 }
 
 /// The standard library's types, or loom's when the model checker runs.
-mod sync {
+mod primitives {
     #[cfg(loom)]
     pub(super) use loom::{
         cell::UnsafeCell,

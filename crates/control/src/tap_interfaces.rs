@@ -1,6 +1,6 @@
-//! Twins: the TAP interfaces by which a kernel and its daemons know the router's devices.
+//! The TAP interfaces by which a kernel and its daemons know the router's devices.
 //!
-//! A twin looks like its device (address, MTU, carrier), also after either has changed, and outlives
+//! A TAP interface looks like its device (address, MTU, carrier), also after either has changed, and outlives
 //! the router, as does what operators and daemons have set on it. Of what a device decides they may set one
 //! thing, a lesser MTU. They may rename it: who it is is known by its queues.
 
@@ -13,22 +13,22 @@ use std::io;
 use std::sync::{Arc, Weak};
 use tracing::{info, warn};
 
-/// The twins that are open, by name.
+/// Those that are open, by name.
 #[derive(Default)]
-pub(crate) struct Twins {
-    open: BTreeMap<String, Twin>,
+pub(crate) struct TapInterfaces {
+    open: BTreeMap<String, TapInterface>,
     /// Those that were deleted and cannot be made again, said once.
     lost: BTreeSet<String>,
 }
 
-struct Twin {
+struct TapInterface {
     tap: Weak<Tap>,
     /// The device that it was last made to look like, and what came of it.
     shown: Option<Look>,
     found: Option<Look>,
 }
 
-/// How a device looks from the other side of its twin, or the twin.
+/// How a device looks from its TAP interface's side, or that interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Look {
     mac: [u8; 6],
@@ -47,14 +47,14 @@ impl Look {
     }
 }
 
-/// The port behind a twin. A VLAN (`eth0.100`) is none of its own: it looks like the port that has it.
+/// The port behind a TAP interface. A VLAN (`eth0.100`) is none of its own: it looks like the port that has it.
 fn port_of(ports: &Directory, device: &str) -> Option<OpenPort> {
     let of_vlan = || ports.get(device.rsplit_once('.')?.0);
     ports.get(device).or_else(of_vlan)
 }
 
-impl Twins {
-    /// Makes the twin of every interface that has a device look like that; whether the kernel knows any by
+impl TapInterfaces {
+    /// Makes the TAP interface of every device look like the device; whether the kernel knows any by
     /// another name than before.
     pub(crate) fn follow(&mut self, ports: &Directory, kernel: &Kernel) -> bool {
         let generation = kernel.generation();
@@ -65,11 +65,11 @@ impl Twins {
                 .device()
                 .and_then(|device| port_of(ports, &device));
             let (Some(tap), Some(device)) = (ports.tap(name), device) else {
-                // Another may be known by the name that its twin had.
+                // Another may be known by the name that its TAP interface had.
                 kernel.renamed(&interface, name);
                 continue;
             };
-            let same = |twin: &Twin| std::ptr::eq(twin.tap.as_ptr(), &*tap);
+            let same = |interface: &TapInterface| std::ptr::eq(interface.tap.as_ptr(), &*tap);
             let mut known = before.remove(name).filter(same);
             if tap.is_gone() {
                 if !self.restored(ports, &tap) {
@@ -81,13 +81,14 @@ impl Twins {
             if known_as != interface.known_as() {
                 if known_as != name {
                     let remedy = "have the configuration say so before the next start";
-                    warn!(twin = name, known_as, "it was renamed: {remedy}");
+                    warn!(interface = name, known_as, "it was renamed: {remedy}");
                 }
                 kernel.renamed(&interface, &known_as);
             }
-            let mut twin = known.unwrap_or_else(|| Twin::adopted(&tap, &ports.kept_as(name)));
-            twin.follow(&tap, Look::of(&*device.port));
-            self.open.insert(name.to_owned(), twin);
+            let mut one =
+                known.unwrap_or_else(|| TapInterface::adopted(&tap, &ports.kept_as(name)));
+            one.follow(&tap, Look::of(&*device.port));
+            self.open.insert(name.to_owned(), one);
         }
         let gone = before.keys().map(|name| ports.kept_as(name));
         gone.for_each(|name| service::forget(&name));
@@ -106,12 +107,12 @@ impl Twins {
         match ports.restore(tap) {
             Ok(()) => {
                 self.lost.remove(name);
-                warn!(twin = name, "it was deleted: it is made again");
+                warn!(interface = name, "it was deleted: it is made again");
                 true
             }
             Err(e) => {
                 if self.lost.insert(name.to_owned()) {
-                    warn!(twin = name, "it was deleted: {e}");
+                    warn!(interface = name, "it was deleted: {e}");
                 }
                 false
             }
@@ -119,16 +120,19 @@ impl Twins {
     }
 }
 
-impl Twin {
+impl TapInterface {
     /// Has a TAP outlive the router.
-    fn adopted(tap: &Arc<Tap>, kept_as: &str) -> Twin {
+    fn adopted(tap: &Arc<Tap>, kept_as: &str) -> TapInterface {
         if let Err(e) = tap.keep() {
-            warn!(twin = tap.name(), "it will go away with the router: {e}");
+            warn!(
+                interface = tap.name(),
+                "it will go away with the router: {e}"
+            );
         }
         service::keep(tap, kept_as);
         let tap = Arc::downgrade(tap);
         let (shown, found) = (None, None);
-        Twin { tap, shown, found }
+        TapInterface { tap, shown, found }
     }
 
     /// Makes it look like its device, if one of them has changed. What is right already is not set again, as
@@ -146,9 +150,9 @@ impl Twin {
         let before = self.shown.replace(device);
         let meddled = |what: &str| {
             let remedy = "it gets its device's again, which is to be changed instead";
-            warn!(twin = tap.name(), "its {what} was changed: {remedy}");
+            warn!(interface = tap.name(), "its {what} was changed: {remedy}");
         };
-        // A device without an address leaves the twin the kernel's.
+        // A device without an address leaves the TAP interface the kernel's address.
         if found.mac != device.mac && device.mac != [0; 6] {
             if before.is_some_and(|before| before.mac == device.mac) {
                 meddled("address");
@@ -169,7 +173,7 @@ impl Twin {
         if before.is_none_or(|before| before.up != device.up) {
             let done = tap.set_carrier(device.up);
             said(tap, "take over the carrier of its device", done);
-            info!(twin = tap.name(), carrier = device.up, "twin");
+            info!(interface = tap.name(), carrier = device.up, "TAP interface");
         }
         if is_new {
             said(tap, "be brought up", tap.set_up(true));
@@ -178,9 +182,9 @@ impl Twin {
     }
 }
 
-/// Says what a twin cannot do.
+/// Says what a TAP interface cannot do.
 fn said(tap: &Tap, what: &str, done: io::Result<()>) {
     if let Err(e) = done {
-        warn!(twin = tap.name(), "it cannot {what}: {e}");
+        warn!(interface = tap.name(), "it cannot {what}: {e}");
     }
 }

@@ -1,14 +1,15 @@
 //! The workers of a process: its threads, their mailboxes, and what wakes them. Any number of routers runs on them.
 
-use super::{ANSWER_TIME, register};
-use crate::handler_info::AskError;
-use crate::packet::pool;
-use crate::wake::{WakeFn, Wakers};
-use crate::worker::{Changed, Idle, Mailbox, Pulse, Routers, Waiter, Worker};
+use crate::ANSWER_TIME;
+use engine::handler::AskError;
+use engine::wake::{WakeFn, Wakers};
+use engine::worker::{Changed, Idle, Mailbox, Routers, Waiter, Worker, WorkerTimes};
+use packet::pool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::JoinHandle;
+use sync::publish;
 
 /// Heap buffers made for each worker before the first router begins: more than bursts take.
 const BUFFERS_AHEAD: usize = 1024;
@@ -18,7 +19,7 @@ pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
 
 struct Handle {
     mailbox: Mailbox,
-    pulse: Arc<Pulse>,
+    times: Arc<WorkerTimes>,
 }
 
 /// The workers of a process. They end when nobody has them any more.
@@ -53,12 +54,12 @@ impl Workers {
             buffers: Once::new(),
         };
         for (number, waiter) in waiters.into_iter().enumerate() {
-            let reader = register()?;
-            let (worker, mailbox, pulse) = Worker::new(number, Arc::clone(&wakers), waiter);
+            let reader = publish::register()?;
+            let (worker, mailbox, times) = Worker::new(number, Arc::clone(&wakers), waiter);
             let thread = std::thread::Builder::new().name(format!("worker{number}"));
             let thread = thread.spawn(move || worker.run(reader));
             let thread = thread.map_err(|e| format!("cannot start worker {number}: {e}"))?;
-            workers.handles.push(Handle { mailbox, pulse });
+            workers.handles.push(Handle { mailbox, times });
             let threads = workers.threads.get_mut();
             threads.unwrap_or_else(PoisonError::into_inner).push(thread);
         }
@@ -71,8 +72,8 @@ impl Workers {
     }
 
     /// A worker's pulse.
-    pub fn pulse(&self, worker: usize) -> &Pulse {
-        &self.handles[worker].pulse
+    pub fn times(&self, worker: usize) -> &WorkerTimes {
+        &self.handles[worker].times
     }
 
     /// Told when a router is done or ended on a worker.
@@ -80,23 +81,23 @@ impl Workers {
         &self.changed
     }
 
-    pub(super) fn wakers(&self) -> &Wakers {
+    pub(crate) fn wakers(&self) -> &Wakers {
         &self.wakers
     }
 
     /// Makes buffers before the first router begins. Its ports are open: DPDK's want to bring theirs.
-    pub(super) fn make_buffers(&self) {
+    pub(crate) fn make_buffers(&self) {
         let count = self.count() * BUFFERS_AHEAD;
         self.buffers.call_once(|| pool::make_ahead(count));
     }
 
     /// A number for one more router.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Leaves a message, which the worker runs between batches.
-    pub(super) fn leave(
+    pub(crate) fn leave(
         &self,
         worker: usize,
         message: impl FnOnce(&mut Routers) + Send + 'static,
@@ -109,7 +110,7 @@ impl Workers {
     }
 
     /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.
-    pub(super) fn ask_all<R: Send + 'static>(
+    pub(crate) fn ask_all<R: Send + 'static>(
         &self,
         ask: impl Fn(&mut Routers) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {

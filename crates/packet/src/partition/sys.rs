@@ -6,8 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::Packet;
-use crate::packet::Batch;
-use crate::verdict::Verdict;
+use crate::Batch;
+use crate::Verdict;
 use std::mem::ManuallyDrop;
 use std::ptr;
 

@@ -2,7 +2,7 @@
 //!
 //! What moves packets without Rust's help (splitting, raw access for ports) is in `packet`.
 
-use crate::packet::Packet;
+use crate::Packet;
 use std::cell::Cell;
 
 /// Set in a number of bytes that would have to be counted, also when others are added to it.
@@ -113,31 +113,31 @@ impl Batch {
 
     /// Whether it holds memory, for packets or with them.
     #[inline]
-    pub(crate) fn has_memory(&self) -> bool {
+    pub fn has_memory(&self) -> bool {
         self.packets.capacity() > 0
     }
 
     /// Whether it knows how many bytes all packets have.
     #[inline]
-    pub(crate) fn is_counted(&self) -> bool {
+    pub fn is_counted(&self) -> bool {
         self.bytes.get() < UNKNOWN
     }
 
     /// Remembers how many bytes all packets have.
     #[inline]
-    pub(crate) fn set_bytes(&mut self, bytes: u64) {
+    pub fn set_bytes(&mut self, bytes: u64) {
         self.bytes.set(bytes);
     }
 
     /// Remembers that so many bytes have come.
     #[inline]
-    pub(crate) fn add_bytes(&mut self, bytes: u64) {
+    pub fn add_bytes(&mut self, bytes: u64) {
         self.bytes.set(self.bytes.get() + bytes);
     }
 
     /// Remembers that so many bytes have gone.
     #[inline]
-    pub(crate) fn less_bytes(&mut self, bytes: u64) {
+    pub fn less_bytes(&mut self, bytes: u64) {
         let before = self.bytes.get();
         if before < UNKNOWN {
             self.bytes.set(before.saturating_sub(bytes));
@@ -146,7 +146,7 @@ impl Batch {
 
     /// The packets for somebody who may change them.
     #[inline]
-    pub(crate) fn changing(&mut self) -> &mut Vec<Packet> {
+    pub fn changing(&mut self) -> &mut Vec<Packet> {
         self.bytes.set(UNKNOWN);
         &mut self.packets
     }

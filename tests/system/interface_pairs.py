@@ -18,7 +18,7 @@ OWN = [ipaddress.ip_network(net) for net in ("224.0.0.0/4", "255.255.255.255/32"
 
 
 def configuration(ports: list[str]) -> str:
-    """conf/linux-router.click for any number of ports, whose twins have the names of their devices."""
+    """conf/linux-router.click for any number of ports, whose TAP interfaces have the names of their devices."""
     text = CONFIGURATION.read_text()
     made = [text[text.index("elementclass Port"):text.index("\nport0 ::")]]
     lookup = ", ".join(ports)
@@ -33,10 +33,10 @@ def configuration(ports: list[str]) -> str:
     return "\n".join(made) + "\n"
 
 
-class Twinned:
-    """`ashlar run --netns`: its devices are in a namespace of their own, their twins in that of the daemons.
+class Paired:
+    """`ashlar run --netns`: its devices are in a namespace of their own, their TAP interfaces in that of the daemons.
 
-    It is started by `ashlar keep`, which holds the twins' queues and starts it again should it be killed.
+    It is started by `ashlar keep`, which holds the TAP interfaces' queues and starts it again should it be killed.
     """
 
     def __init__(self, lab: Lab, name: str, space: Namespace, ports: list[str], workers: int = 1):

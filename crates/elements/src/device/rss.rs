@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use steer::{Assigned, Astray, Table, Tables};
 
 /// What a port can do of its CLASSIFY.
-pub(crate) struct Spread {
+pub(crate) struct Rss {
     /// The key of the hash.
     key: Option<Arc<Shared>>,
     /// The rules.
@@ -49,9 +49,9 @@ impl Copies {
     }
 }
 
-impl Spread {
+impl Rss {
     /// Reads CLASSIFY. Mistakes in it are told where it is replaced by what it stands for.
-    pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Spread>> {
+    pub(super) fn configure(args: &mut Args, device: &str) -> Option<Arc<Rss>> {
         let doc = "how to spread packets over workers, such as hash";
         let text: String = args.key_maybe("CLASSIFY", doc)?;
         let asked = Classify::of_port(&text)?;
@@ -63,7 +63,7 @@ impl Spread {
             .key
             .map(|key| arguments::units::parse::<HashKey>(&key));
         let key = key.transpose().ok()?;
-        Some(Arc::new(Spread {
+        Some(Arc::new(Rss {
             key: key.map(|key| {
                 args.router_wide::<Keys>()
                     .get(&format!("{key} {buckets}"), &key)
@@ -81,7 +81,7 @@ impl Spread {
     }
 
     /// Reload: where the same is asked of the port, it goes on as it is.
-    pub(super) fn inherit(self: &mut Arc<Self>, old: &Arc<Spread>) {
+    pub(super) fn inherit(self: &mut Arc<Self>, old: &Arc<Rss>) {
         fn same<T>(a: Option<&Arc<T>>, b: Option<&Arc<T>>) -> bool {
             a.map(Arc::as_ptr) == b.map(Arc::as_ptr)
         }
@@ -112,7 +112,7 @@ impl Spread {
             return;
         }
         if is_first {
-            let this: Weak<Spread> = Arc::downgrade(self);
+            let this: Weak<Rss> = Arc::downgrade(self);
             self.table.tell(this);
         }
         // How it ended is there to be asked; all works without.
@@ -136,7 +136,7 @@ impl Spread {
         copies.directs =
             rules.is_some_and(|rules| rules.go_to(&port, receivers, &copies.told, again));
         let key = self.key();
-        copies.done = key.map(|key| port.spread(&key, &copies.told));
+        copies.done = key.map(|key| port.set_rss(&key, &copies.told));
         copies.key = key.filter(|_| copies.hashes());
         // Asked once: drivers may take their time.
         copies.entries = match copies.hashes() {
@@ -236,7 +236,7 @@ impl Spread {
         copies.queues = queues;
         if copies.hashes() {
             // By the key that it has: another one would sort all flows anew.
-            copies.key.map_or(Ok(()), |key| port.spread(&key, &told))?;
+            copies.key.map_or(Ok(()), |key| port.set_rss(&key, &told))?;
         }
         if let Some(rules) = self.rules.as_ref().filter(|_| copies.directs) {
             let buckets = buckets.iter().map(|one| one.bucket).collect();
@@ -288,7 +288,7 @@ fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
     queues.values().flatten().copied().collect()
 }
 
-impl Assigned for Spread {
+impl Assigned for Rss {
     fn assigned(&self) {
         // Packets of workers that are gone go elsewhere, and none waits for what was on its way to those.
         self.lock().told.clear();
@@ -318,7 +318,7 @@ mod tests {
             Vec::new()
         }
 
-        fn spread(&self, _: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        fn set_rss(&self, _: &[u8; 40], queues: &[u16]) -> Result<(), String> {
             *self.0.lock().expect("nobody panics") = queues.to_vec();
             Ok(())
         }
@@ -328,8 +328,8 @@ mod tests {
         BTreeMap::from([(0, vec![0]), (1, vec![1])])
     }
 
-    fn spread(rules: Option<Arc<PortRules>>) -> Arc<Spread> {
-        Arc::new(Spread {
+    fn rss(rules: Option<Arc<PortRules>>) -> Arc<Rss> {
+        Arc::new(Rss {
             key: Some(Keys::default().get("x", &HashKey(wire::rss::SYMMETRIC))),
             rules,
             table: Tables::default().get("t", 4),
@@ -353,9 +353,9 @@ mod tests {
             Vec::new()
         }
 
-        fn spread(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
+        fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
             let table: Vec<u16> = queues.iter().copied().cycle().take(self.1).collect();
-            self.0.spread(key, &table)
+            self.0.set_rss(key, &table)
         }
 
         fn spreading(&self) -> Vec<u16> {
@@ -366,16 +366,16 @@ mod tests {
     /// Buckets that are astray when these have moved to worker 1, of a port with so many entries, and its table when they have
     /// followed.
     fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
-        let spread = spread(None);
+        let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));
-        spread.add_copy(&port, both);
-        spread.table.assign(&[0, 1]);
-        assert_eq!(spread.astray(&both()), []);
-        spread.table.give(buckets, 1);
-        let astray = spread.astray(&both());
-        let done = spread.redirect(&astray, both());
+        rss.add_copy(&port, both);
+        rss.table.assign(&[0, 1]);
+        assert_eq!(rss.astray(&both()), []);
+        rss.table.give(buckets, 1);
+        let astray = rss.astray(&both());
+        let done = rss.redirect(&astray, both());
         done.expect("the port does all");
-        assert_eq!(spread.astray(&both()), []);
+        assert_eq!(rss.astray(&both()), []);
         let numbers = astray.iter().map(|one| one.bucket).collect();
         (numbers, port.spreading())
     }
@@ -393,49 +393,49 @@ mod tests {
 
     #[test]
     fn a_bucket_whose_owner_has_no_queue_or_that_comes_by_one_of_its_queues_stays() {
-        let spread = spread(None);
+        let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
-        spread.add_copy(&port, both);
-        spread.table.assign(&[0, 1]);
-        spread.table.give(&[1], 2);
-        assert_eq!(spread.astray(&both()), []);
+        rss.add_copy(&port, both);
+        rss.table.assign(&[0, 1]);
+        rss.table.give(&[1], 2);
+        assert_eq!(rss.astray(&both()), []);
         let all = BTreeMap::from([(1, vec![0, 1])]);
-        spread.table.give(&[0, 1, 2], 1);
-        assert_eq!(spread.astray(&both()).len(), 2);
-        assert_eq!(spread.astray(&all), []);
+        rss.table.give(&[0, 1, 2], 1);
+        assert_eq!(rss.astray(&both()).len(), 2);
+        assert_eq!(rss.astray(&all), []);
         // Nobody polls queue 0 for now: whoever takes it over delivers what waits there, and then its buckets may follow.
         let one = BTreeMap::from([(1, vec![1])]);
-        assert_eq!(spread.astray(&one), []);
+        assert_eq!(rss.astray(&one), []);
     }
 
     #[test]
     fn a_port_that_does_not_tell_of_its_table_or_has_another_key_is_not_asked_to_follow() {
-        let spread = spread(None);
+        let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(Told::default());
-        spread.add_copy(&port, both);
-        spread.table.assign(&[0, 1]);
-        spread.table.give(&[0], 1);
-        assert_eq!(spread.astray(&both()), []);
+        rss.add_copy(&port, both);
+        rss.table.assign(&[0, 1]);
+        rss.table.give(&[0], 1);
+        assert_eq!(rss.astray(&both()), []);
         let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
-        spread.add_copy(&port, both);
-        spread.table.give(&[2], 1);
-        let astray = spread.astray(&both());
+        rss.add_copy(&port, both);
+        rss.table.give(&[2], 1);
+        let astray = rss.astray(&both());
         assert_eq!(astray.len(), 1);
-        let key = spread.key.as_ref().expect("it hashes");
+        let key = rss.key.as_ref().expect("it hashes");
         let changed = key.replace(&HashKey(wire::rss::MICROSOFT));
         changed.expect("nobody needs it");
-        assert_eq!(spread.astray(&both()), []);
+        assert_eq!(rss.astray(&both()), []);
         // Who has looked before does not change the key either.
-        let done = spread.redirect(&astray, both());
+        let done = rss.redirect(&astray, both());
         done.expect("the port does all");
-        assert_eq!(spread.lock().key, Some(wire::rss::SYMMETRIC));
-        spread.tell_again().expect("the port does all");
-        assert_eq!(spread.lock().key, Some(wire::rss::MICROSOFT));
+        assert_eq!(rss.lock().key, Some(wire::rss::SYMMETRIC));
+        rss.tell_again().expect("the port does all");
+        assert_eq!(rss.lock().key, Some(wire::rss::MICROSOFT));
     }
 
     #[test]
     fn a_port_that_cannot_be_told_is_not_asked_to_follow() {
-        let spread = spread(None);
+        let rss = rss(None);
         let port: Arc<dyn Port> = Arc::new(engine::port::PortInfo {
             driver: String::new(),
             max_rx_queues: 2,
@@ -445,22 +445,22 @@ mod tests {
             node: None,
             remarks: Vec::new(),
         });
-        spread.add_copy(&port, both);
-        spread.table.assign(&[0, 1]);
-        spread.table.give(&[0, 2], 1);
-        assert_eq!(spread.astray(&both()), []);
+        rss.add_copy(&port, both);
+        rss.table.assign(&[0, 1]);
+        rss.table.give(&[0, 2], 1);
+        assert_eq!(rss.astray(&both()), []);
     }
 
     #[test]
     fn the_port_learns_who_the_owners_are_when_buckets_are_dealt_out() {
-        let spread = spread(Some(Arc::default()));
+        let rss = rss(Some(Arc::default()));
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
-        spread.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
-        spread.add_copy(&port, both);
-        spread.table.assign(&[1]);
+        rss.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
+        rss.add_copy(&port, both);
+        rss.table.assign(&[1]);
         assert_eq!(*told.0.lock().expect("nobody panics"), [1, 1, 1, 1]);
-        let shown = spread.show();
+        let shown = rss.show();
         assert!(
             shown.ends_with("in software: the port takes none"),
             "{shown}"
@@ -469,15 +469,15 @@ mod tests {
 
     #[test]
     fn copies_that_are_made_side_by_side_leave_the_port_with_all_queues() {
-        let spread = spread(None);
+        let rss = rss(None);
         let told = Arc::new(Told::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         let second_is_added = AtomicBool::new(false);
         std::thread::scope(|s| {
             // The second worker takes its queue right after the first one has looked who has queues.
-            spread.add_copy(&port, || {
+            rss.add_copy(&port, || {
                 s.spawn(|| {
-                    spread.add_copy(&port, both);
+                    rss.add_copy(&port, both);
                     second_is_added.store(true, Relaxed);
                 });
                 (0..1000)

@@ -4,23 +4,19 @@
 mod extension;
 mod workers;
 
-use crate::class::Runs;
-use crate::clock::Clock;
-use crate::graph::call::{self, Found};
-use crate::graph::peers::Peers;
-use crate::graph::root::Plain;
-use crate::graph::standard;
-use crate::graph::{Graph, Site, Walker};
-pub use crate::handler_info::AskError;
-use crate::handler_info::{Access, HandlerInfo, Use};
-use crate::handler_info::{REPLACED, merge};
-use crate::plan::Plan;
-use crate::port::PortDirectory;
-use crate::publish::{self, Reader};
-use crate::stats::{NodeStats, TaskStats};
-use crate::wake::Wakers;
-use crate::worker::share::Share;
-use crate::worker::{Arrival, Inside, Progress, Pulse};
+use engine::clock::Clock;
+use engine::element::Runs;
+use engine::graph::call::{self, Found};
+use engine::graph::peers::Peers;
+use engine::graph::root::Plain;
+use engine::graph::standard;
+use engine::graph::{Graph, Site, Walker};
+use engine::handler::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use engine::stats::{NodeStats, TaskStats};
+use engine::worker::share::Share;
+use engine::worker::{Arrival, LocalRouter, Progress, WorkerTimes};
 pub use extension::{RouterExtension, Write};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
@@ -55,7 +51,7 @@ impl Router {
         seed: u64,
     ) -> Result<Router, String> {
         // Drivers with threads of their own want to be first.
-        open(plan, &*ports)?;
+        plan.open_devices(&*ports)?;
         let workers = Workers::start(plan.workers, make_waiter)?;
         Router::start_on(&workers, plan, ports, Share::default(), seed)
     }
@@ -76,7 +72,7 @@ impl Router {
                 "the plan is for {planned} workers, and {count} run: a process has the same workers for all routers"
             ));
         }
-        open(plan, &*ports)?;
+        plan.open_devices(&*ports)?;
         plan.must_initialize(None)?;
         workers.make_buffers();
         let progress = || {
@@ -145,8 +141,8 @@ impl Router {
     }
 
     /// A worker's pulse.
-    pub fn pulse(&self, worker: usize) -> &Pulse {
-        self.workers.pulse(worker)
+    pub fn times(&self, worker: usize) -> &WorkerTimes {
+        self.workers.times(worker)
     }
 
     /// How far the router has come on a worker.
@@ -212,14 +208,14 @@ impl Router {
 
     /// Packets that elements hold now.
     pub fn held(&self) -> Result<usize, AskError> {
-        Ok(self.ask_all(|inside| inside.graph().held())?.iter().sum())
+        Ok(self.ask_all(|local| local.graph().held())?.iter().sum())
     }
 
     /// Runs `ask` on a worker between batches and returns its answer.
     pub fn ask<R: Send + 'static>(
         &self,
         worker: usize,
-        ask: impl FnOnce(&mut Inside) -> R + Send + 'static,
+        ask: impl FnOnce(&mut LocalRouter) -> R + Send + 'static,
     ) -> Result<R, AskError> {
         let answer = self.post(worker, ask)?;
         answer
@@ -230,12 +226,12 @@ impl Router {
     fn post<R: Send + 'static>(
         &self,
         worker: usize,
-        ask: impl FnOnce(&mut Inside) -> R + Send + 'static,
+        ask: impl FnOnce(&mut LocalRouter) -> R + Send + 'static,
     ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
-        self.leave(worker, move |inside| {
+        self.leave(worker, move |local| {
             // Whoever asked may have given up.
-            let _ = to.send(ask(inside));
+            let _ = to.send(ask(local));
         })?;
         Ok(answer)
     }
@@ -243,7 +239,7 @@ impl Router {
     fn leave(
         &self,
         worker: usize,
-        message: impl FnOnce(&mut Inside) + Send + 'static,
+        message: impl FnOnce(&mut LocalRouter) + Send + 'static,
     ) -> Result<(), AskError> {
         let number = self.number;
         // Where the router has been taken down nobody answers.
@@ -252,12 +248,12 @@ impl Router {
     }
 
     /// Runs `what` on these workers, all at the same time and there between batches until it has an answer, and returns
-    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `patience`, and
+    /// the answers in their order. It is given an `S` for what it is to remember on a worker. It may take `time_limit`, and
     /// the time that an answer may take beside.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        patience: Duration,
+        time_limit: Duration,
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let what = Arc::new(what);
@@ -267,7 +263,7 @@ impl Router {
         });
         let answers = each.collect::<Result<Vec<_>, _>>()?;
         let begin = Instant::now();
-        let at_most = patience.saturating_add(ANSWER_TIME);
+        let at_most = time_limit.saturating_add(ANSWER_TIME);
         let wait = |(worker, answer): (usize, std::sync::mpsc::Receiver<R>)| {
             let left = at_most.saturating_sub(begin.elapsed());
             answer
@@ -284,9 +280,9 @@ impl Router {
         what: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
     ) -> Result<std::sync::mpsc::Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
-        self.leave(worker, move |inside| {
+        self.leave(worker, move |local| {
             let mut state = S::default();
-            inside.until(move |graph| {
+            local.until(move |graph| {
                 let answer = what(graph, &mut state);
                 answer.map(|answer| _ = to.send(answer)).is_some()
             });
@@ -297,13 +293,13 @@ impl Router {
     /// Runs `ask` on every worker, all at the same time, and returns the answers by worker.
     pub fn ask_all<R: Send + 'static>(
         &self,
-        ask: impl Fn(&mut Inside) -> R + Send + Sync + 'static,
+        ask: impl Fn(&mut LocalRouter) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let ask = Arc::new(ask);
         let posted: Result<Vec<_>, AskError> = (0..self.workers())
             .map(|worker| {
                 let ask = Arc::clone(&ask);
-                self.post(worker, move |inside| ask(inside))
+                self.post(worker, move |local| ask(local))
             })
             .collect();
         let answers = posted?.into_iter().enumerate();
@@ -375,14 +371,14 @@ impl Router {
             Found::Global(_) => (None, Access::Text),
         };
         let (path, value, plan) = (path.to_owned(), value.to_owned(), Arc::clone(plan));
-        let answers = self.ask_all(move |inside| {
-            let graph = inside.graph();
+        let answers = self.ask_all(move |local| {
+            let graph = local.graph();
             let (worker, running) = (graph.worker(), Arc::clone(graph.plan()));
             if !Arc::ptr_eq(&running, &plan) {
                 return Some(Err(AskError::Refused(REPLACED.to_owned())));
             }
             let here = node.map_or(worker == 0, |n| plan.elements[n].workers.contains(&worker));
-            here.then(|| graph.outside(|outside| outside.here(&path, &value, wanted)))
+            here.then(|| graph.job(|cx| cx.here(&path, &value, wanted)))
         })?;
         let answers: Result<Vec<String>, AskError> = answers.into_iter().flatten().collect();
         Ok(merge(access, answers?))
@@ -400,12 +396,12 @@ impl Router {
 
     /// Counts of every element, by worker.
     pub fn stats(&self) -> Result<Vec<Vec<NodeStats>>, AskError> {
-        self.ask_all(|inside| inside.graph().stats().to_vec())
+        self.ask_all(|local| local.graph().stats().to_vec())
     }
 
     /// Counts of every task, by worker: element and counts.
     pub fn task_stats(&self) -> Result<Vec<Vec<(usize, TaskStats)>>, AskError> {
-        self.ask_all(|inside| inside.graph().task_stats().map(|(n, s)| (n, *s)).collect())
+        self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
 
     /// Hot swap: each worker takes the new plan up between batches. Devices are opened before, and
@@ -445,7 +441,7 @@ impl Router {
         self.empty_crossings(&current, plan)
             .map_err(|e| e.to_string())?;
         let next = Arc::clone(plan);
-        self.ask_all(move |inside| inside.swap(&next))
+        self.ask_all(move |local| local.swap(&next))
             .map_err(|e| e.to_string())?;
         *current = Arc::clone(plan);
         for name in self.ports.names() {
@@ -478,11 +474,11 @@ impl Router {
         let until = Instant::now() + DRAIN_TIME;
         loop {
             let going = Arc::clone(&going);
-            let held = self.ask_all(move |inside| {
-                inside.graph().pause(true);
+            let held = self.ask_all(move |local| {
+                local.graph().pause(true);
                 going
                     .iter()
-                    .map(|&node| inside.graph().held_by(node))
+                    .map(|&node| local.graph().held_by(node))
                     .sum::<usize>()
             })?;
             if held.iter().sum::<usize>() == 0 || Instant::now() >= until {
@@ -494,7 +490,7 @@ impl Router {
     /// Has the workers move no more packets; they go on answering, so that counts can be read when
     /// they are final. [`stop`](Self::stop) ends them.
     pub fn halt(&self) -> Result<(), AskError> {
-        self.ask_all(Inside::halt).map(|_| ())
+        self.ask_all(LocalRouter::halt).map(|_| ())
     }
 
     /// Takes the router down. Workers that run no other one end, and it waits for them.
@@ -523,44 +519,4 @@ impl Drop for Router {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// Opens a plan's devices, those that are not open yet.
-fn open(plan: &Plan, ports: &dyn PortDirectory) -> Result<(), String> {
-    let mut each = plan.devices.iter();
-    each.try_for_each(|device| ports.open(&device.name, &device.request).map(|_| ()))
-}
-
-fn register() -> Result<Reader, String> {
-    publish::domain()
-        .register()
-        .ok_or_else(|| "too many workers: no reader is left for published tables".to_owned())
-}
-
-/// A graph on the calling thread, for tests, scripts and `ashlar click`: one worker, any walker.
-pub fn single(
-    plan: &Arc<Plan>,
-    ports: Arc<dyn PortDirectory>,
-    walker: Walker,
-    clock: Clock,
-    seed: u64,
-) -> Result<Graph, String> {
-    plan.must_initialize(None)?;
-    let site = Site {
-        worker: 0,
-        walker,
-        clock,
-        ports,
-        wakers: Arc::new(Wakers::none(plan.workers)),
-        seed,
-        root: Arc::new(Plain),
-        peers: Peers::new(1),
-    };
-    single_at(plan, &site)
-}
-
-/// As [`single`], for a plan that is initialized already and a site of the caller's making.
-pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
-    open(plan, &*site.ports)?;
-    Ok(Graph::build(plan, site, register()?))
 }

@@ -1,0 +1,39 @@
+//! A graph that no worker runs.
+
+use crate::clock::Clock;
+use crate::graph::peers::Peers;
+use crate::graph::root::Plain;
+use crate::graph::{Graph, Site, Walker};
+use crate::plan::Plan;
+use crate::port::PortDirectory;
+use crate::publish;
+use crate::wake::Wakers;
+use std::sync::Arc;
+
+/// A graph on the calling thread, for tests, scripts and `ashlar click`: one worker, any walker.
+pub fn single(
+    plan: &Arc<Plan>,
+    ports: Arc<dyn PortDirectory>,
+    walker: Walker,
+    clock: Clock,
+    seed: u64,
+) -> Result<Graph, String> {
+    plan.must_initialize(None)?;
+    let site = Site {
+        worker: 0,
+        walker,
+        clock,
+        ports,
+        wakers: Arc::new(Wakers::none(plan.workers)),
+        seed,
+        root: Arc::new(Plain),
+        peers: Peers::new(1),
+    };
+    single_at(plan, &site)
+}
+
+/// As [`single`], for a plan that is initialized already and a site of the caller's making.
+pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
+    plan.open_devices(&*site.ports)?;
+    Ok(Graph::build(plan, site, publish::register()?))
+}

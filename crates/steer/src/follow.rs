@@ -1,0 +1,275 @@
+//! A port's own indirection table follows buckets that have changed worker.
+//!
+//! A port that has been told gives later packets of a bucket to another queue, but earlier ones still wait in the queue by
+//! which they came before, or are on their way from its worker to others. So, for the buckets of one owner after those of another:
+//!
+//! 1. Hold: the owner keeps all that comes by its queues that are to have the packets, before it is sorted. What others send
+//!    to it goes on.
+//! 2. The port is told.
+//! 3. Drain: the workers by which packets came before take from those queues what waits there, and wait until all workers have
+//!    taken what they have sent to them, for a bounded time.
+//! 4. Release: what was kept at the owner goes on.
+//!
+//! All of a queue is kept, as a port need not sort as Steer does: it may not look into tunnels, or hash by addresses only, or have
+//! refused a rule. So a flow of any bucket may change queue when an entry of the port's table does.
+//!
+//! Only the owner keeps packets, so whoever empties an old queue never rests for that.
+
+use super::around::Around;
+use super::buckets::STALLED;
+use super::extensions::port_table_of;
+use super::graph::{Sent, queues};
+use super::hand_over::{Ask, Change, Ends, HandOver, Step};
+use super::port_table::{Astray, PortTable};
+use super::{Held, lock};
+use engine::clock::Time;
+use engine::graph::Graph;
+use engine::handler::AskError;
+use engine::plan::Plan;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// What a device has sorted as its table was before may take so long until it is in a queue.
+const INSIDE: Duration = Duration::from_micros(100);
+/// Time between two questions whether a port has done what it was told.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// Buckets that come by a queue of their owner now.
+    pub buckets: usize,
+    /// Packets that had to wait.
+    pub held: Held,
+    /// An old queue had not delivered what waited in it when its time was over: that may come behind later packets.
+    pub late: bool,
+}
+
+impl std::fmt::Display for Followed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the port follows {} buckets; {}",
+            self.buckets, self.held
+        )?;
+        match self.late {
+            true => write!(f, "; packets of before were late"),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The receivers of a plan whose ports have tables of their own, by element.
+pub fn port_tables(plan: &Plan) -> Vec<(usize, Arc<dyn PortTable>)> {
+    let each = plan.elements.iter().enumerate();
+    each.filter_map(|(node, e)| Some((node, port_table_of(e)?)))
+        .collect()
+}
+
+/// Has the port of the receiver `element` follow those of these buckets that are astray, or all. Nobody else may move queues
+/// or buckets, or replace the plan, meanwhile.
+pub fn follow(
+    ask: &impl Ask,
+    plan: &Plan,
+    element: &str,
+    buckets: Option<&[u16]>,
+) -> Result<Followed, AskError> {
+    let none = || {
+        AskError::NoElement(format!(
+            "there is no receiver `{element}` that sorts packets"
+        ))
+    };
+    let node = plan.find(element).ok_or_else(none)?;
+    let port = port_table_of(&plan.elements[node]).ok_or_else(none)?;
+    let table = port.table().ok_or_else(none)?;
+    let around = Around::find(plan, table.name()).ok_or_else(none)?;
+    if !port.is_done() {
+        let why = "the port has still to do what it was told before: try again";
+        return Err(AskError::Refused(why.to_owned()));
+    }
+    around.settle(ask)?;
+    let mut by_owner: BTreeMap<usize, Vec<Astray>> = BTreeMap::new();
+    let astray = port.astray();
+    let named = |one: &&Astray| buckets.is_none_or(|buckets| buckets.contains(&one.bucket));
+    let entries: BTreeSet<usize> = astray.iter().filter(named).map(|one| one.entry).collect();
+    for one in astray {
+        if entries.contains(&one.entry) {
+            by_owner.entry(one.owner).or_default().push(one);
+        }
+    }
+    let mut followed = Followed::default();
+    for (owner, astray) in by_owner {
+        let entries = Entries {
+            around: around.clone(),
+            node,
+            owner,
+            to: astray.iter().map(|a| a.to).collect(),
+            queues: astray.iter().map(|a| a.from).collect(),
+            late: AtomicBool::new(false),
+            since: Mutex::default(),
+            held: Mutex::default(),
+        };
+        let (held, late) = entries.follow(ask, &*port, &astray)?;
+        followed.buckets += astray.len();
+        followed.held = followed.held.with(held);
+        followed.late |= late;
+    }
+    Ok(followed)
+}
+
+/// Entries of a port's table that are to lead to one owner's queues.
+struct Entries {
+    around: Around,
+    node: usize,
+    owner: usize,
+    /// The owner's queues that are to have the packets.
+    to: BTreeSet<usize>,
+    /// Queues by which packets came before, with their workers.
+    queues: BTreeSet<(usize, usize)>,
+    late: AtomicBool,
+    /// Since when packets are kept.
+    since: Mutex<Time>,
+    held: Mutex<Held>,
+}
+
+#[derive(Clone, Copy)]
+enum Part {
+    /// What came by the old queues has arrived.
+    Drain,
+    Release,
+    /// What was kept has gone.
+    Gone,
+}
+
+/// What a worker remembers.
+#[derive(Default)]
+struct Memory {
+    begun: Option<Time>,
+    marked: bool,
+    /// What it had sent to others when the old queues had delivered all.
+    sent: Option<Sent>,
+}
+
+impl Entries {
+    /// Returns what was held, and whether a worker or the port was late.
+    fn follow(
+        self,
+        ask: &impl Ask,
+        port: &dyn PortTable,
+        astray: &[Astray],
+    ) -> Result<(Held, bool), AskError> {
+        let (owner, limit) = (self.owner, self.around.table.limit());
+        let time_limit = limit.saturating_mul(STALLED);
+        let workers: BTreeSet<usize> = self.queues.iter().map(|queue| queue.1).collect();
+        let step = |what, who, ends| Step { what, who, ends };
+        let steps = vec![
+            step(
+                Part::Drain,
+                workers.iter().copied().collect(),
+                Ends::OrLate(time_limit),
+            ),
+            step(Part::Release, vec![owner], Ends::Moved),
+            // What is left after that goes first all the same.
+            step(Part::Gone, vec![owner], Ends::OrLate(limit)),
+        ];
+        let parties = std::iter::once(owner).chain(workers).collect();
+        let hand_over = HandOver::new(self, parties, steps);
+        let this = Arc::clone(&hand_over);
+        let holds = ask.one(owner, move |graph| this.change().hold(graph));
+        let told = holds.and_then(|()| port.redirect(astray).map_err(AskError::Refused));
+        if let Err(why) = told {
+            hand_over.end(ask, false);
+            return Err(why);
+        }
+        let begun = Instant::now();
+        while !port.is_done() && begun.elapsed() < time_limit {
+            std::thread::sleep(PAUSE);
+        }
+        let entries = hand_over.change();
+        if !port.is_done() {
+            entries.late.store(true, Relaxed);
+        }
+        hand_over.run(ask)?;
+        Ok((*lock(&entries.held), entries.late.load(Relaxed)))
+    }
+
+    fn hold(&self, graph: &mut Graph) {
+        *lock(&self.since) = graph.now();
+        self.keep(graph, true);
+    }
+
+    /// Keeps what comes by the new queues, or lets it go on. Who has no copy any more keeps nothing.
+    fn keep(&self, graph: &mut Graph, on: bool) {
+        queues(graph, self.node, |queues| {
+            self.to.iter().for_each(|&queue| queues.keep(queue, on));
+        });
+    }
+
+    /// Packets that are kept here.
+    fn kept(&self, graph: &mut Graph) -> usize {
+        queues(graph, self.node, |queues| queues.kept()).unwrap_or(0)
+    }
+
+    /// Whether what came by this worker's old queues has arrived.
+    fn is_drained(&self, graph: &mut Graph, memory: &mut Memory) -> bool {
+        let now = graph.now();
+        if now.since(*memory.begun.get_or_insert(now)) < INSIDE {
+            return false;
+        }
+        let me = graph.worker();
+        if memory.sent.is_none() {
+            // Who has no copy any more, or no such queue, has nothing to deliver.
+            let drained = queues(graph, self.node, |queues| {
+                if !std::mem::replace(&mut memory.marked, true) {
+                    let ours = self.queues.iter().filter(|queue| queue.1 == me);
+                    ours.for_each(|queue| queues.drain(queue.0));
+                }
+                queues.is_drained()
+            });
+            if drained.unwrap_or(true) {
+                let workers = graph.plan().workers;
+                memory.sent = Some(Sent::now(graph, &self.around.steers, 0..workers));
+            }
+        }
+        let sent = memory.sent.as_ref();
+        sent.is_some_and(|sent| sent.has_arrived(graph))
+    }
+}
+
+impl Change for Entries {
+    type Step = Part;
+    type Memory = Memory;
+
+    fn take(&self, step: Part, graph: &mut Graph, memory: &mut Memory) -> bool {
+        match step {
+            Part::Drain => self.is_drained(graph, memory),
+            Part::Release => {
+                let kept = self.kept(graph);
+                if kept > 0 {
+                    *lock(&self.held) = Held {
+                        waiting: 0,
+                        packets: kept as u64,
+                        longest: graph.now().since(*lock(&self.since)),
+                    };
+                }
+                self.keep(graph, false);
+                true
+            }
+            Part::Gone => self.kept(graph) == 0,
+        }
+    }
+
+    fn late(&self, step: Part, _: &mut Graph, _: &mut Memory) {
+        if matches!(step, Part::Drain) {
+            self.late.store(true, Relaxed);
+        }
+    }
+
+    fn end(&self, graph: &mut Graph, _: bool) {
+        if graph.worker() == self.owner {
+            self.keep(graph, false);
+        }
+    }
+}
