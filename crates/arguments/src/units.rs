@@ -94,6 +94,10 @@ impl FromArg for bool {
     }
 }
 
+/// The largest size that an argument may give: bytes, offsets, packets, entries. Some of them can be added up without
+/// an overflow. What takes memory for each has a smaller bound, see [`Capacity`].
+pub const SIZE_MAX: usize = u32::MAX as usize;
+
 /// Parses a decimal, `0x` or octal (`0` first) number, as Click does.
 fn integer(raw: &str) -> Option<i128> {
     let (negative, digits) = match raw.strip_prefix('-') {
@@ -112,15 +116,15 @@ fn integer(raw: &str) -> Option<i128> {
 }
 
 macro_rules! integers {
-    ($($t:ty, $kind:literal;)*) => {$(
+    ($($t:ty, $kind:literal, $most:expr;)*) => {$(
         impl FromArg for $t {
             const KIND: &'static str = $kind;
-            const BOUNDS: Option<(i128, i128)> = Some((<$t>::MIN as i128, <$t>::MAX as i128));
+            const BOUNDS: Option<(i128, i128)> = Some((<$t>::MIN as i128, $most as i128));
 
             fn from_arg(raw: &str, _: &Names) -> Result<$t, String> {
                 match integer(raw) {
-                    Some(value) => <$t>::try_from(value).map_err(|_| {
-                        format!("must lie between {} and {}, not be {value}", <$t>::MIN, <$t>::MAX)
+                    Some(value) => <$t>::try_from(value).ok().filter(|&v| v <= $most).ok_or_else(|| {
+                        format!("must lie between {} and {}, not be {value}", <$t>::MIN, $most)
                     }),
                     None => must_be(Self::KIND, raw),
                 }
@@ -138,13 +142,54 @@ macro_rules! integers {
 }
 
 integers! {
-    u8, "a number from 0 to 255";
-    u16, "a number from 0 to 65535";
-    u32, "a number";
-    u64, "a number";
-    usize, "a number";
-    i32, "a number";
-    i64, "a number";
+    u8, "a number from 0 to 255", u8::MAX;
+    u16, "a number from 0 to 65535", u16::MAX;
+    u32, "a number", u32::MAX;
+    u64, "a number", u64::MAX;
+    usize, "a number", SIZE_MAX;
+    i32, "a number", i32::MAX;
+    i64, "a number", i64::MAX;
+}
+
+/// How many packets, flows or entries may be kept: of each something is in memory, or room for it is taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Capacity(pub usize);
+
+impl Capacity {
+    /// The largest one.
+    pub const MAX: Capacity = Capacity(1 << 24);
+}
+
+impl std::fmt::Display for Capacity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromArg for Capacity {
+    const KIND: &'static str = "a number from 0 to 16777216";
+    const BOUNDS: Option<(i128, i128)> = Some((0, Capacity::MAX.0 as i128));
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Capacity, String> {
+        match integer(raw) {
+            Some(value) => match usize::try_from(value) {
+                Ok(n) if n <= Capacity::MAX.0 => Ok(Capacity(n)),
+                _ => Err(format!(
+                    "must lie between 0 and {}, not be {value}",
+                    Capacity::MAX
+                )),
+            },
+            None => must_be(Self::KIND, raw),
+        }
+    }
+
+    fn stand_in() -> Capacity {
+        Capacity(0)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
 }
 
 impl FromArg for f64 {
@@ -417,6 +462,14 @@ mod tests {
                 .contains("between 0 and 255")
         );
         assert!(parse::<u8>("twelve").unwrap_err().contains("not `twelve`"));
+        assert_eq!(parse::<usize>("4294967295"), Ok(SIZE_MAX));
+        assert_eq!(parse::<Capacity>("16777216"), Ok(Capacity::MAX));
+        for text in ["4294967296", "18446744073709551615", "-1"] {
+            let said = parse::<usize>(text).unwrap_err();
+            assert!(said.contains("between 0 and 4294967295"), "{said}");
+            let said = parse::<Capacity>(text).unwrap_err();
+            assert!(said.contains("between 0 and 16777216"), "{said}");
+        }
     }
 
     #[test]

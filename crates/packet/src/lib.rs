@@ -169,8 +169,12 @@ impl Packet {
         usize::from(m.buf_len) - usize::from(m.data_off) - usize::from(m.data_len)
     }
 
+    /// Says where the data lies.
+    ///
+    /// # Safety
+    /// It ends inside the buffer: `offset + len`, which does not overflow, is at most its length.
     #[inline]
-    fn set_place(&mut self, offset: usize, len: usize) {
+    unsafe fn set_place(&mut self, offset: usize, len: usize) {
         let m = self.mbuf_mut();
         debug_assert!(offset + len <= usize::from(m.buf_len));
         m.data_off = offset as u16;
@@ -185,7 +189,8 @@ impl Packet {
     pub fn pull(&mut self, n: usize) -> bool {
         let fits = n <= self.len();
         if fits {
-            self.set_place(self.headroom() + n, self.len() - n);
+            // SAFETY: the data ends where it did, as it is `n` bytes or longer.
+            unsafe { self.set_place(self.headroom() + n, self.len() - n) };
         }
         fits
     }
@@ -194,7 +199,8 @@ impl Packet {
     #[inline]
     pub fn push(&mut self, n: usize) -> Option<&mut [u8]> {
         let offset = self.headroom().checked_sub(n)?;
-        self.set_place(offset, self.len() + n);
+        // SAFETY: the data ends where it did, as the headroom is `n` bytes or more.
+        unsafe { self.set_place(offset, self.len() + n) };
         let m = self.mbuf_mut();
         // SAFETY: as in `data_mut`; `n` bytes from `offset` on lie before what was the data.
         Some(unsafe { std::slice::from_raw_parts_mut(m.buf_addr.as_ptr().add(offset), n) })
@@ -207,7 +213,8 @@ impl Packet {
         if n > self.tailroom() {
             return None;
         }
-        self.set_place(self.headroom(), len + n);
+        // SAFETY: the buffer has `n` bytes behind the data (checked above).
+        unsafe { self.set_place(self.headroom(), len + n) };
         Some(&mut self.data_mut()[len..])
     }
 
@@ -218,7 +225,8 @@ impl Packet {
     pub fn take(&mut self, n: usize) -> bool {
         let fits = n <= self.len();
         if fits {
-            self.set_place(self.headroom(), self.len() - n);
+            // SAFETY: the data becomes shorter.
+            unsafe { self.set_place(self.headroom(), self.len() - n) };
         }
         fits
     }
@@ -227,7 +235,8 @@ impl Packet {
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
-            self.set_place(self.headroom(), len);
+            // SAFETY: the data becomes shorter.
+            unsafe { self.set_place(self.headroom(), len) };
         }
     }
 
@@ -237,7 +246,8 @@ impl Packet {
     pub fn realign(&mut self, headroom: usize) -> bool {
         let (from, len) = (self.headroom(), self.len());
         let m = self.mbuf_mut();
-        if headroom + len > usize::from(m.buf_len) {
+        // What is asked for may be any number: nothing is added to it.
+        if headroom > usize::from(m.buf_len) - len {
             return false;
         }
         let removed = REMOVED.min(from).min(headroom);
@@ -251,7 +261,8 @@ impl Packet {
             std::ptr::copy(source, place, len + removed);
         }
         self.anno_mut().shift(headroom as isize - from as isize);
-        self.set_place(headroom, len);
+        // SAFETY: it fits, as checked above.
+        unsafe { self.set_place(headroom, len) };
         true
     }
 
@@ -261,7 +272,8 @@ impl Packet {
     pub fn large(len: usize) -> Option<Packet> {
         let mut packet = pool::alloc_large().map(Buffer::into_packet)?;
         let free = usize::from(packet.mbuf().buf_len).checked_sub(len)?;
-        packet.set_place(free.min(HEADROOM), 0);
+        // SAFETY: `free` is at most the buffer's length.
+        unsafe { packet.set_place(free.min(HEADROOM), 0) };
         Some(packet)
     }
 
@@ -284,18 +296,23 @@ impl Packet {
         self.copy_with_room(self.len())
     }
 
-    /// A copy that can grow to `len` bytes: in a large buffer, with less headroom if need be, where a
-    /// usual one is too small. `None` if the pool has run dry.
+    /// A copy that can grow to `len` bytes, if these are more than it has: in a large buffer, with less headroom if need
+    /// be, where a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
     pub fn copy_with_room(&self, len: usize) -> Option<Packet> {
+        let len = len.max(self.len());
         let (mut twin, mut headroom) = (Packet::new()?, self.headroom());
-        if headroom + len > usize::from(twin.mbuf().buf_len) {
-            twin = Packet::large(len.max(self.len()))?;
+        let room = usize::from(twin.mbuf().buf_len).checked_sub(headroom);
+        if room.is_none_or(|room| len > room) {
+            twin = Packet::large(len)?;
             headroom = headroom.min(twin.headroom());
         }
         let removed = REMOVED.min(headroom).min(self.headroom());
-        twin.set_place(headroom - removed, self.len() + removed);
+        // SAFETY: `headroom + len` bytes fit into the buffer: of a usual one this was checked, and a large one has its
+        // headroom beside `len` bytes. The packet is not longer than `len`, and `removed` is a part of the headroom.
+        unsafe { twin.set_place(headroom - removed, self.len() + removed) };
         twin.data_mut().copy_from_slice(self.data_from(removed));
-        twin.set_place(headroom, self.len());
+        // SAFETY: as above.
+        unsafe { twin.set_place(headroom, self.len()) };
         let (from, to) = (self.mbuf(), twin.mbuf_mut());
         (to.ol_flags, to.vlan_tci, to.hash, to.port) =
             (from.ol_flags, from.vlan_tci, from.hash, from.port);

@@ -54,7 +54,7 @@ static LARGE: Mutex<(Vec<Buffer>, usize)> = Mutex::new((Vec::new(), 0));
 /// Sets size and number of heap buffers: `data` bytes of packet beside the headroom, at most
 /// `count` of them. Buffers made before keep their size.
 pub fn configure(data: usize, count: usize) {
-    BUFFER_BYTES.store((HEADROOM + data).min(65_000), Relaxed);
+    BUFFER_BYTES.store(data.saturating_add(HEADROOM).min(65_000), Relaxed);
     LIMIT.store(count, Relaxed);
 }
 

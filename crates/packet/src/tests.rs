@@ -1,8 +1,15 @@
 use super::*;
 use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn packet(bytes: &[u8]) -> Packet {
     Packet::from_bytes(bytes).expect("the pool has room")
+}
+
+/// Large buffers are few, and one test takes all: those that need some take turns.
+fn large_ones() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[test]
@@ -63,6 +70,43 @@ fn realigning_keeps_bytes_and_header_places() {
         (16, &b"0123456789"[..], &b"3456789"[..])
     );
     assert!(!p.realign(65_000));
+}
+
+#[test]
+fn any_number_that_is_asked_for_is_fulfilled_or_refused() {
+    let _turn = large_ones();
+    let most = usize::MAX;
+    let numbers = [
+        65_535,
+        65_536,
+        1 << 31,
+        1 << 63,
+        most - 200,
+        most - 128,
+        most - 1,
+        most,
+    ];
+    let mut usual = packet(b"0123456789");
+    let mut long = packet(b"0123456789")
+        .copy_with_room(60_000)
+        .expect("there are large buffers");
+    long.put(50_000).expect("there is room").fill(7);
+    for n in numbers {
+        for p in [&mut usual, &mut long] {
+            let was = (p.headroom(), p.data().to_vec());
+            assert!(!p.realign(n) && !p.pull(n) && !p.take(n));
+            assert!(p.push(n).is_none() && p.put(n).is_none());
+            p.truncate(n);
+            assert!(p.copy_with_room(n).is_none_or(|_| n == 65_535));
+            assert_eq!((p.headroom(), p.data().to_vec()), was);
+        }
+        assert!(Packet::large(n).is_none_or(|_| n == 65_535));
+    }
+    // A copy has room for all of the packet, whatever is asked for.
+    for n in [0, 1, 2000, 2176, 50_009] {
+        let twin = long.copy_with_room(n).expect("there are large buffers");
+        assert_eq!(twin.data(), long.data());
+    }
 }
 
 #[test]
@@ -220,6 +264,7 @@ fn a_batch_is_one_word_per_packet() {
 
 #[test]
 fn a_copy_may_grow_to_the_longest_datagram_in_a_large_buffer() {
+    let _turn = large_ones();
     let before = pool::balance();
     let mut p = packet(b"linknet");
     p.set_mac_here();
@@ -250,6 +295,7 @@ fn a_copy_may_grow_to_the_longest_datagram_in_a_large_buffer() {
 
 #[test]
 fn large_buffers_are_few_and_come_back() {
+    let _turn = large_ones();
     // Other tests of this process may hold some.
     let all: Vec<Packet> = std::iter::from_fn(|| Packet::large(65_535)).collect();
     assert!((1..=pool::LARGE_MAX).contains(&all.len()));

@@ -11,6 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 type Workers = BTreeSet<usize>;
 
+/// Queues that an element may receive from: more than any port has.
+const QUEUES_MAX: usize = 4096;
+
 pub(super) fn place(
     plan: &mut Plan,
     router: &Router,
@@ -479,7 +482,8 @@ fn assign_queues(
             let offers = infos
                 .get(&device.name)
                 .map_or(usize::MAX, |p| p.max_rx_queues);
-            let queues = device.queues.unwrap_or(copies);
+            // Whoever asks for more is told below; of a device that is not there nobody knows how many it has.
+            let queues = device.queues.unwrap_or(copies).min(offers).min(QUEUES_MAX);
             if let Some(asked) = device.queues {
                 check_queues(i, device, (asked, copies, offers), router, errors);
             }

@@ -6,6 +6,9 @@ use engine::placement::ResourcesOfClass;
 use engine::plan::Looked;
 use lang::{Diagnostic, Router};
 
+/// Inputs and outputs that a configuration may ask for.
+const PORTS_MAX: usize = 1024;
+
 /// Numbers of inputs and outputs of every element, checked against its class.
 pub(super) fn count(
     router: &Router,
@@ -84,6 +87,13 @@ fn check_side(
                 .help(help),
         );
     };
+    if let Some(n) = configured.filter(|&n| n > PORTS_MAX) {
+        wrong(
+            format!("`{}` cannot have {n} {side}s", title(element)),
+            format!("its arguments ask for them; an element has {PORTS_MAX} at most"),
+        );
+        return used.len();
+    }
     let plural = |n: usize| {
         if n == 1 {
             format!("1 {side}")

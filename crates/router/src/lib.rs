@@ -14,6 +14,7 @@ use engine::graph::{Graph, Site, Walker};
 use engine::handler::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
+use engine::random::Seed;
 use engine::stats::{NodeStats, TaskStats};
 use engine::worker::share::Share;
 use engine::worker::{Arrival, LocalRouter, Progress, WorkerTimes};

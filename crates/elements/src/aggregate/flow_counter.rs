@@ -81,7 +81,12 @@ impl Element for FlowCounter {
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
-        args.key("CAPACITY", 65_536, "flows that each worker counts")
+        args.key(
+            "CAPACITY",
+            Capacity(65_536),
+            "flows that each worker counts",
+        )
+        .0
     }
 
     fn new(capacity: &Arc<usize>, init: &Init) -> FlowCounter {

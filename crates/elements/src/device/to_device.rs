@@ -84,7 +84,13 @@ impl Style for Click {
                 Duration::ZERO,
                 "longest time that a packet waits for a burst to fill",
             ),
-            room: args.key("QUEUE", 1024, "packets that may wait for a busy port"),
+            room: args
+                .key(
+                    "QUEUE",
+                    Capacity(1024),
+                    "packets that may wait for a busy port",
+                )
+                .0,
             descriptors: args.key(
                 "DESCRIPTORS",
                 0,

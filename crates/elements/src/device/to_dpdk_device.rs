@@ -43,7 +43,13 @@ impl Style for Dpdk {
                 Duration::ZERO,
                 "longest time that a packet waits for a burst to fill",
             ),
-            room: args.key("IQUEUE", 1024, "packets that may wait for a busy port"),
+            room: args
+                .key(
+                    "IQUEUE",
+                    Capacity(1024),
+                    "packets that may wait for a busy port",
+                )
+                .0,
             descriptors: args.key(
                 "NDESC",
                 0,

@@ -121,7 +121,9 @@ impl Element for EtherSwitch {
         let default = Duration::from_secs(300);
         Config {
             timeout: args.key("TIMEOUT", default, "how long a silent station is known"),
-            capacity: args.key("CAPACITY", 65536, "stations in the table"),
+            capacity: args
+                .key("CAPACITY", Capacity(65536), "stations in the table")
+                .0,
         }
     }
 

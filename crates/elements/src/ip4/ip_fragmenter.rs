@@ -19,7 +19,7 @@
 //!
 //! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
 //! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
-//! - `HEADROOM`: bytes of headroom before each fragment. Default is that of a new packet. A fragment that does
+//! - `HEADROOM`: bytes of headroom before each fragment, at most 65535. Default is that of a new packet. A fragment that does
 //!   not fit into a buffer with this headroom is dropped (`no_buffer`).
 //! - `VERBOSE`: whether every long packet with DF set is reported on the standard error stream. Default false;
 //!   `ashlar click` then reports the first five.
@@ -74,7 +74,7 @@ impl Element for IPFragmenter {
 
     fn configure(args: &mut Args) -> Config {
         let verbose = args.key("VERBOSE", false, "whether all packets with DF are reported");
-        let headroom = args.key_maybe("HEADROOM", "headroom of fragments");
+        let headroom: Option<u16> = args.key_maybe("HEADROOM", "headroom of fragments");
         let honor_df = args.key("HONOR_DF", true, "if false, DF is ignored");
         let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
         let interface = interface.map(|name| crate::linux::interface(args, &name));
@@ -92,7 +92,7 @@ impl Element for IPFragmenter {
             mtu: mtu.max(MTU_MIN),
             interface,
             honor_df,
-            headroom,
+            headroom: headroom.map(usize::from),
             verbose,
         }
     }

@@ -275,7 +275,13 @@ impl Element for IP6Reassembler {
         let minute = Duration::from_secs(60);
         Config {
             timeout: args.key("TIMEOUT", minute, "when an incomplete packet is given up"),
-            datagrams: args.key("DATAGRAMS", 64, "incomplete packets on each worker"),
+            datagrams: args
+                .key(
+                    "DATAGRAMS",
+                    Capacity(64),
+                    "incomplete packets on each worker",
+                )
+                .0,
         }
     }
 

@@ -120,7 +120,7 @@ impl<K: Kind> Element for Queue<K> {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            capacity: args.optional("CAPACITY", 1000, "packets"),
+            capacity: args.optional("CAPACITY", Capacity(1000), "packets").0,
             rings: Shared::default(),
         }
     }
@@ -226,7 +226,7 @@ impl<K: Kind> Element for Queue<K> {
             Ok(e.capacity.to_string())
         }),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
-            e.set_capacity(arguments::units::parse(value)?, cx);
+            e.set_capacity(parse::<Capacity>(value)?.0, cx);
             Ok(())
         }),
         Handler::sum("drops", "packets that found it full", |e| e.dropped),

@@ -66,7 +66,7 @@ impl<P: Policy> Element for TwoEnded<P> {
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
-        args.optional("CAPACITY", 1000, "packets")
+        args.optional("CAPACITY", Capacity(1000), "packets").0
     }
 
     fn new(config: &Arc<usize>, init: &Init) -> TwoEnded<P> {
@@ -125,7 +125,7 @@ impl<P: Policy> Element for TwoEnded<P> {
             Ok(e.capacity.to_string())
         }),
         Handler::set("capacity", "packets that may be held", |e, value, cx| {
-            e.capacity = units::parse(value)?;
+            e.capacity = units::parse::<Capacity>(value)?.0;
             // They were taken in once: as in Click they do not count as those that found no room.
             while e.held.len() > e.capacity
                 && let Some(shed) = P::shed(&mut e.held)

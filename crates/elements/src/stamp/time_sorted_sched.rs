@@ -105,7 +105,12 @@ impl Element for TimeSortedSched {
 
     fn configure(args: &mut Args) -> Config {
         let stop = args.key("STOP", false, "whether the router stops at the end of all");
-        let buffer = args.key("BUFFER", 1, "packets of an input that may wait here");
+        let buffer = args.key(
+            "BUFFER",
+            Capacity(1),
+            "packets of an input that may wait here",
+        );
+        let Capacity(buffer) = buffer;
         if buffer == 0 {
             args.error_in_whole("bad BUFFER", "it is 1 or more");
         }

@@ -106,11 +106,13 @@ impl Element for Steer {
         Config {
             table: args.router_wide::<Tables>().get(&name, buckets),
             workers: args.key_maybe("CORES", "workers that own buckets"),
-            capacity: args.key(
-                "CAPACITY",
-                1024,
-                "packets that a ring between workers holds",
-            ),
+            capacity: args
+                .key(
+                    "CAPACITY",
+                    Capacity(1024),
+                    "packets that a ring between workers holds",
+                )
+                .0,
             mesh: Mesh::default(),
         }
     }

@@ -63,7 +63,8 @@ impl Element for VlbResequencer {
 
     fn configure(args: &mut Args) -> Config {
         let (member, described) = Member::named(args);
-        let capacity = args.key("CAPACITY", 4096, "packets that wait at a time");
+        let Capacity(capacity) =
+            args.key("CAPACITY", Capacity(4096), "packets that wait at a time");
         let wait = match &described {
             Some(described) => described.resequence,
             None => Some(Duration::ZERO),

@@ -1,0 +1,261 @@
+//! Every class with hostile arguments: each argument that a class's description names is given numbers at the edges of
+//! all integer types, nothing, and very much. A configuration is refused with a sentence, or runs with packets of
+//! several sizes; nothing panics, and no plan takes gigabytes.
+//!
+//! Each class has a process of its own, whose memory is limited: one that runs out of it is told from the others.
+
+use arguments::ArgInfo;
+use engine::clock::{Clock, Time};
+use engine::element::Class;
+use engine::graph::single;
+use engine::graph::{Graph, Walker};
+use engine::packet::{Batch, Packet, pool};
+use engine::port::PortDirectory;
+use planner::Options;
+use router_tests::{InMemory, registry};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use testkit::ip4;
+
+/// Names the class that a process tries.
+const CLASS: &str = "ASHLAR_TEST_CLASS";
+/// Memory that a process may map, in bytes.
+const MEMORY: u64 = 2 << 30;
+
+/// Classes that are planned only: they would change the machine that the test runs on, or wait for others.
+const PLANNED_ONLY: &[&str] = &["KernelTap", "KernelTun"];
+
+/// Numbers at the edges of types, and what is no number.
+fn values() -> Vec<String> {
+    let mut all: Vec<String> = [
+        "", "\"\"", "0", "1", "-1", "1e300", "nan", "0x", "1 2 3", "0-65535",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    for bits in [7, 8, 15, 16, 31, 32, 63, 64] {
+        let edge = 1i128 << bits;
+        all.extend([edge - 1, edge, -edge].map(|n| n.to_string()));
+    }
+    for unit in ["s", "h", "Gbps", "/32"] {
+        all.push(format!("{}{unit}", u64::MAX));
+    }
+    all.extend(["9".repeat(5_000), "x".repeat(70_000)]);
+    all
+}
+
+/// The first example of a manual page in which the class is used.
+fn example(class: &Class) -> Option<(lang::Router, usize)> {
+    let manual = class.manual();
+    let blocks = manual.split("```click\n").skip(1);
+    blocks
+        .filter_map(|block| block.split("```").next())
+        .find_map(|text| {
+            let mut map = lang::SourceMap::new();
+            let file = map.add("example", text);
+            let (router, _) = lang::parse(&mut map, file, &[]);
+            let at = router.elements.iter().position(|e| e.class == class.name)?;
+            Some((router, at))
+        })
+}
+
+/// A configuration in which one argument, the `place`-th of those without a keyword, is another.
+fn with(
+    config: &str,
+    known: &[&str],
+    (info, place): (&ArgInfo, Option<usize>),
+    value: &str,
+) -> String {
+    let word = |arg: &str| lang::args::keyword(arg).map(|(word, _)| word.to_owned());
+    let all = lang::args::split(config).into_iter();
+    let mut all: Vec<String> = all.map(|range| config[range].to_owned()).collect();
+    all.retain(|arg| word(arg).is_none_or(|word| word != info.name));
+    let by_place = |arg: &&mut String| word(arg).is_none_or(|word| !known.contains(&&*word));
+    match place.and_then(|place| all.iter_mut().filter(by_place).nth(place)) {
+        Some(arg) => *arg = value.to_owned(),
+        None => all.push(format!("{} {value}", info.name)),
+    }
+    all.join(", ")
+}
+
+/// Packets of several sizes.
+fn frames() -> Vec<Vec<u8>> {
+    let sizes = [0, 1, 13, 14, 33, 34, 60, 1514, 2048];
+    let mut all = sizes.map(|size| vec![0x45; size]).to_vec();
+    for payload in [0, 1, 1400] {
+        let ip = ip4()
+            .src("10.0.0.2")
+            .dst("10.0.1.2")
+            .udp(5, 7)
+            .payload("p".repeat(payload))
+            .bytes();
+        all.push([&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip].concat());
+        all.push(ip);
+    }
+    all
+}
+
+/// Plans a router, and runs it if it can be planned. False if it is refused.
+fn run(router: &lang::Router, at: usize) -> bool {
+    let ports = Arc::new(InMemory::default());
+    let options = Options {
+        open_inputs: true,
+        ..Options::new(1, &*ports)
+    };
+    let (plan, errors) = planner::make(router, registry(), &options);
+    // What a Message says is the configuration's.
+    assert!(
+        errors
+            .iter()
+            .all(|e| e.code == "message" || !e.message.is_empty())
+    );
+    let Some(plan) = plan.filter(|_| !errors.iter().any(lang::Diagnostic::is_error)) else {
+        return false;
+    };
+    if plan
+        .elements
+        .iter()
+        .any(|e| PLANNED_ONLY.contains(&e.class.name))
+    {
+        return true;
+    }
+    let far = plan.devices.iter().filter(|d| d.request.rx_queues > 0);
+    let far: Vec<_> = far.map(|d| ports.far(&d.name)).collect();
+    let clock = Clock::Virtual(Time(1_000_000_000));
+    let directory: Arc<dyn PortDirectory> = ports;
+    let Ok(mut graph) = single(&plan, directory, Walker::Sweep, clock, 7) else {
+        return false;
+    };
+    let element = &plan.elements[at];
+    let open = element.class.needs.is_empty() && element.inputs.first() == Some(&false);
+    turns(&mut graph);
+    for _ in 0..2 {
+        for port in &far {
+            port.inject_all(0, frames().iter().map(Vec::as_slice));
+        }
+        if open {
+            let packets = frames();
+            let mut batch: Batch = packets
+                .iter()
+                .filter_map(|b| Packet::from_bytes(b))
+                .collect();
+            graph.inject(at, 0, &mut batch);
+        }
+        turns(&mut graph);
+        let now = graph.now() + Duration::from_millis(700);
+        graph.set_time(now);
+    }
+    turns(&mut graph);
+    true
+}
+
+/// A few turns: some of these routers never come to rest.
+fn turns(graph: &mut Graph) {
+    graph.quiescent();
+    for _ in 0..8 {
+        if !graph.turn() || graph.stopped() {
+            return;
+        }
+    }
+}
+
+/// Tries all arguments of a class; says which of them made it panic.
+fn attempt(class: &Class) -> Vec<String> {
+    let Some((router, at)) = example(class) else {
+        return Vec::new();
+    };
+    let infos = class.arguments();
+    let known: Vec<&str> = infos.iter().map(|info| info.name).collect();
+    let config = router.elements[at].config.clone();
+    let (mut place, mut wrong, mut ran) = (0, Vec::new(), 0);
+    for info in &infos {
+        let here = (!info.keyword).then_some(place);
+        place += usize::from(!info.keyword);
+        for value in values() {
+            let text = with(&config.text, &known, (info, here), &value);
+            let shown: String = text.chars().take(200).collect();
+            eprintln!("{}({shown})", class.name);
+            let mut router = router.clone();
+            router.elements[at].config = lang::Config::verbatim(text, config.span());
+            match catch_unwind(AssertUnwindSafe(|| run(&router, at))) {
+                Ok(accepted) => ran += usize::from(accepted),
+                Err(_) => wrong.push(format!("{}({shown})", class.name)),
+            }
+        }
+    }
+    eprintln!("{} of {} ran", ran, infos.len() * values().len());
+    wrong
+}
+
+/// What one process does: one class, in a folder and with memory of its own.
+fn child(name: &str) {
+    let limits = getrlimit(Resource::As);
+    setrlimit(
+        Resource::As,
+        Rlimit {
+            current: Some(MEMORY),
+            ..limits
+        },
+    )
+    .expect("it may be lowered");
+    // What bursts without end can take.
+    pool::configure(2048, 8192);
+    let folder = std::env::temp_dir().join(format!("ashlar-arguments-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("the temporary folder takes folders");
+    std::env::set_current_dir(&folder).expect("it was made just now");
+    let class = registry().classes().into_iter().find(|c| c.name == name);
+    let wrong = attempt(class.expect("the parent knows it"));
+    let _ = std::fs::remove_dir_all(folder);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Runs a class in a process of its own; the error is what it said last.
+fn try_apart(program: &Path, name: &str) -> Result<(), String> {
+    let child = Command::new(program)
+        .args([
+            "--exact",
+            "--nocapture",
+            "any_argument_of_any_class_is_refused_or_runs",
+        ])
+        .env(CLASS, name)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| e.to_string())?;
+    if child.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&child.stderr).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let panics = lines.iter().filter(|line| line.contains("panicked at"));
+    let panics: BTreeSet<&&str> = panics.collect();
+    let last = lines[lines.len().saturating_sub(12)..].join("\n");
+    Err(format!("{name}: {}, {panics:?}\n{last}", child.status))
+}
+
+#[test]
+fn any_argument_of_any_class_is_refused_or_runs() {
+    if let Ok(name) = std::env::var(CLASS) {
+        return child(&name);
+    }
+    let program = std::env::current_exe().expect("a test has a program");
+    let mut names: Vec<_> = registry().classes().into_iter().map(|c| c.name).collect();
+    names.reverse();
+    let (names, wrong) = (Mutex::new(names), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(name) = { names.lock().expect("no thread panics").pop() } {
+                    if let Err(said) = try_apart(&program, name) {
+                        wrong.lock().expect("no thread panics").push(said);
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("no thread panics");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
