@@ -27,7 +27,7 @@ fn main() {
                 [n; 4],
                 (class, (n % 256) as u16),
                 n,
-                drop,
+                |_, _| (),
             );
         }
         let bytes = table.memory() as u64 / flows;
@@ -52,7 +52,7 @@ fn main() {
                 [n; 4],
                 (class, (new % 256) as u16),
                 PACKETS + 2 * new,
-                drop,
+                |_, _| (),
             );
         }
         let new = begin.elapsed().as_nanos() as f64 / flows as f64;
@@ -62,7 +62,7 @@ fn main() {
             for flow in all {
                 let (keys, (_, touched)) = (*table.keys(flow), table.use_of(flow));
                 let value = table.remove(flow);
-                table.insert(keys, value, (class, group), touched, drop);
+                table.insert(keys, value, (class, group), touched, |_, _| ());
                 count += 1;
             }
         }

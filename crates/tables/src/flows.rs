@@ -205,23 +205,23 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Adds a flow that is touched now. A flow that has one of the keys goes; so does, from a full table,
     /// the loose flow that would end first. `None`: the table is full of flows that may not go for this one.
-    /// `gone` is told the value of each flow that goes.
+    /// `gone` is told keys and value of each flow that goes.
     pub fn insert(
         &mut self,
         keys: [K; 2],
         value: V,
         (class, group): (Class, Group),
         now: u64,
-        mut gone: impl FnMut(V),
+        mut gone: impl FnMut([K; 2], V),
     ) -> Option<Flow> {
         for key in &keys {
             if let Some(old) = self.find(key) {
-                gone(self.remove(old.flow));
+                self.let_go(old.flow, &mut gone);
             }
         }
         while self.len >= self.capacity {
             let least = self.place_for(class, now)?;
-            gone(self.remove(least));
+            self.let_go(least, &mut gone);
         }
         let slot = Slot {
             keys,
@@ -336,12 +336,18 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             .expect("a flow's number is used while it lives")
     }
 
+    /// Removes a flow, and tells what it was.
+    fn let_go(&mut self, flow: Flow, gone: &mut impl FnMut([K; 2], V)) {
+        let keys = *self.keys(flow);
+        gone(keys, self.remove(flow));
+    }
+
     /// Removes up to `max` flows whose lifetime is over; true if there may be more.
-    pub fn expire(&mut self, now: u64, max: usize, mut gone: impl FnMut(V)) -> bool {
+    pub fn expire(&mut self, now: u64, max: usize, mut gone: impl FnMut([K; 2], V)) -> bool {
         self.loosen(now);
         for _ in 0..max {
             match self.first_loose() {
-                Some((flow, ends)) if ends <= now => gone(self.remove(flow)),
+                Some((flow, ends)) if ends <= now => self.let_go(flow, &mut gone),
                 _ => return false,
             }
         }
@@ -350,7 +356,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Changes how many flows there may be. Those that are too many go: loose ones that would end first,
     /// then held ones in the order in which they were touched.
-    pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut(V)) {
+    pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut([K; 2], V)) {
         self.capacity = capacity;
         self.loosen(now);
         while self.len > capacity {
@@ -358,7 +364,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             let oldest = held.filter(|&f| f != NONE);
             let oldest = oldest.min_by_key(|&f| self.slots[f as usize].touched);
             match self.first_loose().map(|(flow, _)| flow).or(oldest) {
-                Some(flow) => gone(self.remove(flow)),
+                Some(flow) => self.let_go(flow, &mut gone),
                 None => return,
             }
         }

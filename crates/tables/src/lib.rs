@@ -11,5 +11,6 @@ pub mod fib;
 pub mod flows;
 pub mod groups;
 pub mod neighbours;
+pub mod numbers;
 pub mod sample;
 pub mod tokens;

@@ -1,6 +1,7 @@
 //! Network address translation, as Click's family of rewriters does it.
 
 mod config;
+mod free;
 mod handlers;
 mod key;
 mod pattern;

@@ -1,5 +1,6 @@
 //! Patterns: what a new mapping makes of a flow.
 
+use super::free::{Free, Place, Range, Value};
 use super::key::{Key, Kind};
 use arguments::Args;
 use arguments::units::FromArg;
@@ -17,15 +18,6 @@ enum Order {
     Random,
     /// One after the other (`#`).
     Sequential,
-}
-
-/// What varies, from a first value on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Range {
-    /// Source ports.
-    Ports(u32),
-    /// Source addresses.
-    Addresses(u32),
 }
 
 /// `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENT` or `SADDR DADDR`; `None` is a dash: unchanged.
@@ -49,15 +41,12 @@ pub(super) struct Pattern {
 pub(super) struct PatternState {
     /// Where a sequence goes on; all inputs that use a named pattern share it.
     next: Rc<Cell<u32>>,
-    /// A flow for which nothing was free, and how many flows had gone then.
-    exhausted: Cell<Option<(Key, u64)>>,
 }
 
 impl PatternState {
     pub(super) fn new(pattern: &Pattern, shared: &Shared) -> PatternState {
         PatternState {
             next: shared.get(&pattern.name, Cell::default),
-            exhausted: Cell::default(),
         }
     }
 }
@@ -162,16 +151,15 @@ impl Pattern {
         self.dst.is_none() && self.dport.is_none()
     }
 
-    /// What a flow becomes. `taken` tells whether a reply key is in use, `gone` counts the flows that have
-    /// gone, `random` makes random numbers. `None`: nothing in the range is free.
+    /// What a flow becomes. `free` knows what is used up for the flow's bucket, in a table of so many flows; `look` tells
+    /// what a new key is to it, `random` makes random numbers. `None`: nothing that is free was found in the range.
     pub(super) fn apply(
         &self,
         state: &PatternState,
-        key: Key,
-        kind: Kind,
-        gone: u64,
-        taken: impl Fn(&Key) -> bool,
-        random: impl FnOnce() -> u32,
+        (key, kind): (Key, Kind),
+        (free, bucket, flows): (&mut Free, u16, usize),
+        mut look: impl FnMut(&Key) -> Value,
+        mut random: impl FnMut() -> u32,
     ) -> Option<Key> {
         let mut to = key;
         to.src = self.src.unwrap_or(key.src);
@@ -190,41 +178,22 @@ impl Pattern {
             Some(range) => range,
             None => return Some(to),
         };
-        let with = |value: u32| match range {
-            Range::Ports(low) => Key {
-                sport: (low + value) as u16,
-                ..to
-            },
-            Range::Addresses(low) => Key {
-                src: low + value,
-                ..to
-            },
-        };
-        let free = |value: u32| Some(with(value)).filter(|to| !taken(&to.reversed()));
+        let place = Place::new(to, (range, top), bucket);
         if let (Order::Own, Range::Ports(low)) = (self.order, range)
             && let Some(own) = u32::from(key.sport).checked_sub(low).filter(|&v| v <= top)
-            && let Some(to) = free(own)
+            && look(&place.with(own)) == Value::Free
         {
-            return Some(to);
+            return Some(place.with(own));
         }
-        // All flows to one place that found no port share one verdict until a flow goes.
-        let place = with(0);
-        if state.exhausted.get() == Some((place, gone)) {
-            return None;
-        }
+        let in_order = self.order == Order::Sequential;
         let first = match self.order {
             Order::Sequential => state.next.get(),
             _ => 1 + ((u64::from(random()) * (u64::from(top) + 1)) >> 32) as u32,
         };
         let first = if first > top { 0 } else { first };
-        for value in (first..=top).chain(0..first) {
-            if let Some(to) = free(value) {
-                state.next.set(value + 1);
-                return Some(to);
-            }
-        }
-        state.exhausted.set(Some((place, gone)));
-        None
+        let value = free.find(&place, (first, in_order), flows, look, random)?;
+        state.next.set(value.saturating_add(1));
+        Some(place.with(value))
     }
 
     /// The pattern as handlers show it.

@@ -1,5 +1,6 @@
 //! The flows of one rewriter, or of several that share a capacity.
 
+use super::free::Free;
 use super::key::{Key, Kind};
 use super::tcp::{BothShifts, Progress};
 use engine::clock::Time;
@@ -17,6 +18,7 @@ pub(super) struct Mapping {
     /// The input whose specification made it.
     pub(super) input: u16,
     space: u16,
+    bucket: u16,
     /// Its place in the order in which mappings were made.
     born: u64,
     pub(super) shifts: BothShifts,
@@ -42,7 +44,7 @@ pub(super) struct FlowSet {
     flows: Flows<Key, Mapping>,
     pub(super) spaces: Vec<Space>,
     born: u64,
-    gone: u64,
+    free: Free,
     /// Click's short-term reservation, if one was written.
     pub(super) reserved: Option<usize>,
 }
@@ -63,16 +65,16 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Counts a mapping that goes.
+/// Counts a mapping that goes, and notes what is free now.
 macro_rules! gone {
     ($set:ident) => {{
-        let (spaces, gone) = (&mut $set.spaces, &mut $set.gone);
-        move |mapping: Mapping| {
+        let (spaces, free) = (&mut $set.spaces, &mut $set.free);
+        move |[_, reply]: [Key; 2], mapping: Mapping| {
             let input = usize::from(mapping.input);
             if let Some(counts) = spaces[usize::from(mapping.space)].inputs.get_mut(input) {
                 counts.mappings = counts.mappings.saturating_sub(1);
             }
-            *gone += 1;
+            free.release(&reply, mapping.bucket);
         }
     }};
 }
@@ -84,7 +86,7 @@ impl FlowSet {
             flows: Flows::new(usize::MAX),
             spaces: Vec::new(),
             born: 0,
-            gone: 0,
+            free: Free::default(),
             reserved: None,
         }
     }
@@ -153,6 +155,7 @@ impl FlowSet {
             reply_anno: 0,
             input: input as u16,
             space: key.space,
+            bucket,
             born: self.born,
             shifts: None,
         };
@@ -185,9 +188,9 @@ impl FlowSet {
         self.flows.len()
     }
 
-    /// Flows that have gone since the start.
-    pub(super) fn gone(&self) -> u64 {
-        self.gone
+    /// The flows, and what is known of values that are free for new ones.
+    pub(super) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
+        (&self.flows, &mut self.free)
     }
 
     /// Takes the mappings of a bucket out, to put them into another worker's set; others are not looked at.
@@ -199,6 +202,7 @@ impl FlowSet {
             let keys = *self.flows.keys(flow);
             let (class, touched) = self.flows.use_of(flow);
             let mapping = self.flows.remove(flow);
+            self.free.release(&keys[1], bucket);
             let space = &mut self.spaces[usize::from(mapping.space)];
             if let Some(counts) = space.inputs.get_mut(usize::from(mapping.input)) {
                 counts.mappings = counts.mappings.saturating_sub(1);
@@ -242,8 +246,9 @@ impl FlowSet {
         let own = self.flows.iter().filter(|(_, _, m)| m.space == space);
         let own: Vec<Flow> = own.map(|(flow, ..)| flow).collect();
         for flow in own {
+            let keys = *self.flows.keys(flow);
             let mapping = self.flows.remove(flow);
-            gone!(self)(mapping);
+            gone!(self)(keys, mapping);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Input specifications: what happens to packets that have no mapping.
 
+use super::free::Value;
 use super::key::{Key, Kind};
 use super::pattern::{Pattern, PatternState};
 use super::set::FlowSet;
@@ -340,19 +341,25 @@ impl Input {
         &self,
         choice: &Choice,
         index: usize,
-        set: &FlowSet,
-        (key, kind): (Key, Kind),
+        set: &mut FlowSet,
+        flow: (Key, Kind),
         (home, random): (&Home, &mut impl FnMut() -> u32),
     ) -> Option<Key> {
-        let elsewhere = |reply: &Key| {
+        let (flows, free) = set.free_values();
+        let look = |to: &Key| {
+            let reply = to.reversed();
             let bucket_of = home.bucket_of;
-            bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket)
+            if bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket) {
+                Value::Elsewhere
+            } else if flows.find(&reply).is_some() {
+                Value::Taken
+            } else {
+                Value::Free
+            }
         };
-        let taken = |reply: &Key| elsewhere(reply) || set.find(reply).is_some();
         let state = &self.states[index];
-        // What is exhausted is so for a bucket.
-        let gone = set.gone() << 16 | u64::from(home.bucket);
-        choice.pattern.apply(state, key, kind, gone, taken, random)
+        let free = (free, home.bucket, flows.len());
+        choice.pattern.apply(state, flow, free, look, random)
     }
 
     /// The order in which a mapper's patterns are tried.

@@ -16,7 +16,7 @@ fn table(capacity: usize) -> Flows<u32, u32> {
 #[test]
 fn a_flow_is_found_from_both_ends_until_it_is_removed() {
     let mut flows = table(4);
-    let flow = flows.insert([1, 2], 77, (0, 0), 0, |_| {}).unwrap();
+    let flow = flows.insert([1, 2], 77, (0, 0), 0, |_, _| {}).unwrap();
     assert_eq!(flows.find(&1), Some(Side { flow, side: 0 }));
     assert_eq!(flows.find(&2), Some(Side { flow, side: 1 }));
     assert_eq!(flows.find(&3), None);
@@ -28,7 +28,7 @@ fn a_flow_is_found_from_both_ends_until_it_is_removed() {
 #[test]
 fn a_flow_with_equal_ends_is_found_by_its_second() {
     let mut flows = table(4);
-    let flow = flows.insert([9, 9], 1, (0, 0), 0, |_| {}).unwrap();
+    let flow = flows.insert([9, 9], 1, (0, 0), 0, |_, _| {}).unwrap();
     assert_eq!(flows.find(&9), Some(Side { flow, side: 1 }));
     flows.remove(flow);
     assert_eq!(flows.find(&9), None);
@@ -39,19 +39,19 @@ fn a_full_table_holds_what_is_guaranteed_and_lets_the_first_to_end_go() {
     let mut flows = table(2);
     let mut gone = Vec::new();
     flows
-        .insert([1, 2], 1, (0, 0), 0, |v| gone.push(v))
+        .insert([1, 2], 1, (0, 0), 0, |_, v| gone.push(v))
         .unwrap();
     flows
-        .insert([3, 4], 2, (0, 0), S, |v| gone.push(v))
+        .insert([3, 4], 2, (0, 0), S, |_, v| gone.push(v))
         .unwrap();
     assert_eq!(
-        flows.insert([5, 6], 3, (0, 0), 2 * S, |v| gone.push(v)),
+        flows.insert([5, 6], 3, (0, 0), 2 * S, |_, v| gone.push(v)),
         None
     );
     flows.touch(flows.find(&1).unwrap().flow, 0, 3 * S);
     assert!(
         flows
-            .insert([5, 6], 3, (0, 0), 6 * S, |v| gone.push(v))
+            .insert([5, 6], 3, (0, 0), 6 * S, |_, v| gone.push(v))
             .is_some()
     );
     assert_eq!(gone, [2]);
@@ -61,8 +61,11 @@ fn a_full_table_holds_what_is_guaranteed_and_lets_the_first_to_end_go() {
 #[test]
 fn a_new_flow_that_would_end_first_is_refused() {
     let mut flows = table(1);
-    flows.insert([1, 2], 1, (0, 0), 0, |_| {}).unwrap();
-    assert_eq!(flows.insert([3, 4], 2, (1, 0), 10 * S, |_| panic!()), None);
+    flows.insert([1, 2], 1, (0, 0), 0, |_, _| {}).unwrap();
+    assert_eq!(
+        flows.insert([3, 4], 2, (1, 0), 10 * S, |_, _| panic!()),
+        None
+    );
     assert!(flows.find(&1).is_some());
 }
 
@@ -70,10 +73,10 @@ fn a_new_flow_that_would_end_first_is_refused() {
 fn a_smaller_capacity_lets_flows_go_even_held_ones() {
     let mut flows = table(4);
     for i in 0..4 {
-        flows.insert([i * 2, i * 2 + 1], i, (0, 0), u64::from(i), |_| {});
+        flows.insert([i * 2, i * 2 + 1], i, (0, 0), u64::from(i), |_, _| {});
     }
     let mut gone = Vec::new();
-    flows.set_capacity(1, 10, |v| gone.push(v));
+    flows.set_capacity(1, 10, |_, v| gone.push(v));
     assert_eq!(gone, [0, 1, 2]);
 }
 
@@ -173,7 +176,7 @@ fn random_histories_follow_the_naive_table() {
                         turn: 0,
                     };
                     let place = (class, entry.group);
-                    let added = flows.insert(keys, next, place, now, |v| gone.push(v));
+                    let added = flows.insert(keys, next, place, now, |_, v| gone.push(v));
                     assert_eq!(added.is_some(), naive.insert(entry, &mut naive_gone));
                 }
                 4..8 => {
@@ -188,7 +191,7 @@ fn random_histories_follow_the_naive_table() {
                     }
                 }
                 8 => {
-                    let more = flows.expire(now, 2, |v| gone.push(v));
+                    let more = flows.expire(now, 2, |_, v| gone.push(v));
                     let mut any = true;
                     for _ in 0..2 {
                         match naive.first_loose(now) {

@@ -1,0 +1,362 @@
+//! Which values of a pattern's range are free for a flow.
+//!
+//! A few values are looked at first, and mostly one of them is free. If none is, nearly all of the range are in use for
+//! this place, a destination say. From then on a set is kept of the place's values that may be free: a value leaves it when
+//! it is found in use, and comes back when its flow goes. So each look that finds nothing is paid for by a flow that has
+//! taken a value, and where nothing is free this is known without a look. The set goes with the flows.
+
+use super::key::Key;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use tables::numbers::Numbers;
+
+/// Ranges of so many values are looked through as a whole.
+const FEW: u32 = 32;
+/// Values that are found in use before a set is kept. If half of a range is free, one flow of 65,536 comes so far.
+const TRIES: u32 = 16;
+/// Values that are found in use for one packet at most; what was found then helps the next one.
+const TRIES_MAX: u32 = 512;
+/// For each of them so many may have replies that belong to another worker's flows.
+const OTHERS: u32 = 32;
+/// Of longer ranges no set is kept. To use half of one takes more flows than a table holds.
+const LONGEST: u32 = 1 << 24;
+
+/// What varies, from a first value on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Range {
+    /// Source ports.
+    Ports(u32),
+    /// Source addresses.
+    Addresses(u32),
+}
+
+/// What a value is to a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Free,
+    /// Replies would be those of another flow.
+    Taken,
+    /// Replies would be in another bucket than the flow.
+    Elsewhere,
+}
+
+/// Where a value is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    /// What the flow becomes, but for what varies.
+    key: Key,
+    range: Range,
+    /// Values beyond the first.
+    top: u32,
+    bucket: u16,
+}
+
+impl Place {
+    pub(super) fn new(key: Key, (range, top): (Range, u32), bucket: u16) -> Place {
+        let mut place = Place {
+            key,
+            range,
+            top,
+            bucket,
+        };
+        place.key = place.with(0);
+        place
+    }
+
+    /// What the flow becomes with a value.
+    pub(super) fn with(&self, value: u32) -> Key {
+        match self.range {
+            Range::Ports(low) => Key {
+                sport: (low + value) as u16,
+                ..self.key
+            },
+            Range::Addresses(low) => Key {
+                src: low + value,
+                ..self.key
+            },
+        }
+    }
+
+    /// The place in which a flow may have a value of a range, and that value.
+    fn of(key: Key, (range, top): (Range, u32), bucket: u16) -> Option<(Place, u32)> {
+        let value = match range {
+            Range::Ports(low) => u32::from(key.sport).checked_sub(low)?,
+            Range::Addresses(low) => key.src.checked_sub(low)?,
+        };
+        (value <= top).then(|| (Place::new(key, (range, top), bucket), value))
+    }
+
+    /// Any value, of all alike.
+    fn any(&self, random: &mut impl FnMut() -> u32) -> u32 {
+        ((u64::from(random()) * (u64::from(self.top) + 1)) >> 32) as u32
+    }
+}
+
+/// The values of a place that may be free.
+struct Scarce {
+    values: Numbers,
+    /// Flows that have gone since this is kept.
+    released: u32,
+}
+
+/// The places at which nearly all values are in use.
+#[derive(Default)]
+pub(super) struct Free {
+    scarce: HashMap<Place, Scarce>,
+    /// The ranges of these.
+    ranges: Vec<(Range, u32)>,
+}
+
+impl Free {
+    /// A free value of a place, if one is found: the first from `first` on, or any. `flows` are those of the whole table;
+    /// `look` says of the new key what it is.
+    pub(super) fn find(
+        &mut self,
+        place: &Place,
+        (first, in_order): (u32, bool),
+        flows: usize,
+        mut look: impl FnMut(&Key) -> Value,
+        mut random: impl FnMut() -> u32,
+    ) -> Option<u32> {
+        if place.top < FEW {
+            let all = (first..=place.top).chain(0..first);
+            return { all }.find(|&value| look(&place.with(value)) == Value::Free);
+        }
+        if let Some(scarce) = self.scarce.get_mut(place) {
+            return scarce.find(place, first, look);
+        }
+        let tries = if place.top < LONGEST {
+            TRIES
+        } else {
+            TRIES_MAX
+        };
+        let (mut taken, mut others, mut value) = (0, 0, first);
+        while taken < tries && others < TRIES_MAX * OTHERS {
+            match look(&place.with(value)) {
+                Value::Free => return Some(value),
+                Value::Taken => taken += 1,
+                Value::Elsewhere => others += 1,
+            }
+            value = match in_order {
+                true if value < place.top => value + 1,
+                true => 0,
+                false => place.any(&mut random),
+            };
+        }
+        if place.top >= LONGEST {
+            return None;
+        }
+        self.keep(place, flows).find(place, first, look)
+    }
+
+    /// Begins to keep the values of a place.
+    fn keep(&mut self, place: &Place, flows: usize) -> &mut Scarce {
+        // Hundreds of bytes for each flow are allowed. It takes luck to come here with less flows than half of the range.
+        let bytes: usize = self.scarce.keys().map(|p| p.top as usize / 8).sum();
+        if bytes > (1 << 22) + 256 * flows {
+            self.scarce.clear();
+            self.ranges.clear();
+        }
+        if !self.ranges.contains(&(place.range, place.top)) {
+            self.ranges.push((place.range, place.top));
+        }
+        self.scarce.entry(*place).or_insert_with(|| Scarce {
+            values: Numbers::all_below(place.top + 1),
+            released: 0,
+        })
+    }
+
+    /// Notes that a flow has gone, whose replies had this key.
+    pub(super) fn release(&mut self, reply: &Key, bucket: u16) {
+        if self.scarce.is_empty() {
+            return;
+        }
+        for &range in &self.ranges {
+            let found = Place::of(reply.reversed(), range, bucket);
+            if let Some((place, value)) = found
+                && let Entry::Occupied(mut entry) = self.scarce.entry(place)
+            {
+                let scarce = entry.get_mut();
+                scarce.values.insert(value);
+                scarce.released += 1;
+                // Again the first values that are looked at will do.
+                let half = place.top / 2;
+                if scarce.released > half && scarce.values.len() > half as usize {
+                    entry.remove();
+                }
+            }
+        }
+    }
+}
+
+impl Scarce {
+    fn find(
+        &mut self,
+        place: &Place,
+        first: u32,
+        mut look: impl FnMut(&Key) -> Value,
+    ) -> Option<u32> {
+        let (mut taken, mut others, mut from) = (0, 0, first);
+        while taken < TRIES_MAX && others < TRIES_MAX * OTHERS {
+            let next = self.values.next_from(from);
+            let value = next.or_else(|| self.values.next_from(0))?;
+            match look(&place.with(value)) {
+                // It stays until it is found in use: a flow that finds no room in the table does not take it.
+                Value::Free => return Some(value),
+                Value::Taken => taken += 1,
+                Value::Elsewhere => others += 1,
+            }
+            self.values.remove(value);
+            from = value;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    /// A world of flows that counts how often it is asked.
+    #[derive(Default)]
+    struct World {
+        free: Free,
+        taken: HashSet<Key>,
+        looks: u64,
+        seed: u64,
+    }
+
+    const RANGE: (Range, u32) = (Range::Ports(1024), 64_511);
+
+    fn to(destination: u32) -> Key {
+        Key {
+            src: 1,
+            dst: destination,
+            dport: 80,
+            proto: 6,
+            ..Key::default()
+        }
+    }
+
+    impl World {
+        fn random(&mut self) -> u32 {
+            self.seed = self
+                .seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (self.seed >> 32) as u32
+        }
+
+        /// A new flow, which takes a value if there is one; and how many looks that took.
+        fn flow(&mut self, place: &Place, order: (u32, bool)) -> (Option<u32>, u64) {
+            let before = self.looks;
+            let mut seed = self.random();
+            let (taken, looks) = (&self.taken, &mut self.looks);
+            let look = |key: &Key| {
+                *looks += 1;
+                match taken.contains(key) {
+                    true => Value::Taken,
+                    false => Value::Free,
+                }
+            };
+            let random = || {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                seed
+            };
+            let found = self.free.find(place, order, self.taken.len(), look, random);
+            if let Some(value) = found {
+                assert!(self.taken.insert(place.with(value)), "{value} is taken");
+            }
+            (found, self.looks - before)
+        }
+
+        fn end(&mut self, place: &Place, value: u32) {
+            assert!(self.taken.remove(&place.with(value)));
+            self.free.release(&place.with(value).reversed(), 0);
+        }
+    }
+
+    #[test]
+    fn what_is_used_up_costs_no_look_and_what_comes_free_is_found() {
+        let mut world = World::default();
+        let places = [1, 2, 3].map(|destination| Place::new(to(destination), RANGE, 0));
+        let full = u64::from(RANGE.1) + 1;
+        for place in &places {
+            // Flows with ports of their own choice take all.
+            let all = (0..=RANGE.1).map(|value| place.with(value));
+            world.taken.extend(all);
+            let first = world.random() % RANGE.1;
+            let mut asked = 0;
+            for _ in 0..200 {
+                let (found, looks) = world.flow(place, (first, false));
+                assert!(found.is_none() && looks <= u64::from(TRIES + TRIES_MAX));
+                asked += looks;
+            }
+            assert_eq!(asked, full + u64::from(TRIES), "each was asked about once");
+        }
+        let before = world.looks;
+        for turn in 0..10_000 {
+            assert_eq!(world.flow(&places[turn % 3], (5, false)).0, None);
+        }
+        assert_eq!(world.looks, before, "it is known that nothing is free");
+        for value in [0, 77, RANGE.1] {
+            world.end(&places[1], value);
+            assert_eq!(world.flow(&places[0], (5, false)), (None, 0));
+            assert_eq!(world.flow(&places[1], (5, false)), (Some(value), 1));
+            assert_eq!(world.flow(&places[1], (5, false)), (None, 1));
+        }
+    }
+
+    #[test]
+    fn the_last_values_are_found_with_few_looks() {
+        for in_order in [false, true] {
+            let mut world = World::default();
+            let place = Place::new(to(1), RANGE, 0);
+            let (mut next, mut live) = (0, Vec::new());
+            for _ in 0..=RANGE.1 {
+                let first = if in_order {
+                    next
+                } else {
+                    world.random() % RANGE.1
+                };
+                let (found, _) = world.flow(&place, (first, in_order));
+                let value = found.expect("one is free");
+                next = if value == RANGE.1 { 0 } else { value + 1 };
+                live.push(value);
+            }
+            assert!(world.looks < 6 * u64::from(RANGE.1), "{}", world.looks);
+            while world.flow(&place, (9, in_order)) != (None, 0) {}
+            // Some come and go while nearly all are in use.
+            world.looks = 0;
+            for _ in 0..20_000 {
+                let at = world.random() as usize % live.len();
+                world.end(&place, live.swap_remove(at));
+                let first = world.random() % RANGE.1;
+                live.push(
+                    world
+                        .flow(&place, (first, in_order))
+                        .0
+                        .expect("one is free"),
+                );
+            }
+            assert!(world.looks < 3 * 20_000, "{}", world.looks);
+            // What was kept goes with the flows.
+            for value in live {
+                world.end(&place, value);
+            }
+            assert!(world.free.scarce.is_empty());
+        }
+    }
+
+    #[test]
+    fn in_order_the_next_free_one_is_found() {
+        let mut world = World::default();
+        let place = Place::new(to(1), RANGE, 0);
+        let used = (100..400).chain(402..500);
+        world.taken.extend(used.map(|value| place.with(value)));
+        for (first, value) in [(100, 400), (100, 401), (100, 500), (99, 99), (99, 501)] {
+            assert_eq!(world.flow(&place, (first, true)).0, Some(value));
+        }
+    }
+}
