@@ -190,7 +190,7 @@ impl Stand {
             clock: Clock::Virtual(Time(0)),
             ports: Arc::clone(&ports) as _,
             wakers: Arc::clone(&wakers),
-            seed: 1,
+            seed: 1.into(),
             root: Arc::new(Plain),
             peers: Arc::clone(&peers),
         };

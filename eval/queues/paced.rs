@@ -467,7 +467,7 @@ fn run(words: &[String]) -> Result<(), String> {
         registry,
         ports: Arc::clone(&ports),
         workers,
-        seed: 1,
+        seed: 1.into(),
         fpm: None,
         balance: "on",
     };

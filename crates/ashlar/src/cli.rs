@@ -209,9 +209,9 @@ pub(crate) struct Run {
     /// load (even), or neither (off); default on, with --poll even
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) balance: Option<Balance>,
-    /// Seed of the random numbers that elements use
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) seed: u64,
+    /// Seed of the random numbers that elements use, for runs that can be repeated; without it nobody can guess them
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
     /// At the end, print counts and drops, and check that all packets are accounted for
     #[arg(long)]
     pub(crate) report: bool,

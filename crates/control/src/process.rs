@@ -12,6 +12,7 @@ use crate::state::{Control, Failure, Start};
 use crate::view::{self, Info, ReloadReply, ReloadRequest, RouterChange};
 use engine::clock::{Clock, wall};
 use engine::plan::Plan;
+use engine::random::Seed;
 use engine::worker::share::Share;
 use lang::Diagnostic;
 use planner::{Options, Registry};
@@ -33,8 +34,8 @@ pub struct Common {
     pub ports: Arc<Directory>,
     /// The workers.
     pub workers: Arc<Workers>,
-    /// Seed of random numbers.
-    pub seed: u64,
+    /// What random numbers follow from.
+    pub seed: Seed,
     /// How routers wait for a routing daemon (FPM), if they shall.
     pub fpm: Option<Listen>,
     /// How load is spread over workers: what is written to the handler `balance`.

@@ -11,6 +11,7 @@ use engine::clock::{Clock, wall};
 use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
+use engine::random::Seed;
 use engine::stats::{NodeStats, TaskStats, drop_names};
 use engine::worker::WorkerTimes;
 use engine::worker::share::Share;
@@ -100,7 +101,7 @@ pub struct Start {
     /// How load is spread over them: what is written to the handler `balance`.
     pub balance: &'static str,
     /// Seed of random numbers.
-    pub seed: u64,
+    pub seed: Seed,
     /// How to wait for a routing daemon whose routes take the place of the kernel's, if one shall (FPM).
     pub fpm: Option<Listen>,
 }

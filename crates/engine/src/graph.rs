@@ -30,7 +30,7 @@ use crate::packet::{Batch, Packet};
 use crate::plan::{PlacedLoop, Plan};
 use crate::port::PortDirectory;
 use crate::publish::Reader;
-use crate::random::Random;
+use crate::random::{Random, Seed};
 use crate::shared::Shared;
 use crate::stats::NodeStats;
 use crate::tap::Taps;
@@ -214,8 +214,8 @@ pub struct Site {
     pub ports: Arc<dyn PortDirectory>,
     /// How it wakes other workers.
     pub wakers: Arc<Wakers>,
-    /// Seed of its random numbers.
-    pub seed: u64,
+    /// What its random numbers follow from.
+    pub seed: Seed,
     /// Who answers handlers of the router.
     pub root: Arc<dyn Root>,
     /// How it calls elements of other workers.
@@ -290,9 +290,7 @@ impl Graph {
             schedule: Schedule::default(),
             notes: Notes::new(n),
             taps: Taps::new(Arc::clone(plan)),
-            random: Random::fast(
-                site.seed ^ (site.worker as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
-            ),
+            random: Random::new(site.seed, site.worker),
             reader,
             wakers: Arc::clone(&site.wakers),
             shared,
@@ -362,7 +360,7 @@ impl Graph {
             clock: self.core.clock.clone(),
             ports,
             wakers: Arc::clone(&self.core.wakers),
-            seed: self.core.random.seed(),
+            seed: Seed::Kernel, // the graph in its place goes on with its numbers
             root: Arc::clone(&self.core.root),
             peers: Arc::clone(&self.core.peers),
         }

@@ -23,7 +23,7 @@ pub mod placement;
 pub mod plan;
 pub mod port;
 mod ports;
-mod random;
+pub mod random;
 pub mod resources;
 pub mod search;
 pub mod shared;

@@ -1,26 +1,71 @@
 //! Random numbers of one worker's graph.
+//!
+//! They choose NAT's ports and the identifiers of fragments, which nobody outside may guess from others that he has seen. So
+//! all come from one cipher (ChaCha), whose key the kernel gives, unless somebody asks for a sequence that can be repeated.
+
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::hash::{BuildHasher, RandomState};
+
+/// What a sequence of random numbers follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seed {
+    /// A key that the kernel gives: nobody knows the numbers before.
+    Kernel,
+    /// A number: the same one gives the same sequence.
+    Number(u64),
+}
+
+impl From<u64> for Seed {
+    fn from(number: u64) -> Seed {
+        Seed::Number(number)
+    }
+}
+
+impl From<Option<u64>> for Seed {
+    fn from(number: Option<u64>) -> Seed {
+        number.map_or(Seed::Kernel, Seed::Number)
+    }
+}
 
 /// A sequence of random numbers.
-#[derive(Clone, Debug)]
 pub(crate) enum Random {
-    /// Fast: xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators").
-    Fast(u64),
+    /// A cipher's key stream.
+    Cipher(Box<ChaCha12Rng>),
     /// The sequence of the C library's `random`, which Click's seeds stand for.
     Library(Box<Additive>),
 }
 
 /// An additive feedback generator over x^31 + x^3 + 1 (Knuth, The Art of Computer Programming, 3.2.2), as
 /// the GNU C library starts it.
-#[derive(Clone, Debug)]
 pub(crate) struct Additive {
     last: [u32; 31],
     at: usize,
 }
 
+/// A key that nobody knows.
+fn key() -> [u8; 32] {
+    let mut key = [0; 32];
+    let filled = getrandom(&mut key, GetRandomFlags::empty());
+    if filled != Ok(key.len()) {
+        // Kernels without the call: the standard library has other ways to get its keys from them.
+        for word in key.as_chunks_mut().0 {
+            *word = RandomState::new().hash_one(0u8).to_ne_bytes();
+        }
+    }
+    key
+}
+
 impl Random {
-    /// A sequence that follows from a seed.
-    pub(crate) fn fast(seed: u64) -> Random {
-        Random::Fast(seed | 1)
+    /// The sequence that a worker's graph gets.
+    pub(crate) fn new(seed: Seed, worker: usize) -> Random {
+        let mut cipher = match seed {
+            Seed::Kernel => ChaCha12Rng::from_seed(key()),
+            Seed::Number(number) => ChaCha12Rng::seed_from_u64(number),
+        };
+        cipher.set_stream(worker as u64);
+        Random::Cipher(Box::new(cipher))
     }
 
     /// The C library's sequence after `srandom(seed)`.
@@ -43,21 +88,8 @@ impl Random {
     #[inline]
     pub(crate) fn next(&mut self) -> u32 {
         match self {
-            Random::Fast(x) => {
-                *x ^= *x >> 12;
-                *x ^= *x << 25;
-                *x ^= *x >> 27;
-                (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-            }
+            Random::Cipher(cipher) => cipher.next_u32(),
             Random::Library(additive) => additive.next(),
-        }
-    }
-
-    /// A seed for a graph that is built in place of this one.
-    pub(crate) fn seed(&self) -> u64 {
-        match self {
-            Random::Fast(x) => *x,
-            Random::Library(additive) => u64::from(additive.last[additive.at]),
         }
     }
 }
@@ -86,5 +118,18 @@ mod tests {
             [1_804_289_383, 846_930_886, 1_681_692_777, 1_714_636_915]
         );
         assert_ne!(Random::library(2).next(), Random::library(3).next());
+    }
+
+    #[test]
+    fn a_number_gives_each_worker_its_sequence_and_the_kernel_gives_another_one_each_time() {
+        let draw = |seed, worker| {
+            let mut random = Random::new(seed, worker);
+            [0; 4].map(|_| random.next())
+        };
+        let number = Seed::from(1);
+        assert_eq!(draw(number, 0), draw(number, 0));
+        assert_ne!(draw(number, 0), draw(number, 1));
+        assert_ne!(draw(number, 0), draw(Seed::from(2), 0));
+        assert_ne!(draw(Seed::Kernel, 0), draw(Seed::Kernel, 0));
     }
 }

@@ -49,7 +49,7 @@ impl Router {
         plan: &Arc<Plan>,
         ports: Arc<dyn PortDirectory>,
         make_waiter: &MakeWaiter,
-        seed: u64,
+        seed: impl Into<Seed>,
     ) -> Result<Router, String> {
         // Drivers with threads of their own want to be first.
         plan.open_devices(&*ports)?;
@@ -64,8 +64,9 @@ impl Router {
         plan: &Arc<Plan>,
         ports: Arc<dyn PortDirectory>,
         share: Share,
-        seed: u64,
+        seed: impl Into<Seed>,
     ) -> Result<Router, String> {
+        let seed = seed.into();
         let count = workers.count();
         if plan.workers != count {
             let planned = plan.workers;

@@ -64,7 +64,7 @@ pub fn plan(text: &str) {
             clock: Clock::Virtual(Time(0)),
             ports: Arc::clone(&ports) as Arc<dyn PortDirectory>,
             wakers: Arc::new(Wakers::none(WORKERS)),
-            seed: 1,
+            seed: 1.into(),
         };
         let reader = publish::domain().register();
         drop(reader.map(|reader| Graph::build(&plan, &site, reader)));

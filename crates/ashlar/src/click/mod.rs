@@ -19,6 +19,7 @@ use engine::clock::{Clock, Time};
 use engine::graph::root::Root;
 use engine::graph::{Graph, Site, Walker};
 use engine::port::PortDirectory;
+use engine::random::Seed;
 use engine::wake::Wakers;
 use options::{Input, Options, Parsed};
 use planner::Registry;
@@ -108,7 +109,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         clock,
         ports: Arc::clone(&ports),
         wakers: Arc::new(Wakers::none(1)),
-        seed: seed(),
+        seed: Seed::Kernel, // they differ from run to run, as Click's do
         root: Arc::clone(&click) as Arc<dyn Root>,
         peers: engine::graph::peers::Peers::new(1),
     };
@@ -199,12 +200,6 @@ fn pin(first: usize) -> Result<(), String> {
     set.set(first.min(rustix::thread::CpuSet::MAX_CPU - 1));
     rustix::thread::sched_setaffinity(None, &set)
         .map_err(|e| format!("cannot pin to processor {first}: {e}\n"))
-}
-
-/// Random numbers differ from run to run, as Click's do.
-fn seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |d| d.as_nanos() as u64) ^ u64::from(std::process::id()) << 40
 }
 
 /// Times as Click prints them: user, system, and by the clock.

@@ -185,7 +185,7 @@ fn start(
         registry,
         ports,
         workers,
-        seed: run.seed,
+        seed: run.seed.into(),
         fpm: run.fpm.map(|address| control::netlink::Listen {
             address,
             stale: Duration::from_secs(run.fpm_stale),

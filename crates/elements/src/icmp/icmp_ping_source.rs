@@ -18,7 +18,8 @@
 //! Keyword arguments:
 //!
 //! - `INTERVAL`: time between requests, and before the first one. Default 1s.
-//! - `IDENTIFIER`: the identifier of the requests. Default 0.
+//! - `IDENTIFIER`: the identifier of the requests. By default one that others cannot guess, so that they cannot forge
+//!   replies; with `ashlar click` it is 0, as in Click.
 //! - `LIMIT`: number of requests; negative = no limit, the default.
 //! - `STOP`: whether to stop the router at the limit. Default false.
 //! - `DATA`: data of the requests. Default is none.
@@ -46,6 +47,7 @@ const SHORTEST: Duration = Duration::from_micros(1);
 
 pub(super) struct Config {
     message: Message,
+    identifier: Option<u16>,
     interval: Duration,
     limit: i64,
     stop: bool,
@@ -59,6 +61,8 @@ pub(super) struct ICMPPingSource {
     name: String,
     config: Arc<Config>,
     message: Message,
+    /// The identifier is still to be drawn.
+    unnumbered: bool,
     interval: Duration,
     limit: i64,
     active: bool,
@@ -160,13 +164,15 @@ impl Element for ICMPPingSource {
     fn configure(args: &mut Args) -> Config {
         let src = args.required("SRC", "the source address");
         let dst: Ipv4Addr = args.required("DST", "the destination address");
+        let identifier = args.key_maybe("IDENTIFIER", "the identifier of the requests");
         Config {
+            identifier,
             interval: args.key("INTERVAL", Duration::from_secs(1), "time between requests"),
             message: Message {
                 header: Header::new(src, To::Fixed(dst), proto::ICMP),
                 kind: icmp::ECHO,
                 code: 0,
-                identifier: args.key("IDENTIFIER", 0, "the identifier of the requests"),
+                identifier: identifier.unwrap_or(0),
             },
             limit: args.key("LIMIT", -1, "number of requests; negative = no limit"),
             stop: args.key("STOP", false, "whether to stop the router at the limit"),
@@ -184,6 +190,7 @@ impl Element for ICMPPingSource {
         ICMPPingSource {
             name: init.name.to_owned(),
             message: config.message,
+            unnumbered: config.identifier.is_none() && !init.as_click(),
             interval: config.interval,
             limit: config.limit,
             active: config.active,
@@ -195,6 +202,9 @@ impl Element for ICMPPingSource {
     }
 
     fn start(&mut self, cx: &mut Cx) {
+        if std::mem::take(&mut self.unnumbered) {
+            self.message.identifier = cx.random() as u16;
+        }
         self.schedule(cx);
     }
 
@@ -248,6 +258,10 @@ impl Element for ICMPPingSource {
 
     fn take(&mut self, old: ICMPPingSource) {
         (self.count, self.trips) = (old.count, old.trips);
+        if self.unnumbered && old.config.identifier.is_none() {
+            self.message.identifier = old.message.identifier;
+            self.unnumbered = old.unnumbered;
+        }
         if old.sent.len() == self.sent.len() {
             self.sent = old.sent;
         }
@@ -338,7 +352,7 @@ mod tests {
 
     #[test]
     fn replies_are_timed_and_counts_begin_anew() {
-        let text = "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, VERBOSE false)
+        let text = "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, IDENTIFIER 0, VERBOSE false)
             -> ICMPPingResponder -> SetTimestamp -> Queue -> DelayUnqueue(0.03) -> p;
             Idle -> c :: CheckIPHeader -> p";
         let mut bench = Bench::strict(crate::CLASSES, text);
@@ -357,6 +371,31 @@ mod tests {
             assert_eq!(bench.drops("p", "other"), round);
             bench.write("p.reset_counts", "");
         }
+    }
+
+    #[test]
+    fn an_identifier_that_is_not_given_cannot_be_guessed() {
+        let text = "p :: ICMPPingSource(1.0.0.1, 2.0.0.2) -> out :: Collect; Idle -> p;
+            q :: ICMPPingSource(1.0.0.1, 2.0.0.2) -> others :: Collect";
+        let identifiers = |bench: &mut Bench| {
+            bench.advance(Duration::from_millis(2500));
+            ["out", "others"].map(|out| {
+                let all = bench.take(out).into_iter();
+                let mut all: Vec<_> = all.map(|p| [p[24], p[25]]).collect();
+                assert!(all.len() >= 2);
+                all.dedup();
+                all
+            })
+        };
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let [first, second] = identifiers(&mut bench);
+        assert!(first.len() == 1 && second.len() == 1 && first != second);
+        bench
+            .reload(&text.replace("Idle -> p", "Idle -> Null -> p"))
+            .expect("it is right");
+        assert_eq!(identifiers(&mut bench), [first, second]);
+        let mut bench = Bench::click(crate::CLASSES, text);
+        assert_eq!(identifiers(&mut bench), [[[0, 0]], [[0, 0]]]);
     }
 
     #[test]

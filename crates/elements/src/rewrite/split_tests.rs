@@ -49,7 +49,7 @@ impl Workers {
             clock: Clock::Virtual(Time(1)),
             ports: Arc::new(NoPorts),
             wakers: Arc::clone(&wakers),
-            seed: 1,
+            seed: 1.into(),
             root: Arc::new(Plain),
             peers: Arc::clone(&peers),
         };

@@ -8,27 +8,23 @@
 //!
 //! - `SEED`: the seed; without it the random numbers cannot be predicted.
 //!
-//! The elements of one worker share one sequence of random numbers. Without RandomSeed, `ashlar run` uses the
-//! seed of its option `--seed`, and `ashlar click` one that cannot be predicted.
+//! The elements of one worker share one sequence of random numbers. Without RandomSeed nobody can guess them, unless
+//! `ashlar run` has the option `--seed`. A seed is for runs that are to be repeated, and not for routers on a network: the
+//! ports that NAT chooses and the identifiers of fragments follow from it.
 
 use crate::prelude::*;
 use engine::graph::call::JobCx;
-use std::hash::{BuildHasher, RandomState};
+use engine::random::Seed;
 
 pub(super) struct RandomSeed {
     seed: Option<u32>,
-}
-
-/// A number that nobody knows before.
-fn surprise() -> u64 {
-    RandomState::new().hash_one(0u8)
 }
 
 /// Begins the sequence that follows from a seed, as Click's does, or one that nobody knows before.
 fn begin(seed: Option<u32>, cx: &mut JobCx) {
     match seed {
         Some(seed) => cx.set_library_seed(seed),
-        None => cx.set_seed(surprise()),
+        None => cx.set_seed(Seed::Kernel),
     }
 }
 

@@ -334,7 +334,7 @@ pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
         clock: Clock::Virtual(Time(1)),
         ports: ports.clone(),
         wakers: Arc::clone(&wakers),
-        seed: 1,
+        seed: 1.into(),
         root: Arc::new(Plain),
         peers: Arc::clone(&peers),
     };

@@ -20,7 +20,7 @@ fn workers(plan: &Arc<Plan>) -> Vec<Graph> {
         clock: Clock::Virtual(Time(1)),
         ports: ports.clone(),
         wakers: Arc::clone(&wakers),
-        seed: 1,
+        seed: 1.into(),
         root: Arc::new(Plain),
         peers: Arc::clone(&peers),
     };

@@ -22,7 +22,7 @@ use crate::handler_info::AskError;
 use crate::handler_info::{Access, HandlerInfo, Use};
 use crate::packet::Packet;
 use crate::plan::Plan;
-use crate::random::Random;
+use crate::random::{Random, Seed};
 use arguments::Names;
 use arguments::units::FromArg;
 use lang::args as text;
@@ -253,7 +253,7 @@ impl JobCx<'_> {
         self.core.clock.wall(now)
     }
 
-    /// A random number; the sequence follows from the router's seed.
+    /// A random number, which nobody can guess from others; see [`Seed`].
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }
@@ -284,8 +284,8 @@ impl JobCx<'_> {
     }
 
     /// Begins the sequence of random numbers anew.
-    pub fn set_seed(&mut self, seed: u64) {
-        self.core.random = Random::fast(seed);
+    pub fn set_seed(&mut self, seed: Seed) {
+        self.core.random = Random::new(seed, self.core.worker);
     }
 
     /// As [`set_seed`](Self::set_seed), with the sequence that the C library gives after this seed: Click's.

@@ -49,7 +49,7 @@ impl Cx<'_> {
         self.core.worker
     }
 
-    /// A random number; the sequence follows from the router's seed.
+    /// A random number, which nobody can guess from others; see [`Seed`](crate::random::Seed).
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }

@@ -7,6 +7,7 @@ use crate::graph::{Graph, Site, Walker};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish;
+use crate::random::Seed;
 use crate::wake::Wakers;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ pub fn single(
     ports: Arc<dyn PortDirectory>,
     walker: Walker,
     clock: Clock,
-    seed: u64,
+    seed: impl Into<Seed>,
 ) -> Result<Graph, String> {
     plan.must_initialize(None)?;
     let site = Site {
@@ -25,7 +26,7 @@ pub fn single(
         clock,
         ports,
         wakers: Arc::new(Wakers::none(plan.workers)),
-        seed,
+        seed: seed.into(),
         root: Arc::new(Plain),
         peers: Peers::new(1),
     };
