@@ -114,6 +114,11 @@ fn scripts_of_any_bytes_end_or_wait() {
 }
 
 #[test]
+fn clients_of_a_control_socket_may_send_any_bytes() {
+    run("socket", 8_000, 1_000);
+}
+
+#[test]
 fn summary_dumps_of_any_bytes_are_read_and_any_packet_is_written() {
     run("summary", 1_000, 300);
 }

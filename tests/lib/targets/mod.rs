@@ -12,6 +12,7 @@ pub mod language;
 pub mod netlink;
 pub mod patterns;
 pub mod script;
+pub mod socket;
 pub mod summary;
 
 /// A target.
@@ -71,6 +72,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "script",
         run: script::run,
+    },
+    Target {
+        name: "socket",
+        run: socket::run,
     },
     Target {
         name: "summary",

@@ -12,6 +12,9 @@
 //! 510 means that there is no such element, 511 no such handler, 520 that the handler refused, 530 that it may
 //! not be read or written. Script's `cat`, `catq` and `kill` cannot be used here.
 //!
+//! Up to 32 clients may be connected; others are told so and sent away. While a client does not read its answers nothing
+//! is read from it, and after a minute it is disconnected. A command may have 16 MiB of data.
+//!
 //! After a hot swap an element with the same name and address keeps its socket and its clients. There is one
 //! copy, on one worker. It reads and writes all copies of an element, on all workers.
 //!
@@ -21,20 +24,22 @@
 //! - `PORT`: the TCP port; with `PORT+` one of the following ports if that one is in use. For `UNIX`, the
 //!   socket's file.
 //! - `READONLY`: whether handlers may only be read. Default false.
+//! - `ADDRESS`: the address of this host at which it listens for TCP connections. Default 127.0.0.1: only programs on this host
+//!   can connect. This differs from Click, which listens at all addresses: who can connect can change the router.
+//! - `LOCALHOST`: Click's way to say it: false = `ADDRESS 0.0.0.0`, all addresses. Default true.
 //! - `PROXY`: an element that answers for all others: its handler `E.H` is used when a client asks for `E.H`.
 //! - `VERBOSE`: whether it logs clients that connect and disconnect. Default false.
-//! - `LOCALHOST`: whether only this host may connect by TCP. Default false.
 //! - `RETRIES`: how often to try again, once a second, if the socket cannot be opened; after that the router
 //!   stops. Default 0: a socket that cannot be opened is an error of the configuration.
 //! - `RETRY_WARNINGS`: whether to log each failure. Default true.
 
 use super::listener::{Address, Listener};
-use super::protocol::Command;
-use super::session::{Rules, Session, serve};
+use super::session::{Rules, Session, answer};
 use crate::prelude::*;
 use engine::external::{self, External};
 use engine::port::Slot;
 use std::cell::RefCell;
+use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -43,12 +48,17 @@ use std::time::Duration;
 /// Runs between two looks at the sockets while the router is busy: looking costs system calls.
 const LOOK: u32 = 32;
 const RETRY: Duration = Duration::from_secs(1);
+/// Clients at a time.
+const CLIENTS_MAX: usize = 32;
+/// What others are told.
+const FULL: &[u8] = b"Click::ControlSocket/1.3\r\n500 Too many connections\r\n";
+/// While answers wait for room, how often to look for it.
+const ROOM: Duration = Duration::from_millis(5);
 
 pub(super) struct Config {
     address: Address,
     rules: Rules,
     verbose: bool,
-    local: bool,
     retries: u32,
     warnings: bool,
     /// The listening socket, until the element takes it.
@@ -68,7 +78,7 @@ pub(super) struct ControlSocket {
 
 impl Config {
     fn open(&self) -> Result<Listener, String> {
-        let listener = Listener::bind(&self.address, self.local)?;
+        let listener = Listener::bind(&self.address)?;
         if let Some(port) = listener.port() {
             let _ = self.port.set(port);
         }
@@ -77,45 +87,45 @@ impl Config {
 }
 
 impl ControlSocket {
-    /// Lets clients in. Returns whether there was one.
-    fn accept(&mut self) -> bool {
+    /// Lets clients in, some at a time. Returns whether there was one.
+    fn accept(&mut self, now: Time) -> bool {
         let mut any = false;
-        while let Some((stream, from)) = self.listener.as_ref().and_then(Listener::accept) {
+        for _ in 0..CLIENTS_MAX {
+            let accepted = self.listener.as_ref().and_then(Listener::accept);
+            let Some((mut stream, from)) = accepted else {
+                return any;
+            };
+            any = true;
+            if self.sessions.len() == CLIENTS_MAX {
+                // If there is no room for this, the end of the connection says it.
+                let _ = stream.write(FULL);
+                continue;
+            }
             if self.config.verbose {
                 eprintln!("opened control connection from {from}");
             }
-            let session = Rc::new(RefCell::new(Session::new(stream, from)));
-            session.borrow_mut().send();
+            let session = Rc::new(RefCell::new(Session::new(stream, from, now)));
+            session.borrow_mut().send(now);
             self.sessions.push(session);
-            any = true;
         }
         any
     }
 }
 
-/// Runs a client's commands; none of the session is borrowed while one runs.
-fn answer(session: &RefCell<Session>, rules: &Rules, cx: &mut JobCx) {
-    loop {
-        let Some(command) = session.borrow_mut().next() else {
-            break;
-        };
-        // A handler of the router may replace the configuration: what follows is meant for the new one.
-        let waits = matches!(&command, Command::Write(name, _) if !name.contains('.'));
-        let answer = serve(command, rules, cx);
-        let mut session = session.borrow_mut();
-        match answer {
-            Some(bytes) => session.answer(&bytes),
-            None => {
-                session.answer(b"200 Goodbye!\r\n");
-                session.quit();
-            }
-        }
-        session.waits = waits;
-        if waits {
-            break;
-        }
+/// The address at which to listen.
+fn host(args: &mut Args) -> Ipv4Addr {
+    let address: Option<Ipv4Addr> = args.key_maybe("ADDRESS", "the address to listen at");
+    let local = args.key("LOCALHOST", true, "false: at all addresses of this host");
+    if !local && address.is_some_and(|address| !address.is_unspecified()) {
+        args.error_in_whole(
+            "ADDRESS and LOCALHOST false say different things",
+            "leave LOCALHOST out",
+        );
     }
-    session.borrow_mut().send();
+    address.unwrap_or(match local {
+        true => Ipv4Addr::LOCALHOST,
+        false => Ipv4Addr::UNSPECIFIED,
+    })
 }
 
 impl Element for ControlSocket {
@@ -131,6 +141,7 @@ impl Element for ControlSocket {
     fn configure(args: &mut Args) -> Config {
         let kind: String = args.required("TYPE", "TCP or UNIX");
         let at: String = args.required("PORT", "the TCP port, or the socket's file");
+        let host = host(args);
         let address = match kind.to_ascii_uppercase().as_str() {
             "UNIX" => Address::Unix(at),
             "TCP" => {
@@ -142,7 +153,7 @@ impl Element for ControlSocket {
                         "write a number, and `+` behind it if one of the next will do",
                     );
                 }
-                Address::Tcp(number.unwrap_or(0), port.is_some())
+                Address::Tcp(host, number.unwrap_or(0), port.is_some())
             }
             _ => {
                 if !kind.is_empty() {
@@ -151,7 +162,7 @@ impl Element for ControlSocket {
                         "write TCP or UNIX",
                     );
                 }
-                Address::Tcp(0, false)
+                Address::Tcp(host, 0, false)
             }
         };
         Config {
@@ -161,7 +172,6 @@ impl Element for ControlSocket {
                 proxy: args.key("PROXY", String::new(), "an element that answers for all"),
             },
             verbose: args.key("VERBOSE", false, "whether to log connections"),
-            local: args.key("LOCALHOST", false, "whether only this host may connect"),
             retries: args.key("RETRIES", 0, "times to try again, once a second"),
             warnings: args.key("RETRY_WARNINGS", true, "whether to log each failure"),
             listener: Slot::new(None),
@@ -188,6 +198,7 @@ impl Element for ControlSocket {
 
     fn timer(&mut self, cx: &mut Cx) {
         if self.listener.is_some() {
+            self.runs = LOOK - 1; // the next run looks for room for answers
             return;
         }
         self.retries = self.retries.saturating_sub(1);
@@ -208,15 +219,14 @@ impl Element for ControlSocket {
 
     fn task(&mut self, cx: &mut Cx) -> Did {
         self.runs = self.runs.wrapping_add(1);
-        let waits = self.sessions.iter().any(|s| s.borrow().waits);
-        if !waits && !self.runs.is_multiple_of(LOOK) {
+        let ready = self.sessions.iter().any(|s| s.borrow().is_ready());
+        if !ready && !self.runs.is_multiple_of(LOOK) {
             return Did::Nothing;
         }
-        let mut any = self.accept();
+        let now = cx.now();
+        let mut any = self.accept(now);
         for session in &self.sessions {
-            let mut this = session.borrow_mut();
-            this.send();
-            if this.receive() | std::mem::take(&mut this.waits) {
+            if session.borrow_mut().turn(now) {
                 any = true;
                 let (session, config) = (Rc::clone(session), Arc::clone(&self.config));
                 cx.defer(move |cx| answer(&session, &config.rules, cx));
@@ -231,11 +241,14 @@ impl Element for ControlSocket {
             }
             !over
         });
+        if self.sessions.iter().any(|s| s.borrow().has_output()) {
+            cx.set_timer(now + ROOM);
+        }
         if any { Did::Work } else { Did::Nothing }
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        if config.address == old.address && config.local == old.local {
+        if config.address == old.address {
             config.inherited = true;
             config.port = Arc::clone(&old.port);
         }
@@ -287,10 +300,12 @@ impl Resources for ControlSocket {
 impl External for ControlSocket {
     fn wait_fds(&self, fds: &mut Vec<RawFd>) {
         fds.extend(self.listener.as_ref().map(Listener::fd));
-        fds.extend(self.sessions.iter().map(|s| s.borrow().fd()));
+        // What a client says while it does not read its answers need not wake anybody.
+        let heard = self.sessions.iter().map(|s| s.borrow());
+        fds.extend(heard.filter(|s| !s.has_output()).map(|s| s.fd()));
     }
 
     fn must_poll(&self) -> bool {
-        self.sessions.iter().any(|s| s.borrow().has_output())
+        self.sessions.iter().any(|s| s.borrow().is_ready())
     }
 }

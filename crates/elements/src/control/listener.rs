@@ -11,8 +11,8 @@ const PORTS_MAX: u16 = 100;
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
-    /// A TCP port; `true`: or one of the next.
-    Tcp(u16, bool),
+    /// An address of this host and a TCP port; `true`: or one of the next.
+    Tcp(Ipv4Addr, u16, bool),
     /// A file.
     Unix(String),
 }
@@ -24,20 +24,16 @@ pub(super) enum Listener {
 }
 
 impl Listener {
-    /// Listens; `local`: to this host only. The error is a sentence.
-    pub(super) fn bind(address: &Address, local: bool) -> Result<Listener, String> {
+    /// Listens. The error is a sentence.
+    pub(super) fn bind(address: &Address) -> Result<Listener, String> {
         let listener = match address {
-            Address::Tcp(port, more) => {
-                let host = match local {
-                    true => Ipv4Addr::LOCALHOST,
-                    false => Ipv4Addr::UNSPECIFIED,
-                };
+            Address::Tcp(host, port, more) => {
                 let last = if *more {
                     port.saturating_add(PORTS_MAX)
                 } else {
                     *port
                 };
-                tcp(host, *port..=last).map(Listener::Tcp)
+                tcp(*host, *port..=last).map(Listener::Tcp)
             }
             Address::Unix(file) => unix(file).map(Listener::Unix),
         };
@@ -86,7 +82,10 @@ impl Address {
     /// The address for people.
     pub(super) fn show(&self) -> String {
         match self {
-            Address::Tcp(port, _) => format!("TCP port {port}"),
+            Address::Tcp(host, port, _) if *host == Ipv4Addr::LOCALHOST => {
+                format!("TCP port {port}")
+            }
+            Address::Tcp(host, port, _) => format!("TCP port {port} of {host}"),
             Address::Unix(file) => format!("'{file}'"),
         }
     }

@@ -8,6 +8,7 @@ mod session;
 mod tests;
 
 use engine::element::Class;
+pub use protocol::understood;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[Class::of::<control_socket::ControlSocket>()];

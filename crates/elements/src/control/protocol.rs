@@ -5,7 +5,7 @@ pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// Longest line, and largest data of a command, in bytes.
 const LINE_MAX: usize = 1 << 20;
-const DATA_MAX: usize = 64 << 20;
+const DATA_MAX: usize = 16 << 20;
 
 /// What a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,56 +24,120 @@ pub(super) enum Command {
     Wrong(u16, String),
 }
 
-/// A connection's input: bytes that make no command yet.
+/// A connection's input. No byte is looked at twice for its line's end, however many come at a time, and none is moved for
+/// each command.
 #[derive(Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
+    /// Where what has not been taken begins.
+    start: usize,
+    /// The end of a line is looked for from here on.
+    seen: usize,
     /// The last line ended in a carriage return: a line feed may follow that belongs to it.
     after_return: bool,
+    /// A command whose data follow.
+    begun: Option<Begun>,
 }
 
-/// A line without its end, and where the next one starts.
+/// A command whose line has come.
+struct Begun {
+    read: bool,
+    handler: String,
+    until: Until,
+}
+
+/// Where a command's data end.
+enum Until {
+    /// After so many bytes.
+    Length(usize),
+    /// Before a line that equals this; what has been looked at has so many bytes.
+    Line(String, usize),
+}
+
+/// A line without its end, by its place, and where the next one starts.
 struct Line {
-    text: String,
+    end: usize,
     next: usize,
-    ended_by_return: bool,
+    /// It ended in a carriage return, and nothing behind it has come.
+    open: bool,
 }
 
 impl Input {
     /// Adds what has come.
     pub(super) fn add(&mut self, bytes: &[u8]) {
+        // What was taken goes when it is more than what is left: each byte is moved once at most.
+        if self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
+            self.seen -= self.start;
+            self.start = 0;
+        }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        *self = Input::default();
+    }
+
+    /// Whether there is more than what has been found to be no whole command.
+    pub(super) fn has_more(&self) -> bool {
+        self.seen < self.bytes.len() && self.begun.is_none()
+    }
+
+    /// Bytes that have not been taken.
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Takes all up to a place, from which the next line is looked for.
+    fn take_to(&mut self, place: usize) {
+        (self.start, self.seen) = (place, place);
+    }
+
+    fn text(&self, from: usize, to: usize) -> String {
+        String::from_utf8_lossy(&self.bytes[from..to]).into_owned()
     }
 
     /// The next command, if all of it is there. Empty lines are skipped.
     pub(super) fn next(&mut self) -> Option<Command> {
         loop {
-            if self.after_return && !self.bytes.is_empty() {
+            if self.after_return && self.len() > 0 {
                 self.after_return = false;
-                if self.bytes[0] == b'\n' {
-                    self.bytes.remove(0);
+                if self.bytes[self.start] == b'\n' {
+                    self.take_to(self.start + 1);
                 }
             }
-            let Some(line) = self.line(0) else {
-                return self.too_long();
+            if let Some(begun) = self.begun.take() {
+                return self.go_on(begun);
+            }
+            let Some(line) = self.line() else {
+                return self.too_long(LINE_MAX);
             };
-            let (word, rest) = split(&line.text);
+            let text = self.text(self.start, line.end);
+            self.take_to(line.next);
+            self.after_return = line.open;
+            let (word, rest) = split(&text);
             if word.is_empty() {
-                self.drop_to(&line);
                 continue;
             }
             let (handler, params) = split(rest);
             let (handler, params) = (handler.to_owned(), params.to_owned());
             let word = word.to_ascii_uppercase();
-            let command = match word.as_str() {
+            return Some(match word.as_str() {
                 "READDATA" | "WRITEDATA" | "READUNTIL" | "WRITEUNTIL" if handler.is_empty() => {
                     arguments()
                 }
-                "READDATA" | "WRITEDATA" => {
-                    return self.with_data(&line, word == "READDATA", handler, &params);
-                }
+                "READDATA" | "WRITEDATA" => match params.parse() {
+                    Ok(length) if length <= DATA_MAX => {
+                        self.begin(word == "READDATA", handler, Until::Length(length));
+                        continue;
+                    }
+                    _ => Command::Wrong(500, "Syntax error in data length".to_owned()),
+                },
                 "READUNTIL" | "WRITEUNTIL" => {
-                    return self.with_lines(&line, word == "READUNTIL", handler, &params);
+                    let until = Until::Line(params.trim_end().to_owned(), 0);
+                    self.begin(word == "READUNTIL", handler, until);
+                    continue;
                 }
                 "READ" | "GET" if !handler.is_empty() => Command::Read(handler, params),
                 "WRITE" | "SET" if !handler.is_empty() => Command::Write(handler, params),
@@ -83,88 +147,74 @@ impl Input {
                 "READ" | "GET" | "WRITE" | "SET" | "CHECKREAD" | "CHECKWRITE" => arguments(),
                 "LLRPC" => Command::Wrong(501, "Command 'LLRPC' unimplemented".to_owned()),
                 _ => Command::Wrong(501, format!("Command '{word}' unimplemented")),
-            };
-            self.drop_to(&line);
-            return Some(command);
+            });
         }
     }
 
-    fn too_long(&mut self) -> Option<Command> {
-        (self.bytes.len() > LINE_MAX).then(|| {
-            self.bytes.clear();
+    /// Nothing more is understood if so much has come without an end.
+    fn too_long(&mut self, most: usize) -> Option<Command> {
+        (self.len() > most).then(|| {
+            self.clear();
             Command::Wrong(500, "Line too long".to_owned())
         })
     }
 
-    /// The line that starts at a byte; None if its end has not come.
-    fn line(&self, from: usize) -> Option<Line> {
-        let bytes = &self.bytes[from..];
-        let end = bytes.iter().position(|&b| b == b'\n' || b == b'\r')?;
-        let has_feed = bytes[end] == b'\r' && bytes.get(end + 1) == Some(&b'\n');
+    /// The line that is looked for; None if its end has not come.
+    fn line(&mut self) -> Option<Line> {
+        let bytes = &self.bytes[self.seen..];
+        let Some(at) = bytes.iter().position(|&b| b == b'\n' || b == b'\r') else {
+            self.seen = self.bytes.len();
+            return None;
+        };
+        let (end, is_return) = (self.seen + at, bytes[at] == b'\r');
+        let behind = self.bytes.get(end + 1);
         Some(Line {
-            text: String::from_utf8_lossy(&bytes[..end]).into_owned(),
-            next: from + end + 1 + usize::from(has_feed),
-            ended_by_return: bytes[end] == b'\r' && !has_feed,
+            end,
+            next: end + 1 + usize::from(is_return && behind == Some(&b'\n')),
+            open: is_return && behind.is_none(),
         })
     }
 
-    fn drop_to(&mut self, line: &Line) {
-        self.bytes.drain(..line.next);
-        self.after_return = line.ended_by_return;
+    fn begin(&mut self, read: bool, handler: String, until: Until) {
+        self.begun = Some(Begun {
+            read,
+            handler,
+            until,
+        });
     }
 
-    /// A command whose data follow its line, so many bytes.
-    fn with_data(
-        &mut self,
-        line: &Line,
-        read: bool,
-        handler: String,
-        length: &str,
-    ) -> Option<Command> {
-        let length = match length.parse::<usize>() {
-            Ok(length) if length <= DATA_MAX => length,
-            _ => {
-                self.drop_to(line);
-                return Some(Command::Wrong(
-                    500,
-                    "Syntax error in data length".to_owned(),
-                ));
+    /// The command, once its data have come.
+    fn go_on(&mut self, begun: Begun) -> Option<Command> {
+        match begun.until {
+            Until::Length(length) if self.len() >= length => {
+                let data = self.text(self.start, self.start + length);
+                self.take_to(self.start + length);
+                return Some(either(begun.read, begun.handler, data));
             }
-        };
-        // After a lone return the line feed that belongs to it may still come.
-        let feed = line.ended_by_return && self.bytes.get(line.next) == Some(&b'\n');
-        let start = line.next + usize::from(feed);
-        let data = self.bytes.get(start..start + length)?;
-        let data = String::from_utf8_lossy(data).into_owned();
-        self.bytes.drain(..start + length);
-        Some(either(read, handler, data))
-    }
-
-    /// A command whose data are the lines up to one that equals `terminator`.
-    fn with_lines(
-        &mut self,
-        line: &Line,
-        read: bool,
-        handler: String,
-        terminator: &str,
-    ) -> Option<Command> {
-        let terminator = terminator.trim_end();
-        let (mut at, mut end) = (line.next, line.next);
-        loop {
-            let Some(next) = self.line(at) else {
-                return match self.bytes.len() > DATA_MAX {
-                    true => self.too_long(),
-                    false => None,
-                };
-            };
-            if next.text.trim_end() == terminator {
-                let data = String::from_utf8_lossy(&self.bytes[line.next..end]).into_owned();
-                self.drop_to(&next);
-                return Some(either(read, handler, data));
+            Until::Length(_) => {}
+            Until::Line(terminator, mut looked) => {
+                while let Some(line) = self.line() {
+                    let from = self.start + looked;
+                    if self.text(from, line.end).trim_end() == terminator {
+                        let data = self.text(self.start, from);
+                        self.take_to(line.next);
+                        self.after_return = line.open;
+                        return Some(either(begun.read, begun.handler, data));
+                    }
+                    if line.open {
+                        // Whether a line feed follows is not known yet.
+                        self.seen = line.end;
+                        break;
+                    }
+                    looked = line.next - self.start;
+                    self.seen = line.next;
+                }
+                self.begin(begun.read, begun.handler, Until::Line(terminator, looked));
+                return self.too_long(DATA_MAX);
             }
-            at = next.next;
-            end = at;
         }
+        self.begun = Some(begun);
+        None
     }
 }
 
@@ -205,4 +255,16 @@ pub(super) fn data(text: &str, data: &str) -> Vec<u8> {
     out.extend_from_slice(format!("DATA {}\r\n", data.len()).as_bytes());
     out.extend_from_slice(data.as_bytes());
     out
+}
+
+/// What is understood of input that comes in these pieces, for tests on any bytes.
+pub fn understood<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+    let (mut input, mut all) = (Input::default(), Vec::new());
+    for piece in pieces {
+        input.add(piece);
+        while let Some(command) = input.next() {
+            all.push(format!("{command:?}"));
+        }
+    }
+    all
 }

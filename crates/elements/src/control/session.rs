@@ -5,7 +5,16 @@ use super::protocol::{self, Command, Input};
 use crate::prelude::*;
 use engine::graph::call::Found;
 use engine::handler::AskError;
+use std::cell::RefCell;
 use std::os::fd::RawFd;
+use std::time::Duration;
+
+/// Bytes that are read from a client at a time.
+const READ_MAX: usize = 64 << 10;
+/// Commands of a client that run at a time.
+const COMMANDS_MAX: usize = 32;
+/// A client that takes nothing of an answer for so long is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a control socket allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,21 +32,28 @@ pub(super) struct Session {
     pub(super) from: String,
     input: Input,
     output: Vec<u8>,
-    /// Commands wait until the driver has done what the last one asked for.
-    pub(super) waits: bool,
+    /// Bytes of the output that have been sent.
+    sent: usize,
+    /// Commands wait: for others to have their turn, until the client takes answers, or until the driver has done what the
+    /// last one asked for.
+    waits: bool,
     /// The client has said all, or is gone.
     ended: bool,
+    /// When the client last took a part of what waits for it.
+    took: Time,
 }
 
 impl Session {
-    pub(super) fn new(stream: Stream, from: String) -> Session {
+    pub(super) fn new(stream: Stream, from: String, now: Time) -> Session {
         Session {
             stream,
             from,
             input: Input::default(),
             output: protocol::GREETING.to_vec(),
+            sent: 0,
             waits: false,
             ended: false,
+            took: now,
         }
     }
 
@@ -55,55 +71,104 @@ impl Session {
         !self.output.is_empty()
     }
 
-    /// Reads what has come. Returns whether something has.
-    pub(super) fn receive(&mut self) -> bool {
+    /// Whether commands wait that can run now.
+    pub(super) fn is_ready(&self) -> bool {
+        self.waits && self.output.is_empty()
+    }
+
+    /// Takes part in a look at all sockets. Returns whether there may be commands to run. Nothing is read while answers or
+    /// commands wait: so a client that does not read is not heard, and keeps no more here than one answer.
+    pub(super) fn turn(&mut self, now: Time) -> bool {
+        self.send(now);
+        if self.has_output() {
+            if now.since(self.took) > PATIENCE {
+                self.give_up();
+            }
+            return false;
+        }
+        self.waits = self.waits || self.receive();
+        self.waits
+    }
+
+    /// Reads what has come, up to a bound. Returns whether something has.
+    fn receive(&mut self) -> bool {
         let mut bytes = [0; 4096];
-        let mut any = false;
-        while !self.ended {
+        let mut count = 0;
+        while !self.ended && count < READ_MAX {
             match self.stream.read(&mut bytes) {
-                None => break,
+                None => return count > 0,
                 Some(0) => self.ended = true,
                 Some(n) => self.input.add(&bytes[..n]),
             }
-            any = true;
+            count += bytes.len();
         }
-        any
-    }
-
-    /// The next command.
-    pub(super) fn next(&mut self) -> Option<Command> {
-        self.input.next()
+        count > 0
     }
 
     /// Adds an answer.
-    pub(super) fn answer(&mut self, bytes: &[u8]) {
+    fn answer(&mut self, bytes: &[u8]) {
         self.output.extend_from_slice(bytes);
     }
 
     /// Ends the connection once its answers are out.
-    pub(super) fn quit(&mut self) {
-        self.ended = true;
+    fn quit(&mut self) {
+        self.input.clear();
+        (self.ended, self.waits) = (true, false);
+    }
+
+    /// The client is gone.
+    fn give_up(&mut self) {
+        self.output.clear();
+        self.sent = 0;
+        self.quit();
     }
 
     /// Writes answers, as far as there is room.
-    pub(super) fn send(&mut self) {
+    pub(super) fn send(&mut self, now: Time) {
         while !self.output.is_empty() {
-            match self.stream.write(&self.output) {
+            match self.stream.write(&self.output[self.sent..]) {
                 None => return,
-                Some(0) => {
-                    self.output.clear();
-                    self.ended = true;
-                }
-                Some(n) => {
-                    self.output.drain(..n);
-                }
+                Some(0) => return self.give_up(),
+                Some(n) => (self.sent, self.took) = (self.sent + n, now),
+            }
+            if self.sent == self.output.len() {
+                self.output.clear();
+                self.sent = 0;
             }
         }
+        self.took = now;
     }
 }
 
+/// Runs commands of a client, as many as are one turn; none of the session is borrowed while one runs.
+pub(super) fn answer(session: &RefCell<Session>, rules: &Rules, cx: &mut JobCx) {
+    for _ in 0..COMMANDS_MAX {
+        let next = session.borrow_mut().input.next();
+        let Some(command) = next else {
+            break;
+        };
+        // A handler of the router may replace the configuration: what follows is meant for the new one.
+        let is_last = matches!(&command, Command::Write(name, _) if !name.contains('.'));
+        let answer = serve(command, rules, cx);
+        let mut session = session.borrow_mut();
+        match answer {
+            Some(bytes) => session.answer(&bytes),
+            None => {
+                session.answer(b"200 Goodbye!\r\n");
+                session.quit();
+            }
+        }
+        session.send(cx.now());
+        if is_last || session.has_output() {
+            break;
+        }
+    }
+    let mut session = session.borrow_mut();
+    session.waits = session.input.has_more();
+}
+
 /// Runs a command; None ends the connection.
-pub(super) fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
+fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
     Some(match command {
         Command::Read(name, argument) => {
             let path = path(&name, rules, cx);
@@ -179,7 +244,12 @@ fn find(
     }
 }
 
-fn call(path: &str, value: &str, wanted: Use, cx: &mut JobCx) -> Result<String, (u16, String)> {
+fn call(
+    path: &str,
+    value: &str,
+    wanted: Use,
+    cx: &mut JobCx,
+) -> Result<String, (u16, String)> {
     let answer = match wanted {
         Use::Read => cx.read(path, value),
         Use::Write => cx.write(path, value),

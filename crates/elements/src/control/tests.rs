@@ -1,6 +1,6 @@
 use super::protocol::{Command, Input, answer};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use testkit::Bench;
 
 fn commands(parts: &[&str]) -> Vec<Command> {
@@ -54,6 +54,39 @@ fn data_may_come_in_pieces_and_hold_line_ends() {
 }
 
 #[test]
+fn the_pieces_in_which_input_comes_change_nothing() {
+    let input = "read a\r\n\r\rWRITEDATA b 4\r\nx\r\n\ncheckread c\rwriteuntil d E\r\n1\r2\n\r\nE \r\nwriteuntil e\r\nf\r\n\r\nget g\n";
+    let whole = commands(&[input]);
+    assert_eq!(whole.len(), 6);
+    for size in 1..input.len() {
+        let pieces = input.as_bytes().chunks(size);
+        let pieces: Vec<_> = pieces.filter_map(|p| str::from_utf8(p).ok()).collect();
+        assert_eq!(commands(&pieces), whole, "{size} bytes at a time");
+    }
+}
+
+#[test]
+fn input_is_looked_at_once() {
+    // If each line moved what is behind it, or each piece were looked at with all before it, this would take minutes.
+    let mut input = Input::default();
+    let lines = vec![b'\n'; 12 << 20];
+    input.add(&lines);
+    assert_eq!(input.next(), None);
+    input.add(b"writeuntil a END\n");
+    for piece in lines.chunks(4096) {
+        input.add(piece);
+        assert_eq!(input.next(), None);
+    }
+    input.add(b"END\n");
+    assert!(matches!(input.next(), Some(Command::Write(_, data)) if data.len() == lines.len()));
+    for _ in 0..2 {
+        assert_eq!(input.next(), None);
+        input.add(b"read a\n");
+        assert_eq!(input.next(), Some(read("a", "")));
+    }
+}
+
+#[test]
 fn what_is_no_command_is_answered() {
     let wrong = |line: &str| match &commands(&[line])[..] {
         [Command::Wrong(code, _)] => *code,
@@ -62,6 +95,8 @@ fn what_is_no_command_is_answered() {
     assert_eq!(wrong("hello\n"), 501);
     assert_eq!(wrong("read\n"), 500);
     assert_eq!(wrong("writedata a b\n"), 500);
+    assert_eq!(wrong("writedata a 999999999\n"), 500);
+    assert_eq!(wrong(&"x".repeat(1 << 21)), 500);
     assert_eq!(answer(520, "a\nb\n"), b"520-a\r\n520 b\r\n");
 }
 
@@ -92,4 +127,116 @@ fn a_client_reads_and_writes_handlers() {
          200 Write handler 'c.reset' OK\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0\
          200 Goodbye!\r\n"
     );
+}
+
+/// A router with a control socket, and its port.
+fn listening(arguments: &str) -> (Bench, u16) {
+    let text = format!("s :: ControlSocket(TCP, 0{arguments}); Idle -> c :: Counter -> Discard");
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    let port = bench.read("s.port").parse().expect("a port");
+    (bench, port)
+}
+
+fn turns(bench: &mut Bench, n: usize) {
+    for _ in 0..n {
+        bench.graph().turn();
+    }
+}
+
+#[test]
+fn it_listens_to_this_host_unless_told_otherwise() {
+    let second = |port| TcpStream::connect(("127.0.0.2", port));
+    for arguments in ["", ", LOCALHOST true", ", ADDRESS 127.0.0.1"] {
+        let (_bench, port) = listening(arguments);
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+        assert!(second(port).is_err(), "{arguments}");
+    }
+    for arguments in [
+        ", LOCALHOST false",
+        ", ADDRESS 0.0.0.0",
+        ", ADDRESS 127.0.0.2",
+    ] {
+        let (_bench, port) = listening(arguments);
+        assert!(second(port).is_ok(), "{arguments}");
+    }
+    let both = "ControlSocket(TCP, 0, ADDRESS 127.0.0.1, LOCALHOST false)";
+    assert!(testkit::errors(crate::CLASSES, both).contains("say different things"));
+}
+
+#[test]
+fn who_does_not_read_is_not_heard_and_holds_nobody_up() {
+    let (mut bench, port) = listening("");
+    let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let (mut silent, mut client) = (connect(), connect());
+    silent.set_nonblocking(true).expect("a socket");
+    let lines = "read c.count\r\n".repeat(1000);
+    // Buffers of both ends fill, and then nothing more is taken, however long the router runs.
+    let mut still = 0;
+    while still < 20 {
+        match silent.write(lines.as_bytes()) {
+            Ok(_) => still = 0,
+            Err(e) if e.kind() == ErrorKind::WouldBlock => still += 1,
+            Err(e) => panic!("{e}"),
+        }
+        turns(&mut bench, 64);
+    }
+    client
+        .write_all(b"read c.count\r\nquit\r\n")
+        .expect("it takes them");
+    let reader = std::thread::spawn(move || {
+        let mut said = String::new();
+        client.read_to_string(&mut said).map(|_| said)
+    });
+    while !reader.is_finished() {
+        bench.graph().turn();
+    }
+    let said = reader.join().expect("no panic").expect("text");
+    assert!(said.ends_with("DATA 1\r\n0200 Goodbye!\r\n"), "{said}");
+    // After a minute it is gone.
+    bench.advance(std::time::Duration::from_secs(61));
+    turns(&mut bench, 64);
+    silent.set_nonblocking(false).expect("a socket");
+    let mut rest = Vec::new();
+    let _ = silent.read_to_end(&mut rest);
+    assert!(rest.starts_with(b"Click::ControlSocket/1.3\r\n200 Read"));
+}
+
+#[test]
+fn all_that_was_asked_before_the_end_is_answered() {
+    let (mut bench, port) = listening("");
+    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    let lines = "read c.count\r\n".repeat(3000);
+    client.write_all(lines.as_bytes()).expect("it takes them");
+    client.shutdown(Shutdown::Write).expect("a socket");
+    let reader = std::thread::spawn(move || {
+        let mut said = String::new();
+        client.read_to_string(&mut said).map(|_| said)
+    });
+    while !reader.is_finished() {
+        bench.graph().turn();
+    }
+    let said = reader.join().expect("no panic").expect("text");
+    assert_eq!(said.matches("200 Read handler").count(), 3000);
+}
+
+#[test]
+fn clients_are_not_too_many() {
+    let (mut bench, port) = listening("");
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(TcpStream::connect(("127.0.0.1", port)).expect("it listens"));
+        turns(&mut bench, 64);
+    }
+    let mut said = String::new();
+    let last = clients.last_mut().expect("there are 40");
+    last.read_to_string(&mut said).expect("text");
+    assert!(said.ends_with("500 Too many connections\r\n"), "{said}");
+    clients.remove(0);
+    turns(&mut bench, 64);
+    let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    client.write_all(b"quit\r\n").expect("it takes them");
+    turns(&mut bench, 64);
+    let mut said = String::new();
+    client.read_to_string(&mut said).expect("text");
+    assert!(said.ends_with("200 Goodbye!\r\n"), "{said}");
 }
