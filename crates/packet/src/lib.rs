@@ -244,7 +244,7 @@ impl Packet {
     /// were removed from the front move along, as far as there is room for them.
     #[must_use]
     pub fn realign(&mut self, headroom: usize) -> bool {
-        let (from, len) = (self.headroom(), self.len());
+        let (from, len, own) = (self.headroom(), self.len(), self.own_before());
         let m = self.mbuf_mut();
         // What is asked for may be any number: nothing is added to it.
         if headroom > usize::from(m.buf_len) - len {
@@ -263,7 +263,32 @@ impl Packet {
         self.anno_mut().shift(headroom as isize - from as isize);
         // SAFETY: it fits, as checked above.
         unsafe { self.set_place(headroom, len) };
+        self.blank_before(headroom - removed.min(own));
         true
+    }
+
+    /// Bytes before the data that may have been removed from this packet: those behind the usual headroom, in which packets
+    /// begin, or from the MAC header on.
+    fn own_before(&self) -> usize {
+        let mac = usize::from(self.anno().mac);
+        let first = if mac == 0 {
+            HEADROOM
+        } else {
+            mac.min(HEADROOM)
+        };
+        self.headroom().saturating_sub(first)
+    }
+
+    /// Zeroes what lies between the usual headroom and a place that is not behind the data: it was another packet's.
+    fn blank_before(&mut self, place: usize) {
+        let place = place.min(self.headroom());
+        if place > HEADROOM {
+            let m = self.mbuf_mut();
+            // SAFETY: the range ends where the data begins, or before, and so lies inside the buffer.
+            unsafe {
+                std::ptr::write_bytes(m.buf_addr.as_ptr().add(HEADROOM), 0, place - HEADROOM);
+            }
+        }
     }
 
     /// An empty packet of the pool's large buffers: as much headroom as leaves room for `len` bytes,
@@ -313,6 +338,10 @@ impl Packet {
         twin.data_mut().copy_from_slice(self.data_from(removed));
         // SAFETY: as above.
         unsafe { twin.set_place(headroom, self.len()) };
+        // Nearer to the data there is what was copied.
+        if headroom > HEADROOM + REMOVED {
+            twin.blank_before(headroom - removed.min(self.own_before()));
+        }
         let (from, to) = (self.mbuf(), twin.mbuf_mut());
         (to.ol_flags, to.vlan_tci, to.hash, to.port) =
             (from.ol_flags, from.vlan_tci, from.hash, from.port);

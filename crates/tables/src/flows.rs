@@ -32,6 +32,8 @@ pub struct Side {
 }
 
 const NONE: u32 = u32::MAX;
+/// Flows whose ends have numbers.
+const FLOWS_MAX: usize = (NONE / 2) as usize;
 
 struct Slot<K, V> {
     keys: [K; 2],
@@ -95,7 +97,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             slots: Vec::new(),
             free: NONE,
             len: 0,
-            capacity,
+            capacity: capacity.min(FLOWS_MAX),
             classes: Vec::new(),
             lists: Vec::new(),
             groups: Vec::new(),
@@ -357,6 +359,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     /// Changes how many flows there may be. Those that are too many go: loose ones that would end first,
     /// then held ones in the order in which they were touched.
     pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut([K; 2], V)) {
+        let capacity = capacity.min(FLOWS_MAX);
         self.capacity = capacity;
         self.loosen(now);
         while self.len > capacity {

@@ -18,6 +18,8 @@
 //! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: what to do when there are N aggregates: stop the
 //!   router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them may be given.
 //! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same when the sum of all counts reaches a number.
+//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are not
+//!   counted; the handler `uncounted` says how many they are.
 //! - `BANNER`: first line of files that are written.
 
 use crate::basic::counter::Call;
@@ -43,11 +45,14 @@ pub(super) struct Config {
     aggregates: Mark,
     count: Mark,
     banner: String,
+    capacity: Option<Capacity>,
 }
 
 pub(super) struct AggregateCounter {
     config: Arc<Config>,
     counts: HashMap<u32, u64>,
+    capacity: usize,
+    uncounted: u64,
     total: u64,
     frozen: bool,
     active: bool,
@@ -126,8 +131,13 @@ impl AggregateCounter {
         }
         let aggregate = packet.cold().aggregate();
         let weight = self.weight(packet);
+        let seen = self.counts.len();
         let known = self.counts.get_mut(&aggregate);
         if known.is_none() && (frozen || self.frozen) {
+            return false;
+        }
+        if known.is_none() && seen >= self.capacity {
+            self.uncounted += 1;
             return false;
         }
         let before = self.total;
@@ -135,7 +145,7 @@ impl AggregateCounter {
         match known {
             Some(count) => *count += weight,
             None => {
-                let seen = self.counts.len() as u64;
+                let seen = seen as u64;
                 self.counts.insert(aggregate, weight);
                 self.frozen |= self.aggregates.pass(seen, seen + 1, cx);
             }
@@ -209,12 +219,15 @@ impl Element for AggregateCounter {
             ),
             count: Mark::configure(args, ["COUNT_STOP", "COUNT_FREEZE", "COUNT_CALL"]),
             banner: args.key("BANNER", String::new(), "first line of files"),
+            capacity: super::capacity(args),
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> AggregateCounter {
+    fn new(config: &Arc<Config>, init: &Init) -> AggregateCounter {
         AggregateCounter {
             counts: HashMap::new(),
+            capacity: super::bound(config.capacity, init),
+            uncounted: 0,
             total: 0,
             frozen: false,
             active: true,
@@ -239,6 +252,7 @@ impl Element for AggregateCounter {
 
     fn take(&mut self, old: AggregateCounter) {
         (self.counts, self.total) = (old.counts, old.total);
+        self.uncounted = old.uncounted;
         (self.frozen, self.active) = (old.frozen, old.active);
     }
 
@@ -281,7 +295,7 @@ impl Element for AggregateCounter {
         ),
         Handler::set("reset", "forgets all counts", |e, _, _| {
             e.counts.clear();
-            e.total = 0;
+            (e.total, e.uncounted) = (0, 0);
             Ok(())
         }),
         Handler::set(
@@ -314,6 +328,11 @@ impl Element for AggregateCounter {
             Ok(e.counts.len().to_string())
         }),
         Handler::text("count", "sum of all counts", |e, _| Ok(e.total.to_string())),
+        Handler::sum(
+            "uncounted",
+            "packets for whose aggregate there was no room",
+            |e| e.uncounted,
+        ),
     ];
 }
 
@@ -321,6 +340,16 @@ impl Element for AggregateCounter {
 mod tests {
     use engine::packet::{Batch, Packet};
     use testkit::Bench;
+
+    #[test]
+    fn aggregates_beyond_the_capacity_are_told_and_not_counted() {
+        let text = "c :: AggregateCounter(CAPACITY 2) -> out :: Collect; c[1] -> other :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push_packets("c", 0, packets(&[1, 2, 3, 1, 4]));
+        let counts = ["nagg", "count", "uncounted"].map(|name| bench.read(&format!("c.{name}")));
+        assert_eq!(counts, ["2", "3", "2"]);
+        assert_eq!((bench.take("out").len(), bench.take("other").len()), (3, 2));
+    }
 
     fn packets(aggregates: &[u32]) -> Batch {
         let made = aggregates.iter().map(|aggregate| {

@@ -15,6 +15,8 @@
 //! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
 //!   number. Default: never.
 //! - `REAP`: how often forgotten pairs are removed. Default 20 minutes.
+//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. Packets of further pairs leave by output 1,
+//!   or are dropped (`table_full`).
 
 use super::notice::Notifier;
 use crate::dump::when::Span;
@@ -22,12 +24,14 @@ use crate::prelude::*;
 use std::collections::HashMap;
 
 const NOT_IP: u8 = 0;
+const TABLE_FULL: u8 = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
     /// Nanoseconds.
     timeout: Option<i64>,
     reap: i64,
+    capacity: Option<Capacity>,
 }
 
 struct Pair {
@@ -42,6 +46,7 @@ pub(super) struct AggregateIpAddrPair {
     /// By address, the lower one first.
     pairs: HashMap<[u32; 2], Pair>,
     next: u32,
+    capacity: usize,
     reap_at: Option<i64>,
     notifier: Notifier,
 }
@@ -75,7 +80,7 @@ impl Element for AggregateIpAddrPair {
     const CLASS: &'static str = "AggregateIPAddrPair";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["not_ip"];
+    const DROPS: &'static [&'static str] = &["not_ip", "table_full"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
@@ -89,6 +94,7 @@ impl Element for AggregateIpAddrPair {
             reap: args
                 .key("REAP", reap, "how often forgotten pairs are removed")
                 .0,
+            capacity: super::capacity(args),
         }
     }
 
@@ -97,6 +103,7 @@ impl Element for AggregateIpAddrPair {
             config: **config,
             pairs: HashMap::new(),
             next: 0,
+            capacity: super::bound(config.capacity, init),
             reap_at: None,
             notifier: Notifier::new(init),
         }
@@ -114,6 +121,9 @@ impl Element for AggregateIpAddrPair {
             && let Some(pair) = self.pairs.remove(&key)
         {
             self.notifier.ended(pair.aggregate);
+        }
+        if self.pairs.len() >= self.capacity && !self.pairs.contains_key(&key) {
+            return Verdict::reject(TABLE_FULL, 1);
         }
         let next = &mut self.next;
         let pair = self.pairs.entry(key).or_insert_with(|| {

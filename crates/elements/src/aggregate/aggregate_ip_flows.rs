@@ -22,6 +22,8 @@
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: how long fragments wait. Default 30 seconds.
 //! - `REAP`: how often flows that have ended are removed. Default 20 minutes.
+//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. Packets of further flows leave by output
+//!   1, or are dropped (`table_full`).
 //! - `ICMP`: whether an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
 //! - `FRAGMENTS`: whether fragments wait. Default true where packets are pushed.
 
@@ -46,6 +48,7 @@ pub(super) struct Config {
     reap: i64,
     icmp: bool,
     fragments: Option<bool>,
+    capacity: Option<Capacity>,
     opened: Slot<Output>,
 }
 
@@ -70,12 +73,16 @@ pub(super) struct AggregateIpFlows {
     fragments: Fragments,
     holds: bool,
     reap_at: Option<i64>,
+    capacity: usize,
     trace: Option<Output>,
     ready: Vec<Ready>,
     notifier: Notifier,
 }
 
 const NO_FLOW: u8 = 0;
+const TABLE_FULL: u8 = 1;
+/// How often a full table is looked through for flows that have ended, in nanoseconds.
+const HURRY: i64 = 1_000_000_000;
 const FIN: u8 = 1;
 
 /// What is seen of a packet.
@@ -143,8 +150,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Numbers a packet whose ports are known.
-    fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) {
+    /// Numbers a packet whose ports are known; the verdict says whether there was room for its flow.
+    fn number(&mut self, packet: &mut Packet, seen: &Seen, ports: [u16; 2]) -> Verdict {
         let stamp = packet.cold().timestamp as i64;
         let (key, low) = key(seen, ports);
         let over = |flow: &Flow| {
@@ -154,6 +161,11 @@ impl AggregateIpFlows {
             && let Some(flow) = self.flows.remove(&key)
         {
             self.tell(&key, &flow);
+        }
+        if self.flows.len() >= self.capacity && !self.flows.contains_key(&key) {
+            let soon = stamp.saturating_add(HURRY);
+            self.reap_at = self.reap_at.map(|at| at.min(soon));
+            return Verdict::reject(TABLE_FULL, 1);
         }
         let next = &mut self.next;
         let flow = self.flows.entry(key).or_insert_with(|| {
@@ -175,6 +187,7 @@ impl AggregateIpFlows {
         flow.packets[usize::from(color)] += 1;
         packet.anno_mut().paint = color;
         packet.cold_mut().set_aggregate(flow.aggregate);
+        Verdict::ON
     }
 
     /// Marks an ICMP error as part of the flow that it is about, if there is one.
@@ -194,13 +207,10 @@ impl AggregateIpFlows {
         for (mut packet, ports) in ready.drain(..) {
             let seen = look(packet.network());
             let known = seen.and_then(|s| Some((ports.or(s.ports)?, s)));
-            match known {
-                Some((ports, seen)) => {
-                    self.number(&mut packet, &seen, ports);
-                    cx.emit(0, packet);
-                }
-                None => cx.send(packet, Verdict::reject(NO_FLOW, 1)),
-            }
+            let verdict = known.map_or(Verdict::reject(NO_FLOW, 1), |(ports, seen)| {
+                self.number(&mut packet, &seen, ports)
+            });
+            cx.send(packet, verdict);
         }
         self.ready = ready;
     }
@@ -222,14 +232,8 @@ impl AggregateIpFlows {
             return cx.send(packet, other);
         }
         if !self.holds {
-            match seen.ports {
-                Some(ports) => {
-                    self.number(&mut packet, &seen, ports);
-                    cx.emit(0, packet);
-                }
-                None => cx.send(packet, other),
-            }
-            return;
+            let numbered = seen.ports.map(|p| self.number(&mut packet, &seen, p));
+            return cx.send(packet, numbered.unwrap_or(other));
         }
         let datagram = (seen.src, seen.dst, seen.ident, seen.protocol);
         if let Some(ports) = seen.ports.filter(|_| seen.is_fragment) {
@@ -322,7 +326,7 @@ impl Element for AggregateIpFlows {
     const CLASS: &'static str = "AggregateIPFlows";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["no_flow"];
+    const DROPS: &'static [&'static str] = &["no_flow", "table_full"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
     const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
@@ -353,6 +357,7 @@ impl Element for AggregateIpFlows {
             reap,
             icmp: args.key("ICMP", false, "whether ICMP errors belong to flows"),
             fragments: args.key_maybe("FRAGMENTS", "whether fragments wait"),
+            capacity: super::capacity(args),
             opened: Slot::default(),
         }
     }
@@ -365,6 +370,7 @@ impl Element for AggregateIpFlows {
             // What waits cannot be asked for.
             holds: config.fragments.unwrap_or(true) && !init.input_pull,
             reap_at: None,
+            capacity: super::bound(config.capacity, init),
             trace: config.opened.take(),
             ready: Vec::new(),
             notifier: Notifier::new(init),
@@ -389,13 +395,15 @@ impl Element for AggregateIpFlows {
                 protocol => matches!(protocol, proto::TCP | proto::UDP) && s.ports.is_some(),
             });
             let marked = match &seen {
-                Some(seen) if seen.protocol == proto::ICMP => self.mark_error(&mut packet),
+                Some(seen) if seen.protocol == proto::ICMP => {
+                    self.mark_error(&mut packet).map(|()| Verdict::ON)
+                }
                 Some(seen) => seen.ports.map(|p| self.number(&mut packet, seen, p)),
                 None => None,
             };
-            match marked {
-                Some(()) => into.push(packet),
-                None => cx.send(packet, Verdict::reject(NO_FLOW, 1)),
+            match marked.unwrap_or(Verdict::reject(NO_FLOW, 1)) {
+                Verdict::ON => into.push(packet),
+                other => cx.send(packet, other),
             }
         }
         cx.keep_spare(batch);
@@ -408,9 +416,9 @@ impl Element for AggregateIpFlows {
     fn take(&mut self, old: AggregateIpFlows) {
         let fresh = self.trace.take();
         let config = Arc::clone(&self.config);
-        let holds = self.holds;
+        let (holds, capacity) = (self.holds, self.capacity);
         *self = old;
-        (self.config, self.holds) = (config, holds);
+        (self.config, self.holds, self.capacity) = (config, holds, capacity);
         self.trace = fresh.or(self.trace.take());
     }
 

@@ -22,6 +22,18 @@ fn flows(options: &str, fields: &str, lines: &str) -> (Vec<String>, u64) {
 }
 
 #[test]
+fn flows_beyond_the_capacity_are_refused_by_name() {
+    let text =
+        "c :: CheckIPHeader -> f :: AggregateIPFlows(CAPACITY 2, REAP 1000) -> out :: Collect";
+    let mut bench = testkit::Bench::new(crate::CLASSES, text);
+    let flow = |port| testkit::ip4().udp(port, 9).bytes();
+    bench.push("c", &[flow(1), flow(2), flow(3), flow(1), flow(4)]);
+    assert_eq!(bench.take("out").len(), 3);
+    assert_eq!(bench.drops("f", "table_full"), 2);
+    assert_eq!(bench.read("f.nflows"), "2");
+}
+
+#[test]
 fn flows_are_numbered_and_directions_painted() {
     let (seen, dropped) = flows(
         "",

@@ -15,20 +15,27 @@
 //! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The packet
 //!   of an aggregate leaves when that element says that the aggregate has ended.
 //! - `STOP_AFTER_CLEAR`: whether `clear` stops the router. Default false.
+//! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. Packets of
+//!   further aggregates are dropped (`table_full`).
 
 use super::notice::{self, Listener};
 use crate::prelude::*;
 use std::collections::BTreeMap;
 
 const EARLIER: u8 = 0;
+const TABLE_FULL: usize = 1;
+/// Aggregates where nothing is said: a quarter of the packets that there are.
+const USUAL: usize = 1 << 16;
 
 pub(super) struct Config {
     notifier: Option<String>,
     stop: bool,
+    capacity: Option<Capacity>,
 }
 
 pub(super) struct AggregateLast {
     stop: bool,
+    capacity: usize,
     /// By number, so that `clear` has an order.
     last: BTreeMap<u32, Packet>,
     listener: Listener,
@@ -51,6 +58,9 @@ impl AggregateLast {
     fn keep(&mut self, mut packet: Packet, cx: &mut Cx) {
         let aggregate = packet.cold().aggregate();
         let Some(before) = self.last.remove(&aggregate) else {
+            if self.last.len() >= self.capacity {
+                return cx.drop(packet, TABLE_FULL);
+            }
             let (_, _, first) = volume(&packet);
             packet.cold_mut().set_first_timestamp(first);
             self.last.insert(aggregate, packet);
@@ -79,7 +89,7 @@ impl Element for AggregateLast {
     const CLASS: &'static str = "AggregateLast";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
-    const DROPS: &'static [&'static str] = &["earlier"];
+    const DROPS: &'static [&'static str] = &["earlier", "table_full"];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
@@ -93,12 +103,17 @@ impl Element for AggregateLast {
                 false,
                 "whether `clear` stops the router",
             ),
+            capacity: super::capacity(args),
         }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateLast {
         AggregateLast {
             stop: config.stop,
+            capacity: match config.capacity {
+                None if !init.as_click() => USUAL,
+                capacity => super::bound(capacity, init),
+            },
             last: BTreeMap::new(),
             listener: Listener::new(config.notifier.as_deref(), init),
         }

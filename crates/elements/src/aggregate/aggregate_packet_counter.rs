@@ -12,11 +12,14 @@
 //!
 //! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the number of another
 //!   annotation's first byte, or `NONE`, with which all packets have number 0. Default PACKET_NUMBER.
+//! - `CAPACITY`: pairs of aggregate and number that are kept of an input. Default 1048576; with `ashlar click` 16777216.
+//!   Further packets are not counted; the handler `uncounted` says how many they are.
 
 use crate::anno::Anno;
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An annotation, or none.
@@ -52,8 +55,16 @@ impl Number {
 /// Packets by aggregate and number.
 type Counts = BTreeMap<(u32, u32), u64>;
 
+pub(super) struct Config {
+    anno: Number,
+    capacity: Option<Capacity>,
+}
+
 pub(super) struct AggregatePacketCounter {
     anno: Number,
+    /// Aggregates and numbers that are kept of each input.
+    capacity: usize,
+    uncounted: u64,
     /// By input.
     counts: Vec<Counts>,
     total: u64,
@@ -64,7 +75,12 @@ impl AggregatePacketCounter {
         self.total += batch.len() as u64;
         for packet in batch.iter() {
             let key = (packet.cold().aggregate(), self.anno.get(packet));
-            *self.counts[input].entry(key).or_insert(0) += 1;
+            let counts = &mut self.counts[input];
+            let full = counts.len() >= self.capacity;
+            match counts.entry(key) {
+                Entry::Vacant(_) if full => self.uncounted += 1,
+                entry => *entry.or_insert(0) += 1,
+            }
         }
     }
 
@@ -91,25 +107,30 @@ impl Element for AggregatePacketCounter {
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::One;
 
-    type Config = Number;
+    type Config = Config;
 
-    fn configure(args: &mut Args) -> Number {
+    fn configure(args: &mut Args) -> Config {
         if args.inputs() != args.outputs() {
             args.error_in_whole(
                 format!("{} inputs and {} outputs", args.inputs(), args.outputs()),
                 "connect as many outputs as inputs",
             );
         }
-        args.key(
-            "ANNO",
-            Number(Some(Anno::PACKET_NUMBER)),
-            "annotation that holds the packet number",
-        )
+        Config {
+            anno: args.key(
+                "ANNO",
+                Number(Some(Anno::PACKET_NUMBER)),
+                "annotation that holds the packet number",
+            ),
+            capacity: super::capacity(args),
+        }
     }
 
-    fn new(anno: &Arc<Number>, init: &Init) -> AggregatePacketCounter {
+    fn new(config: &Arc<Config>, init: &Init) -> AggregatePacketCounter {
         AggregatePacketCounter {
-            anno: **anno,
+            anno: config.anno,
+            capacity: super::bound(config.capacity, init),
+            uncounted: 0,
             counts: vec![Counts::new(); init.inputs],
             total: 0,
         }
@@ -133,11 +154,15 @@ impl Element for AggregatePacketCounter {
     fn take(&mut self, old: AggregatePacketCounter) {
         if self.counts.len() == old.counts.len() {
             (self.counts, self.total) = (old.counts, old.total);
+            self.uncounted = old.uncounted;
         }
     }
 
     const HANDLERS: &'static [Handler<AggregatePacketCounter>] = &[
         Handler::sum("count", "packets that came", |e| e.total),
+        Handler::sum("uncounted", "packets for which there was no room", |e| {
+            e.uncounted
+        }),
         Handler::text(
             "received",
             "numbers of an aggregate's packets that came",

@@ -9,7 +9,7 @@
 //! output of the same number. At first there is a pair of rates for each of the 256 networks of prefix length
 //! 8. A network with more than `THRESH` a second, in either direction, gets a pair of rates for each of its 256
 //! subnets of length 16, and these in turn for length 24 and 32, as far as `MEMORY` allows. When the memory is
-//! used up, no network is split any further until `reset`.
+//! used up, no network is split any further until `reset`; the handler `unsplit` counts packets for which one would have been.
 //!
 //! Arguments:
 //!
@@ -17,7 +17,8 @@
 //! - `RATIO`: share of the packets that are sampled, from 0 to 1. Each sampled packet counts for those that are
 //!   not: less work, but less exact.
 //! - `THRESH`: rate above which a network is split into its subnets.
-//! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 0.
+//! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 65536, that is 64 MiB; with `ashlar click` 0, as
+//!   in Click.
 //! - `ANNO`: whether packets get the rates of the smallest measured network around their address, as
 //!   annotations FWD_RATE and REV_RATE. Default true.
 //!
@@ -35,13 +36,15 @@ const FAN: usize = 256;
 /// Networks of length 32 have no subnets.
 const DEEPEST: u32 = 3;
 const KIB: usize = 1024;
+/// What is used where nothing is said, in KiB.
+const MEMORY: u32 = 64 << 10;
 
 pub(super) struct Config {
     bytes: bool,
     ratio: f64,
     thresh: u64,
-    /// Most blocks of subnets.
-    blocks: usize,
+    /// Most memory; `None`: nothing is said.
+    memory: Option<u32>,
     anno: bool,
 }
 
@@ -75,25 +78,40 @@ struct Level {
 struct Measured {
     /// 256 networks each; the first block is the whole address space.
     blocks: Vec<[Network; FAN]>,
+    /// Most of them.
+    most: usize,
+    /// Packets of networks that were not split for want of memory.
+    unsplit: u64,
     levels: Vec<Level>,
     since: Time,
 }
 
 impl Measured {
-    fn new() -> Measured {
+    fn new(memory: u32) -> Measured {
         Measured {
             blocks: vec![[Network::default(); FAN]],
+            most: match memory {
+                0 => u32::MAX as usize,
+                kib => kib.max(100) as usize * KIB / size_of::<[Network; FAN]>(),
+            },
+            unsplit: 0,
             levels: Vec::new(),
             since: Time(0),
         }
     }
 
     /// Whether networks of `level` around an address may be looked into.
-    fn may_expand(&mut self, address: u32, level: u32, most: usize, now: Time) -> bool {
+    fn may_expand(&mut self, address: u32, level: u32, now: Time) -> bool {
+        if level >= DEEPEST {
+            return false;
+        }
         self.levels.retain(|l| l.until > now);
         let within =
             |l: &Level| l.level <= level && (l.prefix ^ address) >> (24 - 8 * l.level) == 0;
-        level < DEEPEST && self.blocks.len() < most && !self.levels.iter().any(within)
+        let wanted = !self.levels.iter().any(within);
+        let fits = self.blocks.len() < self.most;
+        self.unsplit += u64::from(wanted && !fits);
+        wanted && fits
     }
 
     /// Counts for an address; gives both rates of the closest network.
@@ -115,7 +133,7 @@ impl Measured {
             }
             let rates = network.per_second(now);
             let busy = rates.iter().any(|&r| r > config.thresh);
-            if busy && self.may_expand(address, level, config.blocks, now) {
+            if busy && self.may_expand(address, level, now) {
                 self.blocks[block][subnet].subnets = self.blocks.len() as u32;
                 self.blocks.push([Network::default(); FAN]);
             }
@@ -125,7 +143,7 @@ impl Measured {
 
     fn reset(&mut self, now: Time) {
         self.blocks = vec![[Network::default(); FAN]];
-        self.since = now;
+        (self.since, self.unsplit) = (now, 0);
     }
 
     /// A line for each network that has a rate: prefix, what goes to it, what comes from it.
@@ -193,7 +211,7 @@ impl Element for IPRateMonitor {
         let kind: String = args.required("TYPE", "PACKETS or BYTES");
         let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
         let thresh = args.required("THRESH", "rate above which a network is split");
-        let memory: u32 = args.optional("MEMORY", 0, "most memory, in KiB; 0 is without limit");
+        let memory = args.maybe("MEMORY", "most memory, in KiB; 0 is without limit");
         let anno = args.optional("ANNO", true, "whether packets carry the rates");
         if !matches!(kind.as_str(), "PACKETS" | "BYTES" | "") {
             args.error_in_whole(
@@ -208,23 +226,21 @@ impl Element for IPRateMonitor {
                 "1 counts every packet",
             );
         }
-        let most = match memory {
-            0 => u32::MAX as usize,
-            kib => kib.max(100) as usize * KIB / size_of::<[Network; FAN]>(),
-        };
         Config {
             bytes: kind == "BYTES",
             ratio,
             thresh,
-            blocks: most,
+            memory,
             anno,
         }
     }
 
-    fn new(config: &Arc<Config>, _: &Init) -> IPRateMonitor {
+    fn new(config: &Arc<Config>, init: &Init) -> IPRateMonitor {
+        let usual = if init.as_click() { 0 } else { MEMORY };
+        let measured = Measured::new(config.memory.unwrap_or(usual));
         IPRateMonitor {
             config: Arc::clone(config),
-            measured: Rc::new(RefCell::new(Measured::new())),
+            measured: Rc::new(RefCell::new(measured)),
         }
     }
 
@@ -266,7 +282,9 @@ impl Element for IPRateMonitor {
     }
 
     fn take(&mut self, old: IPRateMonitor) {
+        let most = self.measured.borrow().most;
         self.measured = old.measured;
+        self.measured.borrow_mut().most = most;
     }
 
     const HANDLERS: &'static [Handler<IPRateMonitor>] = &[
@@ -282,6 +300,11 @@ impl Element for IPRateMonitor {
             "thresh",
             "rate above which a network is split",
             |c: &Config, _| Ok(c.thresh.to_string()),
+        ),
+        Handler::sum(
+            "unsplit",
+            "packets of networks that memory did not allow to split",
+            |e| e.measured.borrow().unsplit,
         ),
         Handler::set("reset", "forgets all rates", |e, _, cx| {
             e.measured.borrow_mut().reset(cx.now());
@@ -368,5 +391,25 @@ mod tests {
             look.contains("\n10.1\t") && !look.contains("10.1.2"),
             "{look}"
         );
+    }
+
+    #[test]
+    fn networks_that_memory_does_not_allow_to_split_are_counted() {
+        let mut bench = Bench::new(crate::CLASSES, &TEXT.replace("50)", "50, 100)"));
+        feed(
+            &mut bench,
+            "c",
+            &["10.1.2.3", "11.1.2.3", "12.1.2.3", "13.1.2.3"],
+        );
+        assert_ne!(bench.read("m.unsplit"), "0");
+        bench.write("m.reset", "");
+        assert_eq!(bench.read("m.unsplit"), "0");
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        feed(
+            &mut bench,
+            "c",
+            &["10.1.2.3", "11.1.2.3", "12.1.2.3", "13.1.2.3"],
+        );
+        assert_eq!(bench.read("m.unsplit"), "0");
     }
 }

@@ -20,8 +20,7 @@ mod ip_rate_monitor;
 /// News of aggregates that have ended.
 mod notice;
 
-use engine::element::Class;
-use engine::packet::Packet;
+use crate::prelude::*;
 use wire::Ipv4;
 use wire::ipv4::MIN_LEN;
 
@@ -41,6 +40,21 @@ pub const CLASSES: &[Class] = &[
     Class::of::<flow_counter::FlowCounter>(),
     Class::of::<ip_rate_monitor::IPRateMonitor>(),
 ];
+
+/// The argument `CAPACITY` of classes that keep something for each aggregate.
+fn capacity(args: &mut Args) -> Option<Capacity> {
+    args.key_maybe("CAPACITY", "aggregates that it keeps at a time")
+}
+
+/// How many aggregates are kept: a million where nothing is said. Click's driver, which works through files, keeps all that
+/// memory may hold.
+fn bound(capacity: Option<Capacity>, init: &Init) -> usize {
+    let usual = match init.as_click() {
+        true => Capacity::MAX,
+        false => Capacity(1 << 20),
+    };
+    capacity.unwrap_or(usual).0
+}
 
 /// The IPv4 header of a packet whose network header annotation is set.
 fn header(packet: &Packet) -> Option<Ipv4<&[u8]>> {

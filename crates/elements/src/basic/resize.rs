@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> Resize(14, -4) -> Discard;
 //! ```
 //!
-//! New bytes have whatever values the buffer held; at the head these are the bytes that were removed there,
-//! unless something has overwritten them since. A packet with fewer bytes than are to be removed becomes empty.
+//! New bytes at the end are zero. At the head, bytes that were removed there come back, unless something has overwritten them
+//! since; all others are zero: nothing is seen of packets that had the buffer before. A packet with fewer bytes than are to be removed becomes empty.
 //! A packet whose buffer has no room for the new bytes is dropped (`no_room`).
 //!
 //! Arguments:
@@ -14,6 +14,7 @@
 //! - `TAIL`: bytes to add at the end; negative = to remove. Default 0.
 
 use crate::prelude::*;
+use engine::packet::HEADROOM;
 
 const NO_ROOM: u8 = 0;
 
@@ -21,6 +22,18 @@ const NO_ROOM: u8 = 0;
 pub(super) struct Resize {
     head: i32,
     tail: i32,
+}
+
+/// Adds bytes at the front. What lies before the packet's first byte is not its own.
+fn front(packet: &mut Packet, bytes: usize) -> Option<()> {
+    packet.push(bytes)?;
+    let first = match usize::from(packet.anno().mac) {
+        0 => HEADROOM,
+        mac => mac,
+    };
+    let foreign = first.saturating_sub(packet.headroom()).min(bytes);
+    packet.data_mut()[..foreign].fill(0);
+    Some(())
 }
 
 impl Element for Resize {
@@ -33,6 +46,7 @@ impl Element for Resize {
         .and(Facts::IP4)
         .and(Facts::IP6);
     const DROPS: &'static [&'static str] = &["no_room"];
+    const READS_ANNOTATIONS: bool = true;
 
     type Config = Resize;
 
@@ -56,13 +70,13 @@ impl Element for Resize {
         let fits = if self.head < 0 {
             packet.pull(head.min(packet.len()))
         } else {
-            packet.push(head).is_some()
+            front(packet, head).is_some()
         };
         let fits = fits
             && if self.tail < 0 {
                 packet.take(tail.min(packet.len()))
             } else {
-                packet.put(tail).is_some()
+                packet.put(tail).map(|new| new.fill(0)).is_some()
             };
         on_if(fits, NO_ROOM)
     }
@@ -70,7 +84,45 @@ impl Element for Resize {
 
 #[cfg(test)]
 mod tests {
+    use engine::packet::Packet;
     use testkit::Bench;
+
+    #[test]
+    fn nothing_is_seen_of_earlier_packets() {
+        // Buffers are used again, the last one first.
+        let used = || {
+            let mut packet = Packet::from_bytes(&[0xaa; 2000]).expect("it fits");
+            assert!(packet.push(100).map(|front| front.fill(0xaa)).is_some());
+        };
+        let text = "r :: Resize(100, 100) -> out :: Collect; s :: Resize(HEAD -2) -> Resize(100, 9) -> Resize(4) -> out";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let expected =
+            |zeros: usize, behind: usize| [&vec![0; zeros][..], b"abcd", &vec![0; behind]].concat();
+        for (element, has_mac, out) in [
+            ("r", false, expected(100, 100)),
+            ("s", false, expected(102, 9)),
+            ("s", true, expected(102, 9)),
+        ] {
+            used();
+            let mut packet = Packet::from_bytes(b"abcd").expect("it fits");
+            if has_mac {
+                packet.set_mac_here();
+            }
+            bench.push_packets(element, 0, [packet].into_iter().collect());
+            assert_eq!(bench.take("out"), [out], "{element}");
+        }
+        // Also where a packet has been moved in its buffer.
+        used();
+        let mut packet = Packet::new().expect("there are buffers");
+        assert!(packet.realign(600));
+        packet
+            .put(4)
+            .expect("there is room")
+            .copy_from_slice(b"abcd");
+        let batch = [packet.copy().expect("there are buffers"), packet];
+        bench.push_packets("r", 0, batch.into_iter().collect());
+        assert_eq!(bench.take("out"), [expected(100, 100), expected(100, 100)]);
+    }
 
     #[test]
     fn both_ends_move_and_the_front_comes_back() {

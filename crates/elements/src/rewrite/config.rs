@@ -53,11 +53,19 @@ pub(super) struct Config {
     times: [(Duration, Duration); 5],
     pub(super) reap: Duration,
     /// Flows that its set may have; `None`: the set is another's.
-    pub(super) capacity: Option<usize>,
+    pub(super) capacity: Option<Bound>,
     /// The rewriter whose flow set it uses, by name.
     pub(super) owner: String,
     pub(super) dst_anno: bool,
     pub(super) reply_anno: Option<Anno<1>>,
+}
+
+/// How many flows a set may have.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Bound {
+    Given(usize),
+    /// Nothing is said.
+    Usual,
 }
 
 const MINUTE: u64 = 60;
@@ -206,13 +214,13 @@ fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
 }
 
 /// Capacity and owner of a rewriter's flow set.
-fn owner(args: &mut Args, capacity: Option<String>) -> (Option<usize>, String) {
+fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
     let own = args.element().to_owned();
     let Some(text) = capacity else {
-        return (Some(usize::MAX), own);
+        return (Some(Bound::Usual), own);
     };
     if let Ok(number) = text.parse::<usize>() {
-        return (Some(number), own);
+        return (Some(Bound::Given(number)), own);
     }
     let mut name = text.clone();
     let mut seen = vec![own.clone()];
@@ -235,5 +243,5 @@ fn owner(args: &mut Args, capacity: Option<String>) -> (Option<usize>, String) {
         ),
         "give a number, or name a rewriter such as IPRewriter",
     );
-    (Some(usize::MAX), own)
+    (Some(Bound::Usual), own)
 }

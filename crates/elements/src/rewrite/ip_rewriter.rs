@@ -37,8 +37,8 @@
 //! - `REAP_INTERVAL`: how often expired mappings are removed. Default 15min.
 //! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is
 //!   shared. If the table is full, a new flow replaces the mapping that expires first among those whose
-//!   guarantee is over; if there is none, the packet is dropped as `mapping_failure`. Without this argument the
-//!   table grows with the flows.
+//!   guarantee is over; if there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar
+//!   click` there is no bound, as in Click.
 //! - `DST_ANNO`: whether the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.

@@ -1,6 +1,6 @@
 //! What the rewriting classes have in common: one element over a family of classes.
 
-use super::config::Config;
+use super::config::{Bound, Config};
 use super::key::{self, Key, Kind};
 use super::set::{FlowSet, Moving};
 use super::spec::{Home, Input, Made, Spec};
@@ -19,6 +19,10 @@ use wire::{FlowKey, proto};
 const DISCARDED: u8 = 0;
 const NOT_REWRITABLE: u8 = 1;
 const FAILED: u8 = 2;
+const FULL: u8 = 3;
+
+/// Mappings that a table may have where nothing is said: some 200 MB.
+const FLOWS: usize = 1 << 20;
 
 /// Mappings that one timer call removes at most.
 const REAP: usize = 1024;
@@ -108,7 +112,12 @@ impl<F: Family> Element for Rewriter<F> {
     const MANUAL: &'static str = F::MANUAL;
     const PORTS: Ports = Ports::coded(&["in+"], &["out*"], "h/h");
     const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["discarded", "not_rewritable", "mapping_failure"];
+    const DROPS: &'static [&'static str] = &[
+        "discarded",
+        "not_rewritable",
+        "mapping_failure",
+        "table_full",
+    ];
     const READS_ANNOTATIONS: bool = true;
     const COPIES: Copies = Copies::Owner;
     const EXTENSIONS: Extensions = &[
@@ -127,6 +136,12 @@ impl<F: Family> Element for Rewriter<F> {
         let mut joined = config.join(init.name, init.shared);
         joined.bucket_of = init.attached().map(|SortedBy(sorter)| sorter.function());
         if let Some(capacity) = config.capacity {
+            let capacity = match capacity {
+                Bound::Given(capacity) => capacity,
+                // Click has no bound of its own.
+                Bound::Usual if init.as_click() => usize::MAX,
+                Bound::Usual => FLOWS,
+            };
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }
         Rewriter {
@@ -228,6 +243,7 @@ impl<F: Family> Rewriter<F> {
             Made::Pass(output) => return Verdict::out(output),
             Made::Unwanted => return Verdict::drop(DISCARDED),
             Made::Failed => return Verdict::drop(FAILED),
+            Made::Full => return Verdict::drop(FULL),
         };
         if let Some(anno) = self.config.reply_anno {
             if new {

@@ -262,8 +262,10 @@ pub(super) enum Made {
     Pass(u8),
     /// None: the packet is unwanted.
     Unwanted,
-    /// None could be made.
+    /// None could be made: nothing is free.
     Failed,
+    /// None could be made: all flows of the table are held.
+    Full,
 }
 
 impl Input {
@@ -327,6 +329,7 @@ impl Input {
                 }
             }
         };
+        let found = to.is_some();
         let made = to.and_then(|to| set.add(key, to, (number, outputs), (class, home.bucket), now));
         if made.is_none() {
             let space = &mut set.spaces[usize::from(key.space)];
@@ -334,7 +337,11 @@ impl Input {
                 counts.failures += 1;
             }
         }
-        made.map_or(Made::Failed, Made::Mapping)
+        match made {
+            Some(end) => Made::Mapping(end),
+            None if found => Made::Full,
+            None => Made::Failed,
+        }
     }
 
     fn try_choice(

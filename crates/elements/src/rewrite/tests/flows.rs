@@ -76,6 +76,26 @@ fn a_port_serves_many_destinations_and_a_range_that_is_used_up_fails() {
 }
 
 #[test]
+fn a_table_that_is_full_of_flows_refuses_more_by_name() {
+    let mut b = bench("rw :: IPRewriter(keep 0 1, MAPPING_CAPACITY 2)", 1, 2);
+    for port in 1..=5 {
+        send(&mut b, 0, &format!("T 18.26.4.44 {port} 10.0.0.4 1"));
+    }
+    assert_eq!(
+        (
+            b.drops("rw", "table_full"),
+            b.drops("rw", "mapping_failure")
+        ),
+        (3, 0)
+    );
+    assert_eq!(b.read("rw.capacity").split(' ').next(), Some("2"));
+    let text = "rw :: IPRewriter(keep 0 1)";
+    assert_eq!(bench(text, 1, 2).read("rw.capacity"), "1048576 50");
+    let mut b = testkit::Bench::click(crate::CLASSES, &config(text, 1, 2));
+    assert_eq!(b.read("rw.capacity"), "2147483647 50", "as Click shows it");
+}
+
+#[test]
 fn a_flow_from_an_address_to_itself_is_found_as_its_reply() {
     let mut b = bench(
         "rw :: IPRewriter(pattern 2.0.0.1 1024-65535# - - 0 1, drop)",
