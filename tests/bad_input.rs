@@ -1,5 +1,6 @@
 //! Bad input to a whole router: every frame of a capture per feature, cut at every length and with
 //! changed bytes, on both walkers. Nothing panics, no buffer is lost, and the books balance.
+#![allow(clippy::print_stdout)]
 
 use engine::graph::Walker;
 use router_tests::{Books, Feeder, Whole, every_length};

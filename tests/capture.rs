@@ -1,5 +1,6 @@
 //! A capture through `conf/pcap-router.click`, from file to files: every packet is accounted for, and
 //! each flow leaves with the same packets in the same order on both walkers and with two workers.
+#![allow(clippy::print_stdout)]
 
 use engine::clock::{Clock, Time};
 use engine::graph::Walker;

@@ -46,7 +46,9 @@ fn main() {
         .cargo_metadata(false)
         .probe("libdpdk");
     let Ok(dpdk) = found else {
-        eprintln!("DPDK's headers are missing: install them (Debian: apt install libdpdk-dev)");
+        println!(
+            "cargo::error=DPDK's headers are missing: install them (Debian: apt install libdpdk-dev)"
+        );
         exit(1);
     };
     // The libraries that are used, not all fifty of libdpdk: each one costs time at start.
@@ -114,7 +116,7 @@ fn bind(flags: &[String], inline: &std::path::Path) -> bindgen::Bindings {
     match builder.generate() {
         Ok(bindings) => bindings,
         Err(e) => {
-            eprintln!("cannot make bindings to DPDK: {e}");
+            println!("cargo::error=cannot make bindings to DPDK: {e}");
             exit(1);
         }
     }

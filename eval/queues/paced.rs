@@ -7,6 +7,7 @@
 //! what is due by the time it is polled, from a ring of RING packets that overflows as a device's does. Flow f comes by
 //! receive queue f modulo their number, and a queue's flows in turn. PROFILE is a row of SECONDS:RATE, separated by commas;
 //! it begins when a line comes by standard input. When it is over RECORDS is written (see records.py), and "written" said.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use control::process::Common;
 use control::socket::Socket;

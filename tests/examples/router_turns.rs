@@ -10,6 +10,7 @@
 //!
 //! What is collected, divided by the packets: bursts of 32 from one port to the other, by in-memory ports,
 //! each packet to a destination of its own behind one gateway.
+#![allow(clippy::print_stdout)]
 
 use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::graph::Walker;

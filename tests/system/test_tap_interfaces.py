@@ -69,7 +69,7 @@ class Bed:
 
     def start(self, *words: str, keep: bool = False) -> None:
         """Runs the router and waits until it does."""
-        before = [ASHLAR, "keep", "--"] if keep else []
+        before = [ASHLAR, "keep", "--watchdog", "3", "--"] if keep else []
         self.process = self.devices.spawn(*before, *self.command(*words))
         self.process.wait_for(" start ")
 
@@ -312,7 +312,7 @@ def disturbed(bed: Bed, disturb) -> tuple[float, str]:
     return largest_gap(ping), monitor.out
 
 
-@pytest.mark.parametrize("way", ["killed", "upgraded"])
+@pytest.mark.parametrize("way", ["killed", "upgraded", "crashed", "hung"])
 @pytest.mark.parametrize("path", ["kernel", "data plane"])
 def test_a_tap_interface_keeps_its_carrier_when_the_router_is(bed, path, way, capsys):
     if path == "data plane":
@@ -322,10 +322,12 @@ def test_a_tap_interface_keeps_its_carrier_when_the_router_is(bed, path, way, ca
     until(bed.crosses, "a packet")
 
     def disturb(router: int) -> None:
-        if way == "killed":
-            os.kill(router, signal.SIGKILL)
-        else:
+        if way == "upgraded":
             bed.process.signal(signal.SIGUSR2)
+        else:
+            # A panic ends it by SIGABRT.
+            ends = {"killed": signal.SIGKILL, "crashed": signal.SIGABRT, "hung": signal.SIGSTOP}
+            os.kill(router, ends[way])
 
     gap, said = disturbed(bed, disturb)
     with capsys.disabled():

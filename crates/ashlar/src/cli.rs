@@ -28,9 +28,10 @@ pub(crate) enum Command {
     /// SIGINT and SIGTERM end the router in order; at SIGHUP it reads its file again. It ends by
     /// itself when all its sources have ended and no element holds packets.
     Run(Run),
-    /// Start a router, and start it again if it is killed
+    /// Start a router, and start it again if it is killed, crashes or hangs
     ///
-    /// For machines without systemd. Meanwhile the queues of the router's control-plane interfaces stay open, so
+    /// For machines without systemd. A router hangs if its control thread or one of its workers does not answer any more;
+    /// it is killed then. Until it runs again, the queues of the router's control-plane interfaces stay open, so
     /// that routing daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and
     /// SIGINT end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the
     /// program on disk has changed.
@@ -225,6 +226,10 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Keep {
+    /// For how long a router that was ready may not say that all its threads answer, until it is killed and started
+    /// again; with 0 for ever
+    #[arg(long, value_name = "SECONDS", default_value_t = 20)]
+    pub(crate) watchdog: u16,
     /// The command: ashlar run FILE ...
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 /// Runs the program whose command line is this process's. Its classes are Ashlar's own and `added`, lists of others; one
 /// that has the name of an own class replaces that.
 pub fn main(added: &[&'static [Class]]) -> ExitCode {
+    control::log::end_on_panic();
     let registry = elements::registry().with_classes(added);
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();

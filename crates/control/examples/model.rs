@@ -6,6 +6,7 @@
 //!
 //! A table of January 2024 of ../shared/data/rib (or $ASHLAR_SHARED) is told as netlink messages, 256 gateways
 //! on two links, then told again as a dump. There is no image: what it costs is not counted.
+#![allow(clippy::print_stdout)]
 
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

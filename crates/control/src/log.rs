@@ -1,7 +1,25 @@
 //! Structured logs on standard error: one event a line, as text or JSON.
+//!
+//! A log neither ends the program nor holds it up. A line that finds no reader is lost: [`write`] waits a
+//! moment for one, and while lines are being lost it does not wait at all.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::fmt::Write as _;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 pub use tracing::level_filters::LevelFilter as Level;
 use tracing_subscriber::fmt;
+
+/// How long a line waits until somebody makes room for it.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Who waits for the last words of a program waits longer.
+const LAST_PATIENCE: Duration = Duration::from_secs(1);
+/// So many bytes a pipe takes at once if it says that it takes some (PIPE_BUF).
+const PIECE: usize = 4096;
 
 /// How a line looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,16 +31,164 @@ pub enum Format {
     Json,
 }
 
+/// Whether lines are JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
+/// What is written to standard error line by line.
+static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
+
 /// Starts logging for the process; a second call changes nothing.
 pub fn start(format: Format, level: Level) {
     let base = fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| Writer)
         .with_ansi(false)
         .with_target(false)
-        .with_max_level(level);
+        .with_max_level(level)
+        // It would print, and panic where nothing can be printed.
+        .log_internal_errors(false);
     // The error says that logging runs already.
     let _ = match format {
         Format::Text => tracing::subscriber::set_global_default(base.finish()),
-        Format::Json => tracing::subscriber::set_global_default(base.json().finish()),
+        Format::Json => {
+            JSON.store(true, Ordering::Relaxed);
+            tracing::subscriber::set_global_default(base.json().finish())
+        }
     };
+}
+
+/// Writes lines to standard error, or loses them: see above.
+pub fn write(lines: &str) {
+    let mut out = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    out.write(io::stderr().as_fd(), lines.as_bytes());
+}
+
+/// Has a panic end the process, by SIGABRT, with what has happened and a backtrace on standard error.
+///
+/// Without one of its threads a router looks alive and is not: packets stay where they are, or nobody answers any more.
+/// Ended, it is started again by whoever keeps it (systemd, `ashlar keep`), and that in the time that a start takes. So
+/// nothing may catch a panic and go on, and nothing can: it ends before the stack is unwound.
+pub fn end_on_panic() {
+    std::panic::set_hook(Box::new(|panic| {
+        // Not the lines of the log: who panics may have them.
+        let say = |text: String| {
+            let until = Instant::now() + LAST_PATIENCE;
+            let _ = put(io::stderr().as_fd(), text.as_bytes(), until);
+        };
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or("without a name");
+        say(format!("ashlar: thread {name} {panic}\n"));
+        let trace = std::backtrace::Backtrace::force_capture();
+        say(format!(
+            "{trace}ashlar: this is a mistake of the program, which ends\n"
+        ));
+        std::process::abort();
+    }));
+}
+
+/// What the log is written to.
+struct Writer;
+
+impl io::Write for Writer {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut out = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        out.write(io::stderr().as_fd(), line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Lines on their way out.
+struct Lines {
+    /// How many were lost since one was written.
+    lost: u64,
+}
+
+impl Lines {
+    fn write(&mut self, to: BorrowedFd, line: &[u8]) {
+        let now = Instant::now();
+        let until = if self.lost == 0 { now + PATIENCE } else { now };
+        let done = self.tell_lost(to, until) && put(to, line, until);
+        self.lost = if done { 0 } else { self.lost + 1 };
+    }
+
+    /// Says that lines were lost, if some were; whether that has gone well.
+    fn tell_lost(&self, to: BorrowedFd, until: Instant) -> bool {
+        let mut text = String::new();
+        let said = "lines of the log are lost: nobody has read them";
+        // A string takes what is written to it.
+        let _ = match (self.lost, JSON.load(Ordering::Relaxed)) {
+            (0, _) => return true,
+            (n, true) => {
+                writeln!(
+                    text,
+                    r#"{{"level":"WARN","fields":{{"message":"{n} {said}"}}}}"#
+                )
+            }
+            (n, false) => writeln!(text, "ashlar: {n} {said}"),
+        };
+        put(to, text.as_bytes(), until)
+    }
+}
+
+/// Writes without waiting longer than until then; whether all was written.
+fn put(to: BorrowedFd, mut bytes: &[u8], until: Instant) -> bool {
+    while !bytes.is_empty() {
+        let left = until.saturating_duration_since(Instant::now());
+        let mut ready = [PollFd::new(&to, PollFlags::OUT)];
+        match poll(&mut ready, Timespec::try_from(left).ok().as_ref()) {
+            Ok(1..) => {}
+            Err(Errno::INTR) => continue,
+            _ => return false,
+        }
+        match rustix::io::write(to, &bytes[..bytes.len().min(PIECE)]) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, pipe};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn lines_that_nobody_reads_are_lost_and_counted_and_hold_nobody_up() {
+        let (mut reader, writer) = pipe().expect("a pipe");
+        let mut lines = Lines { lost: 0 };
+        let line = [b'x'; 1000];
+        let mut written = 0;
+        while lines.lost == 0 {
+            lines.write(writer.as_fd(), &line);
+            written += 1;
+        }
+        for _ in 0..999 {
+            lines.write(writer.as_fd(), &line);
+        }
+        assert_eq!(lines.lost, 1000);
+        // Somebody reads on.
+        reader.read_exact(&mut vec![0; 16 << 10]).expect("bytes");
+        lines.write(writer.as_fd(), b"last\n");
+        assert_eq!(lines.lost, 0);
+        drop(writer);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).expect("text");
+        assert!(written > 10 && rest.contains("1000 lines"), "{rest}");
+        assert!(rest.ends_with("\nlast\n"), "{rest}");
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_mistake() {
+        let (reader, writer) = pipe().expect("a pipe");
+        drop(reader);
+        let mut lines = Lines { lost: 0 };
+        lines.write(writer.as_fd(), b"line\n");
+        lines.write(writer.as_fd(), b"line\n");
+        assert_eq!(lines.lost, 2);
+    }
 }

@@ -6,6 +6,7 @@
 //! packets to a router of IPFilter and Discard, where the rules allow and deny in turn, and `null` to one
 //! with Null in IPFilter's place. Under `valgrind --tool=callgrind --toggle-collect='*feed*'` only the
 //! feeding is counted: the difference of the two, divided by the packets printed, is what IPFilter takes.
+#![allow(clippy::print_stdout)]
 
 use std::io::Read;
 use std::net::Ipv4Addr;

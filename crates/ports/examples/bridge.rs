@@ -2,6 +2,7 @@
 //! `bridge PORT PORT [QUEUES]`. Each line of its input has it print what has happened to the ports since the last, and
 //! an empty line. Ends when its input ends, and prints the ports' counters and what else has happened then.
 //! With `POLL=1` in the environment it never sleeps.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use engine::packet::Batch;
 use engine::port::{OpenPort, PortDirectory, PortRequest, RxQueue, TxQueue};

@@ -1,4 +1,5 @@
 //! DPDK ports. EAL starts once per process, so this file is one program with one test in it.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use engine::packet::pool;
 use engine::packet::{Batch, Packet};

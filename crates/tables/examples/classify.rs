@@ -5,6 +5,7 @@
 //! anything is counted; then it waits for a line. Under `valgrind --tool=callgrind
 //! --toggle-collect='*lookups*'` the instructions of the lookups alone are counted: divide by the packets
 //! printed.
+#![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::io::Read;

@@ -2,6 +2,7 @@
 //!
 //! ROUTES holds lines `PREFIX/LENGTH ID`; tables of 100,000 and 256K random routes are looked at in any case.
 //! Addresses are random in random prefixes of the table, or random among all unicast ones.
+#![allow(clippy::print_stdout)]
 
 use tables::fib::{Rib, Route, Stride4, Structure};
 use tables::sample::{Random, parse_routes, routes4};

@@ -4,6 +4,7 @@
 //! for each structure: nanoseconds per lookup (one by one; in bulk of 256, of random addresses,
 //! and of random addresses in the table's prefixes; each waiting for the last), time to build the table,
 //! changes per second, and memory.
+#![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::str::FromStr;

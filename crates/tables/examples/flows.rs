@@ -3,6 +3,7 @@
 //!
 //! A packet is a look-up of a random flow's key and a touch; a new flow in a full table replaces another. Of 256 groups
 //! one is taken out and put in again, by flow: what moves a bucket from worker to worker.
+#![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,6 +1,7 @@
 //! Measures what comes after the routing table: `cargo run --release -p tables --example hops`.
 //!
 //! Nanoseconds per choice of a group's member, per neighbour found, and per unit taken from a bucket.
+#![allow(clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::net::IpAddr;

@@ -6,6 +6,7 @@
 //! each in network order. Says `ready` and the structures that have room for the routes. Then reads lines `STRUCTURE PASSES`
 //! and answers each with the least of the times that a pass over all addresses took, in nanoseconds per lookup, a sum
 //! of the ids, and the structure's bytes.
+#![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use std::hint::black_box;
 use std::io::Write;

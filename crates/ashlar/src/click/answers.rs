@@ -1,5 +1,6 @@
 //! What is asked at the end: `--handler`, and `--exit-handler`.
 
+use super::complain;
 use engine::graph::Graph;
 use engine::handler::Use;
 use engine::plan::Plan;
@@ -21,7 +22,7 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
                 let (element, _) = path.split_once('.').unwrap_or((path, ""));
                 let pattern = element.contains(['*', '?', '[']);
                 let matching = if pattern { " matching" } else { "" };
-                eprintln!("no element{matching} '{element}'");
+                complain(&format!("no element{matching} '{element}'\n"));
                 fine = false;
             }
         }
@@ -39,7 +40,7 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
                 }
             }
             Err(wrong) => {
-                eprintln!("{wrong}");
+                complain(&format!("{wrong}\n"));
                 fine = false;
             }
         }

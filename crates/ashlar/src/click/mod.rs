@@ -42,10 +42,9 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>, registry: Registry
             return print(&format!("click (Ashlar) {version}\n"));
         }
         Parsed::Wrong(wrong) => {
-            eprintln!("click: {wrong}");
-            eprintln!(
-                "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
-            );
+            complain(&format!(
+                "click: {wrong}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.\n"
+            ));
             return ExitCode::FAILURE;
         }
     };

@@ -1,5 +1,6 @@
 //! The driver's loop: tasks and timers of one strict graph, descriptors, signals, new configurations.
 
+use super::complain;
 use super::root::Click;
 use super::signals::Signals;
 use engine::clock::Clock;
@@ -67,7 +68,7 @@ fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
 /// Catches the signals that elements want now.
 fn want(graph: &Graph, signals: &mut Signals) {
     for signal in signals.want(&graph.signals()) {
-        eprintln!("signal {signal} cannot be caught");
+        complain(&format!("signal {signal} cannot be caught\n"));
     }
 }
 

@@ -35,9 +35,9 @@ pub(crate) fn print(text: &str) -> Done {
         .map_err(|_| String::new())
 }
 
-/// Prints a sentence to standard error.
+/// Prints a sentence to standard error. It is not waited for anybody to read it.
 pub(crate) fn complain(text: &str) {
-    say(&format!("ashlar: {}\n", text.trim_end()));
+    control::log::write(&format!("ashlar: {}\n", text.trim_end()));
 }
 
 /// Prints to standard error as it is: diagnostics have their form already.

@@ -1,6 +1,6 @@
 //! `ashlar run`
 
-use super::{Done, cluster, compile_source, described, print, say};
+use super::{Done, cluster, compile_source, described, print};
 use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
 use control::file::Parsed;
@@ -110,7 +110,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         What::One(read) => {
             let source = read(&run)?;
             let compiled = compile_source(&source, &registry, workers, &*ports, true);
-            say(&compiled.text());
+            control::log::write(&compiled.text());
             let plan = compiled.plan.ok_or_else(String::new)?;
             let (stem, ports) = (source.stem(), Arc::clone(&ports));
             let name = run.name.clone().unwrap_or_else(|| stem.clone());
@@ -129,7 +129,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
                 None => Err("it has no ports".to_owned()),
             };
             let planned = plan_all(&mut parsed, &registry, count, &file, &opened);
-            say(&text_of_all(&parsed, &planned));
+            control::log::write(&text_of_all(&parsed, &planned));
             if errors_of_all(&parsed, &planned) > 0 {
                 return Err(String::new());
             }

@@ -1,9 +1,11 @@
 //! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its TAP interfaces by the
 //! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again should it be
-//! killed. It has one thread and knows nothing of packets, so there is little that could end it.
+//! killed. A router that no longer says that it lives (sd_watchdog_enabled(3)) is killed. It has one thread and knows
+//! nothing of packets, so there is little that could end it.
 
 mod store;
 mod sys;
+mod watchdog;
 
 use crate::cli::Keep;
 use crate::cmd::complain;
@@ -17,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use store::Store;
+use watchdog::Watchdog;
 
 /// What we have handlers for.
 const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
@@ -31,6 +34,7 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
     let mut keeper = Keeper {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,
         store: Store::new()?,
+        watchdog: Watchdog::new(Duration::from_secs(keep.watchdog.into())),
     };
     let (mut pause, mut worked) = (Duration::ZERO, false);
     loop {
@@ -68,6 +72,7 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
 struct Keeper {
     signals: Signals,
     store: Store,
+    watchdog: Watchdog,
 }
 
 impl Keeper {
@@ -78,13 +83,16 @@ impl Keeper {
         let mut program = Command::new(&command[0]);
         program.args(&command[1..]);
         self.store.tell(&mut program);
+        self.watchdog.tell(&mut program);
         // Who asked for a start before gets this one.
         self.signals.restart.store(false, Ordering::Relaxed);
         let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(said)?;
         self.store.listen_to(child);
         loop {
-            self.wait(None);
-            self.store.receive();
+            self.wait(self.watchdog.pause());
+            if self.store.receive() {
+                self.watchdog.heard();
+            }
             let forwarded = self.signals.forwarded();
             let status = waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| said(e.into()))?;
             if let Some((_, status)) = status {
@@ -95,6 +103,10 @@ impl Keeper {
             for signal in forwarded {
                 // It may be gone in the meantime.
                 let _ = kill_process(child, signal);
+            }
+            if self.store.is_ready() && self.watchdog.barks() {
+                complain("it has not said that it lives: it hangs, and is killed");
+                let _ = kill_process(child, Signal::KILL);
             }
         }
     }

@@ -29,6 +29,8 @@ pub(super) struct Store {
 struct Held {
     descriptors: Vec<(String, OwnedFd)>,
     ready: bool,
+    /// Something that a program says which does not hang.
+    lives: bool,
 }
 
 impl Store {
@@ -100,8 +102,8 @@ impl Store {
         self.held.ready
     }
 
-    /// Takes in all messages that wait.
-    pub(super) fn receive(&mut self) {
+    /// Takes in all messages that wait; whether one of them says that the program lives.
+    pub(super) fn receive(&mut self) -> bool {
         let mut text = [0; 4096];
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST), ScmCredentials(1))];
@@ -110,7 +112,7 @@ impl Store {
             let mut into = [IoSliceMut::new(&mut text)];
             let flags = RecvFlags::CMSG_CLOEXEC;
             let Ok(message) = recvmsg(&self.socket, &mut into, &mut more, flags) else {
-                return;
+                return std::mem::take(&mut self.held.lives);
             };
             let (mut descriptors, mut from) = (Vec::new(), None);
             for part in more.drain() {
@@ -144,6 +146,10 @@ impl Held {
             .find_map(|line| line.strip_prefix("FDNAME="));
         let name = name.filter(|n| !n.contains(':')).unwrap_or("stored");
         self.ready |= says("READY=1");
+        // One that ends says no more, and has as much time for that.
+        self.lives |= ["READY=1", "WATCHDOG=1", "STOPPING=1"]
+            .into_iter()
+            .any(says);
         if says("FDSTOREREMOVE=1") {
             self.descriptors.retain(|(held, _)| held != name);
         }
@@ -174,9 +180,12 @@ mod tests {
         held.obey("FDSTORE=1\nFDNAME=eth0\n", descriptors(2));
         held.obey("FDSTORE=1\nFDNAME=eth1\n", descriptors(1));
         assert_eq!(names(&held), ["eth0", "eth0", "eth1"]);
-        assert!(!held.ready);
+        assert!(!held.ready && !held.lives);
         held.obey("READY=1\n", Vec::new());
-        assert!(held.ready);
+        assert!(held.ready && held.lives);
+        held.lives = false;
+        held.obey("WATCHDOG=1\n", Vec::new());
+        assert!(held.lives);
         held.obey("FDSTOREREMOVE=1\nFDNAME=eth0\n", Vec::new());
         assert_eq!(names(&held), ["eth1"]);
     }

@@ -41,10 +41,10 @@ fn run(
     signals: &libc::sigset_t,
 ) -> ! {
     let error = become_it(command, descriptors, parent, signals);
-    eprintln!(
-        "ashlar keep: cannot run {:?}: {error}",
+    control::log::write(&format!(
+        "ashlar keep: cannot run {:?}: {error}\n",
         command.get_program()
-    );
+    ));
     // SAFETY: ends the child at once; what the parent's exit would do is not its business.
     unsafe { libc::_exit(127) }
 }

@@ -35,6 +35,7 @@
 
 use super::listener::{Address, Listener};
 use super::session::{Rules, Session, answer};
+use crate::dump::file::complain;
 use crate::prelude::*;
 use engine::external::{self, External};
 use engine::port::Slot;
@@ -102,7 +103,7 @@ impl ControlSocket {
                 continue;
             }
             if self.config.verbose {
-                eprintln!("opened control connection from {from}");
+                complain(&format!("opened control connection from {from}"));
             }
             let session = Rc::new(RefCell::new(Session::new(stream, from, now)));
             session.borrow_mut().send(now);
@@ -205,12 +206,12 @@ impl Element for ControlSocket {
         match self.config.open() {
             Ok(listener) => self.listener = Some(listener),
             Err(wrong) if self.retries == 0 => {
-                eprintln!("{wrong}");
+                complain(&wrong);
                 cx.stop();
             }
             Err(wrong) => {
                 if self.config.warnings {
-                    eprintln!("{wrong}, will try again");
+                    complain(&format!("{wrong}, will try again"));
                 }
                 cx.set_timer(cx.now() + RETRY);
             }
@@ -237,7 +238,7 @@ impl Element for ControlSocket {
             let session = session.borrow();
             let over = session.is_over();
             if over && verbose {
-                eprintln!("closed control connection from {}", session.from);
+                complain(&format!("closed control connection from {}", session.from));
             }
             !over
         });
@@ -283,7 +284,7 @@ impl Resources for ControlSocket {
         match config.open() {
             Ok(listener) => config.listener.give(Some(listener)),
             Err(wrong) if config.retries == 0 => return Err(wrong),
-            Err(wrong) if config.warnings => eprintln!("{wrong}, will try again"),
+            Err(wrong) if config.warnings => complain(&format!("{wrong}, will try again")),
             Err(_) => {}
         }
         Ok(())

@@ -153,7 +153,7 @@ impl Output {
     }
 }
 
-/// Says something about a file on the standard error stream, a line for itself.
+/// Says something on the standard error stream, a line for itself.
 pub(crate) fn complain(text: &str) {
     // Nobody may be listening any more; work goes on all the same.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());

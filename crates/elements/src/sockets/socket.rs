@@ -38,6 +38,7 @@
 use super::endpoint::{Address, Bound, Role, Wire};
 use super::exchange::{Came, Exchange, Link, Settings};
 use super::guard::{Guard, Lists};
+use crate::dump::file::complain;
 use crate::prelude::*;
 use engine::external::{self, External};
 use socket2::{SockAddr, Socket as Descriptor};
@@ -75,7 +76,7 @@ struct Line {
 impl Line {
     fn say(&self, what: &str) {
         if self.config.verbose {
-            eprintln!("{}: {what}", self.name);
+            complain(&format!("{}: {what}", self.name));
         }
     }
 

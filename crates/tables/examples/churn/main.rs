@@ -17,6 +17,7 @@
 //! A round lasts 0.4 s and is followed by a rest, so that Linux does not hold up threads of real-time priority.
 //! First as many rounds go to two threads that only look at the clock: what holds these up, interrupts and a
 //! hypervisor, holds up the writer and the reader too, and Linux does not count it as waiting.
+#![allow(clippy::print_stdout)]
 
 mod loss;
 mod trace;

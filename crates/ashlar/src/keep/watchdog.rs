@@ -1,0 +1,105 @@
+//! Whether a program says often enough that it lives.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// One looks so often in the time that the program has.
+const LOOKS: u32 = 4;
+
+/// Counts looks rather than time: if the machine stands still for a while, so does the program.
+pub(super) struct Watchdog {
+    limit: Duration,
+    /// When to look next.
+    next: Instant,
+    /// Looks since the program has said something.
+    silent: u32,
+}
+
+impl Watchdog {
+    /// For a program that must not be silent for so long; zero for one that may.
+    pub(super) fn new(limit: Duration) -> Watchdog {
+        Watchdog {
+            limit,
+            next: Instant::now(),
+            silent: 0,
+        }
+    }
+
+    fn step(&self) -> Option<Duration> {
+        (!self.limit.is_zero()).then(|| self.limit / LOOKS)
+    }
+
+    /// Has a program know what is expected of it.
+    pub(super) fn tell(&self, program: &mut Command) {
+        // That of whoever watches us.
+        program.env_remove("WATCHDOG_PID");
+        match self.limit.as_micros() {
+            0 => program.env_remove("WATCHDOG_USEC"),
+            limit => program.env("WATCHDOG_USEC", limit.to_string()),
+        };
+    }
+
+    /// The program has said that it lives.
+    pub(super) fn heard(&mut self) {
+        self.silent = 0;
+        self.next = Instant::now() + self.step().unwrap_or_default();
+    }
+
+    /// How long to wait for the program until the next look.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        let left = self.next.saturating_duration_since(Instant::now());
+        // Not before it is due: while it is not ready nobody looks.
+        self.step()
+            .map(|step| if left.is_zero() { step } else { left })
+    }
+
+    /// Looks, if it is time to; whether the program hangs.
+    pub(super) fn barks(&mut self) -> bool {
+        let (Some(step), now) = (self.step(), Instant::now()) else {
+            return false;
+        };
+        if now < self.next {
+            return false;
+        }
+        self.next = now + step;
+        self.silent += 1;
+        if self.silent < LOOKS {
+            return false;
+        }
+        self.silent = 0;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As if so many looks were due, one after the other.
+    fn barks(dog: &mut Watchdog, looks: u32) -> bool {
+        let look = |dog: &mut Watchdog| {
+            dog.next = Instant::now();
+            dog.barks()
+        };
+        (0..looks).fold(false, |barked, _| barked | look(dog))
+    }
+
+    #[test]
+    fn silence_is_noticed_after_its_time_and_not_before() {
+        let mut dog = Watchdog::new(Duration::from_secs(4000));
+        dog.heard();
+        assert!(!dog.barks() && dog.pause() > Some(Duration::from_secs(900)));
+        assert!(!barks(&mut dog, LOOKS - 1));
+        dog.heard();
+        assert!(!barks(&mut dog, LOOKS - 1));
+        assert!(barks(&mut dog, 1));
+        // The next program has all its time.
+        assert!(!barks(&mut dog, LOOKS - 1));
+    }
+
+    #[test]
+    fn one_that_is_off_never_barks() {
+        let mut dog = Watchdog::new(Duration::ZERO);
+        assert!(!barks(&mut dog, 100) && dog.pause().is_none());
+    }
+}

@@ -1,0 +1,210 @@
+//! What ends a router, and what does not: a panic, a thread that hangs, a log that nobody reads.
+//!
+//! Without arguments this program runs its tests. With arguments it is Ashlar with a class that panics.
+
+mod common;
+use common::{Folder, ashlar, bounded};
+use engine::prelude::*;
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+struct Panics;
+
+impl Element for Panics {
+    const CLASS: &'static str = "Panics";
+    const MANUAL: &'static str = "Panics when it is told to, or a packet comes.";
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = ();
+
+    fn configure(_: &mut Args) {}
+
+    fn new(_: &Arc<()>, _: &Init) -> Panics {
+        Panics
+    }
+
+    fn step(&mut self, _: &mut Packet, _: &mut Cx) -> Verdict {
+        panic!("it had to come to this")
+    }
+
+    const HANDLERS: &'static [Handler<Panics>] = &[Handler::set("panic", "panics", |_, _, _| {
+        panic!("it was told to")
+    })];
+}
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).is_some_and(|word| word == "run") {
+        const ADDED: &[Class] = &[Class::of::<Panics>()];
+        return ashlar::main(&[ADDED]);
+    }
+    let tests: [(&str, fn()); 4] = [
+        ("a_worker_that_panics_ends_the_process", a_worker_panics),
+        ("keep_starts_a_router_that_panicked", keep_after_panic),
+        ("keep_starts_a_router_that_hangs", keep_after_hang),
+        ("a_router_needs_no_reader_of_its_log", without_reader),
+    ];
+    let mut words = std::env::args().skip(1);
+    let wanted: Vec<String> = words.by_ref().take_while(|word| word != "--skip").collect();
+    let names = |name: &str| {
+        let mut filters = wanted
+            .iter()
+            .filter(|word| !word.starts_with('-'))
+            .peekable();
+        filters.peek().is_none() || filters.any(|word| name.contains(word.as_str()))
+    };
+    for (name, test) in tests.into_iter().filter(|(name, _)| names(name)) {
+        test();
+        let _ = writeln!(std::io::stdout(), "test {name} ... ok");
+    }
+    ExitCode::SUCCESS
+}
+
+/// This program as Ashlar.
+fn with_class() -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("its own path"));
+    command.stdin(Stdio::null());
+    command
+}
+
+/// What the router at a socket answers; nothing if none does.
+fn ask(socket: &str, request: &str) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    let head = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+    // An empty object, where there is to be one.
+    write!(stream, "{head}content-length: 2\r\n\r\n{{}}").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.starts_with("HTTP/1.1 200").then(|| body.to_owned())
+}
+
+/// The process that answers at a socket.
+fn pid_at(socket: &str) -> Option<Pid> {
+    let info: control::view::Info = serde_json::from_str(&ask(socket, "GET /v1/info")?).ok()?;
+    Pid::from_raw(i32::try_from(info.pid).ok()?)
+}
+
+/// Asks again until there is an answer.
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        match ask() {
+            Some(answer) => return answer,
+            None => assert!(Instant::now() < end, "never: {what}"),
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// A child whose standard error is read.
+fn start(command: &mut Command) -> (Child, Bound, BufReader<std::process::ChildStderr>) {
+    let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let log = BufReader::new(child.stderr.take().expect("it is piped"));
+    let bound = Bound {
+        _timer: bounded(&child),
+        pid: Pid::from_child(&child),
+    };
+    (child, bound, log)
+}
+
+/// Ends a child that a test has left.
+struct Bound {
+    _timer: std::sync::mpsc::Sender<()>,
+    pid: Pid,
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // A keeper ends its router; a child that has been waited for is gone.
+        let _ = kill_process(self.pid, Signal::TERM);
+    }
+}
+
+fn a_worker_panics() {
+    let folder = Folder::new();
+    let file = folder.write(
+        "router.click",
+        "FromDevice(pace:1k/null:64) -> Panics -> Discard;",
+    );
+    let socket = folder.path("router.sock");
+    let (mut child, _bound, mut log) =
+        start(with_class().args(["run", &file, "--socket", &socket]));
+    let mut said = String::new();
+    log.read_to_string(&mut said).expect("text");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()), "{said}");
+    for word in [
+        "thread worker0 panicked",
+        "it had to come to this",
+        "faults.rs",
+        "::step",
+    ] {
+        assert!(said.contains(word), "no {word} in\n{said}");
+    }
+}
+
+/// A router under `keep`, when it answers: its keeper, its socket and its process.
+fn kept(folder: &Folder, router: &Command, words: &[&str]) -> (Child, Bound, String, Pid) {
+    let file = folder.write("router.click", "Idle -> boom :: Panics -> Discard;");
+    let socket = folder.path("router.sock");
+    let mut keep = ashlar();
+    keep.arg("keep")
+        .args(words)
+        .arg("--")
+        .arg(router.get_program());
+    keep.args(["run", &file, "--socket", &socket]);
+    let (keep, bound, mut log) = start(&mut keep);
+    // Nobody is to wait for what it says.
+    std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
+    let pid = until("an answer", || pid_at(&socket));
+    (keep, bound, socket, pid)
+}
+
+/// Waits for a router in the place of this one, and ends its keeper.
+fn another(mut keep: Child, socket: &str, pid: Pid) {
+    until("another router", || {
+        pid_at(socket).filter(|now| *now != pid)
+    });
+    kill_process(Pid::from_child(&keep), Signal::TERM).expect("it runs");
+    assert!(keep.wait().expect("it ends").success());
+}
+
+fn keep_after_panic() {
+    let folder = Folder::new();
+    let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &[]);
+    // It gives no answer to that.
+    assert_eq!(ask(&socket, "PUT /v1/handlers/boom.panic"), None);
+    another(keep, &socket, pid);
+}
+
+fn keep_after_hang() {
+    let folder = Folder::new();
+    let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &["--watchdog", "2"]);
+    kill_process(pid, Signal::STOP).expect("it runs");
+    another(keep, &socket, pid);
+}
+
+fn without_reader() {
+    let folder = Folder::new();
+    let file = folder.write("router.click", "Idle -> Discard;");
+    let socket = folder.path("router.sock");
+    let (mut child, _bound, mut log) = start(ashlar().args(["run", &file, "--socket", &socket]));
+    while !{
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).expect("text") > 0, "it ends");
+        line.contains("start")
+    } {}
+    drop(log);
+    for _ in 0..3 {
+        assert!(ask(&socket, "POST /v1/reload").is_some(), "it answers");
+    }
+    assert!(ask(&socket, "GET /v1/info").is_some_and(|info| info.contains("\"reloads\":3")));
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(0), "{status}");
+}
