@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -36,15 +37,40 @@ impl Element for Panics {
     })];
 }
 
+/// Takes as long to be read as a file is there.
+struct Waits;
+
+impl Element for Waits {
+    const CLASS: &'static str = "Waits";
+    const MANUAL: &'static str = "Has its configuration read slowly.";
+    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+
+    type Config = ();
+
+    fn configure(args: &mut Args) {
+        let file: String = args.required("FILE", "a file");
+        let file = Path::new(&file);
+        if file.exists() {
+            std::fs::write(file.with_extension("begun"), "").expect("the folder takes files");
+            until("the file to go", || (!file.exists()).then_some(()));
+        }
+    }
+
+    fn new(_: &Arc<()>, _: &Init) -> Waits {
+        Waits
+    }
+}
+
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|word| word == "run") {
-        const ADDED: &[Class] = &[Class::of::<Panics>()];
+        const ADDED: &[Class] = &[Class::of::<Panics>(), Class::of::<Waits>()];
         return ashlar::main(&[ADDED]);
     }
-    let tests: [(&str, fn()); 4] = [
+    let tests: [(&str, fn()); 5] = [
         ("a_worker_that_panics_ends_the_process", a_worker_panics),
         ("keep_starts_a_router_that_panicked", keep_after_panic),
         ("keep_starts_a_router_that_hangs", keep_after_hang),
+        ("nothing_waits_for_a_compilation", while_compiling),
         ("a_router_needs_no_reader_of_its_log", without_reader),
     ];
     let mut words = std::env::args().skip(1);
@@ -187,6 +213,41 @@ fn keep_after_hang() {
     let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &["--watchdog", "2"]);
     kill_process(pid, Signal::STOP).expect("it runs");
     another(keep, &socket, pid);
+}
+
+fn while_compiling() {
+    let folder = Folder::new();
+    let file = folder.write("router.click", "Idle -> Discard;");
+    let socket = folder.path("router.sock");
+    let (child, _bound, mut log) = start(with_class().args(["run", &file, "--socket", &socket]));
+    std::thread::spawn(move || log.read_to_end(&mut Vec::new()));
+    until("an answer", || pid_at(&socket));
+    let slow = folder.write("slow", "");
+    folder.write("router.click", format!("Idle -> Waits({slow}) -> Discard;"));
+    // More reloads than requests of other kinds that are answered at a time.
+    let reload = || {
+        let socket = socket.clone();
+        std::thread::spawn(move || ask(&socket, "POST /v1/reload"))
+    };
+    let reloads: Vec<_> = (0..10).map(|_| reload()).collect();
+    let begun = Path::new(&slow).with_extension("begun");
+    until("a reload to begin", || {
+        assert!(
+            !reloads[0].is_finished(),
+            "{:?}",
+            ask(&socket, "POST /v1/reload")
+        );
+        begun.exists().then_some(())
+    });
+    for path in ["/v1/info", "/metrics", "/v1/routers", "/v1/elements"] {
+        assert!(ask(&socket, &format!("GET {path}")).is_some(), "{path}");
+    }
+    assert!(reloads.iter().all(|one| !one.is_finished()));
+    std::fs::remove_file(&slow).expect("it is there");
+    for one in reloads {
+        assert!(one.join().expect("no panic").is_some());
+    }
+    assert_eq!(pid_at(&socket), Some(Pid::from_child(&child)));
 }
 
 fn without_reader() {

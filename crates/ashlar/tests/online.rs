@@ -442,6 +442,110 @@ fn metrics_are_served_on_the_socket_and_alone_over_tcp() {
 }
 
 #[test]
+fn clients_of_metrics_that_read_nothing_take_no_place_from_others() {
+    let folder = Folder::new();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|l| l.local_addr())
+        .expect("a port")
+        .port();
+    let router = Running::start(&folder, IDLE, &["--metrics", &port.to_string()]);
+    let ask = |times: usize| {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+        let request = "GET /metrics HTTP/1.1\r\nhost: a\r\n\r\n".repeat(times);
+        stream.write_all(request.as_bytes()).expect("it reads");
+        stream
+    };
+    let begun = std::time::Instant::now();
+    // Some say nothing, some ask more than they read.
+    let lazy: Vec<_> = (0..100).map(|n| ask(n % 2 * 50)).collect();
+    assert_eq!(router.count("c.count"), 0);
+    router.tell(&["top", "--once", "--json"]);
+    // They are left alone after that; the control socket has not waited for it.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(25));
+    let mut late = ask(1);
+    let mut answer = String::new();
+    let _ = late.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 200"), "in its turn: {answer}");
+    drop(lazy);
+}
+
+#[test]
+fn bodies_are_read_only_where_there_is_room_for_all_of_them() {
+    let folder = Folder::new();
+    let text = "Idle -> s :: Switch(0) -> Discard;";
+    let router = Running::start(&folder, text, &[]);
+    let announce = |bytes: usize| {
+        let mut stream = UnixStream::connect(&router.socket).expect("it listens");
+        let head = format!(
+            "PUT /v1/handlers/s.switch HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n\
+             connection: close\r\ncontent-length: {bytes}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).expect("it reads");
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("it answers");
+        (stream, String::from_utf8_lossy(&answer).into_owned())
+    };
+    let large = [announce(64 << 20), announce(64 << 20)];
+    assert!(large.iter().all(|(_, answer)| answer == "HTTP/1.1 100"));
+    // No more than is kept for that, however small.
+    assert_eq!(announce(1).1, "HTTP/1.1 503");
+    drop(large);
+    until("room", || announce(1).1 == "HTTP/1.1 100");
+    router.tell(&["set", "s.switch", "0"]);
+}
+
+#[test]
+fn a_reload_of_many_routers_that_fails_leaves_all_as_they_were() {
+    let folder = Folder::new();
+    let section = |name: &str, graph: &str| {
+        let file = format!("{name}-{}.click", graph.len());
+        folder.write(&file, graph);
+        format!("[[router]]\nname = \"{name}\"\ngraph = \"{file}\"\n")
+    };
+    let red = "FromDevice(pace:20k/null:64) -> c :: Counter -> Discard;";
+    let old = section("red", red) + &section("blue", IDLE) + &section("grey", IDLE);
+    let file = folder.write("routers.toml", &old);
+    let router = Running::start_file(&folder, &file, &[]);
+    let ask = |words: &[&str]| said(&router.ask(words));
+    let count = || -> u64 {
+        let text = ask(&["show", "--router", "red", "c.count"]);
+        text.trim().parse().expect("a number")
+    };
+    until("packets", || count() > 100);
+    // Red changes, grey is another one of its name, blue goes, and green cannot open its file.
+    let missing = "FromDump(/no/such/file) -> Discard;";
+    let next = section("red", &red.replace("-> Discard", "-> n :: Null -> Discard"))
+        + &section("grey", &IDLE.replace("Idle", "Idle -> n :: Null"))
+        + &section("green", missing);
+    std::fs::write(&file, next).expect("it is written");
+    let before = count();
+    let why = complained(&router.ask(&["reload"]), 1);
+    assert!(why.contains("nothing has changed: router green"), "{why}");
+    let list: serde_json::Value = {
+        let answer = get(&router.socket, "/v1/routers");
+        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        serde_json::from_str(body).expect("it is JSON")
+    };
+    let names: Vec<_> = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|r| &r["name"])
+        .collect();
+    assert_eq!(names, ["red", "blue", "grey"]);
+    assert!(count() >= before, "it was not started anew");
+    for name in ["red", "grey"] {
+        let text = ask(&["show", "--router", name, "flatconfig"]);
+        assert!(!text.contains("Null"), "{text}");
+    }
+    std::fs::write(&file, old).expect("it is written");
+    assert_eq!(
+        ask(&["reload", "--dry-run"]),
+        "keep router red\nkeep router blue\nkeep router grey\n"
+    );
+}
+
+#[test]
 fn logs_are_json_where_asked() {
     let folder = Folder::new();
     let mut router = Running::start(&folder, SLOW, &["--log-format", "json"]);

@@ -43,6 +43,7 @@ pub struct Common {
 }
 
 /// The file that describes the routers of a process.
+#[derive(Clone)]
 pub struct File {
     /// It, with the definitions of the command line, which all graphs get.
     pub source: Source,
@@ -54,8 +55,10 @@ pub struct File {
 pub struct Process {
     common: Common,
     routers: RwLock<Vec<Arc<Control>>>,
-    /// Held while it is taken up. `None` where the router comes from a Click file.
+    /// `None` where the router comes from a Click file.
     file: Option<Mutex<File>>,
+    /// Held while that is taken up: one at a time. Who only reads does not wait for it.
+    changing: Mutex<()>,
     reloads: AtomicU64,
     pub(crate) stop: tokio::sync::Notify,
     /// Where routers that are added have their balancers run.
@@ -147,6 +150,7 @@ impl Process {
             common,
             routers: RwLock::default(),
             file: file.map(Mutex::new),
+            changing: Mutex::default(),
             reloads: AtomicU64::new(0),
             stop: tokio::sync::Notify::new(),
             threads: OnceLock::new(),
@@ -174,7 +178,7 @@ impl Process {
             share,
             balance: common.balance,
             seed: common.seed,
-            fpm: common.fpm,
+            fpm: common.fpm.clone(),
         })?);
         self.list(|routers| routers.push(Arc::clone(&control)));
         self.keep_balance(&control);
@@ -399,9 +403,7 @@ impl Process {
         let named = asked.path.as_deref().or(asked.name.as_deref());
         let described = named.is_some_and(file::is_described) && asked.server.is_none();
         match (&self.file, router) {
-            (Some(file), None) if asked.text.is_none() || described => {
-                self.reload_all(&mut lock(file), asked)
-            }
+            (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
             (None, _) if described => Err(Failure::new(
                 409,
                 "one router of a Click file runs here: to have routers of such a file, start `ashlar run` with it",
@@ -410,8 +412,14 @@ impl Process {
         }
     }
 
-    fn reload_all(&self, file: &mut File, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+    fn reload_all(
+        &self,
+        described: &Mutex<File>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
         let refused = |why: String| Failure::new(409, why);
+        let _change = lock(&self.changing);
+        let file = lock(described).clone();
         let mut next = File {
             source: match &asked.text {
                 None => file.source.again(&asked.definitions).map_err(refused)?,
@@ -482,27 +490,33 @@ impl Process {
             reply.routers.push(change);
         }
         if !asked.dry_run {
-            running
-                .iter()
-                .filter(|router| !kept(router))
-                .for_each(|router| {
-                    self.remove(router.name());
-                });
-            self.take_up(&planned, &stays)?;
+            service::reloading();
+            let goes = running.iter().filter(|router| !kept(router)).cloned();
+            let done = self.take_up(&planned, &stays, goes.collect());
+            service::ready();
+            done?;
             self.reloads.fetch_add(1, Ordering::Relaxed);
-            *file = next;
+            *lock(described) = next;
         }
         Ok(reply)
     }
 
-    /// Reloads routers that stay and starts those that are new. One that wants a port which another one has still waits
-    /// until that one has been reloaded.
+    /// Removes routers that go, reloads those that stay and starts those that are new: all of it, or nothing. One that
+    /// wants a port which another one has still waits until that one has been reloaded.
     fn take_up<'a>(
         &self,
         planned: &[Planned],
         stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
+        goes: Vec<Arc<Control>>,
     ) -> Result<(), Failure> {
-        service::reloading();
+        // To take a router down cannot fail, so it comes last where nobody wants what it has.
+        let (first, last): (Vec<_>, Vec<_>) =
+            goes.into_iter().partition(|r| is_in_the_way(r, planned));
+        let mut done = Vec::new();
+        for router in first {
+            self.remove(router.name());
+            done.push(Step::Removed(router));
+        }
         let mut left: Vec<&Planned> = planned.iter().collect();
         let mut failures = Vec::new();
         while !left.is_empty() {
@@ -510,25 +524,96 @@ impl Process {
             failures.clear();
             left.retain(|one| {
                 let section = &one.section;
-                let done = match stays(section) {
-                    Some(router) => router.take_up(&section.source, section.share),
-                    None => self.add_planned(one).map(|_| ()),
+                let (step, taken) = match stays(section) {
+                    Some(router) => (
+                        Step::Reloaded(
+                            Arc::clone(router),
+                            Box::new(router.source()),
+                            router.share(),
+                        ),
+                        router.take_up(&section.source, section.share),
+                    ),
+                    None => (
+                        Step::Added(section.name.clone()),
+                        self.add_planned(one).map(|_| ()),
+                    ),
                 };
-                done.map_err(|why| failures.push(why)).is_err()
+                let failed = taken.map_err(|why| failures.push(why)).is_err();
+                if !failed {
+                    done.push(step);
+                }
+                failed
             });
             if left.len() == before {
                 break;
             }
         }
-        service::ready();
-        match failures.is_empty() {
-            true => Ok(()),
-            false => {
-                let text = format!("some routers stay as they were: {}", failures.join("; "));
-                Err(Failure::new(409, text))
+        if failures.is_empty() {
+            last.iter().for_each(|router| {
+                self.remove(router.name());
+            });
+            return Ok(());
+        }
+        let undone = done.into_iter().rev().map(|step| self.undo(step));
+        let lost: Vec<String> = undone.filter_map(Result::err).collect();
+        let mut text = format!("nothing has changed: {}", failures.join("; "));
+        if !lost.is_empty() {
+            text = format!(
+                "{}; what was done until then could not be undone: {}",
+                failures.join("; "),
+                lost.join("; ")
+            );
+        }
+        Err(Failure::new(409, text))
+    }
+
+    /// Undoes a step of a reload. A router that was taken down begins anew. The error is a sentence.
+    fn undo(&self, step: Step) -> Result<(), String> {
+        match step {
+            Step::Added(name) => {
+                self.remove(&name);
+                Ok(())
+            }
+            Step::Reloaded(router, source, share) => router.take_up(&source, share),
+            Step::Removed(router) => {
+                let why = |text: &str| format!("router {}: {text}", router.name());
+                let (source, ports) = (router.source(), Arc::clone(&router.ports));
+                let options = Options::new(self.workers().count(), &*ports);
+                let compiled = compile(&source, &self.common.registry, &options);
+                let plan = compiled.plan.clone().ok_or_else(|| why(&compiled.text()))?;
+                let name = router.name().to_owned();
+                let added = self.add(name, source, plan, ports, router.share());
+                added.map(|_| ()).map_err(|text| why(&text))
             }
         }
     }
+}
+
+/// What has been done of a reload of all routers.
+enum Step {
+    /// A router was taken down.
+    Removed(Arc<Control>),
+    /// A router has another configuration or share; what it had.
+    Reloaded(Arc<Control>, Box<Source>, Share),
+    /// A router was started.
+    Added(String),
+}
+
+/// Whether a router that goes has the name, or a port, of one that is planned.
+fn is_in_the_way(router: &Control, planned: &[Planned]) -> bool {
+    let netns = router.ports.namespace().map(|n| n.name().to_owned());
+    let plan = router.router.plan();
+    let ports = |plan: &Plan, netns: Option<&str>| -> Vec<String> {
+        let each = plan.devices.iter();
+        each.filter_map(|d| ports::identity(&d.name, netns))
+            .collect()
+    };
+    let has = ports(&plan, netns.as_deref());
+    planned.iter().any(|one| {
+        let wants = |plan: &Arc<Plan>| ports(plan, one.section.netns.as_deref());
+        let wants = one.compiled.plan.as_ref().map(wants).unwrap_or_default();
+        one.section.name == router.name() || wants.iter().any(|port| has.contains(port))
+    })
 }
 
 impl File {

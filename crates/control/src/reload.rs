@@ -10,7 +10,7 @@ use engine::worker::share::Share;
 use planner::Options;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tracing::{info, warn};
 
@@ -18,16 +18,17 @@ impl Control {
     /// Replaces the configuration, or says what would change. A wrong configuration is answered
     /// with its mistakes, and the running one stays.
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
-        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change();
+        let running = self.source();
         let source = wanted(&running, asked)?;
         keeps_numbers(&running, &source)?;
-        self.replace(&mut running, source, asked.dry_run)
+        self.replace(source, asked.dry_run)
     }
 
     /// Takes up the configuration that runs once more if ports have other addresses than its elements
     /// know (`eth0:eth`). Asked every now and then, it needs no event to be seen.
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
-        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let _change = self.change();
         let plan = self.router.plan();
         let changed = planner::readdressed(&plan, &*self.ports);
         if changed.is_empty() {
@@ -36,8 +37,7 @@ impl Control {
         for (port, from, to) in changed {
             warn!(port, from, to, "the port has another address");
         }
-        let same = running.clone();
-        let reply = self.replace(&mut running, same, false)?;
+        let reply = self.replace(self.source(), false)?;
         match reply.good {
             true => Ok(()),
             false => Err(Failure::new(409, reply.text)),
@@ -50,8 +50,8 @@ impl Control {
         source: &Source,
         share: Share,
     ) -> Result<RouterChange, Failure> {
-        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self.replace(&mut running, source.clone(), true)?.changes;
+        let _change = self.change();
+        let changes = self.replace(source.clone(), true)?.changes;
         let same = changes.are_none() && share == self.share();
         Ok(RouterChange {
             name: self.name().to_owned(),
@@ -63,21 +63,18 @@ impl Control {
     /// Takes up a configuration that is known to be right, and a share. The error is a sentence.
     pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<(), String> {
         let why = |text: &str| format!("router {}: {text}", self.name());
-        let mut running = self.source.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = self.replace(&mut running, source.clone(), false);
+        let _change = self.change();
+        let done = self.replace(source.clone(), false);
         let reply = done.map_err(|failure| why(&failure.text))?;
         if !reply.good {
             return Err(why(&reply.text));
         }
-        self.set_share(share).map_err(|failure| why(&failure.text))
+        self.set_share(share);
+        Ok(())
     }
 
-    fn replace(
-        &self,
-        running: &mut Source,
-        source: Source,
-        dry_run: bool,
-    ) -> Result<ReloadReply, Failure> {
+    /// Takes a configuration up, or says what would change. Who calls it [keeps](Control::change) the one that runs.
+    fn replace(&self, source: Source, dry_run: bool) -> Result<ReloadReply, Failure> {
         let plan = self.router.plan();
         // A plan that is not taken up must not touch what the running elements share.
         let previous = (!dry_run).then_some(&*plan);
@@ -91,11 +88,16 @@ impl Control {
         };
         let changes = changes(&plan, &next);
         if !dry_run {
-            let refused = |e: String| Failure::new(409, e);
             service::reloading();
-            let done = self.router.reload(&next).map_err(refused);
+            let done = self.reload_to(&next);
             service::ready();
-            done?;
+            let late = done.map_err(|e| Failure::new(409, e))?;
+            if !late.is_empty() {
+                warn!(
+                    ?late,
+                    "these workers take the configuration up when they answer again"
+                );
+            }
             self.reloads.fetch_add(1, Ordering::Relaxed);
             info!(
                 configuration = source.name,
@@ -105,10 +107,19 @@ impl Control {
                 kept = changes.kept,
                 "reload"
             );
-            *running = source;
-            self.follow_kernel().map_err(|e| Failure::new(500, e))?;
+            self.set_source(source);
         }
         Ok(reply(&compiled, changes, true))
+    }
+
+    /// Has all workers take a plan up, or none; those that are late. The error is a sentence.
+    fn reload_to(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
+        let begins = self.follow_kernel(plan)?;
+        self.router.reload(plan).inspect_err(|_| {
+            if begins {
+                self.leave_kernel();
+            }
+        })
     }
 }
 

@@ -19,8 +19,9 @@ use planner::Registry;
 use ports::Directory;
 use router::{Router, Workers};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use tracing::warn;
 
 /// A running router, as the API serves it.
 pub struct Control {
@@ -28,8 +29,9 @@ pub struct Control {
     pub(crate) registry: Registry,
     pub(crate) ports: Arc<Directory>,
     pub(crate) ending: AtomicBool,
-    /// Held while a configuration is being replaced: one at a time.
-    pub(crate) source: Mutex<Source>,
+    source: Mutex<Source>,
+    /// Held while a configuration is being replaced: one at a time. Who only reads does not wait for it.
+    changing: Mutex<()>,
     pub(crate) reloads: AtomicU64,
     tap_interfaces: Mutex<TapInterfaces>,
     /// What follows the kernel's routes, once a configuration has had a use for them.
@@ -118,6 +120,7 @@ impl Control {
             ports: start.ports,
             ending: AtomicBool::new(false),
             source: Mutex::new(start.source),
+            changing: Mutex::default(),
             reloads: AtomicU64::new(0),
             tap_interfaces: Mutex::default(),
             netlink: Mutex::default(),
@@ -128,7 +131,7 @@ impl Control {
             started: Instant::now(),
         };
         control.balance.set(&control.router, start.balance)?;
-        control.follow_kernel()?;
+        control.follow_kernel(plan)?;
         Ok(control)
     }
 
@@ -151,7 +154,7 @@ impl Control {
     /// Takes the router down on all workers, and closes its ports. Who asks it then gets no answer.
     pub(crate) fn take_down(&self) {
         self.router.take_down();
-        *self.netlink.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.leave_kernel();
         self.ports
             .names()
             .iter()
@@ -168,26 +171,38 @@ impl Control {
         *self.share.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn set_share(&self, share: Share) -> Result<(), Failure> {
-        self.router.set_share(share)?;
+    /// Changes the share. A worker that does not answer now takes it up when it does.
+    pub(crate) fn set_share(&self, share: Share) {
+        if let Err(late) = self.router.set_share(share) {
+            warn!(router = self.name, "the share has changed, but {late}");
+        }
         *self.share.lock().unwrap_or_else(PoisonError::into_inner) = share;
-        Ok(())
     }
 
-    /// Follows the kernel of the router's namespace if the configuration forwards by its routes. The error is a
-    /// sentence.
-    pub(crate) fn follow_kernel(&self) -> Result<(), String> {
-        let kernel = self.router.plan().router_wide::<Kernel>();
+    /// Follows the kernel of the router's namespace if a plan forwards by its routes; whether that begins now. The
+    /// error is a sentence.
+    pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
+        let kernel = plan.router_wide::<Kernel>();
         let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
         match &*netlink {
             Some(netlink) => netlink.look(),
             None if kernel.in_use() => {
                 let namespace = self.ports.namespace().cloned();
-                *netlink = Some(Netlink::start(kernel, namespace, self.fpm)?);
+                *netlink = Some(Netlink::start(kernel, namespace, self.fpm.clone())?);
+                return Ok(true);
             }
             None => {}
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Follows no kernel any more.
+    pub(crate) fn leave_kernel(&self) {
+        let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = netlink.take();
+        // Its thread ends; who asks for its counts does not wait for that.
+        drop(netlink);
+        drop(left);
     }
 
     /// What has been heard of the kernel: kind, name, sentence, value. Nothing if it is not followed.
@@ -229,6 +244,15 @@ impl Control {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
+    }
+
+    pub(crate) fn set_source(&self, source: Source) {
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = source;
+    }
+
+    /// Keeps the configuration as it is while the guard lives.
+    pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// About the process.

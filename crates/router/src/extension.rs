@@ -13,7 +13,7 @@ pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, 
 pub struct RouterExtension {
     /// Whether a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
     pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
-    /// Prepares the workers for another plan. The router's plan cannot be read meanwhile: it is `old`.
+    /// Prepares the workers for another plan. If the reload fails after that, they go on with the old one.
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
     /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like other
     /// handlers.

@@ -297,6 +297,14 @@ impl Router {
         &self,
         ask: impl Fn(&mut LocalRouter) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
+        self.ask_all_within(ask, ANSWER_TIME)
+    }
+
+    fn ask_all_within<R: Send + 'static>(
+        &self,
+        ask: impl Fn(&mut LocalRouter) -> R + Send + Sync + 'static,
+        answer_time: Duration,
+    ) -> Result<Vec<R>, AskError> {
         let ask = Arc::new(ask);
         let posted: Result<Vec<_>, AskError> = (0..self.workers())
             .map(|worker| {
@@ -305,13 +313,11 @@ impl Router {
             })
             .collect();
         let answers = posted?.into_iter().enumerate();
-        answers
-            .map(|(w, answer)| {
-                answer
-                    .recv_timeout(ANSWER_TIME)
-                    .map_err(|_| AskError::NoAnswer(w))
-            })
-            .collect()
+        let wait = |(w, answer): (usize, std::sync::mpsc::Receiver<R>)| {
+            let answer = answer.recv_timeout(answer_time);
+            answer.map_err(|_| AskError::NoAnswer(w))
+        };
+        answers.map(wait).collect()
     }
 
     /// An element and one of its class's handlers, from `element.handler`.
@@ -406,21 +412,64 @@ impl Router {
         self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
 
-    /// Hot swap: each worker takes the new plan up between batches. Devices are opened before, and
-    /// those that nobody names any more closed after. The error is a sentence for people; then
-    /// nothing has changed.
-    pub fn reload(&self, plan: &Arc<Plan>) -> Result<(), String> {
+    /// Hot swap: each worker takes the new plan up between batches. Devices are opened before, and those that nobody names any
+    /// more closed after.
+    ///
+    /// All workers take it up, or none: what can fail comes before, and is undone if it does. The error is a sentence for
+    /// people; then nothing has changed. From when the first worker is told nothing stops it any more: one that does not
+    /// answer in time takes the plan up as soon as it does. Those that are late are returned.
+    pub fn reload(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
+        self.reload_within(plan, ANSWER_TIME)
+    }
+
+    /// As [`reload`](Self::reload); a worker has so much time for an answer.
+    pub fn reload_within(
+        &self,
+        plan: &Arc<Plan>,
+        answer_time: Duration,
+    ) -> Result<Vec<usize>, String> {
         let _change = self.change();
-        let mut current = self.lock();
+        let current = self.plan();
+        let open = self.ports.names();
+        if let Err(why) = self.prepare(&current, plan, answer_time) {
+            for worker in 0..self.workers() {
+                // Who does not answer reads this after what was asked before.
+                let _ = self.leave(worker, |local| local.graph().pause(false));
+            }
+            self.close_others(|name| open.iter().any(|o| o == name));
+            return Err(why);
+        }
+        let told: Vec<_> = (0..self.workers())
+            .map(|worker| {
+                let next = Arc::clone(plan);
+                self.post(worker, move |local| local.swap(&next))
+            })
+            .collect();
+        let until = Instant::now() + answer_time;
+        let in_time = |answer: std::sync::mpsc::Receiver<()>| {
+            let left = until.saturating_duration_since(Instant::now());
+            answer.recv_timeout(left).is_ok()
+        };
+        let told = told.into_iter().enumerate();
+        let late = told.filter_map(|(worker, told)| (!told.is_ok_and(in_time)).then_some(worker));
+        let late = late.collect();
+        *self.lock() = Arc::clone(plan);
+        self.close_others(|name| plan.devices.iter().any(|d| d.name == name));
+        Ok(late)
+    }
+
+    /// All of a reload that can fail. The running graphs go on as they are, but for sources that may rest.
+    fn prepare(&self, current: &Plan, plan: &Plan, answer_time: Duration) -> Result<(), String> {
+        let said = |e: AskError| e.to_string();
         if plan.workers != current.workers {
             return Err(format!(
                 "the number of workers cannot change by reload: {} run",
                 current.workers
             ));
         }
-        let extensions = extension::of(&current, plan);
+        let extensions = extension::of(current, plan);
         for extension in &extensions {
-            (extension.check_reload)(&current, plan)?;
+            (extension.check_reload)(current, plan)?;
         }
         for device in &plan.devices {
             let fits = self.ports.get(&device.name).is_none_or(|open| {
@@ -435,28 +484,32 @@ impl Router {
             }
             self.ports.open(&device.name, &device.request)?;
         }
-        plan.must_initialize(Some(&current))?;
+        plan.must_initialize(Some(current))?;
+        // Before anything rests: all that run the plan answer.
+        self.ask_all_within(|_| (), answer_time).map_err(said)?;
         for extension in &extensions {
-            let ready = (extension.before_reload)(self, &current, plan);
-            ready.map_err(|e| e.to_string())?;
+            (extension.before_reload)(self, current, plan).map_err(said)?;
         }
-        self.empty_crossings(&current, plan)
-            .map_err(|e| e.to_string())?;
-        let next = Arc::clone(plan);
-        self.ask_all(move |local| local.swap(&next))
-            .map_err(|e| e.to_string())?;
-        *current = Arc::clone(plan);
-        for name in self.ports.names() {
-            if !plan.devices.iter().any(|d| d.name == name) {
-                self.ports.close(&name);
-            }
-        }
-        Ok(())
+        self.empty_crossings(current, plan, answer_time)
+            .map_err(said)
+    }
+
+    /// Closes the ports that do not stay.
+    fn close_others(&self, stays: impl Fn(&str) -> bool) {
+        let names = self.ports.names().into_iter();
+        names
+            .filter(|name| !stays(name))
+            .for_each(|name| self.ports.close(&name));
     }
 
     /// Before a queue between workers goes, sources rest until it is empty: workers take the new
     /// graph up one after the other, and nobody would fetch what comes into it meanwhile.
-    fn empty_crossings(&self, old: &Plan, new: &Plan) -> Result<(), AskError> {
+    fn empty_crossings(
+        &self,
+        old: &Plan,
+        new: &Plan,
+        answer_time: Duration,
+    ) -> Result<(), AskError> {
         let stays = |name: &str, class: &str| {
             new.find(name)
                 .is_some_and(|i| new.elements[i].class.name == class)
@@ -476,13 +529,13 @@ impl Router {
         let until = Instant::now() + DRAIN_TIME;
         loop {
             let going = Arc::clone(&going);
-            let held = self.ask_all(move |local| {
+            let pause = move |local: &mut LocalRouter| {
                 local.graph().pause(true);
-                going
-                    .iter()
-                    .map(|&node| local.graph().held_by(node))
+                let each = going.iter();
+                each.map(|&node| local.graph().held_by(node))
                     .sum::<usize>()
-            })?;
+            };
+            let held = self.ask_all_within(pause, answer_time)?;
             if held.iter().sum::<usize>() == 0 || Instant::now() >= until {
                 return Ok(());
             }
