@@ -114,16 +114,15 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
     let (mut watch, mut namespace) = (PortWatch::default(), NamespaceWatch::default());
     let [mut addresses, mut devices, mut workers_turn] = [const { Following(None) }; 3];
     let mut end = watch_end(process);
-    let api = Api::new(Arc::clone(process));
     if let Some(socket) = &serve.socket {
         let listener = socket.listener().map_err(wrong)?;
         let listener = tokio::net::UnixListener::from_std(listener).map_err(wrong)?;
-        tokio::spawn(api.clone().serve(listener));
+        tokio::spawn(Api::new(Arc::clone(process)).serve(listener));
     }
     if let Some(metrics) = &serve.metrics {
         let listener = metrics.try_clone().map_err(wrong)?;
         let listener = tokio::net::TcpListener::from_std(listener).map_err(wrong)?;
-        tokio::spawn(api.serve_metrics(listener));
+        tokio::spawn(Api::of_metrics(Arc::clone(process)).serve_tcp(listener));
     }
     let socket = serve.socket.as_ref().map(|s| s.path.display().to_string());
     let workers = process.workers().count();

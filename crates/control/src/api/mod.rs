@@ -23,8 +23,11 @@
 //!
 //! Errors are 4xx or 5xx with `{"error": "a sentence"}`. Whatever waits for workers runs on a
 //! blocking thread, a bounded number at a time, so a slow or hostile client holds up neither the
-//! workers nor other clients.
+//! workers nor other clients. Clients that come by TCP, who may be anybody, have places and threads of their own, one
+//! request each, and little time for it. Whoever takes nothing of an answer for half a minute is left; what is sent to us is
+//! taken if there is memory for all of it.
 
+mod patient;
 mod reply;
 pub mod request;
 
@@ -37,6 +40,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use patient::Patient;
 use reply::{Reply, json, refused, stream, text};
 use request::Request;
 use std::convert::Infallible;
@@ -50,7 +54,11 @@ pub type Refusal = Failure;
 
 /// Largest value that a handler takes, in bytes: a million routes.
 const BODY_MAX: usize = 64 << 20;
-/// How long a client may take to send its request.
+/// What the bodies of all requests may take together.
+const BODIES_MAX: usize = 2 * BODY_MAX;
+/// In which they are counted, in bytes.
+const PIECE: usize = 1024;
+/// How long a client may take to send its request, and to take something of its answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Wait after a failed accept: out of descriptors, most likely, until clients leave.
 const CALM: Duration = Duration::from_millis(100);
@@ -58,44 +66,71 @@ const CALM: Duration = Duration::from_millis(100);
 const CLIENTS_MAX: usize = 64;
 /// Requests at a time that wait for workers.
 const WORKING_MAX: usize = 8;
+/// Clients at a time that fetch metrics by TCP, and those of them that wait for workers.
+const FETCHING_MAX: usize = 32;
+const FETCHED_MAX: usize = 2;
+/// How long all that such a client wants may take.
+const FETCH_TIME: Duration = Duration::from_secs(10);
 
 /// Captures and traces at a time.
 const WATCHING_MAX: usize = 4;
 /// Pieces of a capture that wait for a slow client.
 const PIECES_MAX: usize = 16;
 
-/// The API of a process.
+/// The API of a process, as clients of one kind have it.
 #[derive(Clone)]
 pub(crate) struct Api {
     process: Arc<Process>,
     clients: Arc<Semaphore>,
     working: Arc<Semaphore>,
     watching: Arc<Semaphore>,
+    reloading: Arc<Semaphore>,
+    /// Room for bodies, in pieces.
+    room: Arc<Semaphore>,
     /// Only metrics are told.
     metrics_only: bool,
 }
 
 impl Api {
+    /// For those who may do all.
     pub(crate) fn new(process: Arc<Process>) -> Api {
+        Api::with_places(process, CLIENTS_MAX, WORKING_MAX)
+    }
+
+    /// For those who fetch metrics. They take nothing away from the others.
+    pub(crate) fn of_metrics(process: Arc<Process>) -> Api {
+        Api {
+            metrics_only: true,
+            ..Api::with_places(process, FETCHING_MAX, FETCHED_MAX)
+        }
+    }
+
+    fn with_places(process: Arc<Process>, clients: usize, working: usize) -> Api {
         Api {
             process,
-            clients: Arc::new(Semaphore::new(CLIENTS_MAX)),
-            working: Arc::new(Semaphore::new(WORKING_MAX)),
+            clients: Arc::new(Semaphore::new(clients)),
+            working: Arc::new(Semaphore::new(working)),
             watching: Arc::new(Semaphore::new(WATCHING_MAX)),
+            reloading: Arc::new(Semaphore::new(1)),
+            room: Arc::new(Semaphore::new(BODIES_MAX / PIECE)),
             metrics_only: false,
         }
     }
 
-    /// Serves metrics to clients of a TCP socket, for ever.
-    pub(crate) async fn serve_metrics(self, listener: tokio::net::TcpListener) -> Infallible {
-        let api = Api {
-            metrics_only: true,
-            ..self
-        };
+    /// Serves clients of a TCP socket, for ever: a request each, in a bounded time.
+    pub(crate) async fn serve_tcp(self, listener: tokio::net::TcpListener) -> Infallible {
         loop {
-            let place = api.place().await;
+            let place = self.place().await;
             match listener.accept().await {
-                Ok((stream, _)) => api.clone().spawn(stream, place),
+                Ok((stream, _)) => {
+                    let api = self.clone();
+                    tokio::spawn(async move {
+                        let answered = api.connection(stream, false);
+                        // Who is late is left alone.
+                        let _ = tokio::time::timeout(FETCH_TIME, answered).await;
+                        drop(place);
+                    });
+                }
                 Err(_) => tokio::time::sleep(CALM).await,
             }
         }
@@ -106,7 +141,13 @@ impl Api {
         loop {
             let place = self.place().await;
             match listener.accept().await {
-                Ok((stream, _)) => self.clone().spawn(stream, place),
+                Ok((stream, _)) => {
+                    let api = self.clone();
+                    tokio::spawn(async move {
+                        api.connection(Patient::new(stream), true).await;
+                        drop(place);
+                    });
+                }
                 Err(_) => tokio::time::sleep(CALM).await,
             }
         }
@@ -118,18 +159,11 @@ impl Api {
         Arc::clone(&self.clients).acquire_owned().await.ok()
     }
 
-    fn spawn(
-        self,
+    async fn connection(
+        &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        place: Option<OwnedSemaphorePermit>,
+        keep_alive: bool,
     ) {
-        tokio::spawn(async move {
-            self.connection(stream).await;
-            drop(place);
-        });
-    }
-
-    async fn connection(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let service = service_fn(|request| async {
             Ok::<_, Infallible>(self.answer(request).await.unwrap_or_else(|e| refused(&e)))
         });
@@ -137,6 +171,7 @@ impl Api {
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(PATIENCE)
+            .keep_alive(keep_alive)
             .serve_connection(TokioIo::new(stream), service)
             .await;
     }
@@ -157,11 +192,16 @@ impl Api {
                 return Ok(text("stopping\n".to_owned()));
             }
             (_, Request::Reload) => {
-                let body = body(request).await?;
+                let (body, room) = self.body(request).await?;
                 let asked: view::ReloadRequest = serde_json::from_slice(&body)
                     .map_err(|e| Refusal::new(400, format!("this is no reload request: {e}")))?;
-                let run = move |p: &Process| json(&p.reload(name.as_deref(), &asked)?);
-                return self.work(run).await;
+                let run = move |p: &Process| {
+                    let reply = json(&p.reload(name.as_deref(), &asked)?);
+                    drop(room);
+                    reply
+                };
+                // One at a time can go on, and those who wait for it keep nobody else from anything.
+                return self.within(&self.reloading, run).await;
             }
             (Some(name), Request::Stop) => {
                 let name = name.clone();
@@ -182,12 +222,43 @@ impl Api {
                 self.blocking(place, run).await
             }
             Request::Write { path } => {
-                let value = String::from_utf8(body(request).await?.into())
+                let (body, room) = self.body(request).await?;
+                let value = String::from_utf8(body.into())
                     .map_err(|_| Refusal::new(400, "the value is not UTF-8"))?;
-                self.work(move |_| Ok(text(router.write(&path, &value)?)))
-                    .await
+                let run = move |_: &Process| {
+                    let answer = router.write(&path, &value)?;
+                    drop((value, room));
+                    Ok(text(answer))
+                };
+                self.work(run).await
             }
             wanted => self.work(move |_| ask(&router, wanted)).await,
+        }
+    }
+
+    /// A request's body, if it comes in time, is not too large, and there is room for it as long as it is kept.
+    async fn body(
+        &self,
+        request: hyper::Request<Incoming>,
+    ) -> Result<(Bytes, OwnedSemaphorePermit), Refusal> {
+        let too_large = || Refusal::new(413, format!("at most {} MiB are taken", BODY_MAX >> 20));
+        let body = request.into_body();
+        // Who announces too much need not send it.
+        if body.size_hint().lower() > BODY_MAX as u64 {
+            return Err(too_large());
+        }
+        let most = body
+            .size_hint()
+            .upper()
+            .and_then(|n| usize::try_from(n).ok());
+        let pieces = most.unwrap_or(BODY_MAX).min(BODY_MAX).div_ceil(PIECE);
+        let room = Arc::clone(&self.room).try_acquire_many_owned(pieces as u32);
+        let busy = |_| Refusal::new(503, "other requests bring as much as is taken: try again");
+        let room = room.map_err(busy)?;
+        match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MAX).collect()).await {
+            Ok(Ok(body)) => Ok((body.to_bytes(), room)),
+            Ok(Err(_)) => Err(too_large()),
+            Err(_) => Err(Refusal::new(408, "the request came too slowly")),
         }
     }
 
@@ -196,7 +267,16 @@ impl Api {
         &self,
         run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
-        let place = Arc::clone(&self.working).acquire_owned().await;
+        self.within(&self.working, run).await
+    }
+
+    /// The same, at one of these places.
+    async fn within(
+        &self,
+        places: &Arc<Semaphore>,
+        run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
+    ) -> Result<Reply, Refusal> {
+        let place = Arc::clone(places).acquire_owned().await;
         let closed = |_| Refusal::new(503, "the router ends");
         self.blocking(place.map_err(closed)?, run).await
     }
@@ -255,20 +335,5 @@ fn ask(router: &Control, wanted: Request) -> Result<Reply, Refusal> {
         Request::Turns => json(&router.longest_turns()),
         Request::Read { path, argument } => Ok(text(router.read(&path, &argument)?)),
         _ => Err(Refusal::new(404, "this is no router's")),
-    }
-}
-
-/// A request's body, if it comes in time and is not too large.
-async fn body(request: hyper::Request<Incoming>) -> Result<Bytes, Refusal> {
-    let too_large = || Refusal::new(413, format!("at most {} MiB are taken", BODY_MAX >> 20));
-    let body = request.into_body();
-    // Who announces too much need not send it.
-    if body.size_hint().lower() > BODY_MAX as u64 {
-        return Err(too_large());
-    }
-    match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MAX).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => Err(too_large()),
-        Err(_) => Err(Refusal::new(408, "the request came too slowly")),
     }
 }
