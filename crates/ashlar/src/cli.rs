@@ -73,7 +73,8 @@ pub(crate) enum Command {
     Top(Top),
     /// Copy packets of a running router, at its connections or where they are dropped
     ///
-    /// Packets never wait for a capture: copies that cannot be kept are counted as lost.
+    /// Packets never wait for a capture: copies that cannot be kept are counted as lost. A capture ends if nobody has
+    /// read anything of it for 30 seconds.
     Capture(Capture),
     /// Follow packets of a running router through its elements
     Trace(Trace),
@@ -191,16 +192,26 @@ pub(crate) struct Run {
     pub(crate) user: Option<String>,
     /// Wait for FRR's zebra (-M dplane_fpm_nl) in that namespace, and use its routes instead of the kernel's
     /// main table
+    ///
+    /// Only root's and --fpm-user's programs may connect.
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, num_args = 0..=1,
         default_missing_value = "2620")]
     pub(crate) fpm: Option<std::net::SocketAddr>,
     /// After zebra has connected again: for how long to keep routes that it does not send again
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) fpm_stale: u64,
+    /// The user as whom zebra runs, beside root; default frr
+    #[arg(long, value_name = "NAME", requires = "fpm")]
+    pub(crate) fpm_user: Option<String>,
+    /// The address of another machine, or namespace, where zebra runs instead: whoever has it may connect
+    #[arg(long, value_name = "ADDR", requires = "fpm")]
+    pub(crate) fpm_from: Option<std::net::IpAddr>,
     /// Open no control socket
     #[arg(long, conflicts_with = "socket")]
     pub(crate) no_socket: bool,
     /// Also serve Prometheus metrics over TCP; without ADDR on the loopback address
+    ///
+    /// Each connection gets one answer, and is closed after 10 seconds at the latest.
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
     /// Workers never sleep: packets wait less, and each worker uses the whole of its processor

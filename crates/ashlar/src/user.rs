@@ -50,6 +50,11 @@ impl User {
         Some(User { id, group, groups })
     }
 
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
     /// Whether the process is this user already.
     pub(crate) fn is_ours(&self) -> bool {
         rustix::process::geteuid().as_raw() == self.id

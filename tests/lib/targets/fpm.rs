@@ -55,7 +55,7 @@ fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) 
     };
     model.link(3, Some(link));
     let now = Instant::now();
-    let mut session = Session::new(&mut model, Duration::ZERO, now);
+    let mut session = Session::new(Duration::ZERO, now);
     let mut count = Ok(0);
     for piece in data.chunks(piece) {
         session.room()[..piece.len()].copy_from_slice(piece);
@@ -69,7 +69,7 @@ fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) 
     }
     let _ = model.flush(&v4, &v6);
     let len = model.len();
-    let _ = Session::new(&mut model, Duration::ZERO, now);
+    session.tick(&mut model, now + Duration::from_secs(3600));
     (count, len)
 }
 

@@ -5,6 +5,7 @@ use crate::cli::{Balance, LogFormat, Run};
 use crate::user::User;
 use control::file::Parsed;
 use control::log::Format;
+use control::netlink::Listen;
 use control::process::{Common, File, directory, errors_of_all, plan_all, text_of_all};
 use control::socket::{self, Socket};
 use control::{Process, Runtime, Serve, Source};
@@ -14,6 +15,7 @@ use planner::Registry;
 use ports::Directory;
 use router::Workers;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::info;
@@ -93,7 +95,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         }
     }
     let ports = Arc::new(ports);
-    let inside = |user: &User| {
+    let local = |user: &User| {
         let each = all.values().filter_map(|opened| opened.as_ref().ok());
         let each: Vec<&Directory> = each.map(|ports| &**ports).chain([&*ports]).collect();
         become_user(user, &each)
@@ -103,7 +105,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         user => (None, user),
     };
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
-    at_once.map_or(Ok(()), |user| inside(&user))?;
+    at_once.map_or(Ok(()), |user| local(&user))?;
     let workers = run.workers.count();
     let registry = super::optimizing(registry, &run.configuration);
     let (stem, file, begin): (String, Option<File>, Begin) = match what {
@@ -149,7 +151,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
-    user.map_or(Ok(()), |user| inside(&user))?;
+    user.map_or(Ok(()), |user| local(&user))?;
     drop(all);
     let process = start(&run, name, file, registry, ports, begin)?;
     let ended = runtime.serve(&process, Serve { socket, metrics })?;
@@ -186,10 +188,7 @@ fn start(
         ports,
         workers,
         seed: run.seed.into(),
-        fpm: run.fpm.map(|address| control::netlink::Listen {
-            address,
-            stale: Duration::from_secs(run.fpm_stale),
-        }),
+        fpm: run.fpm.map(|at| listen(run, at)).transpose()?,
         balance: match run.balance {
             None if run.poll => "even",
             None | Some(Balance::On) => "on",
@@ -201,6 +200,23 @@ fn start(
     begin(&process)?;
     process.forget_queues_left();
     Ok(Arc::new(process))
+}
+
+/// How to wait for a routing daemon. The error is a sentence.
+fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
+    let daemon = match &run.fpm_user {
+        Some(name) => Some(User::named(name)?),
+        // Where there is none, root is left.
+        None => User::named("frr").ok(),
+    };
+    Ok(Listen {
+        address,
+        users: std::iter::once(0)
+            .chain(daemon.map(|user| user.id()))
+            .collect(),
+        from: run.fpm_from,
+        stale: Duration::from_secs(run.fpm_stale),
+    })
 }
 
 /// Gives up what the process does not need once it has read its configuration. The threads in routers'

@@ -66,5 +66,6 @@ counts! {
     "counter" fpm_connections: "times that a routing daemon has connected by FPM";
     "counter" fpm_messages: "messages heard by FPM";
     "counter" fpm_refused: "connections by FPM that were refused, because another one lives";
+    "counter" fpm_denied: "connections by FPM that were refused, because of whose they are";
     "counter" fpm_bad: "connections by FPM that were closed for what they said";
 }

@@ -5,9 +5,12 @@
 //! (`fpm/fpm.h` of FRR). First come all next-hop objects and routes that it has, then changes; nothing says
 //! where the first end. So what a daemon that has returned does not name is kept for a time, and goes after
 //! that as soon as the daemon is quiet ([`Session::tick`]). While none is connected, forwarding goes on.
+//!
+//! Whoever may speak here decides where packets go. TCP lets everyone connect, so the kernel is asked whose the other
+//! end is ([`Owners`]). One that has said nothing has changed nothing, and leaves its place to the next.
 
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -18,15 +21,20 @@ use wire::netlink::{Event, messages};
 
 use super::counts::Counts;
 use super::model::{Model, Part, Source};
+use super::owner::Owners;
 
 /// Where a daemon finds us unless told otherwise.
 pub const PORT: u16 = 2620;
 
 /// How to wait for a routing daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
     /// Where, in the router's namespace.
     pub address: SocketAddr,
+    /// The users as whom the daemon may run in that namespace.
+    pub users: Vec<u32>,
+    /// The address of another machine, or namespace, where it may run instead.
+    pub from: Option<IpAddr>,
     /// For how long routes are kept that a daemon which has returned does not name.
     pub stale: Duration,
 }
@@ -46,6 +54,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// A daemon on another machine that says nothing for so long is asked whether it is there, so often.
 const IDLE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 5;
+/// Connections that are taken up before something else gets its turn.
+const MEETINGS: usize = 16;
+/// Lines of the log at once; then one in so long.
+const LINES: u32 = 20;
+const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// What is wrong with what a peer says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,26 +142,24 @@ impl Frames {
 #[derive(Debug)]
 pub struct Session {
     frames: Frames,
-    since: Instant,
+    /// When it first told of something.
+    first: Option<Instant>,
     heard: Instant,
     /// For how long routes of before are kept.
     stale: Duration,
-    /// Whether those are still there.
+    /// Whether routes of before are still there.
     syncing: bool,
 }
 
 impl Session {
-    /// A daemon has connected, and tells all from the start.
-    pub fn new(model: &mut Model, stale: Duration, now: Instant) -> Session {
-        for part in [Part::Nexthops, Part::Routes4, Part::Routes6] {
-            model.begin_sync(Source::Fpm, part);
-        }
+    /// Somebody has connected. From when it first tells of something it tells all from the start.
+    pub fn new(stale: Duration, now: Instant) -> Session {
         Session {
             frames: Frames::default(),
-            since: now,
+            first: None,
             heard: now,
             stale,
-            syncing: true,
+            syncing: false,
         }
     }
 
@@ -167,10 +178,24 @@ impl Session {
         self.heard = now;
         self.frames.filled(bytes);
         let mut count = 0;
-        while let Some(frame) = self.frames.take() {
+        let Session {
+            frames,
+            first,
+            syncing,
+            ..
+        } = self;
+        while let Some(frame) = frames.take() {
             for message in messages(frame?) {
                 let message = message.map_err(BadFrame::Message)?;
-                match message.event().map_err(BadFrame::Message)? {
+                let event = message.event().map_err(BadFrame::Message)?;
+                if matches!(event, Event::Route(..) | Event::Nexthop(..)) && first.is_none() {
+                    *first = Some(now);
+                    *syncing = true;
+                    for part in [Part::Nexthops, Part::Routes4, Part::Routes6] {
+                        model.begin_sync(Source::Fpm, part);
+                    }
+                }
+                match event {
                     Event::Route(change, route) => {
                         model.route(Source::Fpm, message.flags, change, &route);
                     }
@@ -185,9 +210,14 @@ impl Session {
         Ok(count)
     }
 
+    /// Whether it has told of a route or a next hop.
+    pub fn has_told(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// When to call [`Session::tick`].
     pub fn due(&self) -> Option<Instant> {
-        let kept = self.since + self.stale;
+        let kept = self.first? + self.stale;
         let quiet = kept.max(self.heard + QUIET);
         self.syncing.then(|| quiet.min(kept + PATIENCE))
     }
@@ -210,26 +240,86 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Fpm {
     listener: TcpListener,
+    owners: Owners,
+    listen: Listen,
     peer: Option<(TcpStream, SocketAddr, Session)>,
-    stale: Duration,
     /// Not to be asked for connections before this.
     rest_until: Option<Instant>,
-    /// Whether it was said that others are refused.
-    refusing: bool,
+    lines: Lines,
+}
+
+/// Lines of the log: those that others can have written have a bound.
+#[derive(Debug)]
+struct Lines {
+    left: u32,
+    /// Of which so many are accounted for.
+    since: Instant,
+    left_out: u64,
+}
+
+impl Lines {
+    fn new(now: Instant) -> Lines {
+        Lines {
+            left: LINES,
+            since: now,
+            left_out: 0,
+        }
+    }
+
+    /// Whether to write one more.
+    fn one(&mut self, now: Instant) -> bool {
+        let more = now.saturating_duration_since(self.since).as_secs() / LINE_EVERY.as_secs();
+        if more > 0 {
+            self.since = now;
+            self.left = LINES.min(
+                self.left
+                    .saturating_add(u32::try_from(more).unwrap_or(LINES)),
+            );
+        }
+        if self.left == 0 {
+            self.left_out += 1;
+            return false;
+        }
+        self.left -= 1;
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            warn!("fpm: {left_out} lines were left out");
+        }
+        true
+    }
 }
 
 impl Fpm {
     /// Waits at an address of the namespace of the calling thread.
-    pub(super) fn open(Listen { address, stale }: Listen) -> io::Result<Fpm> {
-        let listener = TcpListener::bind(address)?;
+    pub(super) fn open(listen: Listen) -> io::Result<Fpm> {
+        let listener = TcpListener::bind(listen.address)?;
         listener.set_nonblocking(true)?;
         Ok(Fpm {
             listener,
+            owners: Owners::open()?,
+            listen,
             peer: None,
-            stale,
             rest_until: None,
-            refusing: false,
+            lines: Lines::new(Instant::now()),
         })
+    }
+
+    /// Whether who has connected may speak; the error is why not.
+    fn admit(&self, stream: &TcpStream, theirs: SocketAddr) -> Result<(), String> {
+        let ours = stream.local_addr();
+        let owner = ours.and_then(|ours| self.owners.of(ours, theirs));
+        match owner {
+            Ok(Some(user)) if self.listen.users.contains(&user) => Ok(()),
+            Ok(Some(user)) => Err(format!(
+                "it is user {user}'s: name the user as whom zebra runs by --fpm-user"
+            )),
+            Ok(None) if self.listen.from == Some(theirs.ip()) => Ok(()),
+            Ok(None) => Err(
+                "it comes from elsewhere: name the machine on which zebra runs by --fpm-from"
+                    .to_owned(),
+            ),
+            Err(e) => Err(format!("the kernel does not say whose it is ({e})")),
+        }
     }
 
     /// What to poll for input.
@@ -253,39 +343,53 @@ impl Fpm {
         // Who has ended has been heard to: what it said comes first.
         if !heard && self.rest_until.is_none_or(|until| until <= now) {
             self.rest_until = None;
-            return self.meet(model, counts, now);
+            return self.meet(counts, now);
         }
         heard
     }
 
     /// Takes up connections; whether one is the daemon's from now on.
-    fn meet(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
-        loop {
+    fn meet(&mut self, counts: &Counts, now: Instant) -> bool {
+        for _ in 0..MEETINGS {
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
                 // It was gone before it was taken up.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(why) => {
-                    warn!("fpm: a connection cannot be taken up now ({why})");
+                    if self.lines.one(now) {
+                        warn!("fpm: a connection cannot be taken up now ({why})");
+                    }
                     self.rest_until = Some(now + RETRY);
                     return false;
                 }
             };
-            if let Some((_, lives, _)) = &self.peer {
+            let lives = self
+                .peer
+                .as_ref()
+                .filter(|(.., session)| session.has_told());
+            let lives = lives.map(|(_, address, _)| *address);
+            if let Err(why) = self.admit(&stream, address) {
+                counts.fpm_denied.add(1);
+                if self.lines.one(now) {
+                    warn!(%address, "fpm: a connection is refused: {why}");
+                }
+            } else if let Some(lives) = lives {
                 counts.fpm_refused.add(1);
-                if !std::mem::replace(&mut self.refusing, true) {
-                    warn!(%address, %lives, "fpm: a second connection is refused, as others will be, while the first lives");
+                if self.lines.one(now) {
+                    warn!(%address, %lives, "fpm: a second connection is refused, while the first lives");
                 }
             } else if watch(&stream).is_ok() {
-                info!(%address, "fpm: a routing daemon has connected");
+                if self.lines.one(now) {
+                    info!(%address, "fpm: a routing daemon has connected");
+                }
                 counts.fpm_connections.add(1);
                 counts.fpm_connected.set(1);
-                self.refusing = false;
-                self.peer = Some((stream, address, Session::new(model, self.stale, now)));
+                self.peer = Some((stream, address, Session::new(self.listen.stale, now)));
                 return true;
             }
         }
+        false
     }
 
     /// Takes up what the daemon says; whether there was something.
@@ -299,7 +403,9 @@ impl Fpm {
                 Ok(true) => heard = true,
                 Ok(false) => break,
                 Err(why) => {
-                    warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
+                    if self.lines.one(now) {
+                        warn!(%address, "fpm: the connection has ended ({why}): forwarding goes on by its routes");
+                    }
                     counts.fpm_connected.set(0);
                     self.peer = None;
                     return heard;

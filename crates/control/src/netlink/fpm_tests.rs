@@ -34,7 +34,7 @@ impl Bench {
             model.link(index, Some(link));
         }
         Bench {
-            session: Session::new(&mut model, STALE, now),
+            session: Session::new(STALE, now),
             model,
             v4: Routes::new().expect("address space"),
             v6: Routes::new().expect("address space"),
@@ -54,7 +54,7 @@ impl Bench {
     }
 
     fn reconnect(&mut self) {
-        self.session = Session::new(&mut self.model, STALE, self.now);
+        self.session = Session::new(STALE, self.now);
         self.flush();
     }
 
@@ -140,6 +140,7 @@ fn a_daemon_that_returns_keeps_its_routes_and_what_it_does_not_name_goes_later()
 #[test]
 fn a_daemon_that_is_never_quiet_has_told_all_at_last() {
     let mut bench = Bench::new();
+    bench.send(ALL).expect("frames");
     for _ in 0..239 {
         bench.now += QUIET / 2;
         bench.send(&[]).unwrap();
@@ -224,6 +225,8 @@ fn a_second_daemon_is_refused_while_the_first_lives_and_taken_when_it_has_gone()
     use std::io::Write;
     let listen = Listen {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        users: vec![us()],
+        from: None,
         stale: STALE,
     };
     let mut fpm = Fpm::open(listen).expect("a port");
@@ -252,8 +255,87 @@ fn a_second_daemon_is_refused_while_the_first_lives_and_taken_when_it_has_gone()
     until(&mut fpm, &mut model, &counts, |_| {
         count("fpm_connections") == 2
     });
+    assert_eq!(count("fpm_denied"), 0);
     assert_eq!(model.len(), (3, 0));
     third.write_all(ALL).expect("room");
     until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
     assert_eq!((count("fpm_connected"), count("fpm_refused")), (1, 1));
+}
+
+/// Who runs the tests.
+fn us() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// A listener that knows these users, what it does, and how one connects to it.
+fn listening(users: Vec<u32>) -> (Fpm, Model, Counts, impl Fn() -> TcpStream) {
+    let listen = Listen {
+        address: SocketAddr::from(([127, 0, 0, 1], 0)),
+        users,
+        from: None,
+        stale: STALE,
+    };
+    let fpm = Fpm::open(listen).expect("a port");
+    let address = fpm.listener.local_addr().expect("an address");
+    let connect = move || TcpStream::connect(address).expect("it listens");
+    (fpm, Bench::new().model, Counts::default(), connect)
+}
+
+fn of(counts: &Counts, name: &str) -> u64 {
+    let list = counts.list();
+    let found = list.into_iter().find(|count| count.1 == name);
+    found.expect("it counts").3
+}
+
+#[test]
+fn who_is_not_named_cannot_speak_and_takes_nobodys_place() {
+    use std::io::Write;
+    let (mut fpm, mut model, counts, connect) = listening(vec![us() + 1]);
+    let mut stranger = connect();
+    stranger.write_all(ALL).expect("room");
+    until(&mut fpm, &mut model, &counts, |_| {
+        of(&counts, "fpm_denied") == 1
+    });
+    assert_eq!((model.len(), of(&counts, "fpm_connected")), ((0, 0), 0));
+    fpm.listen.users.push(us());
+    let mut daemon = connect();
+    daemon.write_all(ALL).expect("room");
+    until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
+    // However many come: none is heard, and the log has a bound.
+    fpm.listen.users.clear();
+    for n in 2..200 {
+        drop(connect());
+        until(&mut fpm, &mut model, &counts, |_| {
+            of(&counts, "fpm_denied") == n
+        });
+    }
+    assert_eq!(of(&counts, "fpm_connected"), 1);
+    assert!(fpm.lines.left_out > 100);
+}
+
+#[test]
+fn who_says_nothing_changes_nothing_and_leaves_its_place() {
+    use std::io::Write;
+    let (mut fpm, mut model, counts, connect) = listening(vec![us()]);
+    let mut daemon = connect();
+    daemon.write_all(ALL).expect("room");
+    until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
+    drop(daemon);
+    until(&mut fpm, &mut model, &counts, |_| {
+        of(&counts, "fpm_connected") == 0
+    });
+    // Neither silence nor frames of nothing tell that routes are gone.
+    let mut silent = connect();
+    silent.write_all(&[1, 1, 0, 4]).expect("room");
+    until(&mut fpm, &mut model, &counts, |_| {
+        of(&counts, "fpm_connections") == 2
+    });
+    assert!(fpm.due().is_none());
+    let (_, _, session) = fpm.peer.as_mut().expect("it is connected");
+    assert!(!session.tick(&mut model, Instant::now() + STALE + PATIENCE));
+    assert_eq!(model.len(), (7, 3));
+    let mut daemon = connect();
+    daemon.write_all(CHANGES).expect("room");
+    until(&mut fpm, &mut model, &counts, |model| model.len() == (3, 0));
+    assert_eq!(of(&counts, "fpm_refused"), 0);
 }

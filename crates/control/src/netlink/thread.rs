@@ -111,11 +111,11 @@ impl Shared {
 
     /// Waits for a routing daemon. The error is a sentence.
     fn listen(&self, listen: Listen) -> Result<Fpm, String> {
+        let address = listen.address;
         let opened = match &self.namespace {
             Some(namespace) => namespace.within(move || Fpm::open(listen)),
             None => Fpm::open(listen),
         };
-        let address = listen.address;
         opened.map_err(|e| format!("cannot wait for a routing daemon (FPM) at {address}: {e}"))
     }
 
