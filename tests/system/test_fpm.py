@@ -124,3 +124,25 @@ def test_a_second_connection_is_refused_and_what_is_no_fpm_ends_one(network):
     network.frr.start()
     until(lambda: network.count("fpm_connections") == 3, "zebra to connect again", timeout=30)
     assert network.bed.process.stop() == 0
+
+
+def test_only_root_and_zebras_user_may_speak(network):
+    until(lambda: network.has("21.0.0.0/8", ("10.9.0.2", "eth0"), ("10.9.1.2", "eth1")), "all routes")
+    before = network.bed.table(4)
+    network.frr.kill("zebra")
+    until(lambda: network.count("fpm_connected") == 0, "the connection to end")
+    program = """
+import socket
+with socket.create_connection(("127.0.0.1", 2620), 10) as peer:
+    try:
+        print(peer.recv(1))
+    except ConnectionResetError:
+        print(b"")
+"""
+    nobody = ("setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", program)
+    assert network.bed.daemons.run(*nobody).out == "b''\n"
+    network.bed.process.wait_for("fpm: a connection is refused: it is user 65534's")
+    assert (network.count("fpm_denied"), network.count("fpm_connections")) == (1, 1)
+    assert network.bed.table(4) == before
+    network.frr.start()
+    until(lambda: network.count("fpm_connections") == 2, "zebra to connect again", timeout=30)
