@@ -1,9 +1,14 @@
 //! Where a router's UNIX socket lies, and that only one router listens at a path.
 
+use rustix::fs::{Mode, fchmod};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+/// Clients that wait to be let in.
+const WAITING: i32 = 128;
 
 /// The folder for sockets: `/run/ashlar` for root, else in `$XDG_RUNTIME_DIR`, else
 /// `/tmp/ashlar-UID`.
@@ -43,17 +48,14 @@ impl Socket {
             make_folder(parent)?;
         }
         let said = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
-        let listener = match UnixListener::bind(path) {
+        let listener = match listen(path) {
             Err(e) if e.kind() == ErrorKind::AddrInUse => {
                 refuse_if_alive(path)?;
                 std::fs::remove_file(path).map_err(said)?;
-                UnixListener::bind(path).map_err(said)?
+                listen(path).map_err(said)?
             }
             other => other.map_err(said)?,
         };
-        let owner_only = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(path, owner_only).map_err(said)?;
-        listener.set_nonblocking(true).map_err(said)?;
         Ok(Socket {
             path: path.to_owned(),
             listener,
@@ -70,6 +72,17 @@ impl Drop for Socket {
         // It may be gone already.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Listens at a path where there is nothing yet. The file belongs to the user alone from when it is there: Linux gives it the
+/// socket's own mode, which is set before.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, WAITING)?;
+    Ok(UnixListener::from(socket))
 }
 
 fn refuse_if_alive(path: &Path) -> Result<(), String> {
@@ -179,6 +192,37 @@ mod tests {
         assert!(refused.contains("listens at"), "{refused}");
         drop(first);
         assert!(!path.exists());
+        let _ = std::fs::remove_dir_all(dir);
+    }
+
+    #[test]
+    fn nobody_else_may_connect_at_any_time() {
+        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+        let dir = scratch("mode");
+        let path = dir.join("a.sock");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let seen = scope.spawn(|| {
+                let mut seen = std::collections::BTreeSet::new();
+                while !over.load(Relaxed) {
+                    seen.extend(path.metadata().ok().map(|about| about.mode() & 0o777));
+                }
+                seen
+            });
+            for _ in 0..2000 {
+                drop(Socket::bind(&path).expect("binds"));
+            }
+            let last = Socket::bind(&path).expect("binds");
+            assert_eq!(path.metadata().expect("is there").mode() & 0o777, 0o600);
+            over.store(true, Relaxed);
+            assert!(
+                seen.join()
+                    .expect("no panic")
+                    .iter()
+                    .all(|mode| *mode == 0o600)
+            );
+            drop(last);
+        });
         let _ = std::fs::remove_dir_all(dir);
     }
 
