@@ -530,3 +530,38 @@ def test_no_thread_of_another_users_router_gains_rights(bed):
     dpdk = {name for name in found if name.startswith("eal")}
     assert dpdk and found == {name: 0 if name in dpdk else 0x3000 for name in found}, found
     assert router.stop() == 0
+
+
+def test_a_second_router_on_one_device_is_refused_unless_told(bed):
+    """Each would forward every frame. A process that ends, however it does, gives its devices up."""
+    bed.file.write_text("FromDevice(wan0) -> Discard;")
+
+    def second(*words: str) -> Process:
+        return bed.devices.spawn(ASHLAR, "run", str(bed.file), "--no-socket", *words)
+
+    bed.start()
+    refused = second()
+    assert refused.wait() == 1
+    assert f"process {bed.process.pid} (ashlar) has wan0" in refused.err, refused.err
+    # Interfaces of that name in other namespaces are others.
+    bed.lab.link(bed.hosts[0], "wan0", bed.hosts[1], "more")
+    elsewhere = bed.hosts[0].spawn(ASHLAR, "run", str(bed.file), "--no-socket")
+    elsewhere.wait_for(" start ")
+    told = second("--share-devices")
+    told.wait_for(" start ")
+    assert told.stop() == 0
+    bed.process.signal(signal.SIGKILL)
+    bed.process.wait()
+    again = second()
+    again.wait_for(" start ")
+    assert again.stop() == 0 and elsewhere.stop() == 0
+
+
+def test_who_has_no_right_to_a_device_cannot_keep_a_router_from_it(bed):
+    program = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('\\0ashlar/device/wan0'); s.listen(); " \
+        "print('claimed', flush=True); time.sleep(1000)"
+    claims = bed.devices.spawn("setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", program)
+    claims.wait_for("claimed")
+    bed.start()
+    bed.process.wait_for("wan0: a program that has no right to open it has claimed it")
+    assert bed.process.stop() == 0

@@ -174,6 +174,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]
     pub(crate) buffers: usize,
+    /// Open Linux interfaces even if another router process has them: each gets all frames
+    #[arg(long)]
+    pub(crate) share_devices: bool,
     /// The router's name; default is the file's name without its extension
     #[arg(long)]
     pub(crate) name: Option<String>,

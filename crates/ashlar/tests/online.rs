@@ -495,6 +495,29 @@ fn bodies_are_read_only_where_there_is_room_for_all_of_them() {
 }
 
 #[test]
+fn a_reload_that_cannot_follow_the_kernel_changes_nothing() {
+    let folder = Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let router = Running::start(&folder, IDLE, &["--fpm", &port.to_string()]);
+    let next = "FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: LinuxIPLookup(eth0)
+        -> Discard; rt[1] -> Discard; rt[2] -> Discard;";
+    let next = folder.write("next.click", next);
+    let why = complained(&router.ask(&["reload", &next]), 1);
+    assert!(why.contains("cannot wait for a routing daemon"), "{why}");
+    let runs = || router.tell(&["show", "flatconfig"]);
+    assert!(runs().contains("Counter"), "{}", runs());
+    assert!(
+        router
+            .tell(&["top", "--once", "--json"])
+            .contains("\"ports\":[]")
+    );
+    drop(taken);
+    router.tell(&["reload", &next]);
+    assert!(runs().contains("LinuxIPLookup"), "{}", runs());
+}
+
+#[test]
 fn a_reload_of_many_routers_that_fails_leaves_all_as_they_were() {
     let folder = Folder::new();
     let section = |name: &str, graph: &str| {

@@ -1,5 +1,6 @@
 //! Ports by name: which driver a name means, and which ports are open.
 
+use crate::claim::{self, Claim, Claimed};
 use crate::dpdk::{self, DpdkSizes};
 use crate::memory::{self, Memory};
 use crate::netns::Namespace;
@@ -14,6 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// cannot be written. Oldest first.
 #[derive(Clone, Default)]
 pub(crate) struct Events(Arc<Mutex<Vec<String>>>);
+
+/// What a TAP interface's name follows where it is claimed.
+const TAP: &str = "tap:";
 
 /// Events kept while nobody collects them.
 const MAX_EVENTS: usize = 1000;
@@ -57,6 +61,10 @@ pub struct Directory {
     router: Option<String>,
     /// What routers of the process have open by its [identity](identity): who has it, and how often.
     taken: Arc<Mutex<BTreeMap<String, (String, usize)>>>,
+    /// Whether other programs that have a device keep it.
+    claims: bool,
+    /// The claims of open ports.
+    claimed: Mutex<BTreeMap<String, Claim>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,6 +91,12 @@ impl Directory {
         self
     }
 
+    /// Has Linux interfaces refused that another program has opened likewise.
+    pub fn with_claims(mut self) -> Directory {
+        self.claims = true;
+        self
+    }
+
     /// Has TAP interfaces made in a network namespace, the router's.
     pub fn in_namespace(mut self, namespace: Arc<Namespace>) -> Directory {
         self.namespace = Some(namespace);
@@ -104,6 +118,7 @@ impl Directory {
         own.inherited = Arc::clone(&self.inherited);
         own.router = Some(router.to_owned());
         own.taken = Arc::clone(&self.taken);
+        own.claims = self.claims;
         own
     }
 
@@ -138,7 +153,48 @@ impl Directory {
         Ok(())
     }
 
+    /// Claims a port's interface, if it is one, where no other program has it. The error is a sentence.
+    fn claim_device(&self, name: &str) -> Result<(), String> {
+        let device = match self.claims {
+            true => self.linux_interface(name),
+            false => None,
+        };
+        let Some(device) = device else {
+            return Ok(());
+        };
+        let claimed = match &self.namespace {
+            Some(namespace) if device.starts_with(TAP) => {
+                namespace.within(move || claim::device(&device))
+            }
+            _ => claim::device(&device),
+        };
+        match claimed? {
+            Claimed::Now(claim) => _ = lock(&self.claimed).insert(name.to_owned(), claim),
+            Claimed::Before => {}
+            Claimed::Spoilt(why) => self.events.say(why),
+        }
+        Ok(())
+    }
+
+    /// The Linux interface that a name means; TAP interfaces are named as such, for they may be in another namespace.
+    fn linux_interface(&self, name: &str) -> Option<String> {
+        if let Ok(Some((_, inside))) = wrap::parse(name) {
+            return self.linux_interface(inside);
+        }
+        let first = |rest: &str| rest.split(',').next().map(str::to_owned);
+        match name.split_once(':') {
+            _ if self.own.contains_key(name) => None,
+            Some(("af_packet", interface)) => Some(interface.to_owned()),
+            Some(("af_xdp", rest)) => first(rest),
+            Some(("tap", rest)) => first(rest).map(|tap| format!("{TAP}{tap}")),
+            Some(_) => None,
+            None if self.devargs(name).is_some() => None,
+            None => Some(name.to_owned()),
+        }
+    }
+
     fn give_back(&self, name: &str) {
+        lock(&self.claimed).remove(name);
         let Some((port, _)) = self.claim(name) else {
             return;
         };
@@ -333,7 +389,9 @@ impl PortDirectory for Directory {
             request,
         )?;
         self.take(name)?;
-        let opened = self.open_driver(name, request).and_then(|parts| {
+        let claimed = self.claim_device(name);
+        let opened = claimed.and_then(|()| self.open_driver(name, request));
+        let opened = opened.and_then(|parts| {
             // Some only know how many they have once they are open; what is dropped here is closed.
             enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
         });

@@ -32,6 +32,7 @@
 //! link, its interface, its file) is said once, by [`Directory::events`].
 
 mod af_packet;
+mod claim;
 mod counts;
 mod directory;
 mod dpdk;

@@ -41,6 +41,27 @@ pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> 
     .map(drop)
 }
 
+/// Who listens at the UNIX address that a socket is connected to: process (0 if it cannot be seen) and user.
+pub(crate) fn peer(socket: &OwnedFd) -> io::Result<(u32, u32)> {
+    let mut who = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: pointer and length describe `who`, which outlives the call.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            std::ptr::from_mut(&mut who).cast(),
+            &raw mut length,
+        )
+    })?;
+    Ok((who.pid.unsigned_abs(), who.uid))
+}
+
 /// An interface request that carries `name`; `None` if the name is too long.
 fn request(name: &str) -> Option<libc::ifreq> {
     // SAFETY: all-zero bytes are a valid ifreq.

@@ -76,6 +76,9 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     let mut ports = Directory::with_dpdk_sizes(sizes)
         .with_vdevs(run.vdev.clone())
         .with_queues(control::service::inherited());
+    if !run.share_devices {
+        ports = ports.with_claims();
+    }
     let mut all = BTreeMap::new();
     match &what {
         What::One(_) => {
@@ -95,7 +98,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         }
     }
     let ports = Arc::new(ports);
-    let local = |user: &User| {
+    let inside = |user: &User| {
         let each = all.values().filter_map(|opened| opened.as_ref().ok());
         let each: Vec<&Directory> = each.map(|ports| &**ports).chain([&*ports]).collect();
         become_user(user, &each)
@@ -105,7 +108,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         user => (None, user),
     };
     // DPDK's threads, which begin with the first look at a port, would keep what they have.
-    at_once.map_or(Ok(()), |user| local(&user))?;
+    at_once.map_or(Ok(()), |user| inside(&user))?;
     let workers = run.workers.count();
     let registry = super::optimizing(registry, &run.configuration);
     let (stem, file, begin): (String, Option<File>, Begin) = match what {
@@ -151,7 +154,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         _ => Some(Socket::bind(&socket::path_of(&name))?),
     };
     let metrics = run.metrics.map(control::metrics_listener).transpose()?;
-    user.map_or(Ok(()), |user| local(&user))?;
+    user.map_or(Ok(()), |user| inside(&user))?;
     drop(all);
     let process = start(&run, name, file, registry, ports, begin)?;
     let ended = runtime.serve(&process, Serve { socket, metrics })?;

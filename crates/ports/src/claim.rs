@@ -1,0 +1,140 @@
+//! That one program has a device.
+//!
+//! Linux gives the frames of an interface to every program that asks for them: two routers on one interface forward
+//! each frame twice, and neither notices. So a program that opens an interface claims it: it listens at an abstract UNIX
+//! address that is named after it. Such addresses belong to a network namespace, as interfaces do, and the kernel frees
+//! them when the process ends, however it ends.
+
+use crate::sys;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::io::ErrorKind;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::process;
+
+/// The right to receive what comes to an interface (capabilities(7)).
+const CAP_NET_RAW: u64 = 1 << 13;
+
+/// Held as long as the device is open.
+pub(crate) struct Claim {
+    /// Nobody is let in: who connects learns from the kernel who listens.
+    _listener: UnixListener,
+}
+
+fn name_of(device: &str) -> String {
+    format!("ashlar/device/{device}")
+}
+
+/// What comes of claiming a device.
+pub(crate) enum Claimed {
+    /// It is ours, as long as the claim lives.
+    Now(Claim),
+    /// It was ours already.
+    Before,
+    /// Somebody who cannot have it says to have it; a text for people.
+    Spoilt(String),
+}
+
+/// Claims a device of the calling thread's network namespace.
+///
+/// # Errors
+/// A sentence: another program has it.
+pub(crate) fn device(device: &str) -> Result<Claimed, String> {
+    let name = name_of(device);
+    let address = SocketAddr::from_abstract_name(&name);
+    let listener = match address.and_then(|address| UnixListener::bind_addr(&address)) {
+        Ok(listener) => listener,
+        Err(e) if e.kind() == ErrorKind::AddrInUse => {
+            let holder = holder(&name);
+            return match holder {
+                Some(holder) if holder.pid == process::id() => Ok(Claimed::Before),
+                Some(holder) if holder.may_have_devices() => Err(format!(
+                    "{} has {device}, and each would get all of its frames: end that one, or have both by \
+                     --share-devices",
+                    holder.words()
+                )),
+                _ => Ok(Claimed::Spoilt(format!(
+                    "{device}: a program that has no right to open it has claimed it; another router on it would not be \
+                     noticed"
+                ))),
+            };
+        }
+        Err(e) => return Err(format!("cannot claim {device}: {e}")),
+    };
+    Ok(Claimed::Now(Claim {
+        _listener: listener,
+    }))
+}
+
+/// Who listens at an abstract address.
+fn holder(name: &str) -> Option<Holder> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(
+        &socket,
+        &SocketAddrUnix::new_abstract_name(name.as_bytes()).ok()?,
+    )
+    .ok()?;
+    let (pid, user) = sys::peer(&socket).ok()?;
+    Some(Holder { pid, user })
+}
+
+/// A process; number 0 is one that this one cannot see, in another PID namespace.
+struct Holder {
+    pid: u32,
+    user: u32,
+}
+
+impl Holder {
+    /// Whether it can have opened a device. One that cannot is no reason to stay away.
+    fn may_have_devices(&self) -> bool {
+        if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
+            return true;
+        }
+        // In a user namespace of their own all have all rights.
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user")).ok();
+        let theirs = of(&self.pid.to_string());
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
+        let status = status.unwrap_or_default();
+        let mut lines = status.lines();
+        let rights = lines.find_map(|line| line.strip_prefix("CapEff:"));
+        let rights = rights.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+        theirs.is_some() && theirs == of("self") && rights.is_some_and(|r| r & CAP_NET_RAW != 0)
+    }
+
+    fn words(&self) -> String {
+        if self.pid == 0 {
+            return "a process in another container".to_owned();
+        }
+        let program = std::fs::read_to_string(format!("/proc/{}/comm", self.pid));
+        let program = program.unwrap_or_default();
+        format!("process {} ({})", self.pid, program.trim_end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_claimed_once_and_is_free_when_the_claim_is() {
+        let own = format!("test-{}", process::id());
+        let first = device(&own).expect("nobody has it");
+        assert!(matches!(first, Claimed::Now(_)));
+        let holder = holder(&name_of(&own)).expect("it listens");
+        assert_eq!(holder.pid, process::id());
+        // Our own use of it is known by other means.
+        assert!(matches!(device(&own), Ok(Claimed::Before)));
+        drop(first);
+        assert!(matches!(device(&own), Ok(Claimed::Now(_))));
+    }
+
+    #[test]
+    fn who_cannot_open_a_device_is_no_reason_to_stay_away() {
+        let may = |pid, user| Holder { pid, user }.may_have_devices();
+        let us = rustix::process::geteuid().as_raw();
+        assert!(may(0, 0) && may(process::id(), us));
+        assert!(!may(0, us + 1), "nobody knows what it may");
+        assert!(!may(u32::MAX, us + 1), "it has ended");
+    }
+}
