@@ -3,11 +3,12 @@
 
 use engine::element::Extensions;
 use engine::graph::Init;
+use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use engine::prelude::{Args, Class, Cx, Element, Packet, Ports, Resources, Verdict, resources};
-use engine::router::{AskError, Router, RouterExtension};
 use ports::Directory;
+use router::{Router, RouterExtension};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::time::Duration;

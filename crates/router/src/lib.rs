@@ -532,8 +532,7 @@ impl Router {
             let pause = move |local: &mut LocalRouter| {
                 local.graph().pause(true);
                 let each = going.iter();
-                each.map(|&node| local.graph().held_by(node))
-                    .sum::<usize>()
+                each.map(|&node| local.graph().held_by(node)).sum::<usize>()
             };
             let held = self.ask_all_within(pause, answer_time)?;
             if held.iter().sum::<usize>() == 0 || Instant::now() >= until {

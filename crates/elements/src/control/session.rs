@@ -244,12 +244,7 @@ fn find(
     }
 }
 
-fn call(
-    path: &str,
-    value: &str,
-    wanted: Use,
-    cx: &mut JobCx,
-) -> Result<String, (u16, String)> {
+fn call(path: &str, value: &str, wanted: Use, cx: &mut JobCx) -> Result<String, (u16, String)> {
     let answer = match wanted {
         Use::Read => cx.read(path, value),
         Use::Write => cx.write(path, value),
