@@ -10,8 +10,11 @@
 use crate::router_wide::RouterWide;
 use crate::units::FromArg;
 use lang::{Config, Diagnostic, Router, Severity, Span, args as text};
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 mod names;
@@ -69,10 +72,36 @@ fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
     }
 }
 
+/// The router around elements, for configurations that look at others.
+pub struct Around<'a> {
+    router: &'a Router,
+    by_name: HashMap<&'a str, usize>,
+    by_class: HashMap<&'a str, Vec<usize>>,
+    /// See [`Args::once`].
+    once: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
+}
+
+impl<'a> Around<'a> {
+    /// A router as its elements see it.
+    pub fn new(router: &'a Router) -> Around<'a> {
+        let (mut by_name, mut by_class) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
+        for (at, element) in router.elements.iter().enumerate() {
+            by_name.entry(&*element.name).or_insert(at);
+            by_class.entry(&*element.class).or_default().push(at);
+        }
+        Around {
+            router,
+            by_name,
+            by_class,
+            once: RefCell::default(),
+        }
+    }
+}
+
 /// Another element of the router, as a configuration that names it sees it.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
-    router: &'a Router,
+    around: &'a Around<'a>,
     index: usize,
     names: &'a Names,
     router_wide: &'a RouterWide,
@@ -81,17 +110,17 @@ pub struct Peer<'a> {
 impl<'a> Peer<'a> {
     /// Its full name.
     pub fn name(&self) -> &'a str {
-        &self.router.elements[self.index].name
+        &self.around.router.elements[self.index].name
     }
 
     /// Its class.
     pub fn class(&self) -> &'a str {
-        &self.router.elements[self.index].class
+        &self.around.router.elements[self.index].class
     }
 
     /// Its arguments, to parse as its class does with these keywords.
     pub fn args(&self, known: &[&'static str]) -> Args<'a> {
-        let element = &self.router.elements[self.index];
+        let element = &self.around.router.elements[self.index];
         let title = (String::new(), element.span);
         let mut args = Args::new(
             title,
@@ -100,7 +129,7 @@ impl<'a> Peer<'a> {
             self.router_wide,
             known.to_vec(),
         );
-        args.set_around(self.router, self.index);
+        args.set_around(self.around, self.index);
         args
     }
 }
@@ -122,7 +151,7 @@ pub struct Args<'a> {
     /// Inputs and outputs that connections name.
     pub connected: (usize, usize),
     /// The router around the element, and its number there; none where a class describes itself.
-    around: Option<(&'a Router, usize)>,
+    around: Option<(&'a Around<'a>, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
     /// Handlers that the element will write, as `element.handler`.
     pub calls: Vec<String>,
@@ -192,8 +221,8 @@ impl<'a> Args<'a> {
     }
 
     /// Lets the element look at the router around it, in which it has this number.
-    pub fn set_around(&mut self, router: &'a Router, index: usize) {
-        self.around = Some((router, index));
+    pub fn set_around(&mut self, around: &'a Around<'a>, index: usize) {
+        self.around = Some((around, index));
     }
 
     /// The elements that were named, if others were looked at.
@@ -204,15 +233,15 @@ impl<'a> Args<'a> {
     /// The element's own name; empty where a class describes itself.
     pub fn element(&self) -> &'a str {
         self.around
-            .map_or("", |(router, index)| &router.elements[index].name)
+            .map_or("", |(around, index)| &around.router.elements[index].name)
     }
 
     /// Another element of the router: what `name` means within the compound element around this one, or
     /// farther out. Mistakes in its arguments are its own; they are not recorded here.
     pub fn peer(&self, name: &str) -> Option<Peer<'a>> {
-        let (router, index) = self.around?;
+        let (around, index) = self.around?;
         self.looked.borrow_mut().get_or_insert_default();
-        let mut scope = router.elements[index].name.as_str();
+        let mut scope = around.router.elements[index].name.as_str();
         loop {
             scope = scope.rsplit_once('/').map_or("", |(outer, _)| outer);
             let full = if scope.is_empty() {
@@ -220,12 +249,12 @@ impl<'a> Args<'a> {
             } else {
                 format!("{scope}/{name}")
             };
-            match router.find(&full) {
-                Some(index) => {
+            match around.by_name.get(&*full) {
+                Some(&index) => {
                     let mut looked = self.looked.borrow_mut();
                     looked.get_or_insert_default().push(index);
                     return Some(Peer {
-                        router,
+                        around,
                         index,
                         names: self.names,
                         router_wide: self.router_wide,
@@ -246,20 +275,35 @@ impl<'a> Args<'a> {
 
     /// All elements of a class, in the order of the router.
     pub fn peers(&self, class: &str) -> Vec<Peer<'a>> {
-        let Some((router, _)) = self.around else {
+        let Some((around, _)) = self.around else {
             return Vec::new();
         };
         self.looked.borrow_mut().get_or_insert_default();
-        let all = router.elements.iter().enumerate();
-        let found = all.filter(|(_, e)| e.class == class);
+        let found = around.by_class.get(class).into_iter().flatten();
         found
-            .map(|(index, _)| Peer {
-                router,
+            .map(|&index| Peer {
+                around,
                 index,
                 names: self.names,
                 router_wide: self.router_wide,
             })
             .collect()
+    }
+
+    /// What `make` finds out about the router around, the same for each element that asks: it is found out once.
+    pub fn once<T: 'static>(&self, make: impl FnOnce(&Args) -> T) -> Rc<T> {
+        let Some((around, _)) = self.around else {
+            return Rc::new(make(self));
+        };
+        self.looked.borrow_mut().get_or_insert_default();
+        let known = around.once.borrow().get(&TypeId::of::<T>()).cloned();
+        let known = known.and_then(|known| known.downcast().ok());
+        known.unwrap_or_else(|| {
+            let made = Rc::new(make(self));
+            let known = Rc::clone(&made) as Rc<dyn Any>;
+            around.once.borrow_mut().insert(TypeId::of::<T>(), known);
+            made
+        })
     }
 
     /// Names for addresses.

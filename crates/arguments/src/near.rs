@@ -3,11 +3,15 @@
 /// The candidate most like `word`, if one is like it at all.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let lower = word.to_lowercase();
-    let scored = candidates
+    let len = word.chars().count();
+    let most = 1 + len / 4;
+    // Each letter that one has more than the other is a distance of one: most strangers differ by that.
+    let alike = candidates
         .into_iter()
-        .map(|c| (strsim::osa_distance(&lower, &c.to_lowercase()), c));
+        .filter(|c| c.chars().count().abs_diff(len) <= most);
+    let scored = alike.map(|c| (strsim::osa_distance(&lower, &c.to_lowercase()), c));
     let (distance, best) = scored.min_by_key(|&(d, c)| (d, c.len()))?;
-    (distance <= 1 + word.chars().count() / 4).then_some(best)
+    (distance <= most).then_some(best)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn pushed_into(plan: &Plan, stats: &Stats, node: usize) -> u64 {
 
 /// Packets that the element pulled, as those that it pulls from count them.
 fn pulled_by(plan: &Plan, stats: &Stats, node: usize) -> u64 {
-    let edges = plan.edges.iter().filter(|e| e.pull && e.to.0 == node);
+    let edges = plan.edges.to(node).filter(|e| e.pull);
     let sent = edges.flat_map(|e| {
         let copies = stats.elements[e.from.0].copies.iter();
         copies.filter_map(|c| c.sent.get(e.from.1))

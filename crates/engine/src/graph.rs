@@ -246,7 +246,7 @@ impl Graph {
                 outputs: element.outputs.len(),
                 input_pull: element.input_pull(),
                 output_pull: element.output_pull(),
-                output_used: plan.edges.iter().any(|e| e.from == (index, 0)),
+                output_used: plan.edges.from_port((index, 0)).next().is_some(),
                 bare: element.bare && site.walker == Walker::Sweep,
                 handled: element.handled,
                 annotated: &element.annotated,

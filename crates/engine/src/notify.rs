@@ -5,7 +5,8 @@
 //! cleared by its element. A pull input's [`Signal`] is the set of notifiers found by going up pull
 //! connections, through elements that do not notify: it is active while one of them is. A push output's
 //! signal is found by going down push connections. Where a path ends in an element that says nothing,
-//! or whose queue another worker fills or empties, the signal is always active: then one must poll.
+//! or whose queue another worker fills or empties, the signal is always active: then one must poll. So it is for the last
+//! ports of a graph whose signals together would be larger than anything that a router is for.
 //!
 //! A notifier that itself pulls (DelayShaper) hears those above it: when they become active, so does it.
 
@@ -40,12 +41,6 @@ impl Signal {
     #[inline]
     pub(crate) fn active(this: Option<&Signal>, bits: &[bool]) -> bool {
         this.is_none_or(|signal| signal.busy || signal.notifiers.iter().any(|&n| bits[n]))
-    }
-
-    pub(crate) fn add(&mut self, notifier: usize) {
-        if !self.notifiers.contains(&notifier) {
-            self.notifiers.push(notifier);
-        }
     }
 }
 

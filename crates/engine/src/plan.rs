@@ -10,7 +10,8 @@ use arguments::Names;
 use arguments::router_wide::RouterWide;
 use lang::Span;
 use std::any::{Any, TypeId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
 use std::sync::Arc;
 
 /// See [`PlanElement::looked`].
@@ -155,6 +156,103 @@ pub struct Edge {
     pub span: Span,
 }
 
+/// The edges of a plan by the ports at one of their ends, in the order of the file where that is the same. Who looks for
+/// those of one element need not look at all.
+#[derive(Clone, Debug, Default)]
+struct ByEnd {
+    /// Numbers of edges.
+    order: Vec<usize>,
+    /// Where those of an element begin in `order`; one more than there are elements.
+    first: Vec<usize>,
+}
+
+impl ByEnd {
+    fn new(elements: usize, edges: &[Edge], end: fn(&Edge) -> (usize, usize)) -> ByEnd {
+        let mut order: Vec<usize> = (0..edges.len()).collect();
+        order.sort_by_key(|&edge| end(&edges[edge]));
+        let first = (0..=elements).map(|e| order.partition_point(|&edge| end(&edges[edge]).0 < e));
+        ByEnd {
+            first: first.collect(),
+            order,
+        }
+    }
+
+    fn of(&self, element: usize) -> &[usize] {
+        &self.order[self.first[element]..self.first[element + 1]]
+    }
+
+    fn of_port(
+        &self,
+        (element, port): (usize, usize),
+        port_of: impl Fn(usize) -> usize,
+    ) -> &[usize] {
+        let all = self.of(element);
+        let begin = all.partition_point(|&edge| port_of(edge) < port);
+        let len = all[begin..].partition_point(|&edge| port_of(edge) == port);
+        &all[begin..begin + len]
+    }
+}
+
+/// The connections of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct PlanEdges {
+    all: Vec<Edge>,
+    by_output: ByEnd,
+    by_input: ByEnd,
+}
+
+impl PlanEdges {
+    /// The connections between so many elements.
+    pub fn new(elements: usize, all: Vec<Edge>) -> PlanEdges {
+        PlanEdges {
+            by_output: ByEnd::new(elements, &all, |e| e.from),
+            by_input: ByEnd::new(elements, &all, |e| e.to),
+            all,
+        }
+    }
+
+    /// Those that come from an element.
+    pub fn from(&self, element: usize) -> impl Iterator<Item = &Edge> {
+        self.by_output.of(element).iter().map(|&e| &self.all[e])
+    }
+
+    /// Those that lead to an element.
+    pub fn to(&self, element: usize) -> impl Iterator<Item = &Edge> {
+        self.by_input.of(element).iter().map(|&e| &self.all[e])
+    }
+
+    /// Those that come from an output.
+    pub fn from_port(&self, output: (usize, usize)) -> impl Iterator<Item = &Edge> {
+        let port = |e: usize| self.all[e].from.1;
+        let found = self.by_output.of_port(output, port).iter();
+        found.map(|&e| &self.all[e])
+    }
+
+    /// Those that lead to an input.
+    pub fn to_port(&self, input: (usize, usize)) -> impl Iterator<Item = &Edge> {
+        let port = |e: usize| self.all[e].to.1;
+        let found = self.by_input.of_port(input, port).iter();
+        found.map(|&e| &self.all[e])
+    }
+}
+
+impl Deref for PlanEdges {
+    type Target = [Edge];
+
+    fn deref(&self) -> &[Edge] {
+        &self.all
+    }
+}
+
+impl<'p> IntoIterator for &'p PlanEdges {
+    type Item = &'p Edge;
+    type IntoIter = std::slice::Iter<'p, Edge>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.all.iter()
+    }
+}
+
 /// A device and what is asked of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanDevice {
@@ -169,7 +267,7 @@ pub struct Plan {
     /// Elements, in the order of declaration.
     pub elements: Vec<PlanElement>,
     /// Connections.
-    pub edges: Vec<Edge>,
+    pub edges: PlanEdges,
     /// Number of workers.
     pub workers: usize,
     /// Whether it is to run as Click's user-level driver would run it.
@@ -207,7 +305,7 @@ impl Plan {
             if !e.placement().gathers {
                 return None;
             }
-            let next = self.edges.iter().find(|edge| edge.from.0 == i)?.to.0;
+            let next = self.edges.from(i).next()?.to.0;
             let owners = self.elements[next].workers.as_slice();
             let stays = e.pushers.len() == 1 && e.pushers == owners;
             (!stays).then_some((e.name.as_str(), e.pushers.as_slice(), owners))
@@ -244,9 +342,10 @@ impl Plan {
     /// `Resources::initialize`), but for configurations that
     /// `running` already uses. Returns the elements that failed, with a sentence each.
     pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
-        let kept = |config: &AnyConfig| {
-            running.is_some_and(|r| r.elements.iter().any(|e| Arc::ptr_eq(&e.config, config)))
-        };
+        let address = |config: &AnyConfig| Arc::as_ptr(config).cast::<()>();
+        let known = running.into_iter().flat_map(|plan| &plan.elements);
+        let known: HashSet<_> = known.map(|e| address(&e.config)).collect();
+        let kept = |config: &AnyConfig| known.contains(&address(config));
         let each = self.elements.iter().enumerate();
         let fresh = each.filter(|(_, element)| !kept(&element.config));
         fresh

@@ -2,13 +2,17 @@
 
 use crate::class::Class;
 use crate::notify::{Notifies, PullWires, Signal};
-use crate::plan::{Edge, Plan};
+use crate::plan::{Edge, Plan, PlanEdges};
 use crate::ports::Flow;
+use std::collections::HashSet;
+
+type EachEdge<'e> = &'e mut dyn FnMut(&Edge);
 
 /// A direction of search.
 pub struct Way {
     pull: bool,
-    near: fn(&Edge) -> (usize, usize),
+    /// Edges at a port, and where each leads.
+    at: fn(&PlanEdges, (usize, usize), EachEdge<'_>),
     far: fn(&Edge) -> usize,
     notifies: fn(&Class) -> bool,
     /// Ports by which the search goes on, as "is pull".
@@ -18,7 +22,7 @@ pub struct Way {
 /// Up pull connections, for packets.
 pub const UP: Way = Way {
     pull: true,
-    near: |e| e.to,
+    at: |edges, input, each| edges.to_port(input).for_each(each),
     far: |e| e.from.0,
     notifies: |c| Notifies::of(c).packets,
     ports: |plan, i| &plan.elements[i].inputs,
@@ -27,11 +31,15 @@ pub const UP: Way = Way {
 /// Down push connections, for room.
 pub const DOWN: Way = Way {
     pull: false,
-    near: |e| e.from,
+    at: |edges, output, each| edges.from_port(output).for_each(each),
     far: |e| e.to.0,
     notifies: |c| Notifies::of(c).room,
     ports: |plan, i| &plan.elements[i].outputs,
 };
+
+/// Notifiers and steps of all searches of a plan together. A graph whose every port has thousands of notifiers would need
+/// more memory than packets do; what is left then is busy.
+const STEPS_MAX: usize = 4 << 20;
 
 /// The queues nearest to an element: up its pull inputs if it has some, else down its push outputs.
 pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
@@ -50,46 +58,117 @@ pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
     queues
 }
 
-/// Which notifiers say whether packets wait behind a pull input, or whether there is room behind a push output. A port that
-/// pulls or pushes at its own will is busy.
-pub fn search(plan: &Plan, way: &Way, element: usize, port: usize) -> Signal {
-    let mut signal = Signal::default();
-    if (way.ports)(plan, element)[port] != way.pull {
-        signal.busy = true;
-        return signal;
-    }
-    let mut to_do = vec![(element, port)];
-    let mut next = 0;
-    while let Some(&at) = to_do.get(next) {
-        next += 1;
-        let edges = plan.edges.iter().filter(|e| e.pull == way.pull);
-        let mut edges = edges.filter(|e| (way.near)(e) == at).peekable();
-        // An output that leads nowhere takes everything; an input gets nothing from there.
-        signal.busy |= !way.pull && edges.peek().is_none();
-        for edge in edges {
-            let far = (way.far)(edge);
-            let there = &plan.elements[far];
-            if (way.notifies)(there.class) {
-                // A queue that other workers fill or empty cannot tell us in time.
-                signal.busy |= !there.pushers.iter().all(|w| there.pullers.contains(w));
-                signal.add(far);
-                continue;
-            }
-            let wires = there.class.extension::<PullWires>().filter(|_| way.pull);
-            let mut wires = wires.into_iter().flat_map(|wires| wires.0);
-            let wire = wires.find(|wire| wire.0 == edge.from.1);
-            let ports = (way.ports)(plan, far).iter().enumerate();
-            let on: Vec<usize> = ports
-                .filter(|(p, pull)| **pull == way.pull && wire.is_none_or(|wire| wire.1 == *p))
-                .map(|(p, _)| p)
-                .collect();
-            signal.busy |= on.is_empty();
-            for place in on.into_iter().map(|p| (far, p)) {
-                if !to_do.contains(&place) {
-                    to_do.push(place);
+/// Which notifiers say for each port of each element whether packets wait behind that pull input, or whether there is room
+/// behind that push output. A port that pulls or pushes at its own will is busy.
+pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
+    let ports = |i: usize| (way.ports)(plan, i).len();
+    let mut found: Vec<Vec<Option<Signal>>> = (0..plan.elements.len())
+        .map(|i| vec![None; ports(i)])
+        .collect();
+    let mut steps = 0;
+    for element in 0..plan.elements.len() {
+        for port in 0..ports(element) {
+            // Along a chain all have the same signal, which is found once.
+            let (mut chain, mut on_it) = (Vec::new(), HashSet::new());
+            let mut at = (element, port);
+            let signal = loop {
+                if let Some(known) = &found[at.0][at.1] {
+                    break known.clone();
                 }
+                if !on_it.insert(at) {
+                    break Signal::default();
+                }
+                chain.push(at);
+                match look(plan, way, at) {
+                    Look { own, on } if own == Signal::default() && on.len() == 1 => at = on[0],
+                    look => break search_from(plan, way, look, &mut steps),
+                }
+            };
+            for (element, port) in chain {
+                steps += 1 + signal.notifiers.len();
+                let signal = match steps > STEPS_MAX {
+                    true => busy(),
+                    false => signal.clone(),
+                };
+                found[element][port] = Some(signal);
             }
         }
+    }
+    let all = |ports: Vec<Option<Signal>>| ports.into_iter().flatten().collect();
+    found.into_iter().map(all).collect()
+}
+
+/// As [`signals`], of one port.
+fn search(plan: &Plan, way: &Way, element: usize, port: usize) -> Signal {
+    search_from(plan, way, look(plan, way, (element, port)), &mut 0)
+}
+
+fn busy() -> Signal {
+    Signal {
+        busy: true,
+        notifiers: Vec::new(),
+    }
+}
+
+/// What is right behind a port: what says something itself, and ports by which the search goes on.
+struct Look {
+    own: Signal,
+    on: Vec<(usize, usize)>,
+}
+
+fn look(plan: &Plan, way: &Way, at: (usize, usize)) -> Look {
+    let (mut own, mut on) = (Signal::default(), Vec::new());
+    if (way.ports)(plan, at.0)[at.1] != way.pull {
+        return Look { own: busy(), on };
+    }
+    let mut any = false;
+    (way.at)(&plan.edges, at, &mut |edge| {
+        if edge.pull != way.pull {
+            return;
+        }
+        any = true;
+        let far = (way.far)(edge);
+        let there = &plan.elements[far];
+        if (way.notifies)(there.class) {
+            // A queue that other workers fill or empty cannot tell us in time.
+            own.busy |= !there.pushers.iter().all(|w| there.pullers.contains(w));
+            own.notifiers.push(far);
+            return;
+        }
+        let wires = there.class.extension::<PullWires>().filter(|_| way.pull);
+        let mut wires = wires.into_iter().flat_map(|wires| wires.0);
+        let wire = wires.find(|wire| wire.0 == edge.from.1);
+        let ports = (way.ports)(plan, far).iter().enumerate();
+        let ports = ports.filter(|(p, pull)| **pull == way.pull && wire.is_none_or(|w| w.1 == *p));
+        let before = on.len();
+        on.extend(ports.map(|(p, _)| (far, p)));
+        own.busy |= on.len() == before;
+    });
+    // An output that leads nowhere takes everything; an input gets nothing from there.
+    own.busy |= !way.pull && !any;
+    Look { own, on }
+}
+
+/// Goes on from what is right behind a port, to everything behind that.
+fn search_from(plan: &Plan, way: &Way, first: Look, steps: &mut usize) -> Signal {
+    let Look {
+        own: mut signal,
+        on: mut to_do,
+    } = first;
+    let mut known = HashSet::new();
+    signal.notifiers.retain(|&n| known.insert(n));
+    let mut seen: HashSet<(usize, usize)> = to_do.iter().copied().collect();
+    while let Some(at) = to_do.pop() {
+        let more = look(plan, way, at);
+        *steps += 1 + more.on.len() + more.own.notifiers.len();
+        if *steps > STEPS_MAX {
+            return busy();
+        }
+        signal.busy |= more.own.busy;
+        let new = more.own.notifiers.into_iter();
+        signal.notifiers.extend(new.filter(|&n| known.insert(n)));
+        let new = more.on.into_iter();
+        to_do.extend(new.filter(|&at| seen.insert(at)));
     }
     signal
 }

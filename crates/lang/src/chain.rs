@@ -2,7 +2,7 @@
 
 use crate::ast::{Arrow, Chain, Item, Ports, What};
 use crate::diagnostic::{Diagnostic, count};
-use crate::scope::Builder;
+use crate::scope::{Builder, LINKS_MAX};
 use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
 use std::collections::HashSet;
@@ -191,6 +191,9 @@ impl Builder<'_, '_> {
     }
 
     fn connect(&mut self, arrow: Arrow, left: &[Place], right: &[Place]) {
+        if self.links > LINKS_MAX {
+            return; // told when it was one too many
+        }
         let sides = (self.side(arrow, left, true), self.side(arrow, right, false));
         let (Some(mut left), Some(mut right)) = sides else {
             return;

@@ -163,11 +163,13 @@ impl Config {
             });
             start = piece.end;
         }
-        for (at, name) in &self.undefined {
-            if range.start <= at.start && at.end <= range.end {
-                let moved = at.start - range.start..at.end - range.start;
-                part.undefined.push((moved, name.clone()));
-            }
+        let first = self
+            .undefined
+            .partition_point(|(at, _)| at.start < range.start);
+        let inside = self.undefined[first..].iter();
+        for (at, name) in inside.take_while(|(at, _)| at.end <= range.end) {
+            let moved = at.start - range.start..at.end - range.start;
+            part.undefined.push((moved, name.clone()));
         }
         part
     }

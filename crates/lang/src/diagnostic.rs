@@ -165,6 +165,8 @@ impl Diagnostic {
 /// The widest excerpt of a line that is shown, in columns.
 const EXCERPT_COLUMNS_MAX: usize = 160;
 const TAB_COLUMNS: usize = 4;
+/// Bytes of a line on each side of a place that are looked at for the excerpt.
+const EXCERPT_BYTES_MAX: usize = 4 * EXCERPT_COLUMNS_MAX;
 
 /// The text shown to people: `file:line:column: error: message`, the line with the place underlined,
 /// notes, and what to do after `=`. Ends with a line feed.
@@ -245,12 +247,19 @@ fn paragraph(
         place.file, place.line, place.column
     );
     let (line, line_span) = map.line_of(span);
-    if line.trim().is_empty() {
-        return;
-    }
     let start = (span.start - line_span.start) as usize;
     let end = (span.end.min(line_span.end).max(span.start) - line_span.start) as usize;
-    let (shown, from, width) = excerpt(line, start, end);
+    let near = line.floor_char_boundary(start.saturating_sub(EXCERPT_BYTES_MAX));
+    let far = line.ceil_char_boundary(start.saturating_add(EXCERPT_BYTES_MAX).min(line.len()));
+    let part = &line[near..far];
+    if part.trim().is_empty() {
+        return;
+    }
+    let (mut shown, mut from, width) = excerpt(part, start - near, end.min(far) - near);
+    if near > 0 && !shown.starts_with('…') {
+        shown.insert(0, '…');
+        from += 1;
+    }
     let number = place.line.to_string();
     let gutter = " ".repeat(number.len());
     let _ = writeln!(out, " {number} | {shown}");

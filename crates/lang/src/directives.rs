@@ -47,15 +47,15 @@ impl Builder<'_, '_> {
             let name_span = part(span, words[0].clone());
             let define = Define {
                 name: name.to_owned(),
-                name_span,
                 value: part(span, value..text.len()),
             };
-            let template = self.template();
-            let formal = template.formals.iter().find(|f| f.variable == name);
-            let known = template.defines.iter().find(|d| d.name == name);
-            let first = formal.map(|f| f.span).or(known.map(|d| d.name_span));
+            let first = self.scope().variables.get(name).copied();
             match first {
-                None => template.defines.push(define),
+                None => {
+                    let variables = &mut self.scope().variables;
+                    variables.insert(name.to_owned(), name_span);
+                    self.template().defines.push(define);
+                }
                 Some(first) => self.report(
                     Diagnostic::error("redefined", format!("`${name}` is defined twice"))
                         .at(name_span)

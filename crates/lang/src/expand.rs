@@ -4,23 +4,26 @@ use crate::config::Config;
 use crate::diagnostic::{Diagnostic, count_in_words};
 use crate::formals;
 use crate::graph::{Element, Router};
+use crate::scope::DEFINITIONS_MAX;
 use crate::source::Span;
 use crate::template::{
     ClassRef, INPUT, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
 };
-use crate::tunnel::{End, Wire, connect, ends};
+use crate::tunnel::{End, TooMany, Wire, Wires};
 use crate::vars::{FrameId, Variables};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most elements, compound ones included.
-const ELEMENTS_MAX: usize = 1 << 20;
+/// Most elements, compound ones included. A few bytes of compound elements in each other can ask for any number.
+const ELEMENTS_MAX: usize = 1 << 17;
 /// Most connections before those through compound elements are joined.
-const WIRES_MAX: usize = 4 << 20;
+const WIRES_MAX: usize = 1 << 19;
 /// How deep compound elements may stand in each other.
 const DEPTH_MAX: usize = 200;
 /// All names of elements together, in bytes.
-const NAME_BYTES_MAX: usize = 64 << 20;
+const NAME_BYTES_MAX: usize = 16 << 20;
+/// Mistakes after which compound elements are not compared with their uses any more.
+const ERRORS_MAX: usize = 1000;
 
 /// A compound element that is to be opened.
 struct Pending<'a> {
@@ -31,7 +34,8 @@ struct Pending<'a> {
     class: &'a ClassRef,
     config: Option<Span>,
     name: String,
-    within: Rc<Vec<Span>>,
+    /// How many compound elements stand around it.
+    depth: usize,
     /// Its node's number in its template, and the numbers of its tunnels in the whole.
     id: NodeId,
     tunnels: (usize, usize),
@@ -78,16 +82,30 @@ pub(crate) fn expand<'a>(
     expander.run(definitions);
     let mut diagnostics = expander.diagnostics;
     diagnostics.append(&mut expander.variables.diagnostics);
-    let mut router = expander.router;
-    router.requirements.clone_from(&program.requirements);
-    let (connections, complaint) = connect(&expander.wires);
-    router.connections = connections;
-    router.loose = expander
-        .loose
-        .into_iter()
-        .map(|(name, span, tunnels)| ends(&expander.wires, name, span, tunnels))
-        .collect();
-    diagnostics.extend(complaint);
+    let requirements = program.requirements.clone();
+    let all = Wires::new(&expander.wires);
+    let loose = expander.loose.into_iter();
+    let connect = || {
+        let connections = all.connect()?;
+        let loose = loose.map(|(name, span, tunnels)| all.ends(name, span, tunnels));
+        Ok((connections, loose.collect::<Result<_, TooMany>>()?))
+    };
+    let connected = match expander.full {
+        true => Err(None),
+        false => connect().map_err(|many: TooMany| Some(many.into())),
+    };
+    let mut router = Router {
+        requirements,
+        ..Router::default()
+    };
+    match connected {
+        Ok((connections, loose)) => {
+            router.elements = expander.router.elements;
+            (router.connections, router.loose) = (connections, loose);
+        }
+        // Nobody is to look for mistakes in so much, of which a part is missing.
+        Err(complaint) => diagnostics.extend(complaint),
+    }
     (router, diagnostics)
 }
 
@@ -100,29 +118,50 @@ impl<'a> Expander<'a> {
         for (name, value) in definitions {
             self.variables.set_written(frame, name, *value);
         }
-        self.instantiate(0, frame, "", Rc::new(Vec::new()), (0, 0));
+        self.instantiate(0, frame, "", 0, (0, 0));
         // Breadth first, as Click numbers elements.
         while let Some(pending) = self.pending.pop_front() {
             self.open(pending);
         }
     }
 
+    /// Whether one more element fits.
     fn room(&mut self, name: &str, span: Span) -> bool {
         self.opened += 1;
         self.name_bytes += name.len();
-        let fits = self.opened <= ELEMENTS_MAX
-            && self.name_bytes <= NAME_BYTES_MAX
-            && self.wires.len() <= WIRES_MAX;
-        if !fits && !self.full {
-            self.full = true;
-            self.pending.clear();
+        if self.opened > ELEMENTS_MAX {
+            self.too_large(format!("{ELEMENTS_MAX} elements"), span);
+        } else if self.name_bytes > NAME_BYTES_MAX {
+            self.too_large(format!("{NAME_BYTES_MAX} bytes of elements' names"), span);
+        } else if self.variables.full {
+            // Told where a configuration string is too long.
+            self.give_up();
+        }
+        !self.full
+    }
+
+    fn wire(&mut self, wire: Wire) {
+        if self.wires.len() >= WIRES_MAX {
+            self.too_large(format!("{WIRES_MAX} connections"), wire.span);
+        } else {
+            self.wires.push(wire);
+        }
+    }
+
+    fn too_large(&mut self, most: String, span: Span) {
+        if !self.full {
             self.diagnostics.push(
-                Diagnostic::error("too-large", format!("the router has more than {ELEMENTS_MAX} elements or {WIRES_MAX} connections"))
+                Diagnostic::error("too-large", format!("the router has more than {most}"))
                     .at(span)
                     .help("compound elements multiply what is inside them; use fewer of them in each other"),
             );
         }
-        fits && !self.full
+        self.give_up();
+    }
+
+    fn give_up(&mut self) {
+        self.full = true;
+        self.pending.clear();
     }
 
     fn tunnel(&mut self) -> usize {
@@ -136,7 +175,7 @@ impl<'a> Expander<'a> {
         id: TemplateId,
         frame: FrameId,
         prefix: &str,
-        within: Rc<Vec<Span>>,
+        depth: usize,
         own: (usize, usize),
     ) {
         let template = &self.program.templates[id];
@@ -163,7 +202,7 @@ impl<'a> Expander<'a> {
                     match class {
                         ClassRef::Base(class) => {
                             let config = self.config(frame, *config, node);
-                            let end = self.element(name, class, config, node, &within);
+                            let end = self.element(name, class, config, node);
                             (end, end)
                         }
                         ClassRef::Compound(_) => {
@@ -175,7 +214,7 @@ impl<'a> Expander<'a> {
                                 class,
                                 config: *config,
                                 name,
-                                within: within.clone(),
+                                depth,
                                 id: number,
                                 tunnels,
                             });
@@ -193,8 +232,11 @@ impl<'a> Expander<'a> {
     fn wire_up(&mut self, template: &Template, ends: &[(End, End)]) {
         for link in &template.links {
             let (from, to) = (ends[link.from.0].1, ends[link.to.0].0);
-            if from != End::Nowhere && to != End::Nowhere && self.wires.len() <= WIRES_MAX {
-                self.wires.push(Wire {
+            if self.full {
+                return;
+            }
+            if from != End::Nowhere && to != End::Nowhere {
+                self.wire(Wire {
                     from: (from, link.from.1),
                     to: (to, link.to.1),
                     span: link.span,
@@ -210,28 +252,20 @@ impl<'a> Expander<'a> {
         }
     }
 
-    fn element(
-        &mut self,
-        name: String,
-        class: &str,
-        config: Config,
-        node: &Node,
-        within: &[Span],
-    ) -> End {
+    fn element(&mut self, name: String, class: &str, config: Config, node: &Node) -> End {
         self.router.elements.push(Element {
             name,
             class: class.to_owned(),
             config,
             span: node.span,
             class_span: node.class_span,
-            within: within.to_vec(),
         });
         End::Element(self.router.elements.len() - 1)
     }
 
     fn open(&mut self, pending: Pending<'a>) {
         let node = pending.node;
-        if pending.within.len() >= DEPTH_MAX {
+        if pending.depth >= DEPTH_MAX {
             let text = format!("compound elements stand in each other more than {DEPTH_MAX} deep");
             self.diagnostics.push(
                 Diagnostic::error("too-deep", text)
@@ -242,11 +276,9 @@ impl<'a> Expander<'a> {
         }
         let config = self.config(pending.frame, pending.config, node);
         let arguments = formals::arguments(&config);
-        let mut within = Vec::clone(&pending.within);
-        within.push(node.span);
         match self.choose(&pending, &arguments) {
             Some(Choice::Base(class)) => {
-                let end = self.element(pending.name, &class, config, node, &pending.within);
+                let end = self.element(pending.name, &class, config, node);
                 for (port, outward) in (0..node.inputs)
                     .map(|p| (p, false))
                     .chain((0..node.outputs).map(|p| (p, true)))
@@ -256,7 +288,10 @@ impl<'a> Expander<'a> {
                         End::Tunnel(pending.tunnels.1),
                     );
                     let (from, to) = if outward { (end, leave) } else { (enter, end) };
-                    self.wires.push(Wire {
+                    if self.full {
+                        return;
+                    }
+                    self.wire(Wire {
                         from: (from, port as u32),
                         to: (to, port as u32),
                         span: node.span,
@@ -277,7 +312,7 @@ impl<'a> Expander<'a> {
                     self.variables.set(frame, &name, value);
                 }
                 let prefix = format!("{}/", pending.name);
-                self.instantiate(id, frame, &prefix, Rc::new(within), pending.tunnels);
+                self.instantiate(id, frame, &prefix, pending.depth + 1, pending.tunnels);
             }
             None => {}
         }
@@ -291,6 +326,9 @@ impl<'a> Expander<'a> {
         while let ClassRef::Compound(set) = class {
             let set = &self.program.classes[*set];
             for &id in &set.definitions {
+                if tried.len() == DEFINITIONS_MAX {
+                    return loose; // that there are more was told
+                }
                 let template = &self.program.templates[id];
                 tried.push(template);
                 match formals::bind(&template.formals, arguments) {
@@ -313,6 +351,9 @@ impl<'a> Expander<'a> {
                         None => formals::complain(node, &set.name, arguments, &misfits),
                         Some(_) => no_ports(node, &set.name),
                     };
+                    if self.diagnostics.len() >= ERRORS_MAX {
+                        return None;
+                    }
                     let many = arguments.len();
                     let error = formals::no_match(error, node, &set.name, many, &tried);
                     self.diagnostics.push(error);
@@ -338,7 +379,7 @@ impl<'a> Expander<'a> {
             })
         };
         let fits = node.inputs <= inner.inputs && node.outputs <= inner.outputs;
-        if fits || self.errors.iter().any(inside) {
+        if fits || self.diagnostics.len() >= ERRORS_MAX || self.errors.iter().any(inside) {
             return;
         }
         let name = match node.name.starts_with('@') {

@@ -5,6 +5,7 @@ use crate::ast::Formal;
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, count, count_in_words};
 use crate::template::{Node, Template};
+use std::collections::HashMap;
 
 /// Why arguments do not fit parameters.
 pub(crate) enum Misfit {
@@ -26,17 +27,26 @@ pub(crate) fn bind(
     formals: &[Formal],
     arguments: &[Config],
 ) -> Result<Vec<(String, Config)>, Misfit> {
-    let mut free: Vec<&Config> = arguments.iter().collect();
+    // Arguments by their keywords, the first of each last.
+    let mut keyed: HashMap<&str, Vec<usize>> = HashMap::new();
+    if formals.iter().any(|f| f.keyword.is_some() && !f.is_rest()) {
+        for (at, argument) in arguments.iter().enumerate().rev() {
+            if let Some((keyword, _)) = args::keyword(&argument.text) {
+                keyed.entry(keyword).or_default().push(at);
+            }
+        }
+    }
+    let mut taken = vec![false; arguments.len()];
     let mut values = Vec::new();
     for formal in formals {
         let Some(keyword) = formal.keyword.as_deref().filter(|_| !formal.is_rest()) else {
             continue;
         };
-        let has_keyword = |c: &&Config| args::keyword(&c.text).is_some_and(|(k, _)| k == keyword);
-        let Some(at) = free.iter().position(has_keyword) else {
+        let Some(at) = keyed.get_mut(keyword).and_then(Vec::pop) else {
             return Err(Misfit::Missing(keyword.to_owned()));
         };
-        let argument = free.remove(at);
+        taken[at] = true;
+        let argument = &arguments[at];
         let value = args::words(&argument.text)
             .get(1)
             .map_or(argument.text.len(), |w| w.start);
@@ -45,6 +55,8 @@ pub(crate) fn bind(
             argument.slice(value..argument.text.len()),
         ));
     }
+    let free = arguments.iter().zip(taken);
+    let mut free: Vec<&Config> = free.filter(|(_, taken)| !taken).map(|(c, _)| c).collect();
     let positional: Vec<&Formal> = formals.iter().filter(|f| f.keyword.is_none()).collect();
     let rest = formals.iter().find(|f| f.is_rest());
     if free.len() < positional.len() {

@@ -49,8 +49,6 @@ pub struct Element {
     pub span: Span,
     /// The class in the declaration.
     pub class_span: Span,
-    /// The declarations of the compound elements around it, outermost first.
-    pub within: Vec<Span>,
 }
 
 /// One connection.

@@ -8,6 +8,8 @@ use crate::source::Span;
 
 /// The largest port number. Click has no limit, but a number like that is a mistake.
 pub(crate) const PORT_MAX: u32 = 65_535;
+/// Most ports that all lists of a text name.
+const LISTED_MAX: usize = 1 << 20;
 
 impl Parser {
     pub(crate) fn starts_item(&self, token: Token) -> bool {
@@ -138,6 +140,16 @@ impl Parser {
                             .help(format!("write `{end}-{first}`")),
                     );
                 }
+            }
+            self.listed += (first..=last).count();
+            if self.listed > LISTED_MAX {
+                let text = format!("the lists of ports up to here name more than {LISTED_MAX}");
+                self.report(
+                    Diagnostic::error("too-large", text)
+                        .at(span)
+                        .help("are the lists as long as they are meant to be?"),
+                );
+                return Err(Broken);
             }
             ports.extend(first..=last);
             if ports.len() > PORT_MAX as usize + 1 {

@@ -5,6 +5,7 @@
 
 use crate::args::{Kind, Pieces, block_comment, is_space, line_comment};
 use crate::diagnostic::Diagnostic;
+use crate::parser::ERRORS_MAX;
 use crate::source::{FileId, LineDirective, Span};
 use std::ops::Range;
 use std::sync::Arc;
@@ -233,11 +234,18 @@ impl Lexer {
         let start = open.end as usize;
         let rest = &text.as_bytes()[start..];
         let is_end = |&at: &usize| {
+            if rest[at] != b';' {
+                return false;
+            }
             let behind = rest[at + 1..].iter().find(|&&b| b != b' ' && b != b'\t');
-            rest[at] == b';' && behind.is_none_or(|&b| b == b'\n' || b == b'\r' || b == b'/')
+            behind.is_none_or(|&b| b == b'\n' || b == b'\r' || b == b'/')
         };
         let line = line_comment(text.as_bytes(), start) - start;
-        let len = (0..rest.len()).find(is_end).unwrap_or(line);
+        let mut len = (0..rest.len()).find(is_end).unwrap_or(line);
+        if self.diagnostics.len() + 1 >= ERRORS_MAX {
+            // Each was looked for up to the end of the text.
+            len = rest.len();
+        }
         self.at = start + len;
         let mut error = match suspect {
             Some(quote) => Diagnostic::error("unclosed-quote", "this quote may never be closed")

@@ -111,12 +111,15 @@ impl Builder<'_, '_> {
         };
         let scope = self.scope();
         scope.count += 1;
-        let mut number = scope.count;
+        // All numbers from where the last search began up to what it found are taken.
+        let last = scope.numbers.entry(prefix.clone()).or_default();
+        let mut number = scope.count.max(*last + 1);
         let mut name = format!("{prefix}@{number}");
         while scope.names.contains_key(&name) || scope.declared.contains_key(&name) {
             number += 1;
             name = format!("{prefix}@{number}");
         }
+        *last = number;
         let node = self.node(name.clone(), what, span, span);
         self.scope().names.insert(name, node);
         node

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many syntax errors are told before the rest of a file is taken as hopeless.
-const ERRORS_MAX: usize = 100;
+pub(crate) const ERRORS_MAX: usize = 100;
 
 /// What a text says.
 pub(crate) struct Tree {
@@ -28,6 +28,7 @@ pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
         diagnostics: Vec::new(),
         last: Span::new(file, 0..0),
         lost: Vec::new(),
+        listed: 0,
     };
     let statements = parser.statements();
     let mut diagnostics = parser.diagnostics;
@@ -55,6 +56,8 @@ pub(crate) struct Parser {
     /// The token read last.
     pub(crate) last: Span,
     lost: Vec<String>,
+    /// Ports that lists in brackets have named so far.
+    pub(crate) listed: usize,
 }
 
 /// The statement cannot be read further; its mistake is told.
@@ -124,7 +127,7 @@ impl Parser {
         let mut statements = Vec::new();
         loop {
             let next = self.peek();
-            if self.diagnostics.len() >= ERRORS_MAX {
+            if self.diagnostics.len() + self.lexer.diagnostics.len() >= ERRORS_MAX {
                 self.give_up();
                 return statements;
             }

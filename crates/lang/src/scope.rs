@@ -13,7 +13,9 @@ use std::rc::Rc;
 pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
 
 /// Most links that are written, those of port lists included.
-const LINKS_MAX: usize = 1 << 20;
+pub(crate) const LINKS_MAX: usize = 1 << 19;
+/// Most definitions of a compound class, those that it extends included.
+pub(crate) const DEFINITIONS_MAX: usize = 100;
 
 /// What is known while a body is read.
 pub(crate) struct Scope {
@@ -25,6 +27,10 @@ pub(crate) struct Scope {
     classes: HashMap<String, ClassRef>,
     /// How many elements there are, pseudo elements aside; numbers anonymous ones.
     pub(crate) count: usize,
+    /// The number that an anonymous element of a class was given last.
+    pub(crate) numbers: HashMap<String, usize>,
+    /// Where each variable is defined.
+    pub(crate) variables: HashMap<String, Span>,
     /// What `input` and `output` mean here, innermost last.
     pub(crate) tunnels: Vec<(NodeId, NodeId)>,
 }
@@ -40,7 +46,7 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Classes that nothing in the file defines, where each was named first.
     pub(crate) base: HashMap<String, Span>,
-    links: usize,
+    pub(crate) links: usize,
 }
 
 impl<'a, 'l> Builder<'a, 'l> {
@@ -72,6 +78,9 @@ impl<'a, 'l> Builder<'a, 'l> {
 
     fn open(&mut self, template: Template) -> TemplateId {
         let id = self.program.templates.len();
+        let formals = template.formals.iter().rev();
+        let variables = formals.map(|formal| (formal.variable.clone(), formal.span));
+        let variables = variables.collect();
         self.program.templates.push(template);
         self.scopes.push(Scope {
             template: id,
@@ -79,6 +88,8 @@ impl<'a, 'l> Builder<'a, 'l> {
             declared: HashMap::new(),
             classes: HashMap::new(),
             count: 0,
+            numbers: HashMap::new(),
+            variables,
             tunnels: Vec::new(),
         });
         id
@@ -205,10 +216,24 @@ impl<'a, 'l> Builder<'a, 'l> {
         };
         let definitions = compound.definitions.iter();
         let definitions: Vec<TemplateId> = definitions.map(|d| self.definition(d)).collect();
+        let extended = match otherwise {
+            Some(ClassRef::Compound(set)) => self.program.classes[set].count,
+            _ => 0,
+        };
+        let count = definitions.len() + extended;
+        if count > DEFINITIONS_MAX && extended <= DEFINITIONS_MAX {
+            let text = format!("this class has more than {DEFINITIONS_MAX} definitions");
+            self.report(
+                Diagnostic::error("too-large", text)
+                    .at(compound.span.before())
+                    .help("each use tries them one after the other; give some of them a class of their own"),
+            );
+        }
         self.program.classes.push(ClassSet {
             name: name.map_or(String::new(), |name| name.name.clone()),
             definitions,
             otherwise,
+            count,
         });
         Some(ClassRef::Compound(self.program.classes.len() - 1))
     }
@@ -237,24 +262,31 @@ impl<'a, 'l> Builder<'a, 'l> {
     }
 
     fn check_formals(&mut self, definition: &Definition) {
-        let formals = &definition.formals;
-        for (i, formal) in formals.iter().enumerate() {
-            let before = &formals[..i];
-            let same = before.iter().find(|f| {
-                f.variable == formal.variable
-                    || (f.keyword.is_some() && f.keyword == formal.keyword)
-            });
+        let (mut variables, mut keywords) = (HashMap::new(), HashMap::new());
+        let mut rest = false;
+        for formal in &definition.formals {
+            let keyword = formal.keyword.as_deref();
+            let known = keyword.is_some_and(|word| keywords.contains_key(word));
+            let comes_late = keyword.is_none() && !keywords.is_empty();
+            let behind_rest = rest;
+            rest |= formal.is_rest();
+            let first = *variables.entry(&*formal.variable).or_insert(formal.span);
+            let first_keyed = keyword.map(|word| *keywords.entry(word).or_insert(formal.span));
+            let same = match known {
+                true => first_keyed.map(|keyed: Span| keyed.min(first)),
+                false => Some(first).filter(|first| *first != formal.span),
+            };
             let error = if let Some(first) = same {
                 Diagnostic::error("duplicate-parameter", "this parameter is there already")
-                    .note_at(first.span, "the first one")
+                    .note_at(first, "the first one")
                     .help("give it another name")
-            } else if formal.keyword.is_none() && before.iter().any(|f| f.keyword.is_some()) {
+            } else if comes_late {
                 Diagnostic::error(
                     "parameter-order",
                     "a parameter without keyword comes too late",
                 )
                 .help("put parameters without keyword first, then those with one, `__REST__` last")
-            } else if before.iter().any(|f| f.is_rest()) {
+            } else if behind_rest {
                 Diagnostic::error(
                     "parameter-order",
                     "`__REST__` takes all that is left, so it must be last",
@@ -322,8 +354,8 @@ impl<'a, 'l> Builder<'a, 'l> {
 
     pub(crate) fn link(&mut self, from: (NodeId, u32), to: (NodeId, u32), span: Span) {
         self.links += 1;
-        if self.links >= LINKS_MAX {
-            if self.links == LINKS_MAX {
+        if self.links > LINKS_MAX {
+            if self.links == LINKS_MAX + 1 {
                 self.report(
                     Diagnostic::error("too-large", format!("more than {LINKS_MAX} connections"))
                         .at(span)

@@ -91,6 +91,8 @@ struct File {
     text: Arc<str>,
     /// Offsets of the first byte of each line.
     lines: Vec<u32>,
+    /// How many characters begin before each block of bytes: a column far out in a line is found without a walk there.
+    characters: Vec<u32>,
     directives: Vec<LineDirective>,
 }
 
@@ -102,6 +104,9 @@ pub struct SourceMap {
 
 /// Longest text taken, in bytes: places are 32 bits wide.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes between two counts of characters.
+const BLOCK: usize = 1024;
 
 impl SourceMap {
     /// No texts yet.
@@ -122,10 +127,17 @@ impl SourceMap {
         let lines = std::iter::once(0)
             .chain(breaks.map(|(at, _)| at as u32 + 1))
             .collect();
+        let mut before = 0;
+        let blocks = text.as_bytes().chunks(BLOCK).map(|block| {
+            before += begun(block);
+            before
+        });
+        let characters = std::iter::once(0).chain(blocks).collect();
         self.files.push(File {
             name: name.into(),
             text: text.into(),
             lines,
+            characters,
             directives: Vec::new(),
         });
         FileId(self.files.len() as u32 - 1)
@@ -141,13 +153,25 @@ impl SourceMap {
         self.files.get(file.0 as usize).map_or("", |f| &f.text)
     }
 
+    /// Of all texts together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.files.iter().map(|file| file.text.len()).sum()
+    }
+
     pub(crate) fn shared_text(&self, file: FileId) -> Arc<str> {
         self.files
             .get(file.0 as usize)
             .map_or_else(|| "".into(), |f| f.text.clone())
     }
 
-    pub(crate) fn set_directives(&mut self, file: FileId, directives: Vec<LineDirective>) {
+    pub(crate) fn set_directives(&mut self, file: FileId, mut directives: Vec<LineDirective>) {
+        // What stands in a configuration string without an end is read twice.
+        directives.sort_by_key(|directive| directive.offset);
+        let mut name = None;
+        for directive in &mut directives {
+            name = directive.name.take().or(name);
+            directive.name.clone_from(&name);
+        }
         if let Some(file) = self.files.get_mut(file.0 as usize) {
             file.directives = directives;
         }
@@ -177,17 +201,15 @@ impl SourceMap {
             };
         };
         let index = line_index(file, offset);
-        let start = file.lines[index] as usize;
-        let before = file.text.get(start..offset as usize).unwrap_or("");
+        let start = file.lines[index];
         let mut location = Location {
             file: file.name.clone(),
             line: index as u32 + 1,
-            column: before.chars().count() as u32 + 1,
+            column: characters(file, offset).saturating_sub(characters(file, start)) + 1,
         };
-        for directive in &file.directives {
-            if directive.offset > offset as usize {
-                break;
-            }
+        let directives = &file.directives;
+        let behind = directives.partition_point(|d| d.offset <= offset as usize);
+        if let Some(directive) = directives[..behind].last() {
             let first = line_index(file, directive.offset as u32);
             location.line = directive.line.saturating_add((index - first) as u32);
             if let Some(name) = &directive.name {
@@ -209,6 +231,19 @@ impl SourceMap {
         let line = line.trim_end_matches(['\n', '\r']);
         (line, Span::new(span.file, start..start + line.len()))
     }
+}
+
+/// Characters that begin among these bytes.
+fn begun(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32
+}
+
+/// Characters that begin before a byte.
+fn characters(file: &File, offset: u32) -> u32 {
+    let offset = (offset as usize).min(file.text.len());
+    let block = offset / BLOCK;
+    let rest = &file.text.as_bytes()[block * BLOCK..offset];
+    file.characters.get(block).copied().unwrap_or(0) + begun(rest)
 }
 
 fn line_index(file: &File, offset: u32) -> usize {

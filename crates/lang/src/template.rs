@@ -71,6 +71,8 @@ pub(crate) struct ClassSet {
     pub(crate) definitions: Vec<TemplateId>,
     /// What `...` stands for.
     pub(crate) otherwise: Option<ClassRef>,
+    /// How many definitions there are, those of `...` included.
+    pub(crate) count: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -84,7 +86,6 @@ pub(crate) struct Link {
 #[derive(Clone, Debug)]
 pub(crate) struct Define {
     pub(crate) name: String,
-    pub(crate) name_span: Span,
     pub(crate) value: Span,
 }
 

@@ -3,11 +3,13 @@
 use crate::diagnostic::Diagnostic;
 use crate::graph::{Connection, Loose, Port};
 use crate::source::Span;
-use std::collections::{HashMap, HashSet};
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Most connections, and most steps through tunnels to find them.
-const CONNECTIONS_MAX: usize = 4 << 20;
-const STEPS_MAX: usize = 32 << 20;
+/// Most connections, most ports that they name or leave out, and most steps through tunnels to find them.
+const CONNECTIONS_MAX: usize = 1 << 19;
+const PORTS_MAX: usize = 1 << 20;
+const STEPS_MAX: usize = 4 << 20;
 
 /// What a wire is fixed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,88 +27,164 @@ pub(crate) struct Wire {
     pub(crate) span: Span,
 }
 
-/// The connections between elements, each once.
-pub(crate) fn connect(wires: &[Wire]) -> (Vec<Connection>, Option<Diagnostic>) {
-    let mut out_of: HashMap<(usize, u32), Vec<usize>> = HashMap::new();
-    for (i, wire) in wires.iter().enumerate() {
-        if let (End::Tunnel(tunnel), port) = wire.from {
-            out_of.entry((tunnel, port)).or_default().push(i);
+/// Wires by the ports of tunnels at one of their ends; of a tunnel in the order of its ports.
+type Tunnels = BTreeMap<(usize, u32), Vec<usize>>;
+
+/// All wires of a router.
+pub(crate) struct Wires<'w> {
+    wires: &'w [Wire],
+    out_of: Tunnels,
+    into: Tunnels,
+    steps: Cell<usize>,
+}
+
+impl<'w> Wires<'w> {
+    pub(crate) fn new(wires: &'w [Wire]) -> Wires<'w> {
+        let (mut out_of, mut into) = (Tunnels::new(), Tunnels::new());
+        for (i, wire) in wires.iter().enumerate() {
+            if let (End::Tunnel(tunnel), port) = wire.from {
+                out_of.entry((tunnel, port)).or_default().push(i);
+            }
+            if let (End::Tunnel(tunnel), port) = wire.to {
+                into.entry((tunnel, port)).or_default().push(i);
+            }
+        }
+        Wires {
+            wires,
+            out_of,
+            into,
+            steps: Cell::new(0),
         }
     }
-    let (mut connections, mut known) = (Vec::new(), HashSet::new());
-    let mut steps = 0;
-    for (i, wire) in wires.iter().enumerate() {
-        let (End::Element(element), port) = wire.from else {
-            continue;
-        };
-        let from = Port {
-            element,
-            port: port as usize,
-        };
-        let (mut open, mut seen) = (vec![i], HashSet::new());
-        while let Some(next) = open.pop() {
-            steps += 1;
-            match wires[next].to {
-                (End::Element(element), port) => {
-                    let port = port as usize;
-                    let to = Port { element, port };
-                    if known.insert((from, to)) {
-                        let span = wire.span;
-                        connections.push(Connection { from, to, span });
+
+    /// The connections between elements, each once.
+    pub(crate) fn connect(&self) -> Result<Vec<Connection>, TooMany> {
+        let (wires, out_of) = (self.wires, &self.out_of);
+        let (mut connections, mut known) = (Vec::new(), HashSet::new());
+        for (i, wire) in wires.iter().enumerate() {
+            let (End::Element(element), port) = wire.from else {
+                continue;
+            };
+            let from = Port {
+                element,
+                port: port as usize,
+            };
+            let (mut open, mut seen) = (vec![i], HashSet::new());
+            while let Some(next) = open.pop() {
+                match wires[next].to {
+                    (End::Element(element), port) => {
+                        let port = port as usize;
+                        let to = Port { element, port };
+                        if known.insert((from, to)) {
+                            let span = wire.span;
+                            connections.push(Connection { from, to, span });
+                        }
                     }
+                    (End::Tunnel(tunnel), port) if seen.insert((tunnel, port)) => {
+                        let behind = out_of.get(&(tunnel, port));
+                        open.extend(behind.into_iter().flatten().rev());
+                    }
+                    _ => {}
                 }
-                (End::Tunnel(tunnel), port) if seen.insert((tunnel, port)) => {
-                    let behind = out_of.get(&(tunnel, port));
-                    open.extend(behind.into_iter().flatten().rev());
+                self.step(wire.span)?;
+                if connections.len() > CONNECTIONS_MAX {
+                    return Err(too_many(CONNECTIONS_MAX, "connections", wire.span));
                 }
-                _ => {}
-            }
-            if steps > STEPS_MAX || connections.len() > CONNECTIONS_MAX {
-                return (connections, Some(too_many(wire.span)));
             }
         }
+        check_ports(&connections)?;
+        Ok(connections)
     }
-    (connections, None)
-}
 
-/// Where the ports of a compound element lead inside of it, given the tunnels of its inputs and outputs.
-pub(crate) fn ends(
-    wires: &[Wire],
-    name: String,
-    span: Span,
-    (input, output): (usize, usize),
-) -> Loose {
-    let ports = |tunnel: usize, end: fn(&Wire) -> (End, u32), other: fn(&Wire) -> (End, u32)| {
+    /// Counts a step through tunnels, of which there may be too many.
+    fn step(&self, span: Span) -> Result<(), TooMany> {
+        self.steps.set(self.steps.get() + 1);
+        match self.steps.get() > STEPS_MAX {
+            true => Err(too_many(
+                STEPS_MAX,
+                "connections inside compound elements",
+                span,
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Where the ports of a compound element lead inside of it, given the tunnels of its inputs and outputs.
+    pub(crate) fn ends(
+        &self,
+        name: String,
+        span: Span,
+        (input, output): (usize, usize),
+    ) -> Result<Loose, TooMany> {
+        Ok(Loose {
+            name,
+            span,
+            inputs: self.follow(input, &self.out_of, |wire| wire.to)?,
+            outputs: self.follow(output, &self.into, |wire| wire.from)?,
+        })
+    }
+
+    /// The elements' ports to which each port of a tunnel leads.
+    fn follow(
+        &self,
+        tunnel: usize,
+        by: &Tunnels,
+        far: fn(&Wire) -> (End, u32),
+    ) -> Result<Vec<Vec<Port>>, TooMany> {
         let mut found: Vec<Vec<Port>> = Vec::new();
-        let (mut open, mut seen) = (Vec::new(), HashSet::new());
-        let own = wires.iter().filter(|w| end(w).0 == End::Tunnel(tunnel));
-        open.extend(own.map(|w| (end(w).1 as usize, *w)));
-        while let Some((at, wire)) = open.pop() {
-            match other(&wire) {
-                (End::Element(element), port) => {
-                    found.resize_with(found.len().max(at + 1), Vec::new);
-                    let port = port as usize;
-                    found[at].push(Port { element, port });
+        for (&(_, at), own) in by.range((tunnel, 0)..=(tunnel, u32::MAX)) {
+            let (mut open, mut seen) = (own.clone(), HashSet::new());
+            while let Some(next) = open.pop() {
+                match far(&self.wires[next]) {
+                    (End::Element(element), port) => {
+                        found.resize_with(found.len().max(at as usize + 1), Vec::new);
+                        let port = port as usize;
+                        found[at as usize].push(Port { element, port });
+                    }
+                    (End::Tunnel(tunnel), port) if seen.insert((tunnel, port)) => {
+                        open.extend(by.get(&(tunnel, port)).into_iter().flatten());
+                    }
+                    _ => {}
                 }
-                (End::Tunnel(next), port) if seen.insert((at, next, port)) => {
-                    let behind = wires.iter().filter(|w| end(w) == (End::Tunnel(next), port));
-                    open.extend(behind.map(|w| (at, *w)));
-                }
-                _ => {}
+                self.step(self.wires[next].span)?;
             }
         }
-        found
-    };
-    Loose {
-        name,
-        span,
-        inputs: ports(input, |w| w.from, |w| w.to),
-        outputs: ports(output, |w| w.to, |w| w.from),
+        Ok(found)
     }
 }
 
-fn too_many(span: Span) -> Diagnostic {
-    Diagnostic::error("too-large", format!("more than {CONNECTIONS_MAX} connections"))
-        .at(span)
-        .help("compound elements multiply the connections to their ports; use fewer of them in each other")
+/// A port stands for all ports of its element before it.
+fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
+    let mut last: HashMap<(usize, bool), usize> = HashMap::new();
+    let mut ports = 0;
+    for connection in connections {
+        for (end, is_input) in [(connection.from, false), (connection.to, true)] {
+            let last = last.entry((end.element, is_input)).or_default();
+            ports += (end.port + 1).saturating_sub(*last);
+            *last = (end.port + 1).max(*last);
+        }
+        if ports > PORTS_MAX {
+            return Err(too_many(PORTS_MAX, "ports", connection.span));
+        }
+    }
+    Ok(())
+}
+
+/// There are more of something than any router has.
+pub(crate) struct TooMany {
+    most: usize,
+    what: &'static str,
+    span: Span,
+}
+
+fn too_many(most: usize, what: &'static str, span: Span) -> TooMany {
+    TooMany { most, what, span }
+}
+
+impl From<TooMany> for Diagnostic {
+    fn from(TooMany { most, what, span }: TooMany) -> Diagnostic {
+        Diagnostic::error("too-large", format!("the router has more than {most} {what}"))
+            .at(span)
+            .help("compound elements multiply the connections to their ports; use fewer of them in each other")
+    }
 }

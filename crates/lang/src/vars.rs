@@ -12,10 +12,11 @@ use std::rc::Rc;
 
 /// How far definitions may lean on each other.
 const DEPTH_MAX: usize = 50;
-/// Longest configuration string, in bytes.
+/// Longest configuration string that holds values of variables, in bytes.
 const CONFIG_BYTES_MAX: usize = 1 << 20;
-/// All configuration strings that hold values of variables, in bytes.
-const TOTAL_BYTES_MAX: usize = 64 << 20;
+/// All configuration strings together, and all that is looked at for them, in bytes: what is written, and so much for what
+/// compound elements and variables make of it.
+const MORE_BYTES_MAX: usize = 16 << 20;
 
 /// Index of a frame.
 pub(crate) type FrameId = usize;
@@ -42,9 +43,10 @@ pub(crate) struct Variables<'a> {
     frames: Vec<Frame>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     bytes: usize,
+    bytes_max: usize,
     depth: usize,
     /// A text was too long, which is told once.
-    full: bool,
+    pub(crate) full: bool,
 }
 
 impl<'a> Variables<'a> {
@@ -54,6 +56,7 @@ impl<'a> Variables<'a> {
             frames: Vec::new(),
             diagnostics: Vec::new(),
             bytes: 0,
+            bytes_max: 2 * map.bytes() + MORE_BYTES_MAX,
             depth: 0,
             full: false,
         }
@@ -149,8 +152,32 @@ impl<'a> Variables<'a> {
     /// A configuration string with variables replaced and comments made spaces, trimmed.
     pub(crate) fn expand(&mut self, frame: FrameId, raw: Span) -> Config {
         let mut out = Config::empty(raw);
-        self.expand_into(frame, raw, &mut out);
+        // Each use of a compound element has its strings anew.
+        if self.charge(raw, raw.range().len(), 0, "this text") {
+            self.expand_into(frame, raw, &mut out);
+        }
         out.trimmed()
+    }
+
+    /// Whether there is room for so many bytes more, to be looked at or behind `written`.
+    fn charge(&mut self, at: Span, bytes: usize, written: usize, what: &str) -> bool {
+        self.bytes += bytes;
+        let fits = written <= CONFIG_BYTES_MAX && self.bytes <= self.bytes_max;
+        if !fits && !self.full {
+            self.diagnostics.push(
+                Diagnostic::error(
+                    "too-large",
+                    format!("{what} makes the configuration too long"),
+                )
+                .at(at)
+                .help(format!(
+                    "a configuration string may have {CONFIG_BYTES_MAX} bytes, and all together {}",
+                    self.bytes_max
+                )),
+            );
+        }
+        self.full |= !fits;
+        !self.full
     }
 
     fn expand_into(&mut self, frame: FrameId, raw: Span, out: &mut Config) {
@@ -236,7 +263,17 @@ impl<'a> Variables<'a> {
             let start = at.start as usize;
             Span::new(at.file, start + range.start..start + range.end)
         };
+        if self.full {
+            return;
+        }
         let value = self.look_up(frame, variable.name, at);
+        let known = value.as_ref().map_or(0, |value| value.text.len());
+        let what = format!("the value of `${}`", variable.name);
+        let index = matches!(variable.rest, Rest::Index(_));
+        let written = if index { 0 } else { out.text.len() + known };
+        if !self.charge(at, known, written, &what) {
+            return;
+        }
         let value = match (&variable.rest, value) {
             (Rest::Index(range), Some(value)) => {
                 let index = self.nested(frame, inner(range));
@@ -261,20 +298,10 @@ impl<'a> Variables<'a> {
         } else {
             value.text
         };
-        self.bytes += text.len();
-        if self.full {
-            return;
+        // Escapes may have made it longer, a default is charged here only.
+        if self.charge(at, text.len(), out.text.len() + text.len(), &what) {
+            out.push(&text, at, Some(origin));
         }
-        if out.text.len() + text.len() > CONFIG_BYTES_MAX || self.bytes > TOTAL_BYTES_MAX {
-            self.full = true;
-            self.diagnostics.push(
-                Diagnostic::error("too-large", format!("the value of `${}` makes the text too long", variable.name))
-                    .at(at)
-                    .help(format!("a configuration string may have {CONFIG_BYTES_MAX} bytes, and all together {TOTAL_BYTES_MAX}")),
-            );
-            return;
-        }
-        out.push(&text, at, Some(origin));
     }
 
     fn nested(&mut self, frame: FrameId, span: Span) -> Config {
@@ -333,11 +360,13 @@ impl Variable<'_> {
                 len: len + 1,
             });
         }
-        let close = closing_brace(text)?;
         let len = variable_len(&bytes[2..]);
         let (name, start) = (&text[2..2 + len], 2 + len);
+        if len == 0 || !matches!(bytes.get(start), Some(b'}' | b'-' | b'[')) {
+            return None;
+        }
+        let close = closing_brace(text)?;
         let rest = match bytes[start] {
-            _ if len == 0 => return None,
             b'}' => Rest::Nothing,
             b'-' => Rest::Default(start + 1..close),
             b'[' if bytes[close - 1] == b']' => Rest::Index(start + 1..close - 1),
@@ -351,7 +380,8 @@ impl Variable<'_> {
     }
 }
 
-/// The brace that closes the one behind the dollar. Braces in quotes do not count.
+/// The brace that closes the one behind the dollar. Braces in quotes do not count. What is nested deeper than values may
+/// be is not looked through: it would be again for each brace in it.
 fn closing_brace(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (range, kind) in Pieces::new(text) {
@@ -359,6 +389,7 @@ fn closing_brace(text: &str) -> Option<usize> {
             continue;
         }
         match text.as_bytes()[range.start] {
+            b'{' if depth > DEPTH_MAX => return None,
             b'{' => depth += 1,
             b'}' if depth == 1 => return Some(range.start),
             b'}' => depth -= 1,

@@ -5,9 +5,10 @@
 //! ([`Annotates`]) hides who looks behind it from the devices before it,
 //! if all that comes to it is as it came from a device that notes nothing of its own.
 
+use super::to_do::ToDo;
 use engine::element::{Annotates, Facts};
 use engine::placement::Device;
-use engine::plan::{Edge, Plan};
+use engine::plan::{Plan, PlanEdges};
 use engine::port::PortDirectory;
 
 /// Marks sources whose packets meet no element that may look at annotations, and what is behind them.
@@ -21,11 +22,14 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
         element.bare = receives && !looked_at;
         element.handled = handled;
     }
-    until_still(edges, |from, to| {
+    until_still(elements.len(), edges, |from, to| {
         let more = elements[from].bare && !looked_at[to];
-        more && !std::mem::replace(&mut elements[to].bare, true)
+        (
+            false,
+            more && !std::mem::replace(&mut elements[to].bare, true),
+        )
     });
-    for edge in &*edges {
+    for edge in edges.iter() {
         let (from, output) = edge.from;
         if elements[from].bare && looked_at[edge.to.0] {
             elements[from].annotated.push(output);
@@ -50,13 +54,14 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
     // Whose packets may have annotations that somebody before has noted.
     let mut noted: Vec<bool> = notes.collect();
     let annotates = |element: usize| elements[element].class.extension::<Annotates>().is_some();
-    until_still(&plan.edges, |from, to| {
+    until_still(elements.len(), &plan.edges, |from, to| {
         let looks = looked_at[to] && !annotates(from);
-        let mut changed = looks && !std::mem::replace(&mut looked_at[from], true);
+        let before = looks && !std::mem::replace(&mut looked_at[from], true);
         let notes = noted[from] || looked_at[from];
-        changed |= notes && !std::mem::replace(&mut noted[to], true);
+        let behind = notes && !std::mem::replace(&mut noted[to], true);
         let looks = annotates(to) && noted[to];
-        changed | (looks && !std::mem::replace(&mut looked_at[to], true))
+        let looks = looks && !std::mem::replace(&mut looked_at[to], true);
+        (before, behind | looks)
     });
     looked_at
 }
@@ -69,18 +74,31 @@ fn handled(plan: &Plan) -> Vec<bool> {
         gives || class.spoils != Facts::NONE
     };
     let mut handled = vec![false; plan.elements.len()];
-    until_still(&plan.edges, |from, to| {
+    until_still(plan.elements.len(), &plan.edges, |from, to| {
         let more = handled[to] || changes(to);
-        more && !std::mem::replace(&mut handled[from], true)
+        (more && !std::mem::replace(&mut handled[from], true), false)
     });
     handled
 }
 
-/// Goes along all edges, from element to element, until `step` changes nothing any more.
-fn until_still(edges: &[Edge], mut step: impl FnMut(usize, usize) -> bool) {
-    let mut once = || {
-        let each = edges.iter().map(|edge| (edge.from.0, edge.to.0));
-        each.fold(false, |changed, (from, to)| step(from, to) | changed)
-    };
-    while once() {}
+/// Has `step` look at all edges, from element to element, and again at those of an element that it has changed. It returns
+/// whether it has changed the one before and the one behind.
+fn until_still(
+    elements: usize,
+    edges: &PlanEdges,
+    mut step: impl FnMut(usize, usize) -> (bool, bool),
+) {
+    let mut to_do = ToDo::new(0..elements, elements);
+    while let Some(element) = to_do.next() {
+        for edge in edges.from(element).chain(edges.to(element)) {
+            let (from, to) = (edge.from.0, edge.to.0);
+            let (before, behind) = step(from, to);
+            if before {
+                to_do.add(from);
+            }
+            if behind {
+                to_do.add(to);
+            }
+        }
+    }
 }

@@ -1,46 +1,41 @@
 //! Proves on the graph what elements need: headers checked, annotations set.
 
 use super::title;
+use super::to_do::ToDo;
 use engine::element::{Class, Facts, Silent};
-use engine::plan::Edge;
+use engine::plan::PlanEdges;
 use lang::{Diagnostic, Router};
 
-/// Spreads facts from sources until nothing changes, then compares them with what is needed.
+/// Takes away what does not come along all ways, until nothing changes, then compares what is left with what is needed.
 pub(super) fn prove(
     router: &Router,
     classes: &[&'static Class],
-    edges: &[Edge],
+    edges: &PlanEdges,
     order: &[usize],
     errors: &mut Vec<Diagnostic>,
 ) {
-    let mut into: Vec<Vec<&Edge>> = vec![Vec::new(); classes.len()];
-    let mut fed = vec![false; classes.len()];
-    for edge in edges {
-        into[edge.to.0].push(edge);
-        fed[edge.to.0] = true;
-    }
     // Facts of an element's packets before it; ALL until a path is known.
-    let mut before: Vec<Facts> = fed
-        .iter()
-        .map(|&fed| if fed { Facts::ALL } else { Facts::NONE })
-        .collect();
+    let is_fed = |element| edges.to(element).next().is_some();
+    let facts = |element| {
+        if is_fed(element) {
+            Facts::ALL
+        } else {
+            Facts::NONE
+        }
+    };
+    let mut before: Vec<Facts> = (0..classes.len()).map(facts).collect();
     let after = |before: &[Facts], (element, port): (usize, usize)| {
         let class = classes[element];
         before[element].without(class.spoils).and(class.gives(port))
     };
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &element in order {
-            let known = into[element]
-                .iter()
-                .map(|e| after(&before, e.from))
-                .reduce(Facts::common);
-            if let Some(known) = known
-                && known != before[element]
-            {
-                before[element] = known;
-                changed = true;
+    let mut to_do = ToDo::new(order.iter().copied(), classes.len());
+    while let Some(element) = to_do.next() {
+        for edge in edges.from(element) {
+            let to = edge.to.0;
+            let known = before[to].common(after(&before, edge.from));
+            if known != before[to] {
+                before[to] = known;
+                to_do.add(to);
             }
         }
     }
@@ -65,23 +60,18 @@ pub(super) fn prove(
 }
 
 /// Elements that packets can reach: nothing is asked of elements behind a silent one.
-fn live(classes: &[&'static Class], edges: &[Edge]) -> Vec<bool> {
-    let mut live: Vec<bool> = classes
-        .iter()
-        .map(|c| {
-            c.extension::<Silent>().is_none()
-                && !c.ports.outputs.is_empty()
-                && c.ports.inputs.is_empty()
-        })
-        .collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for edge in edges {
-            if live[edge.from.0] && !live[edge.to.0] {
-                live[edge.to.0] = true;
-                changed = true;
-            }
+fn live(classes: &[&'static Class], edges: &PlanEdges) -> Vec<bool> {
+    let starts = |element: &usize| {
+        let class = classes[*element];
+        class.extension::<Silent>().is_none()
+            && !class.ports.outputs.is_empty()
+            && class.ports.inputs.is_empty()
+    };
+    let mut live = vec![false; classes.len()];
+    let mut to_do: Vec<usize> = (0..classes.len()).filter(starts).collect();
+    while let Some(element) = to_do.pop() {
+        if !std::mem::replace(&mut live[element], true) {
+            to_do.extend(edges.from(element).map(|edge| edge.to.0));
         }
     }
     live

@@ -7,7 +7,10 @@
 
 use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
-use engine::plan::{Edge, PlacedLoop, PlanElement};
+use engine::plan::{Edge, PlacedLoop, PlanEdges, PlanElement};
+
+/// Most elements that only count in a loop. More of them are a way of their own, which would be walked from each loop before.
+const COUNTERS_MAX: usize = 16;
 
 /// An element on the way along a loop.
 #[derive(Clone, Copy)]
@@ -22,7 +25,7 @@ struct Step {
 pub(super) fn find(
     loops: &'static [FusedLoop],
     elements: &[PlanElement],
-    edges: &[Edge],
+    edges: &PlanEdges,
     rank: &[usize],
 ) -> Vec<PlacedLoop> {
     let mut outputs: Vec<Vec<&Edge>> = vec![Vec::new(); elements.len()];
@@ -94,6 +97,9 @@ fn spread(
 ) {
     let last = way.len() - 1;
     let places = way.iter().filter(|step| !step.counts).count();
+    if ways.len() > 1 || way.len() > places + COUNTERS_MAX {
+        return;
+    }
     if !way[last].counts {
         if !is(way[last], places - 1) {
             return;

@@ -13,15 +13,16 @@ mod owner;
 mod placement;
 mod ports;
 mod processing;
+mod to_do;
 
 use arguments::near::nearest;
 use arguments::router_wide::RouterWide;
-use arguments::{Args, Names};
+use arguments::{Args, Around, Names};
 use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
 use engine::graph::call;
 use engine::handler::Use;
-use engine::plan::{Looked, Pass, Plan, PlanElement};
+use engine::plan::{Looked, Pass, Plan, PlanEdges, PlanElement};
 use engine::port::PortDirectory;
 use lang::{Diagnostic, Router};
 use std::collections::HashMap;
@@ -127,6 +128,11 @@ impl<'a> Options<'a> {
     }
 }
 
+/// How many words are looked for among all that could be meant: each takes as long as there are names.
+const SUGGESTIONS_MAX: usize = 100;
+/// How many names for addresses a reload compares with the text of each element; if more have changed, all are read anew.
+const CHANGED_MAX: usize = 100;
+
 /// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
 pub fn make(
     router: &Router,
@@ -176,7 +182,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         return (None, errors, Vec::new());
     }
     let flows = processing::resolve(router, &known, &counts, &mut errors);
-    let edges = flows.edges(router);
+    let edges = PlanEdges::new(known.len(), flows.edges(router));
     let (order, rank) = processing::order(known.len(), &edges);
     if !options.as_click {
         facts::prove(router, &known, &edges, &order, &mut errors);
@@ -266,7 +272,11 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
     let each = calls
         .iter()
         .flat_map(|(at, calls)| calls.iter().map(move |call| (*at, call)));
+    let mut suggestions = SUGGESTIONS_MAX;
     for (at, call) in each {
+        if suggestions == 0 {
+            return;
+        }
         let element = &router.elements[at];
         let Err(wrong) = call::find(plan, &element.name, call, Use::Write) else {
             continue;
@@ -276,6 +286,7 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
         let wrong = Diagnostic::error("handler-call", message).at(element.span);
         let wrong = wrong.about(title(element), element.span, Some("initializing"));
         errors.push(wrong.help(help));
+        suggestions -= 1;
     }
 }
 
@@ -299,6 +310,15 @@ fn resolve(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Option<&'static Class>> {
     let names: Vec<&str> = registry.classes().iter().map(|c| c.name).collect();
+    // Each name is looked for once, and not for ever.
+    let mut known: HashMap<String, Option<&str>> = HashMap::new();
+    let mut near = |class: &str| {
+        if !known.contains_key(class) && known.len() < SUGGESTIONS_MAX {
+            let found = nearest(class, names.iter().copied());
+            known.insert(class.to_owned(), found);
+        }
+        known.get(class).copied().flatten()
+    };
     let find = |element: &lang::Element| {
         let class = registry.get(&element.class);
         if class.is_none() {
@@ -312,7 +332,7 @@ fn resolve(
                     false => format!("unknown element class `{}`", element.class),
                 },
             );
-            let help = match nearest(&element.class, names.iter().copied()) {
+            let help = match near(&element.class) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "`ashlar doc` lists the classes; elementclass defines one".to_owned(),
             };
@@ -341,9 +361,11 @@ fn configure(
     errors: &mut Vec<Diagnostic>,
 ) -> (Vec<(AnyConfig, Looked)>, Vec<Calls>) {
     let mut calls = Vec::new();
+    let around = Around::new(router);
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
     // Only what mentions a name can mean something else now.
-    let same_names = |text: &str| !changed.iter().any(|name| text.contains(name));
+    let few = changed.len() <= CHANGED_MAX;
+    let same_names = |text: &str| few && !changed.iter().any(|name| text.contains(name));
     let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();
     let mut connected = vec![(0, 0); router.elements.len()];
     for lang::Connection { from, to, .. } in &router.connections {
@@ -373,7 +395,7 @@ fn configure(
             known.clone(),
         );
         args.connected = connected[at];
-        args.set_around(router, at);
+        args.set_around(&around, at);
         let mut config = (class.configure)(&mut args);
         let looked = args.looked();
         calls.push((at, std::mem::take(&mut args.calls)));

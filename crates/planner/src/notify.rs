@@ -1,35 +1,26 @@
 //! Who listens to whom: which elements want to know when packets wait in an element, or when it has room.
 
 use engine::plan::Plan;
-use engine::search::{DOWN, UP, search};
+use engine::search::{DOWN, UP, signals};
 
 /// Finds every port's signal, and who listens to which notifier. Needs the workers of all elements.
 pub(super) fn connect(plan: &mut Plan) {
-    for i in 0..plan.elements.len() {
-        let (inputs, outputs) = (&plan.elements[i].inputs, &plan.elements[i].outputs);
-        let signals = (0..inputs.len()).map(|p| search(plan, &UP, i, p)).collect();
-        let rooms = (0..outputs.len())
-            .map(|p| search(plan, &DOWN, i, p))
-            .collect();
+    let (up, down) = (signals(plan, &UP), signals(plan, &DOWN));
+    for (i, (signals, rooms)) in up.into_iter().zip(down).enumerate() {
+        for &n in signals.iter().flat_map(|signal| &signal.notifiers) {
+            add(&mut plan.elements[n].listeners, i);
+        }
+        for &n in rooms.iter().flat_map(|signal| &signal.notifiers) {
+            add(&mut plan.elements[n].fillers, i);
+        }
         plan.elements[i].signals = signals;
         plan.elements[i].rooms = rooms;
     }
-    for i in 0..plan.elements.len() {
-        for signal in plan.elements[i].signals.clone() {
-            for n in signal.notifiers {
-                add(&mut plan.elements[n].listeners, i);
-            }
-        }
-        for signal in plan.elements[i].rooms.clone() {
-            for n in signal.notifiers {
-                add(&mut plan.elements[n].fillers, i);
-            }
-        }
-    }
 }
 
+/// Adds an element, once; all that concerns it comes together.
 fn add(to: &mut Vec<usize>, element: usize) {
-    if !to.contains(&element) {
+    if to.last() != Some(&element) {
         to.push(element);
     }
 }

@@ -5,7 +5,7 @@
 use engine::element::Copies;
 use engine::plan::Plan;
 use lang::{Config, Connection, Element, Port, Router};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Packets that may be on their way to an owner, per input.
 const CROSSING: usize = 4096;
@@ -15,49 +15,61 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     let owned = |&i: &usize| plan.elements[i].class.copies == Copies::Owner;
     let all: Vec<usize> = (0..plan.elements.len()).filter(owned).collect();
     // The least number of a group stands for it.
-    let mut group: Vec<usize> = (0..plan.elements.len()).collect();
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &i in &all {
-            let partners = plan.elements[i].looked.iter().flatten().copied();
-            for partner in partners.filter(owned) {
-                let least = group[i].min(group[partner]);
-                changed |= group[i] != least || group[partner] != least;
-                (group[i], group[partner]) = (least, least);
-            }
+    let mut heads: Vec<usize> = (0..plan.elements.len()).collect();
+    for &i in &all {
+        let partners = plan.elements[i].looked.iter().flatten().copied();
+        for partner in partners.filter(owned) {
+            let (a, b) = (head(&mut heads, i), head(&mut heads, partner));
+            heads[a.max(b)] = a.min(b);
         }
     }
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for &i in &all {
+        groups.entry(head(&mut heads, i)).or_default().push(i);
+    }
     let mut found = Vec::new();
-    for &head in all.iter().filter(|&&i| group[i] == i) {
-        let members = || all.iter().copied().filter(|&i| group[i] == head);
-        let splits = || members().map(|i| plan.elements[i].split);
+    for members in groups.into_values() {
+        let splits = || members.iter().map(|&i| plan.elements[i].split);
         if splits().all(|split| split.is_some() && Some(split) == splits().next()) {
             // Each worker owns its part of the state.
             continue;
         }
-        let workers: BTreeSet<usize> = members()
-            .flat_map(|i| plan.elements[i].workers.clone())
+        let workers: BTreeSet<usize> = members
+            .iter()
+            .flat_map(|&i| plan.elements[i].workers.clone())
             .collect();
         if workers.len() > 1
             && let Some(&owner) = workers.first()
         {
-            let away = members().filter(|&i| plan.elements[i].workers != [owner]);
-            found.extend(away.map(|i| (i, owner)));
+            let away = members.iter();
+            let away = away.filter(|&&i| plan.elements[i].workers != [owner]);
+            found.extend(away.map(|&i| (i, owner)));
         }
     }
     found
 }
 
+/// The head of an element's group. Ways to it become shorter, so that the next look is quick.
+fn head(heads: &mut [usize], mut at: usize) -> usize {
+    while heads[at] != at {
+        heads[at] = heads[heads[at]];
+        at = heads[at];
+    }
+    at
+}
+
 /// Puts the crossings into the router.
 pub(super) fn cross(router: &mut Router, crossings: &[(usize, usize)]) {
+    // Connections that lead to each input.
+    let mut reaches: BTreeMap<Port, Vec<usize>> = BTreeMap::new();
+    for (at, connection) in router.connections.iter().enumerate() {
+        reaches.entry(connection.to).or_default().push(at);
+    }
     for &(element, owner) in crossings {
-        let reaches = router
-            .connections
-            .iter()
-            .filter(|c| c.to.element == element);
-        let inputs: BTreeSet<usize> = reaches.map(|c| c.to.port).collect();
-        for input in inputs {
+        let port = |port| Port { element, port };
+        let inputs = reaches.range(port(0)..=port(usize::MAX));
+        for (&to, connections) in inputs {
+            let input = to.port;
             let queue = add(
                 router,
                 element,
@@ -73,12 +85,9 @@ pub(super) fn cross(router: &mut Router, crossings: &[(usize, usize)]) {
                 "Unqueue",
                 cores,
             );
-            let to = Port {
-                element,
-                port: input,
-            };
             let mut span = router.elements[element].span;
-            for connection in router.connections.iter_mut().filter(|c| c.to == to) {
+            for &at in connections {
+                let connection = &mut router.connections[at];
                 connection.to = port0(queue);
                 span = connection.span;
             }
@@ -101,7 +110,6 @@ fn add(router: &mut Router, before: usize, what: &str, class: &str, config: Stri
         config: Config::verbatim(config, at.config.span()),
         span: at.span,
         class_span: at.class_span,
-        within: at.within.clone(),
     };
     router.elements.push(new);
     router.elements.len() - 1

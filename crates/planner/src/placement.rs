@@ -1,6 +1,7 @@
 //! Which worker runs what. Cores are given to sources and pullers only; everything that packets
 //! pass on the way runs where they are (RouteBricks: one packet, one core), up to the next queue.
 
+use super::to_do::ToDo;
 use super::{Options, title};
 use engine::element::{Class, Copies, Runs};
 use engine::placement::{Device, Placement};
@@ -37,18 +38,17 @@ pub(super) fn place(
     }
     let infos = probe(&asked, router, options, errors);
     let (mut fixed, homes) = fixed(plan, &asked, &infos, router, errors);
-    let upstream: Vec<Upstream> = (0..plan.elements.len())
-        .map(|i| upstream(plan, i))
-        .collect();
+    let pullers = pullers(plan);
+    let upstream: BTreeMap<usize, Upstream> =
+        pullers.iter().map(|&i| (i, upstream(plan, i))).collect();
     let gathers = fixed.iter().zip(&asked);
     let leaves: Vec<Option<Workers>> = gathers
         .map(|(workers, asked)| workers.clone().filter(|_| asked.gathers))
         .collect();
     let mut active = spread(plan, &fixed, &leaves, &upstream);
     // A sender with fewer transmit queues than cores that reach it gets one owner instead.
-    for i in pullers(plan) {
+    for (&i, up) in &upstream {
         let room = transmit_room(&asked[i], &infos);
-        let up = &upstream[i];
         if fixed[i].is_none() && (active[i].len() > room || !can_be_cloned(plan, i, up)) {
             fixed[i] = Some(Workers::from([owner(plan, i, up, &active)]));
         }
@@ -226,7 +226,7 @@ fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
     let mut to_do = vec![source];
     let mut gathered = false;
     while let Some(from) = to_do.pop() {
-        for edge in plan.edges.iter().filter(|e| e.from.0 == from) {
+        for edge in plan.edges.from(from) {
             let (to, element) = (edge.to.0, &plan.elements[edge.to.0]);
             if asked[to].gathers {
                 gathered = true;
@@ -266,7 +266,7 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
     let mut to_do = vec![puller];
     let mut single = false;
     while let Some(element) = to_do.pop() {
-        for edge in plan.edges.iter().filter(|e| e.pull && e.to.0 == element) {
+        for edge in plan.edges.to(element).filter(|e| e.pull) {
             let up = edge.from.0;
             if seen.insert(up) {
                 single |= plan.elements[up].class.copies == Copies::One;
@@ -292,8 +292,8 @@ fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
         && plan.elements[puller].class.copies == Copies::PerCore
         && plan
             .edges
-            .iter()
-            .filter(|e| e.pull && e.from.0 == upstream.leaves[0])
+            .from(upstream.leaves[0])
+            .filter(|e| e.pull)
             .count()
             == 1
 }
@@ -323,7 +323,7 @@ fn spread(
     plan: &Plan,
     fixed: &[Option<Workers>],
     leaves: &[Option<Workers>],
-    upstream: &[Upstream],
+    upstream: &BTreeMap<usize, Upstream>,
 ) -> Vec<Workers> {
     let n = plan.elements.len();
     let mut active: Vec<Workers> = fixed
@@ -331,48 +331,73 @@ fn spread(
         .map(|f| f.clone().unwrap_or_default())
         .collect();
     let mut pushers: Vec<Workers> = vec![Workers::new(); n];
-    let reached: BTreeSet<usize> = plan
-        .edges
-        .iter()
-        .map(|e| if e.pull { e.from.0 } else { e.to.0 })
-        .collect();
-    for i in (0..n).filter(|i| !reached.contains(i) && plan.elements[*i].runs != Runs::AsTask) {
+    let is_reached = |i: usize| {
+        let pushed = plan.edges.to(i).any(|e| !e.pull);
+        pushed || plan.edges.from(i).any(|e| e.pull)
+    };
+    for i in (0..n).filter(|&i| !is_reached(i) && plan.elements[i].runs != Runs::AsTask) {
         active[i].insert(0);
     }
-    let cloned = pullers(plan);
+    // Pullers that run where their queues are filled, by queue.
+    let mut cloned: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let free = upstream
+        .iter()
+        .filter(|(puller, _)| fixed[**puller].is_none());
+    for (&puller, up) in free.clone() {
+        let leaves = up.leaves.iter();
+        leaves.for_each(|&leaf| cloned.entry(leaf).or_default().push(puller));
+    }
+    let mut to_do = ToDo::new(0..n, n);
+    let mut idle = 0;
     loop {
-        let before = active.clone();
-        for edge in &plan.edges {
-            let (from, to) = (edge.from.0, edge.to.0);
-            if edge.pull {
-                let more: Vec<usize> = active[to].iter().copied().collect();
-                active[from].extend(more);
-            } else {
-                let more = leaves[from].as_ref().unwrap_or(&active[from]);
-                let more: Vec<usize> = more.iter().copied().collect();
-                pushers[to].extend(&more);
-                active[to].extend(more);
+        while let Some(element) = to_do.next() {
+            let workers = active[element].clone();
+            for edge in plan.edges.to(element).filter(|e| e.pull) {
+                if add(&mut active[edge.from.0], &workers) {
+                    to_do.add(edge.from.0);
+                }
+            }
+            let leaving = leaves[element].as_ref().unwrap_or(&workers);
+            for edge in plan.edges.from(element).filter(|e| !e.pull) {
+                let to = edge.to.0;
+                if add(&mut pushers[to], leaving) | add(&mut active[to], leaving) {
+                    to_do.add(to);
+                }
+            }
+            for &puller in cloned.get(&element).into_iter().flatten() {
+                if add(&mut active[puller], &pushers[element]) {
+                    to_do.add(puller);
+                }
             }
         }
-        for &puller in cloned.iter().filter(|&&p| fixed[p].is_none()) {
-            let more: Vec<usize> = upstream[puller]
-                .leaves
-                .iter()
-                .flat_map(|&q| pushers[q].iter().copied())
-                .collect();
-            active[puller].extend(more);
+        let mut more = false;
+        for &puller in free.clone().map(|(puller, _)| puller) {
             if active[puller].is_empty() {
                 active[puller].insert(0);
+                to_do.add(puller);
+                more = true;
             }
         }
-        if active == before {
-            // In a circle that nothing reaches, an element has a copy all the same: it has handlers.
-            match active.iter().position(Workers::is_empty) {
-                Some(idle) => active[idle].insert(0),
-                None => return active,
-            };
+        if more {
+            continue;
+        }
+        // In a circle that nothing reaches, an element has a copy all the same: it has handlers.
+        match active[idle..].iter().position(Workers::is_empty) {
+            Some(next) => {
+                idle += next;
+                active[idle].insert(0);
+                to_do.add(idle);
+            }
+            None => return active,
         }
     }
+}
+
+/// Adds workers to others; whether some were new.
+fn add(to: &mut Workers, more: &Workers) -> bool {
+    let before = to.len();
+    to.extend(more);
+    to.len() > before
 }
 
 fn store(plan: &mut Plan, active: &[Workers], leaves: &[Option<Workers>]) {

@@ -8,6 +8,8 @@ use lang::{Diagnostic, Router};
 
 /// Inputs and outputs that a configuration may ask for.
 const PORTS_MAX: usize = 1024;
+/// How many unused ports of a side are told one by one.
+const UNUSED_MAX: usize = 16;
 
 /// Numbers of inputs and outputs of every element, checked against its class.
 pub(super) fn count(
@@ -94,6 +96,7 @@ fn check_side(
         );
         return used.len();
     }
+    let mut unused = 0;
     let plural = |n: usize| {
         if n == 1 {
             format!("1 {side}")
@@ -125,6 +128,10 @@ fn check_side(
             && (configured.is_none_or(|n| open && port >= n)
                 || names.get(port).is_some_and(|n| n.ends_with('?')));
         if !used.get(port).copied().unwrap_or(false) && !free {
+            unused += 1;
+            if unused > UNUSED_MAX {
+                continue;
+            }
             let name = Ports::port_name(names, port);
             let help = if side == "output" {
                 format!(
@@ -142,6 +149,13 @@ fn check_side(
                 format!("{name} is not connected; {help}"),
             );
         }
+    }
+    if unused > UNUSED_MAX {
+        let more = plural(unused - UNUSED_MAX);
+        wrong(
+            format!("`{}` has {more} more that are unused", title(element)),
+            "number the ports that are connected from 0 without gaps".to_owned(),
+        );
     }
     // Connections beyond the last port were refused above; they still need a place.
     count.min(most).max(used.len())

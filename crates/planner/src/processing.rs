@@ -5,6 +5,8 @@ use super::title;
 use engine::element::{Class, Flow};
 use engine::plan::Edge;
 use lang::{Diagnostic, Router};
+use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Whether each port is pull.
 pub(super) struct Flows {
@@ -56,6 +58,13 @@ impl Numbering {
     fn output(&self, element: usize, port: usize) -> usize {
         self.first[element] + self.counts[element].0 + port
     }
+
+    /// All of an element.
+    fn ports(&self, element: usize) -> Range<usize> {
+        let (inputs, outputs) = self.counts[element];
+        let first = self.first[element];
+        first..first + inputs + outputs
+    }
 }
 
 pub(super) fn resolve(
@@ -94,40 +103,35 @@ pub(super) fn resolve(
     }
 }
 
-/// Gives agnostic ports their neighbours' flow until nothing changes; what is left is push.
+/// Gives agnostic ports their neighbours' flow, from those on that have one of their own; what is left is push.
 fn spread(router: &Router, classes: &[&'static Class], numbers: &Numbering, flow: &mut [Flow]) {
-    let mut changed = true;
-    while changed {
-        changed = false;
-        let mut join = |flow: &mut [Flow], a: usize, b: usize| {
-            if flow[a] == Flow::Agnostic && flow[b] != Flow::Agnostic {
-                flow[a] = flow[b];
-                changed = true;
+    let agnostic: Vec<bool> = flow.iter().map(|&f| f == Flow::Agnostic).collect();
+    let mut linked = vec![Vec::new(); flow.len()];
+    for c in &router.connections {
+        let from = numbers.output(c.from.element, c.from.port);
+        let to = numbers.input(c.to.element, c.to.port);
+        linked[from].push(to);
+        linked[to].push(from);
+    }
+    let mut elements = vec![0; flow.len()];
+    for element in 0..classes.len() {
+        elements[numbers.ports(element)].fill(element);
+    }
+    // Elements whose agnostic ports wait for the first of them.
+    let mut joins: Vec<bool> = classes.iter().map(|class| class.ports.joined).collect();
+    let mut to_do: VecDeque<usize> = (0..flow.len()).filter(|&at| !agnostic[at]).collect();
+    while let Some(at) = to_do.pop_front() {
+        let mut give = |to: usize| {
+            if flow[to] == Flow::Agnostic {
+                flow[to] = flow[at];
+                to_do.push_back(to);
             }
         };
-        for c in &router.connections {
-            let from = numbers.output(c.from.element, c.from.port);
-            let to = numbers.input(c.to.element, c.to.port);
-            join(flow, from, to);
-            join(flow, to, from);
-        }
-        for (i, class) in classes.iter().enumerate().filter(|(_, c)| c.ports.joined) {
-            let (inputs, outputs) = numbers.counts[i];
-            let inner: Vec<usize> = (0..inputs)
-                .filter(|&p| class.ports.input_flow(p) == Flow::Agnostic)
-                .map(|p| numbers.input(i, p))
-                .chain(
-                    (0..outputs)
-                        .filter(|&p| class.ports.output_flow(p) == Flow::Agnostic)
-                        .map(|p| numbers.output(i, p)),
-                )
-                .collect();
-            let known = inner.iter().copied().find(|&at| flow[at] != Flow::Agnostic);
-            if let Some(known) = known {
-                for at in inner {
-                    join(flow, at, known);
-                }
-            }
+        linked[at].iter().copied().for_each(&mut give);
+        let element = elements[at];
+        if agnostic[at] && std::mem::take(&mut joins[element]) {
+            let ports = numbers.ports(element);
+            ports.filter(|&port| agnostic[port]).for_each(give);
         }
     }
     flow.iter_mut()

@@ -112,7 +112,7 @@ fn behind(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> BTree
     let mut found = BTreeSet::new();
     let mut to_do = steers.to_vec();
     while let Some(node) = to_do.pop() {
-        for edge in plan.edges.iter().filter(|e| e.from.0 == node) {
+        for edge in plan.edges.from(node) {
             let to = edge.to.0;
             if !steers.contains(&to) && found.insert(to) && tables[to].is_none() {
                 to_do.push(to);

@@ -33,7 +33,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
     let mut seen = BTreeSet::from([element]);
     let mut to_do = vec![element];
     while let Some(at) = to_do.pop() {
-        for edge in plan.edges.iter().filter(|e| e.to.0 == at) {
+        for edge in plan.edges.to(at) {
             let up = edge.from.0;
             let above = &plan.elements[up];
             if let Some(table) = table_of(above) {
@@ -62,7 +62,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
 /// What sorts all packets right before an element that steers, if both directions of flows meet by it.
 fn before(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
-    for edge in plan.edges.iter().filter(|e| e.to.0 == steer) {
+    for edge in plan.edges.to(steer) {
         let above = &plan.elements[edge.from.0];
         let by = sorter_of(above)?;
         let alike = found.as_ref().is_none_or(|s| s.kind() == by.kind());

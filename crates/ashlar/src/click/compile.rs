@@ -126,7 +126,6 @@ impl Compiler {
                 config: Config::verbatim(text, place),
                 span: place,
                 class_span: place,
-                within: Vec::new(),
             });
         }
     }

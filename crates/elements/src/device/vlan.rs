@@ -82,7 +82,6 @@ pub(super) fn add(
         config: Config::verbatim(config, router.elements[like].config.span()),
         span,
         class_span: router.elements[like].class_span,
-        within: router.elements[like].within.clone(),
     });
     router.elements.len() - 1
 }

@@ -12,7 +12,7 @@
 //! Each argument is a name and `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for addresses alone; see
 //! IPRewriter. A name must not be given twice in a configuration.
 
-use super::pattern::Pattern;
+use super::pattern::{NamedPatterns, Pattern};
 use crate::prelude::*;
 
 pub(super) struct IPRewriterPatterns;
@@ -27,12 +27,8 @@ impl Element for IPRewriterPatterns {
 
     fn configure(args: &mut Args) {
         let entries = args.rest("NAME", "a name, then SADDR SPORT DADDR DPORT", "a pattern");
-        let all = args.peers(Self::CLASS).into_iter();
-        let all: Vec<_> = all.flat_map(|p| p.args(&[]).rest("", "", "")).collect();
-        let named = |name: &str| {
-            let same = |arg: &&arguments::Arg| arg.words().first().is_some_and(|w| w == name);
-            all.iter().filter(same).count()
-        };
+        let all = args.once(NamedPatterns::new);
+        let named = |name: &str| all.0.get(name).map_or(0, |(_, count)| *count);
         for (i, entry) in entries.iter().enumerate() {
             let words = entry.words();
             match words.split_first() {

@@ -6,8 +6,28 @@ use arguments::Args;
 use arguments::units::FromArg;
 use engine::shared::Shared;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
+
+/// The words of each pattern that an IPRewriterPatterns element of the router names, and how many have the name.
+pub(super) struct NamedPatterns(pub(super) HashMap<String, (Vec<String>, usize)>);
+
+impl NamedPatterns {
+    pub(super) fn new(args: &Args) -> NamedPatterns {
+        let mut found = HashMap::new();
+        for peer in args.peers("IPRewriterPatterns") {
+            for arg in peer.args(&[]).rest("", "", "") {
+                let mut words = arg.words().into_iter();
+                if let Some(name) = words.next() {
+                    let first = || (words.collect(), 0);
+                    found.entry(name).or_insert_with(first).1 += 1;
+                }
+            }
+        }
+        NamedPatterns(found)
+    }
+}
 
 /// How a value of a range is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,19 +109,11 @@ impl Pattern {
 
     /// A pattern that an IPRewriterPatterns element gives a name.
     fn named(name: &str, args: &Args) -> Result<Pattern, String> {
-        for peer in args.peers("IPRewriterPatterns") {
-            for arg in peer.args(&[]).rest("", "", "") {
-                let words = arg.words();
-                if words.first().is_some_and(|w| w == name) {
-                    let own = format!("pattern {name}");
-                    return match words.len() {
-                        2 => Err("bad pattern spec".to_owned()),
-                        _ => Pattern::parse(&words[1..], &own, args),
-                    };
-                }
-            }
+        match args.once(NamedPatterns::new).0.get(name) {
+            None => Err(format!("no pattern is named '{name}'")),
+            Some((words, _)) if words.len() == 1 => Err("bad pattern spec".to_owned()),
+            Some((words, _)) => Pattern::parse(words, &format!("pattern {name}"), args),
         }
-        Err(format!("no pattern is named '{name}'"))
     }
 
     fn set_src(&mut self, word: &str, args: &Args) -> Option<()> {

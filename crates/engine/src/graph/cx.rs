@@ -68,9 +68,8 @@ impl Cx<'_> {
 
     /// Whether somebody pulls from an output.
     pub fn is_pulled(&self, output: usize) -> bool {
-        let from = (self.this, output);
-        let mut edges = self.core.plan.edges.iter();
-        edges.any(|e| e.pull && e.from == from)
+        let mut edges = self.core.plan.edges.from_port((self.this, output));
+        edges.any(|e| e.pull)
     }
 
     /// Sends a packet where a verdict says.

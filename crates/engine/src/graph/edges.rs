@@ -157,7 +157,7 @@ fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
             return Some(from);
         };
         let to = (from.0, input);
-        from = plan.edges.iter().find(|e| e.pull && e.to == to)?.from;
+        from = plan.edges.to_port(to).find(|e| e.pull)?.from;
     }
     None
 }

@@ -1,7 +1,8 @@
 //! Hot swap: one graph becomes another between batches, and what stays keeps its state.
 
-use super::{Graph, Site};
+use super::{Graph, Site, Task};
 use crate::plan::Plan;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Rounds in which elements that go at a hot swap may hand on what they hold.
@@ -21,6 +22,13 @@ impl Graph {
         next.core.taps.move_to(plan);
         next.core.random = core.random;
         next.core.inbox = core.inbox;
+        let tasks_of = |graph: &[Task]| -> HashMap<usize, usize> {
+            let each = graph.iter().enumerate();
+            each.map(|(at, task)| (task.node, at)).collect()
+        };
+        let (old_tasks, new_tasks) = (tasks_of(&core.tasks), tasks_of(&next.core.tasks));
+        let never_began: HashSet<usize> = core.fresh.into_iter().collect();
+        let mut goes_on = HashSet::new();
         for (index, element) in plan.elements.iter().enumerate() {
             let Some(was) = old_plan.find(&element.name) else {
                 continue;
@@ -40,9 +48,10 @@ impl Graph {
             if let Some(at) = core.timer_at[was] {
                 next.core.set_timer(index, at);
             }
-            if let Some(old) = core.tasks.iter().find(|t| t.node == was)
-                && let Some(new) = next.core.tasks.iter_mut().find(|t| t.node == index)
+            if let Some(&old) = old_tasks.get(&was)
+                && let Some(&new) = new_tasks.get(&index)
             {
+                let (old, new) = (&core.tasks[old], &mut next.core.tasks[new]);
                 new.stats = old.stats;
                 new.stride = old.stride;
             }
@@ -52,14 +61,15 @@ impl Graph {
             if element.same_as(before) {
                 next.nodes[index] = Some(old);
                 // It goes on, unless it never began.
-                if !core.fresh.contains(&was) {
-                    next.core.fresh.retain(|&node| node != index);
+                if !never_began.contains(&was) {
+                    goes_on.insert(index);
                 }
             } else if let Some(new) = &mut next.nodes[index] {
                 new.take(old.into_any());
             }
         }
         drop(nodes);
+        next.core.fresh.retain(|node| !goes_on.contains(node));
         next.core.shared.sweep();
         next
     }
