@@ -1,0 +1,26 @@
+"""What the unit of dist lets the router do, as systemd judges it without running it."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from topology import ROOT
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="this needs systemd-analyze")
+
+# From 0, a program that can do nothing, to 10. What is left is what a router is for: the host's network, packet sockets,
+# two capabilities, and a third to enter a namespace.
+EXPOSURE_MAX = 2.8
+
+
+def test_the_unit_gives_the_router_few_rights(tmp_path):
+    # A template is not judged, an instance is.
+    unit = tmp_path / "ashlar@edge.service"
+    unit.write_text((ROOT / "dist/ashlar@.service").read_text())
+    command = ["systemd-analyze", "security", "--no-pager", "--offline=true", str(unit)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    exposure = re.search(r"exposure level for \S+: ([0-9.]+)", said)
+    assert exposure, said
+    assert float(exposure[1]) <= EXPOSURE_MAX, said
