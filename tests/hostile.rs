@@ -4,6 +4,8 @@
 //!
 //! Each class has a process of its own, whose memory is limited: one that runs out of it is told from the others.
 
+#![allow(clippy::print_stderr)]
+
 use arguments::ArgInfo;
 use engine::clock::{Clock, Time};
 use engine::element::Class;

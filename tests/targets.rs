@@ -89,6 +89,21 @@ fn a_whole_router_takes_any_frames() {
 }
 
 #[test]
+fn what_multiplies_in_a_configuration_is_bounded() {
+    run("expansion", 300, 100);
+}
+
+#[test]
+fn a_program_that_is_kept_may_say_anything() {
+    run("keep", 4_000, 1_000);
+}
+
+#[test]
+fn a_router_takes_any_frames_whatever_its_kernel_says() {
+    run("linux", 2_000, 500);
+}
+
+#[test]
 fn header_views_read_any_bytes() {
     run("headers", 4_000, 2_000);
 }

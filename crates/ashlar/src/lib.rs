@@ -13,6 +13,10 @@ mod packet;
 mod rates;
 mod user;
 
+/// The messages that `ashlar keep` takes, for fuzzing.
+#[doc(hidden)]
+pub use keep::store::held_after;
+
 use clap::Parser;
 use cli::{Cli, Command};
 use engine::element::Class;

@@ -5,10 +5,13 @@ pub mod cluster;
 pub mod config;
 pub mod control;
 pub mod description;
+pub mod expansion;
 pub mod fpm;
 pub mod graph;
 pub mod headers;
+pub mod keep;
 pub mod language;
+pub mod linux;
 pub mod netlink;
 pub mod patterns;
 pub mod script;
@@ -46,6 +49,10 @@ pub const ALL: &[Target] = &[
         run: description::run,
     },
     Target {
+        name: "expansion",
+        run: expansion::run,
+    },
+    Target {
         name: "fpm",
         run: fpm::run,
     },
@@ -58,8 +65,16 @@ pub const ALL: &[Target] = &[
         run: headers::run,
     },
     Target {
+        name: "keep",
+        run: keep::run,
+    },
+    Target {
         name: "language",
         run: language::run,
+    },
+    Target {
+        name: "linux",
+        run: linux::run,
     },
     Target {
         name: "netlink",

@@ -3,7 +3,7 @@
 //! killed. A router that no longer says that it lives (sd_watchdog_enabled(3)) is killed. It has one thread and knows
 //! nothing of packets, so there is little that could end it.
 
-mod store;
+pub(crate) mod store;
 mod sys;
 mod watchdog;
 

@@ -144,7 +144,7 @@ impl Held {
         let name = message
             .lines()
             .find_map(|line| line.strip_prefix("FDNAME="));
-        let name = name.filter(|n| !n.contains(':')).unwrap_or("stored");
+        let name = name.filter(|n| is_name(n)).unwrap_or("stored");
         self.ready |= says("READY=1");
         // One that ends says no more, and has as much time for that.
         self.lives |= ["READY=1", "WATCHDOG=1", "STOPPING=1"]
@@ -159,6 +159,28 @@ impl Held {
             self.descriptors.extend(named.take(room));
         }
     }
+}
+
+/// As systemd has it (sd_pid_notify_with_fds(3)). The names come to a program by its environment, which takes no zero bytes:
+/// it could not be started any more.
+fn is_name(name: &str) -> bool {
+    let fits = |b: u8| (b' '..=b'~').contains(&b) && b != b':';
+    !name.is_empty() && name.len() <= 255 && name.bytes().all(fits)
+}
+
+/// What a program that sends these messages, each with so many descriptors, finds when it is started again: the names, and whether it
+/// has said that it is ready.
+pub fn held_after<'m>(
+    messages: impl IntoIterator<Item = (&'m [u8], usize)>,
+) -> (Vec<String>, bool) {
+    let mut held = Held::default();
+    for (message, count) in messages {
+        let open = |_| UnixDatagram::unbound().map(OwnedFd::from);
+        let descriptors = (0..count.min(MOST)).map_while(|n| open(n).ok());
+        held.obey(&String::from_utf8_lossy(message), descriptors.collect());
+    }
+    let names = held.descriptors.into_iter().map(|(name, _)| name);
+    (names.collect(), held.ready)
 }
 
 #[cfg(test)]
@@ -199,5 +221,24 @@ mod tests {
             held.obey("FDSTORE=1\nFDNAME=a:b\n", descriptors(2));
         }
         assert_eq!(names(&held), ["stored"; MOST]);
+    }
+
+    #[test]
+    fn a_name_that_no_environment_takes_is_none() {
+        let mut held = Held::default();
+        for name in [
+            "a\0b",
+            "",
+            "\u{e9}",
+            "\u{1b}[2J",
+            &"x".repeat(256),
+            "eth0 #1",
+        ] {
+            held.obey(&format!("FDSTORE=1\nFDNAME={name}\n"), descriptors(1));
+        }
+        assert_eq!(
+            names(&held),
+            ["stored", "stored", "stored", "stored", "stored", "eth0 #1"]
+        );
     }
 }
